@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""Every change that ckpt makes to a disk passes through here.
+
+One narrow place to write, link, rename, remove and flush, so that a test can kill
+the process, fail the call or look on before the n-th of them. Nothing here decides
+anything; who calls decides. Reading needs no such place and is done with `os`.
+
+Paths may be relative to a directory handle (`dir_fd`), which is how the worktree is
+written: no call in this module follows a symbolic link in its last component.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable
+
+Path = str | bytes
+
+# Called before each operation with its name and path; a test sets it, nobody else.
+observer: Callable[[str, Path], None] | None = None
+
+
+def _about_to(operation: str, path: Path) -> None:
+    if observer is not None:
+        observer(operation, path)
+
+
+def create(path: Path, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
+    """Open a new file for writing; it must not exist."""
+    _about_to("create", path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, mode, dir_fd=dir_fd)
+
+
+def write(fd: int, data: bytes | memoryview, path: Path) -> None:
+    """Write all of `data`; `path` only names the file for the observer."""
+    _about_to("write", path)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def fsync(fd: int, path: Path) -> None:
+    _about_to("fsync", path)
+    os.fsync(fd)
+
+
+def fsync_dir(path: Path) -> None:
+    """Make the names in a folder durable; some file systems cannot, and need not."""
+    _about_to("fsync-dir", path)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def rename(source: Path, target: Path, *, dir_fd: int | None = None) -> None:
+    _about_to("rename", target)
+    os.rename(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a finished file its name; fails if the name is taken."""
+    _about_to("link", target)
+    os.link(source, target, follow_symlinks=False)
+
+
+def symlink(target: Path, path: Path, *, dir_fd: int | None = None) -> None:
+    _about_to("symlink", path)
+    os.symlink(target, path, dir_fd=dir_fd)
+
+
+def unlink(path: Path, *, dir_fd: int | None = None) -> None:
+    _about_to("unlink", path)
+    os.unlink(path, dir_fd=dir_fd)
+
+
+def mkdir(path: Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+    _about_to("mkdir", path)
+    os.mkdir(path, mode, dir_fd=dir_fd)
+
+
+def rmdir(path: Path, *, dir_fd: int | None = None) -> None:
+    _about_to("rmdir", path)
+    os.rmdir(path, dir_fd=dir_fd)
+
+
+def chmod(fd: int, mode: int, path: Path) -> None:
+    _about_to("chmod", path)
+    os.fchmod(fd, mode)
+
+
+def utime(path: Path) -> None:
+    """Set a file's times to now."""
+    _about_to("utime", path)
+    os.utime(path)
+
+
+def touch_ref(operation: str, ref: bytes) -> None:
+    """Announce a change of a ref, which dulwich carries out."""
+    _about_to(operation, ref)
+
+
+def temporary_name(prefix: str) -> str:
+    return prefix + secrets.token_hex(8)
+
+
+def ensure_private_dir(path: str) -> None:
+    """Create a folder that only its owner can enter, with its parents."""
+    try:
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            return
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+
+
+def replace_private_file(path: str, data: bytes) -> None:
+    """Put `data` at `path` in one step, mode 0600, durable when this returns."""
+    folder = os.path.dirname(path)
+    ensure_private_dir(folder)
+    temporary = os.path.join(folder, temporary_name(".tmp-"))
+    fd = create(temporary)
+    try:
+        write(fd, data, temporary)
+        fsync(fd, temporary)
+        rename(temporary, path)
+    except BaseException:
+        try:
+            os.unlink(temporary)
+        except FileNotFoundError:
+            pass
+        raise
+    finally:
+        os.close(fd)
+    fsync_dir(folder)
+
+
+def remove_private_file(path: str) -> None:
+    """Take a private file away, durably; no matter if it was not there."""
+    try:
+        unlink(path)
+    except FileNotFoundError:
+        return
+    fsync_dir(os.path.dirname(path))

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: MIT
+"""The journal: what makes a rollback that died resumable, in either direction.
+
+Written and flushed before the first file changes, removed after the last. It names the
+target and the safety checkpoint and lists, path by path, what was and what shall be,
+so that recovery needs no decision anew: ignore rules on disk may be half restored.
+
+Beside it lies `last-rollback`, the memory that `undo` reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ckpt import disk
+from ckpt.errors import Refused
+from ckpt.paths import from_json, to_json
+from ckpt.store.objects import ObjectID
+from ckpt.store.refs import Head
+from ckpt.store.trees import TreeEntry
+
+_JOURNAL = "journal"
+_LAST = "last-rollback"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What a path holds: entry and permission bits; a link's bits are 0."""
+
+    entry: TreeEntry
+    permissions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One path on its way from `before` to `after`; None means that nothing is there."""
+
+    path: bytes
+    before: FileState | None
+    after: FileState | None
+
+    def reversed(self) -> Action:
+        return Action(self.path, self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMove:
+    """HEAD before and after, and where the branch it goes to stood before."""
+
+    before: Head
+    after: Head
+    branch_before: ObjectID | None
+
+    def reversed(self) -> HeadMove:
+        return HeadMove(self.after, self.before, self.after.commit)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A rollback that has begun: from the safety checkpoint's state to the target's."""
+
+    target: str
+    safety: str
+    paths: tuple[bytes, ...]
+    actions: tuple[Action, ...]
+    make_folders: tuple[bytes, ...] = ()
+    remove_folders: tuple[bytes, ...] = ()
+    index: bool = True
+    head: HeadMove | None = None
+    undoes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRollback:
+    """The last rollback that finished here, and how `undo` takes it back."""
+
+    target: str
+    safety: str
+    paths: tuple[bytes, ...] = ()
+    index: bool = True
+    head: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def exists(private_dir: str) -> bool:
+    return os.path.lexists(os.path.join(private_dir, _JOURNAL))
+
+
+def write(private_dir: str, journal: Journal) -> None:
+    document = {
+        "format": FORMAT,
+        "target": journal.target,
+        "safety": journal.safety,
+        "paths": [to_json(path) for path in journal.paths],
+        "actions": [_dump_action(action) for action in journal.actions],
+        "make_folders": [to_json(path) for path in journal.make_folders],
+        "remove_folders": [to_json(path) for path in journal.remove_folders],
+        "index": journal.index,
+        "head": _dump_move(journal.head),
+    }
+    _store(private_dir, _JOURNAL, document)
+
+
+def read(private_dir: str) -> Journal:
+    """The journal that is there; refuses one that it cannot read."""
+    document = _fetch(private_dir, _JOURNAL)
+    if document is None:
+        raise Refused("no rollback was interrupted in this worktree", hint="git ckpt list")
+    try:
+        if document["format"] != FORMAT:
+            raise ValueError(f"format {document['format']}")
+        return Journal(
+            target=str(document["target"]),
+            safety=str(document["safety"]),
+            paths=tuple(map(from_json, document["paths"])),
+            actions=tuple(map(_load_action, document["actions"])),
+            make_folders=tuple(map(from_json, document["make_folders"])),
+            remove_folders=tuple(map(from_json, document["remove_folders"])),
+            index=bool(document["index"]),
+            head=_load_move(document["head"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(private_dir, error) from None
+
+
+def remove(private_dir: str) -> None:
+    disk.remove_private_file(os.path.join(private_dir, _JOURNAL))
+
+
+def remember(private_dir: str, last: LastRollback) -> None:
+    document = {
+        "format": FORMAT,
+        "target": last.target,
+        "safety": last.safety,
+        "paths": [to_json(path) for path in last.paths],
+        "index": last.index,
+        "head": last.head,
+    }
+    _store(private_dir, _LAST, document)
+
+
+def last_rollback(private_dir: str) -> LastRollback | None:
+    """What `undo` takes back; None if there is nothing, or nothing legible."""
+    try:
+        document = _fetch(private_dir, _LAST)
+        if document is None or document["format"] != FORMAT:
+            return None
+        return LastRollback(
+            target=str(document["target"]),
+            safety=str(document["safety"]),
+            paths=tuple(map(from_json, document["paths"])),
+            index=bool(document["index"]),
+            head=bool(document["head"]),
+        )
+    except (Refused, AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _store(private_dir: str, name: str, document: dict[str, Any]) -> None:
+    data = json.dumps(document, separators=(",", ":")).encode("ascii")
+    disk.replace_private_file(os.path.join(private_dir, name), data)
+
+
+def _fetch(private_dir: str, name: str) -> Any:
+    try:
+        with open(os.path.join(private_dir, name), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(private_dir, error) from None
+
+
+def _damaged(private_dir: str, error: Exception) -> Refused:
+    return Refused(
+        f"the journal of an interrupted rollback is damaged ({error})",
+        hint="'git ckpt list --kind safety' shows the state before it; after rolling back "
+        f"to that, remove '{os.path.join(private_dir, _JOURNAL)}'",
+    )
+
+
+def _dump_action(action: Action) -> dict[str, Any]:
+    return to_json(action.path) | {
+        "before": _dump_state(action.before),
+        "after": _dump_state(action.after),
+    }
+
+
+def _load_action(document: dict[str, Any]) -> Action:
+    return Action(
+        from_json(document), _load_state(document["before"]), _load_state(document["after"])
+    )
+
+
+def _dump_state(state: FileState | None) -> list[str] | None:
+    if state is None:
+        return None
+    return [f"{state.entry.mode:06o}", state.entry.id.decode(), f"{state.permissions:04o}"]
+
+
+def _load_state(document: list[str] | None) -> FileState | None:
+    if document is None:
+        return None
+    mode, object_id, permissions = document
+    return FileState(
+        TreeEntry(int(mode, 8), ObjectID(object_id.encode())), int(permissions, 8) & 0o777
+    )
+
+
+def _dump_move(move: HeadMove | None) -> dict[str, Any] | None:
+    if move is None:
+        return None
+    return {
+        "before": _dump_head(move.before),
+        "after": _dump_head(move.after),
+        "branch_before": _text(move.branch_before),
+    }
+
+
+def _load_move(document: dict[str, Any] | None) -> HeadMove | None:
+    if document is None:
+        return None
+    return HeadMove(
+        _load_head(document["before"]),
+        _load_head(document["after"]),
+        _object_id(document["branch_before"]),
+    )
+
+
+def _dump_head(head: Head) -> dict[str, Any]:
+    branch = None if head.branch is None else to_json(head.branch)
+    return {"branch": branch, "commit": _text(head.commit)}
+
+
+def _load_head(document: dict[str, Any]) -> Head:
+    branch = document["branch"]
+    return Head(None if branch is None else from_json(branch), _object_id(document["commit"]))
+
+
+def _text(object_id: ObjectID | None) -> str | None:
+    return None if object_id is None else object_id.decode()
+
+
+def _object_id(text: str | None) -> ObjectID | None:
+    return None if text is None else ObjectID(text.encode())

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""The manifest: what a tree cannot say about the worktree it came from.
+
+Permission bits, empty folders, every path that was left out and why, the exclude
+files in force, the operation under way. Holds nothing that changes between two saves
+of the same state (no id, no time), so that equal states have equal manifests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ckpt.paths import from_json, to_json
+from ckpt.store.operation import Operation
+from ckpt.worktree.modes import Modes
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    modes: Modes = field(default_factory=Modes)
+    empty_folders: tuple[bytes, ...] = ()
+    skipped: Mapping[bytes, str] = field(default_factory=dict)
+    excludes: Mapping[str, bytes] = field(default_factory=dict)
+    operation: Operation | None = None
+    branch: str | None = None
+    dirty_files: tuple[bytes, ...] = ()
+
+    def dump(self) -> bytes:
+        document = {
+            "branch": self.branch,
+            "dirty_files": [to_json(path) for path in self.dirty_files],
+            "empty_folders": [to_json(path) for path in self.empty_folders],
+            "excludes": {
+                name: text.decode("utf-8", "surrogateescape")
+                for name, text in self.excludes.items()
+            },
+            "format": 1,
+            "modes": {
+                "executable": f"{self.modes.executable:04o}",
+                "others": [
+                    to_json(path) | {"mode": f"{bits:04o}"}
+                    for path, bits in sorted(self.modes.others.items())
+                ],
+                "plain": f"{self.modes.plain:04o}",
+            },
+            "operation": _operation_to_json(self.operation),
+            "skipped": [
+                to_json(path) | {"reason": str(reason)} for path, reason in self.skipped.items()
+            ],
+        }
+        return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+def load(document: Mapping[str, Any]) -> Manifest:
+    """A manifest from its JSON; ValueError for anything that `dump` would not write."""
+    try:
+        return Manifest(
+            modes=_modes(document["modes"]),
+            empty_folders=tuple(from_json(item) for item in document["empty_folders"]),
+            skipped={from_json(item): str(item["reason"]) for item in document["skipped"]},
+            excludes={
+                str(name): text.encode("utf-8", "surrogateescape")
+                for name, text in document["excludes"].items()
+            },
+            operation=_operation(document["operation"]),
+            branch=document["branch"],
+            dirty_files=tuple(from_json(item) for item in document["dirty_files"]),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"damaged manifest: {error!r}") from error
+
+
+def _modes(document: Mapping[str, Any]) -> Modes:
+    return Modes(
+        plain=_bits(document["plain"]),
+        executable=_bits(document["executable"]),
+        others={from_json(item): _bits(item["mode"]) for item in document["others"]},
+    )
+
+
+def _bits(text: str) -> int:
+    return int(text, 8) & 0o777
+
+
+def _operation(document: Mapping[str, str] | None) -> Operation | None:
+    return None if document is None else Operation(document["name"], document["fingerprint"])
+
+
+def _operation_to_json(operation: Operation | None) -> dict[str, str] | None:
+    if operation is None:
+        return None
+    return {"name": operation.name, "fingerprint": operation.fingerprint}

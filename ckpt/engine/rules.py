@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""Gather the rules of a scan: what is tracked, ignored, denied.
+
+Reads git's exclude files and turns settings into patterns, so that the scan itself
+needs to know neither git's configuration nor ours.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ckpt.settings import DENIED_FILES, DEPENDENCY_FOLDERS, Settings
+from ckpt.store.repository import Repository
+from ckpt.store.staging import Staged
+from ckpt.store.trees import GITLINK
+from ckpt.worktree.ignore import IgnoreStack, parse
+from ckpt.worktree.scan import ScanRules, read_plain_file
+
+
+def scan_rules(
+    repo: Repository, settings: Settings, staged: Staged, force: tuple[bytes, ...] = ()
+) -> tuple[ScanRules, dict[str, bytes]]:
+    """The rules for a scan now, and the texts of git's two private exclude files."""
+    excludes = read_excludes(repo)
+    ignore_case = repo.config.get_bool("core.ignorecase", False)
+    entries = staged.index.entries
+    rules = ScanRules(
+        tracked=tuple(sorted({e.path for e in entries if e.mode != GITLINK})),
+        gitlinks=frozenset(e.path for e in entries if e.mode == GITLINK),
+        git_dirs=frozenset(_inside(repo.worktree, repo.git_dir, repo.common_dir)),
+        ignore=ignore_stack(excludes, ignore_case),
+        deny=deny_stack(settings, ignore_case),
+        ignore_case=ignore_case,
+        max_file_size=settings.max_file_size,
+        force=force,
+    )
+    return rules, excludes
+
+
+def read_excludes(repo: Repository) -> dict[str, bytes]:
+    """`global` is core.excludesFile or its default place, `info` the repository's own file."""
+    config_home = repo.env.get("XDG_CONFIG_HOME") or os.path.join(
+        repo.env.get("HOME", ""), ".config"
+    )
+    default = os.path.join(config_home, "git", "ignore")
+    files = {
+        "global": repo.config.get_path("core.excludesfile") or default,
+        "info": os.path.join(repo.common_dir, "info", "exclude"),
+    }
+    return {name: _follow(path) for name, path in files.items()}
+
+
+def _follow(path: str) -> bytes:
+    """These two files are the user's own and may be links, unlike a `.gitignore`."""
+    return read_plain_file(os.fsencode(os.path.realpath(path))) or b""
+
+
+def ignore_stack(excludes: dict[str, bytes], ignore_case: bool) -> IgnoreStack:
+    """The rules below every `.gitignore`: the user's excludes, then the repository's."""
+    return IgnoreStack.root(
+        parse(excludes.get("global", b""), ignore_case=ignore_case),
+        parse(excludes.get("info", b""), ignore_case=ignore_case),
+    )
+
+
+def deny_stack(settings: Settings, ignore_case: bool) -> IgnoreStack:
+    """Secrets and dependency folders, with what settings add and take back."""
+    patterns = [*DENIED_FILES, *DEPENDENCY_FOLDERS, *settings.deny]
+    patterns += [f"!{pattern}" for pattern in settings.allow]
+    text = "\n".join(patterns).encode("utf-8", "surrogateescape")
+    return IgnoreStack.root(parse(text, ignore_case=ignore_case))
+
+
+def _inside(worktree: str, *folders: str) -> list[bytes]:
+    top = os.path.join(worktree, "")
+    return [os.fsencode(path[len(top) :]) for path in folders if path.startswith(top)]

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: MIT
+"""Save: from the present to a checkpoint that survives a crash.
+
+Objects first and durable, the ref last and only if new: a save that dies leaves
+nothing but unreachable objects, and a checkpoint that was reported is there. The
+user's worktree, index, HEAD and configuration are read and never touched.
+
+A trigger on an unchanged state makes no second ref. What was left out of the
+checkpoint is in its manifest; what could not be read makes it partial.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from ckpt import ids, linediff
+from ckpt.engine import journal
+from ckpt.engine.capture import Present, capture
+from ckpt.engine.catalog import Catalog, load
+from ckpt.engine.manifest import Manifest
+from ckpt.errors import CkptError, UsageError
+from ckpt.models import (
+    Checkpoint,
+    Details,
+    FeatureState,
+    Kind,
+    Outcome,
+    SaveResult,
+    Scope,
+    Stats,
+)
+from ckpt.paths import to_str
+from ckpt.settings import Settings
+from ckpt.store import record, staging
+from ckpt.store.lock import worktree_lock
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+from ckpt.store.refs import Head
+from ckpt.store.repository import Repository
+from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
+
+LOCK_TIMEOUT = 60.0
+# Larger files count as changed, their lines do not: counting must not hold up a save.
+_COUNTED_SIZE = 1 << 20
+# Kinds in the order in which retention lets them go.
+_LASTING = (Kind.AUTO, Kind.SESSION, Kind.SAFETY, Kind.HOOK, Kind.MANUAL, Kind.FEATURE)
+_TRIGGERED = (Kind.AUTO, Kind.HOOK)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRequest:
+    """What is asked of a save; `force` are paths to take whatever the rules say,
+    `keep` commits that must stay reachable through the checkpoint."""
+
+    name: str | None = None
+    description: str | None = None
+    kind: Kind = Kind.MANUAL
+    trigger: str | None = None
+    session: str | None = None
+    data: Any = None
+    metadata: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] | None = None
+    features: FeatureState | None = None
+    pinned: bool = False
+    force: tuple[bytes, ...] = ()
+    keep: tuple[ObjectID, ...] = ()
+
+    @property
+    def has_state(self) -> bool:
+        return any(
+            value is not None for value in (self.data, self.metadata, self.context, self.features)
+        )
+
+    @property
+    def wants_own_ref(self) -> bool:
+        """False for a trigger that would be content with an equal checkpoint."""
+        return (
+            self.kind not in _TRIGGERED
+            or self.name is not None
+            or self.pinned
+            or self.has_state
+        )
+
+
+def save(
+    repo: Repository,
+    settings: Settings,
+    request: SaveRequest,
+    *,
+    progress: Callable[[int], None] | None = None,
+    timeout: float = LOCK_TIMEOUT,
+) -> SaveResult:
+    """Take a checkpoint of the present; waits while a rollback is at work."""
+    request = _checked(request)
+    with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
+        try:
+            present = capture(
+                repo, settings, repo.objects, force=request.force, progress=progress
+            )
+            return write(repo, present, request)
+        except BaseException:
+            repo.objects.discard()
+            raise
+
+
+def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
+    """Write a captured state as a checkpoint. The caller holds the worktree's lock."""
+    objects = repo.objects
+    tree = write_tree(objects, present.entries)
+    index_state = staging.write_state(objects, present.staged.index)
+    summary = _summarise(objects, present.head, tree, index_state[b"index"].id)
+    state_tree = _write_state_tree(objects, present, request, index_state, summary.dirty)
+    catalog = Catalog(repo)
+    if not request.wants_own_ref:
+        existing = _existing(repo, catalog, request, tree, state_tree, present)
+        if existing is not None:
+            objects.discard()
+            return SaveResult(Outcome.UNCHANGED, existing)
+    checkpoint = _commit(repo, catalog, present, request, tree, state_tree, summary.stats)
+    return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
+
+
+def amend(repo: Repository, present: Present, safety: Checkpoint) -> Checkpoint:
+    """A safety checkpoint like `safety`, with the worktree of `present`: a file changed late."""
+    objects = repo.objects
+    tree = write_tree(objects, present.entries)
+    data = record.read_commit(objects, ObjectID(safety.commit.encode()))
+    return _publish(repo, Catalog(repo), safety, tree, data.parents)
+
+
+def _checked(request: SaveRequest) -> SaveRequest:
+    if request.session is not None and not request.session.strip():
+        raise UsageError("the session is empty", hint="leave --session out, or name one")
+    if request.name is not None:
+        request = replace(request, name=ids.check_name(request.name))
+    if request.description is not None:
+        request = replace(request, description=ids.check_description(request.description))
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    stats: Stats
+    dirty: tuple[bytes, ...]
+
+
+def _summarise(objects: ObjectStore, head: Head, tree: ObjectID, index: ObjectID) -> _Summary:
+    """What differs from HEAD, in the worktree (counted) and in the index (named)."""
+    head_tree = None
+    if head.commit is not None:
+        head_tree = record.read_commit(objects, head.commit).tree
+    changes = list(diff_trees(objects, head_tree, tree))
+    staged = {path for path, _, _ in diff_trees(objects, head_tree, index)}
+    dirty = tuple(sorted(staged | {path for path, _, _ in changes}))
+    return _Summary(count_lines(objects, changes), dirty)
+
+
+def count_lines(objects: ObjectStore, changes: Iterable[Change]) -> Stats:
+    files = insertions = deletions = 0
+    for _, before, after in changes:
+        files += 1
+        try:
+            added, removed = linediff.count(_text(objects, before), _text(objects, after))
+        except MissingObject:  # a partial clone need not have HEAD's blobs
+            continue
+        insertions += added
+        deletions += removed
+    return Stats(files, insertions, deletions)
+
+
+def _text(objects: ObjectStore, entry: TreeEntry | None) -> bytes:
+    if entry is None or entry.mode == GITLINK:
+        return b""
+    data = objects.read(entry.id, b"blob")
+    return data if len(data) <= _COUNTED_SIZE else b"\0"
+
+
+def _write_state_tree(
+    objects: ObjectStore,
+    present: Present,
+    request: SaveRequest,
+    index_state: Mapping[bytes, TreeEntry],
+    dirty: tuple[bytes, ...],
+) -> ObjectID:
+    manifest = Manifest(
+        modes=present.modes,
+        empty_folders=present.empty_folders,
+        skipped={path: str(reason) for path, reason in present.skipped.items()},
+        excludes=present.excludes,
+        operation=present.operation,
+        branch=branch_name(present.head),
+        dirty_files=dirty,
+    )
+    entries = dict(index_state)
+    entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))
+    if request.has_state:
+        entries[record.AGENT_STATE] = TreeEntry(REGULAR, objects.add(b"blob", _state(request)))
+    return write_tree(objects, entries)
+
+
+def _state(request: SaveRequest) -> bytes:
+    features = request.features
+    document = {
+        "context": request.context,
+        "data": request.data,
+        "features": None
+        if features is None
+        else {
+            "completed": list(features.completed),
+            "current": features.current,
+            "snapshot_path": features.snapshot_path,
+        },
+        "metadata": request.metadata,
+    }
+    try:
+        text = json.dumps(document, sort_keys=True, allow_nan=False, ensure_ascii=False)
+        return text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"data, metadata or context is not JSON: {error}",
+            hint="pass only objects, lists, strings, finite numbers, true, false and null",
+        ) from None
+
+
+def _existing(
+    repo: Repository,
+    catalog: Catalog,
+    request: SaveRequest,
+    tree: ObjectID,
+    state_tree: ObjectID,
+    present: Present,
+) -> Checkpoint | None:
+    """A checkpoint of exactly this state that is kept at least as long as the new one would be."""
+    for found in catalog.here():
+        if found.during_rollback or found.scope is not Scope.FULL:
+            continue
+        if found.tree.encode() != tree or _state_tree(repo, found) != state_tree:
+            return None
+        if found.head_commit != _text_id(present.head.commit):
+            return None
+        if found.pinned or _LASTING.index(found.kind) >= _LASTING.index(request.kind):
+            return found
+    return None
+
+
+def _state_tree(repo: Repository, checkpoint: Checkpoint) -> ObjectID:
+    return record.read_commit(repo.objects, ObjectID(checkpoint.state_commit.encode())).tree
+
+
+def _commit(
+    repo: Repository,
+    catalog: Catalog,
+    present: Present,
+    request: SaveRequest,
+    tree: ObjectID,
+    state_tree: ObjectID,
+    stats: Stats,
+) -> Checkpoint:
+    now = datetime.now(timezone.utc)
+    state = record.write_commit(
+        repo.objects, state_tree, request.keep, "ckpt: state of the worktree\n", now
+    )
+    parents = tuple(filter(None, [present.head.commit, state]))
+    draft = Checkpoint(
+        id="",
+        name=request.name,
+        description=request.description,
+        kind=request.kind,
+        trigger=request.trigger,
+        scope=Scope.FULL,
+        timestamp=now,
+        commit="",
+        tree=tree.decode(),
+        state_commit=state.decode(),
+        worktree=repo.worktree_id,
+        session=request.session,
+        pinned=request.pinned,
+        partial=present.is_partial,
+        during_rollback=journal.exists(repo.private_dir),
+        head_commit=_text_id(present.head.commit),
+        branch=branch_name(present.head),
+        stats=stats,
+        _details=Details,
+    )
+    return _publish(repo, catalog, draft, tree, parents)
+
+
+def _publish(
+    repo: Repository,
+    catalog: Catalog,
+    draft: Checkpoint,
+    tree: ObjectID,
+    parents: tuple[ObjectID, ...],
+) -> Checkpoint:
+    """Give a checkpoint its id and ref; a taken name is tried again with another."""
+    while True:
+        now = datetime.now(timezone.utc)
+        draft = replace(draft, timestamp=now, id=ids.new_id(now, None))
+        newest = catalog.newest_here(draft.id[:19])
+        if newest is not None:
+            draft = replace(draft, id=ids.new_id(now, newest))
+        message = record.compose_message(draft)
+        commit = record.write_commit(repo.objects, tree, parents, message, now)
+        repo.objects.flush()
+        if repo.refs.create(draft.ref.encode(), commit):
+            return load(repo, draft.id, commit)
+        time.sleep(0.001)
+        catalog = Catalog(repo)
+
+
+def branch_name(head: Head) -> str | None:
+    """The short name of HEAD's branch, as git prints it."""
+    if head.branch is None:
+        return None
+    return to_str(head.branch).removeprefix("refs/heads/")
+
+
+def _text_id(object_id: ObjectID | None) -> str | None:
+    return None if object_id is None else object_id.decode()
+
+
+def write_failed(error: OSError) -> CkptError:
+    """What a save says when the disk does not take it."""
+    return CkptError(
+        f"cannot write to the repository: {error.strerror or error}",
+        hint="nothing was changed; check free space and permissions, then try again",
+    )
+
+

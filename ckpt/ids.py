@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoint ids and names: how they are made and what they may be.
+
+An id is a UTC time with milliseconds and four random characters, so that ids sort by
+age and two processes do not collide: `20261115-233412-123-k7pq`. The alphabet leaves
+out letters that are mistaken for others.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+
+from ckpt.errors import UsageError
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+PATTERN = re.compile(rf"\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
+MAX_NAME = 200
+MAX_DESCRIPTION = 64 * 1024
+
+
+def is_id(text: str) -> bool:
+    return PATTERN.fullmatch(text) is not None
+
+
+def new_id(now: datetime, newest: str | None) -> str:
+    """An id for `now`, or for a millisecond after `newest` where the clock is behind it."""
+    stamp = _stamp(now)
+    if newest is not None and stamp <= newest[: len(stamp)]:
+        stamp = _stamp(_time_of(newest) + timedelta(milliseconds=1))
+    return stamp + "-" + "".join(secrets.choice(ALPHABET) for _ in range(4))
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).strftime("%Y%m%d-%H%M%S-") + (
+        f"{moment.microsecond // 1000:03d}"
+    )
+
+
+def _time_of(checkpoint_id: str) -> datetime:
+    moment = datetime.strptime(checkpoint_id[:15], "%Y%m%d-%H%M%S")
+    return moment.replace(
+        microsecond=int(checkpoint_id[16:19]) * 1000, tzinfo=timezone.utc
+    )
+
+
+def possible_ids(names: Iterable[str]) -> list[str]:
+    """Those of `names` that are ids, newest first."""
+    return sorted(filter(is_id, names), reverse=True)
+
+
+def check_name(name: str) -> str:
+    """A name as it will be stored, or a `UsageError` that says what is wrong with it."""
+    name = name.strip()
+    problem = _problem_with(name)
+    if problem is not None:
+        raise UsageError(
+            f"invalid checkpoint name: {problem}",
+            hint="choose a short line of text, such as: git ckpt save before-refactor",
+        )
+    return name
+
+
+def _problem_with(name: str) -> str | None:
+    if not name:
+        return "it is empty"
+    if len(name) > MAX_NAME:
+        return f"it has {len(name):,} characters, more than {MAX_NAME}"
+    if any(ord(char) < 32 or ord(char) == 127 or char in "\x85\u2028\u2029" for char in name):
+        return "it holds a line break or another control character"
+    if not _is_utf8(name):
+        return "it is not valid UTF-8"
+    if name.startswith("-"):
+        return f"'{name}' begins with '-', like an option"
+    if name.startswith("latest"):
+        return f"'{name}' begins with 'latest', which names the newest checkpoint"
+    if is_id(name):
+        return f"'{name}' has the form of an id"
+    return None
+
+
+def check_description(description: str) -> str | None:
+    """A description as it will be stored; None if nothing is left of it."""
+    description = description.replace("\r\n", "\n").strip()
+    if "\0" in description or not _is_utf8(description):
+        raise UsageError("the description is not text", hint="pass valid UTF-8 without NUL bytes")
+    if len(description.encode()) > MAX_DESCRIPTION:
+        raise UsageError(
+            f"the description is longer than {MAX_DESCRIPTION // 1024} KiB",
+            hint="put long texts into --data, which is kept apart from the message",
+        )
+    return description or None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

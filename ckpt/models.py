@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""The values that walk between the layers and out to the caller.
+
+All are frozen. Paths are `str` as the file system has them (surrogate escapes stand
+for bytes that are not UTF-8); repository paths in `bytes` stay inside the engine.
+What is large or rarely asked for (agent state, skipped paths) is read from the
+checkpoint on first use, so that listing a thousand of them reads only commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+REF_PREFIX = "refs/checkpoints/"
+
+
+class _Word(str, Enum):
+    """An enum whose members are the words people type and programs read."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Kind(_Word):
+    """Why a checkpoint exists, which decides how long it is kept."""
+
+    MANUAL = "manual"
+    FEATURE = "feature"
+    AUTO = "auto"
+    SESSION = "session"
+    HOOK = "hook"
+    SAFETY = "safety"
+
+
+class Scope(_Word):
+    FULL = "full"
+    STATE = "state"
+
+
+class Outcome(_Word):
+    """What became of a save."""
+
+    CREATED = "created"
+    UNCHANGED = "unchanged"
+    PARTIAL = "partial"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class SkipReason(_Word):
+    """Why a path is not in a checkpoint though it is neither ignored nor gone."""
+
+    OVERSIZE = "oversize"
+    BUDGET = "budget"
+    UNREADABLE = "unreadable"
+    DENIED = "denied"
+    SPECIAL = "special"
+    NESTED = "nested"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A path that was left alone, and why: a `SkipReason`, or a reason of a rollback."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """Where HEAD stood: `commit_hash` is None when unborn, `branch` when detached."""
+
+    commit_hash: str | None
+    branch: str | None
+    dirty_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureState:
+    current: str | None = None
+    completed: tuple[str, ...] = ()
+    snapshot_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The worktree against HEAD's commit; lines of binary files do not count."""
+
+    files_changed: int = 0
+    insertions: int = 0
+    deletions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The part of a checkpoint that lies in its state tree."""
+
+    dirty_files: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    data: Any = None
+    metadata: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] | None = None
+    features: FeatureState | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint, as its commit tells it."""
+
+    id: str
+    name: str | None
+    description: str | None
+    kind: Kind
+    trigger: str | None
+    scope: Scope
+    timestamp: datetime
+    commit: str
+    tree: str
+    state_commit: str
+    worktree: str
+    session: str | None
+    pinned: bool
+    partial: bool
+    during_rollback: bool
+    head_commit: str | None
+    branch: str | None
+    stats: Stats
+    _details: Callable[[], Details] = field(repr=False, compare=False)
+
+    @property
+    def ref(self) -> str:
+        return REF_PREFIX + self.id
+
+    @cached_property
+    def details(self) -> Details:
+        return self._details()
+
+    @property
+    def git_state(self) -> GitState:
+        return GitState(self.head_commit, self.branch, self.details.dirty_files)
+
+    @property
+    def feature_state(self) -> FeatureState | None:
+        return self.details.features
+
+    @property
+    def data(self) -> Any:
+        return self.details.data
+
+    @property
+    def metadata(self) -> Mapping[str, Any] | None:
+        return self.details.metadata
+
+    @property
+    def context(self) -> Mapping[str, Any] | None:
+        return self.details.context
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        return self.details.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class SaveResult:
+    """True when a checkpoint holds the state as it was at the call."""
+
+    outcome: Outcome
+    checkpoint: Checkpoint | None = None
+    reason: str | None = None
+
+    @property
+    def id(self) -> str | None:
+        return self.checkpoint.id if self.checkpoint else None
+
+    def __bool__(self) -> bool:
+        return self.outcome in (Outcome.CREATED, Outcome.UNCHANGED, Outcome.PARTIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One path of a diff: status is git's letter, A M D or T."""
+
+    path: str
+    status: str
+    insertions: int
+    deletions: int
+    binary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiffResult:
+    """`to` is None when the second side is the worktree as it is now."""
+
+    from_: Checkpoint
+    to: Checkpoint | None
+    files: tuple[FileChange, ...]
+    patch: bytes
+
+    @property
+    def stats(self) -> Stats:
+        return Stats(
+            len(self.files),
+            sum(f.insertions for f in self.files),
+            sum(f.deletions for f in self.files),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HeadReport:
+    """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks."""
+
+    moved: bool
+    before: GitState
+    after: GitState
+    ahead: int | None = None
+    behind: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
+    """What a rollback did; with `dry_run`, what it would do (`safety` is then None)."""
+
+    target: Checkpoint
+    safety: Checkpoint | None
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[Skipped, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    index_changed: bool = False
+    head: HeadReport | None = None
+    state: Mapping[str, Any] | None = None
+    dry_run: bool = False
+    undo_command: str | None = None
+
+    @property
+    def data(self) -> Any:
+        return self.target.data
+
+    @property
+    def changed(self) -> bool:
+        moved = self.head is not None and self.head.moved
+        return bool(self.written or self.removed or self.index_changed or moved)

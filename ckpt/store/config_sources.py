@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""Where git's configuration comes from: which files, in what order, with what they include.
+
+One walk from the lowest source to the highest, each include taken where it
+stands, because of two values for one key the later wins. What git stops at
+stops this too, with the file and line. Left out: %(prefix), named classes such
+as [[:alpha:]] in a condition, and the place of the system file where git was
+built with another one than /etc/gitconfig, which only that git knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ckpt.errors import UsageError
+from ckpt.store.config_syntax import (
+    COMMAND_LINE,
+    ConfigError,
+    Entry,
+    expand_user,
+    parse_bool,
+    parse_environment,
+    parse_file,
+)
+
+_MOST_INCLUDES = 10  # git's limit, which also ends a circle of includes
+
+
+@dataclass(slots=True)
+class Reader:
+    """Collects entries from the lowest source to the highest, includes where they stand."""
+
+    env: Mapping[str, str]
+    git_dir: str | None
+    common_dir: str | None
+    worktree: str | None
+    remote_urls: list[str] | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    def read(self) -> None:
+        for path in _system_files(self.env):
+            self._file(path, unreadable_ok=self.git_dir is None)
+        for path in _global_files(self.env):
+            self._file(path, unreadable_ok=True)
+        if self.git_dir is not None and self.common_dir is not None:
+            self._repository_files(self.git_dir, self.common_dir)
+        for entry in parse_environment(self.env):
+            self._take(entry, depth=0)
+
+    def _repository_files(self, git_dir: str, common_dir: str) -> None:
+        local = os.path.join(common_dir, "config")
+        self._file(local)
+        # Git decides this while it opens the repository, when it follows no includes yet.
+        wanted = [
+            parse_bool(entry.value)
+            for entry in self.entries
+            if entry.key == "extensions.worktreeconfig" and entry.file == local
+        ]
+        if wanted and wanted[-1]:
+            self._file(os.path.join(git_dir, "config.worktree"))
+
+    def _file(self, path: str, depth: int = 0, *, unreadable_ok: bool = False) -> None:
+        content = _content(path, unreadable_ok)
+        for entry in parse_file(content, path):
+            self._take(entry, depth)
+
+    def _take(self, entry: Entry, depth: int) -> None:
+        self.entries.append(entry)
+        if not entry.key.startswith("include"):
+            return
+        condition = re.fullmatch(r"includeif\.(.*)\.path", entry.key, re.DOTALL)
+        if entry.key == "include.path" or (condition and self._holds(condition[1], entry)):
+            self._include(entry, depth + 1)
+
+    def _include(self, entry: Entry, depth: int) -> None:
+        path = expand_user(entry.value, self.env) if entry.value is not None else None
+        if path is None:
+            raise ConfigError(f"could not expand include path '{entry.value}' in {entry.place}")
+        if not os.path.isabs(path):
+            if entry.file == COMMAND_LINE:
+                raise ConfigError(f"relative config includes must come from files: '{path}'")
+            path = os.path.join(os.path.dirname(entry.file), path)
+        if depth > _MOST_INCLUDES:
+            raise ConfigError(
+                f"exceeded maximum include depth ({_MOST_INCLUDES}) while including '{path}'",
+                hint=f"see whether files include each other, beginning at {entry.place}",
+            )
+        self._file(path, depth)
+
+    def _holds(self, condition: str, entry: Entry) -> bool:
+        kind, colon, pattern = condition.partition(":")
+        if kind == "onbranch":
+            return self._branch_matches(pattern)
+        if kind == "hasconfig" and pattern.startswith("remote.*.url:"):
+            return self._remote_matches(pattern.removeprefix("remote.*.url:"))
+        folder = {"gitdir": self.git_dir, "worktree": self.worktree}.get(kind.removesuffix("/i"))
+        if folder is None or not colon:
+            return False
+        return self._folder_matches(folder, pattern, entry, ignore_case=kind.endswith("/i"))
+
+    def _folder_matches(
+        self, folder: str, pattern: str, entry: Entry, *, ignore_case: bool
+    ) -> bool:
+        # Through a symlink either name of the folder may be the one that was meant.
+        expression = self._folder_expression(pattern, entry)
+        names = (os.path.realpath(folder), os.path.abspath(folder))
+        return any(_matches(expression, name, ignore_case=ignore_case) for name in names)
+
+    def _folder_expression(self, pattern: str, entry: Entry) -> str:
+        if pattern.startswith("./") and entry.file != COMMAND_LINE:
+            beside = os.path.dirname(os.path.realpath(entry.file))
+            return re.escape(beside + "/") + _expression(pattern[2:])
+        home = {"HOME": os.path.realpath(self.env["HOME"])} if "HOME" in self.env else {}
+        pattern = expand_user(pattern, home) or pattern
+        return _expression(pattern if os.path.isabs(pattern) else "**/" + pattern)
+
+    def _branch_matches(self, pattern: str) -> bool:
+        branch = _branch(self.git_dir) if self.git_dir is not None else None
+        return branch is not None and _matches(_expression(pattern), branch)
+
+    def _remote_matches(self, pattern: str) -> bool:
+        # Git too looks at the remotes outside such includes only, wherever they stand.
+        if self.remote_urls is None:
+            plain = Reader(self.env, self.git_dir, self.common_dir, self.worktree, [])
+            plain.read()
+            self.remote_urls = [
+                entry.value or ""
+                for entry in plain.entries
+                if re.fullmatch(r"remote\..*\.url", entry.key, re.DOTALL)
+            ]
+        expression = _expression(pattern, below=False)
+        return any(_matches(expression, url) for url in self.remote_urls)
+
+
+def _system_files(env: Mapping[str, str]) -> Iterator[str]:
+    without = parse_bool(env.get("GIT_CONFIG_NOSYSTEM", "false"))
+    if without is None:
+        raise UsageError("bad boolean environment value for 'GIT_CONFIG_NOSYSTEM'")
+    if not without:
+        yield env.get("GIT_CONFIG_SYSTEM", "/etc/gitconfig")
+
+
+def _global_files(env: Mapping[str, str]) -> Iterator[str]:
+    if "GIT_CONFIG_GLOBAL" in env:
+        yield env["GIT_CONFIG_GLOBAL"]
+        return
+    home = env.get("HOME")
+    if env.get("XDG_CONFIG_HOME"):
+        yield os.path.join(env["XDG_CONFIG_HOME"], "git/config")
+    elif home is not None:
+        yield home + "/.config/git/config"
+    if home is not None:
+        yield home + "/.gitconfig"
+
+
+def _content(path: str, unreadable_ok: bool) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        if unreadable_ok and isinstance(error, PermissionError):
+            return b""
+        raise ConfigError(
+            f"unable to access '{path}': {error.strerror}", details={"file": path}
+        ) from error
+
+
+def _branch(git_dir: str) -> str | None:
+    head = os.path.join(git_dir, "HEAD")
+    try:
+        target = os.readlink(head) if os.path.islink(head) else _symref(head)
+    except OSError:
+        return None
+    branch = target.removeprefix("refs/heads/")
+    # Where refs live in a reftable, HEAD holds this name and means nothing.
+    return None if branch in (target, ".invalid") else branch
+
+
+def _symref(head: str) -> str:
+    with open(head, "rb") as file:
+        kind, _, target = os.fsdecode(file.read(4096)).partition(":")
+    return target.strip() if kind == "ref" else ""
+
+
+_GLOB = re.compile(
+    r"(?P<folders>(?<![^/])\*\*/)|(?P<all>(?<![^/])\*\*\Z)|(?P<star>\*+)|(?P<one>\?)"
+    r"|(?P<set>\[(?P<negated>[!^]?)(?P<members>\]?(?:\\.|[^\]\\])*)\])"
+    r"|\\(?P<escaped>.)|(?P<plain>.)",
+    re.DOTALL,
+)
+_GLOB_EXPRESSIONS = {"folders": "(?:.*/)?", "all": ".*", "star": "[^/]*", "one": "[^/]"}
+
+
+def _matches(expression: str, text: str, *, ignore_case: bool = False) -> bool:
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+    try:
+        return re.fullmatch(expression, text, flags) is not None
+    except re.error:  # a set such as [z-a], which matches nothing
+        return False
+
+
+def _expression(pattern: str, *, below: bool = True) -> str:
+    """The regular expression of a glob; `below` lets a slash at its end mean all below."""
+    if below and pattern.endswith("/"):
+        pattern += "**"
+    return "".join(map(_token_expression, _GLOB.finditer(pattern)))
+
+
+def _token_expression(token: re.Match[str]) -> str:
+    kind = token.lastgroup or "plain"
+    if kind == "set":
+        members = re.sub(r"\\?([][&~|])", r"\\\1", token["members"])
+        return f"(?!/)[{'^' if token['negated'] else ''}{members}]"
+    return _GLOB_EXPRESSIONS.get(kind) or re.escape(token[kind])

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""Git objects: read through dulwich, written by us.
+
+dulwich's own writer names its temporary file after the object and never flushes it:
+a kill leaves a lock that blocks that content for good, and two processes saving the
+same file collide. Here an object is written to `tmp_obj_<random>`, which git's gc
+clears away, and gets its name only in `flush`, when its bytes are on the disk. So an
+object that can be seen is whole, and whoever writes the same one at once succeeds.
+
+Everything read is checked against its id. Deltas and repacking are left to git.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from binascii import hexlify, unhexlify
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ckpt import disk
+from ckpt.errors import CkptError
+
+if TYPE_CHECKING:
+    from dulwich.object_format import ObjectFormat
+    from dulwich.object_store import DiskObjectStore
+    from dulwich.objects import ObjectID
+else:
+    ObjectID = bytes
+
+_TYPE_NUMBERS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
+
+
+class MissingObject(CkptError):
+    """The repository lacks an object that something refers to, or it is damaged."""
+
+    def __init__(self, object_id: bytes, what: str) -> None:
+        super().__init__(
+            f"{what} '{object_id.decode('ascii', 'replace')}'",
+            hint="run 'git fsck' to see what else is damaged",
+            details={"object": object_id.decode("ascii", "replace")},
+        )
+
+
+class ObjectStore:
+    """The objects of one repository, alternates included."""
+
+    def __init__(
+        self, path: str, object_format: ObjectFormat, alternates: Iterable[str] = ()
+    ) -> None:
+        self.path = path
+        self.object_format = object_format
+        self._alternates = tuple(alternates)
+        self._disk: DiskObjectStore | None = None
+        self._pending: dict[ObjectID, str] = {}
+        self._freshened: set[str] = set()
+
+    # -- reading ---------------------------------------------------------------
+
+    def hash(self, kind: bytes, data: bytes) -> ObjectID:
+        digest = self.object_format.new_hash()
+        digest.update(b"%s %d\0" % (kind, len(data)))
+        digest.update(data)
+        return ObjectID(hexlify(digest.digest()))
+
+    def has(self, object_id: ObjectID) -> bool:
+        if object_id in self._pending or os.path.exists(self._loose_path(object_id)):
+            return True
+        return object_id in self._packs()
+
+    def is_new(self, object_id: ObjectID) -> bool:
+        """Written by us and not yet flushed."""
+        return object_id in self._pending
+
+    def read(self, object_id: ObjectID, kind: bytes) -> bytes:
+        """The content of an object of that kind, checked against its id."""
+        pending = self._pending.get(object_id)
+        if pending is not None:
+            with open(pending, "rb") as file:
+                return zlib.decompress(file.read()).split(b"\0", 1)[1]
+        number, data = self._read_from_disk(object_id)
+        if number != _TYPE_NUMBERS[kind]:
+            raise MissingObject(object_id, f"not a {kind.decode()}: object")
+        if self.hash(kind, data) != object_id:
+            raise MissingObject(object_id, f"damaged {kind.decode()}")
+        return data
+
+    def _read_from_disk(self, object_id: ObjectID) -> tuple[int, bytes]:
+        try:
+            return self._packs().get_raw(object_id)
+        except KeyError:
+            raise MissingObject(object_id, "missing object") from None
+        except (CkptError, MemoryError):
+            raise
+        except Exception as error:  # dulwich has no common base for what damaged bytes raise
+            raise MissingObject(object_id, "cannot read object") from error
+
+    def scratch(self) -> ScratchObjects:
+        """A store over this one whose additions are kept in memory only."""
+        return ScratchObjects(self)
+
+    # -- writing ---------------------------------------------------------------
+
+    def add(self, kind: bytes, data: bytes) -> ObjectID:
+        """Write an object unless the repository has it; durable after `flush`."""
+        object_id = self.hash(kind, data)
+        if object_id not in self._pending and not self._freshen(object_id):
+            self._pending[object_id] = self._write_temporary(object_id, kind, data)
+        return object_id
+
+    def flush(self) -> None:
+        """Make everything added durable and visible: contents first, then names."""
+        for temporary in self._pending.values():
+            fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                disk.fsync(fd, temporary)
+            finally:
+                os.close(fd)
+        folders = {self.path}
+        for object_id in list(self._pending):
+            target = self._loose_path(object_id)
+            disk.rename(self._pending[object_id], target)
+            del self._pending[object_id]
+            folders.add(os.path.dirname(target))
+        if len(folders) > 1:
+            for folder in sorted(folders):
+                disk.fsync_dir(folder)
+
+    def discard(self) -> None:
+        """Forget what was added since the last flush."""
+        for temporary in self._pending.values():
+            try:
+                os.unlink(temporary)
+            except FileNotFoundError:
+                pass
+        self._pending.clear()
+
+    def close(self) -> None:
+        self.discard()
+        if self._disk is not None:
+            self._disk.close()
+            self._disk = None
+
+    def _write_temporary(self, object_id: ObjectID, kind: bytes, data: bytes) -> str:
+        folder = os.path.dirname(self._loose_path(object_id))
+        temporary = os.path.join(folder, disk.temporary_name("tmp_obj_"))
+        try:
+            fd = disk.create(temporary, 0o444)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            fd = disk.create(temporary, 0o444)
+        try:
+            header = b"%s %d\0" % (kind, len(data))
+            packer = zlib.compressobj(1)
+            body = packer.compress(header) + packer.compress(data) + packer.flush()
+            disk.write(fd, body, temporary)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+        return temporary
+
+    def _freshen(self, object_id: ObjectID) -> bool:
+        """True if the object exists and git's gc has been told that it is in use."""
+        if self._touch(self._loose_path(object_id)):
+            return True
+        packs = self._packs()
+        for store in (packs, *packs.alternates):
+            for pack in getattr(store, "packs", ()):
+                if unhexlify(object_id) in pack:
+                    return self._touch(os.fsdecode(pack.data.filename))
+            loose = os.path.join(os.fsdecode(store.path), *_split(object_id))
+            if store is not packs and self._touch(loose):
+                return True
+        return False
+
+    def _touch(self, path: str) -> bool:
+        if path in self._freshened:
+            return True
+        try:
+            disk.utime(path)
+        except OSError:
+            return False
+        self._freshened.add(path)
+        return True
+
+    def _loose_path(self, object_id: ObjectID) -> str:
+        return os.path.join(self.path, *_split(object_id))
+
+    def _packs(self) -> DiskObjectStore:
+        if self._disk is None:
+            from dulwich.object_store import DiskObjectStore
+
+            self._disk = DiskObjectStore(
+                self.path, object_format=self.object_format, alternates=self._alternates
+            )
+        return self._disk
+
+
+class ScratchObjects(ObjectStore):
+    """Ids of what is added, without a trace on disk: for a dry run, or a diff."""
+
+    def __init__(self, base: ObjectStore) -> None:
+        super().__init__(base.path, base.object_format)
+        self._base = base
+        self._added: dict[ObjectID, tuple[bytes, bytes]] = {}
+
+    def has(self, object_id: ObjectID) -> bool:
+        return object_id in self._added or self._base.has(object_id)
+
+    def is_new(self, object_id: ObjectID) -> bool:
+        return object_id in self._added
+
+    def read(self, object_id: ObjectID, kind: bytes) -> bytes:
+        if object_id in self._added:
+            return self._added[object_id][1]
+        return self._base.read(object_id, kind)
+
+    def add(self, kind: bytes, data: bytes) -> ObjectID:
+        object_id = self.hash(kind, data)
+        if not self.has(object_id):
+            self._added[object_id] = (kind, data)
+        return object_id
+
+    def flush(self) -> None:
+        """Nothing is ever made durable here."""
+
+
+def _split(object_id: bytes) -> tuple[str, str]:
+    name = object_id.decode("ascii")
+    return name[:2], name[2:]

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: MIT
+"""A checkpoint as commits: what is written, and how it is read back.
+
+The checkpoint's commit has the worktree as its tree, HEAD's commit as first parent and
+the state commit as last one. Its subject is the name (or the id, which no name can
+look like), its body the description, its last paragraph the trailers that `list`
+needs. Everything longer is in blobs of the state tree.
+
+Format 1. A commit of a newer format is refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ckpt import ids
+from ckpt.errors import CkptError, Refused
+from ckpt.models import Checkpoint, Details, FeatureState, Kind, Scope, Skipped, Stats
+from ckpt.paths import from_json, to_str
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.refs import IDENTITY
+from ckpt.store.trees import lookup
+
+FORMAT = 1
+MANIFEST = b"manifest.json"
+AGENT_STATE = b"state/state.json"
+
+
+class NotACheckpoint(CkptError):
+    """A ref under refs/checkpoints/ whose commit ckpt did not write."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitData:
+    """The parts of a commit object that matter here."""
+
+    tree: ObjectID
+    parents: tuple[ObjectID, ...]
+    message: str
+
+
+def write_commit(
+    objects: ObjectStore,
+    tree: ObjectID,
+    parents: Sequence[ObjectID],
+    message: str,
+    moment: datetime,
+) -> ObjectID:
+    """A commit with the fixed identity, unsigned."""
+    stamp = b"%s %d +0000" % (IDENTITY, int(moment.timestamp()))
+    lines = [b"tree " + tree, *(b"parent " + parent for parent in parents)]
+    lines += [b"author " + stamp, b"committer " + stamp, b"", message.encode("utf-8")]
+    return objects.add(b"commit", b"\n".join(lines))
+
+
+def read_commit(objects: ObjectStore, commit: ObjectID) -> CommitData:
+    header, _, message = objects.read(commit, b"commit").partition(b"\n\n")
+    tree = b""
+    parents = []
+    for line in header.split(b"\n"):
+        if line.startswith(b"tree "):
+            tree = line[5:]
+        elif line.startswith(b"parent "):
+            parents.append(ObjectID(line[7:]))
+    return CommitData(ObjectID(tree), tuple(parents), message.decode("utf-8", "replace"))
+
+
+def compose_message(checkpoint: Checkpoint) -> str:
+    """The message of a checkpoint's commit."""
+    subject = checkpoint.name or checkpoint.id
+    trailers = "\n".join(
+        f"Ckpt-{key}: {_quote(value)}" for key, value in _trailers(checkpoint) if value
+    )
+    return "\n\n".join(filter(None, [subject, checkpoint.description, trailers])) + "\n"
+
+
+def _trailers(checkpoint: Checkpoint) -> list[tuple[str, str | None]]:
+    stats = checkpoint.stats
+    return [
+        ("Format", str(FORMAT)),
+        ("Id", checkpoint.id),
+        ("Kind", checkpoint.kind.value),
+        ("Trigger", checkpoint.trigger),
+        ("Scope", checkpoint.scope.value),
+        ("Timestamp", checkpoint.timestamp.isoformat(timespec="microseconds")),
+        ("Worktree", checkpoint.worktree),
+        ("Head", checkpoint.head_commit),
+        ("Branch", checkpoint.branch),
+        ("Session", checkpoint.session),
+        ("Stats", f"{stats.files_changed} {stats.insertions} {stats.deletions}"),
+        ("Partial", "yes" if checkpoint.partial else None),
+        ("During-Rollback", "yes" if checkpoint.during_rollback else None),
+        ("Pinned", "yes" if checkpoint.pinned else None),
+        ("State", checkpoint.state_commit),
+    ]
+
+
+def read_checkpoint(
+    objects: ObjectStore, checkpoint_id: str, commit: ObjectID, details: Callable[[], Details]
+) -> Checkpoint:
+    """The checkpoint that a ref's commit tells of; `details` loads the rest when asked."""
+    data = read_commit(objects, commit)
+    subject, description, trailers = _take_apart(data.message)
+    _check_format(checkpoint_id, trailers)
+    try:
+        return Checkpoint(
+            id=checkpoint_id,
+            name=None if ids.is_id(subject) else subject,
+            description=description,
+            kind=Kind(trailers["Kind"]),
+            trigger=trailers.get("Trigger"),
+            scope=Scope(trailers["Scope"]),
+            timestamp=_timestamp(trailers["Timestamp"]),
+            commit=commit.decode(),
+            tree=data.tree.decode(),
+            state_commit=_state_commit(data, trailers),
+            worktree=trailers["Worktree"],
+            session=trailers.get("Session"),
+            pinned="Pinned" in trailers,
+            partial="Partial" in trailers,
+            during_rollback="During-Rollback" in trailers,
+            head_commit=trailers.get("Head"),
+            branch=trailers.get("Branch"),
+            stats=Stats(*map(int, trailers["Stats"].split())),
+            _details=details,
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        raise NotACheckpoint(
+            f"'{checkpoint_id}' has damaged trailers ({error})",
+            hint=f"git show --first-parent refs/checkpoints/{checkpoint_id}",
+        ) from None
+
+
+def _take_apart(message: str) -> tuple[str, str | None, dict[str, str]]:
+    subject, _, rest = message.rstrip("\n").partition("\n\n")
+    body, _, last = ("\n\n" + rest).rpartition("\n\n")
+    trailers: dict[str, str] = {}
+    for line in last.split("\n"):
+        key, separator, value = line.partition(": ")
+        if separator and key.startswith("Ckpt-"):
+            trailers.setdefault(key[len("Ckpt-") :], _unquote(value))
+    return subject, body.strip("\n") or None, trailers
+
+
+def _check_format(checkpoint_id: str, trailers: Mapping[str, str]) -> None:
+    found = trailers.get("Format")
+    if found is None or trailers.get("Id") != checkpoint_id:
+        raise NotACheckpoint(
+            f"'refs/checkpoints/{checkpoint_id}' was not written by ckpt",
+            hint=f"git show refs/checkpoints/{checkpoint_id}",
+        )
+    if found != str(FORMAT):
+        raise Refused(
+            f"checkpoint '{checkpoint_id}' has format {found}, newer than this ckpt",
+            hint="upgrade ckpt: pip install --upgrade git-ckpt",
+        )
+
+
+def _state_commit(data: CommitData, trailers: Mapping[str, str]) -> str:
+    state = trailers["State"]
+    if not data.parents or data.parents[-1].decode() != state:
+        raise ValueError("the last parent is not the state commit")
+    return state
+
+
+def _timestamp(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("timestamp without time zone")
+    return moment
+
+
+def read_state_blob(objects: ObjectStore, checkpoint: Checkpoint, path: bytes) -> bytes | None:
+    """A blob of the checkpoint's state tree."""
+    state = read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
+    entry = lookup(objects, state.tree, path)
+    return None if entry is None else objects.read(entry.id, b"blob")
+
+
+def read_json(objects: ObjectStore, checkpoint: Checkpoint, path: bytes) -> dict[str, Any]:
+    """A JSON object of the state tree; empty if it is absent."""
+    blob = read_state_blob(objects, checkpoint, path)
+    try:
+        document = json.loads(blob) if blob is not None else {}
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise NotACheckpoint(
+            f"'{path.decode()}' of checkpoint '{checkpoint.id}' is damaged",
+            hint=f"git show {checkpoint.state_commit}:{path.decode()}",
+        )
+    return document
+
+
+def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
+    """The manifest and the agent state, for whoever asks."""
+    manifest = read_json(objects, checkpoint, MANIFEST)
+    state = read_json(objects, checkpoint, AGENT_STATE)
+    try:
+        return Details(
+            dirty_files=tuple(to_str(from_json(d)) for d in manifest.get("dirty_files", ())),
+            skipped=tuple(
+                Skipped(to_str(from_json(d)), str(d["reason"]))
+                for d in manifest.get("skipped", ())
+            ),
+            data=state.get("data"),
+            metadata=state.get("metadata"),
+            context=state.get("context"),
+            features=_features(state.get("features")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NotACheckpoint(
+            f"the manifest of checkpoint '{checkpoint.id}' is damaged ({error})",
+            hint=f"git show {checkpoint.state_commit}:manifest.json",
+        ) from None
+
+
+def _features(document: Any) -> FeatureState | None:
+    if document is None:
+        return None
+    return FeatureState(
+        current=document.get("current"),
+        completed=tuple(document.get("completed") or ()),
+        snapshot_path=document.get("snapshot_path"),
+    )
+
+
+def _quote(text: str) -> str:
+    """Text that fits one trailer line, reversibly."""
+    raw = text.encode("utf-8", "surrogateescape")
+    return "".join(map(_quote_character, raw.decode("utf-8", "surrogateescape")))
+
+
+def _quote_character(char: str) -> str:
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
+        return f"%{code - 0xDC00:02X}"
+    return f"%{code:02X}" if code < 32 or char in "%\x7f" else char
+
+
+def _unquote(text: str) -> str:
+    head, *parts = text.encode("utf-8", "surrogateescape").split(b"%")
+    try:
+        raw = head + b"".join(bytes([int(part[:2], 16)]) + part[2:] for part in parts)
+    except ValueError:  # nothing that `_quote` wrote
+        return text
+    return raw.decode("utf-8", "surrogateescape")

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: MIT
+"""Refs: the names that hold checkpoints, and HEAD with its branch.
+
+Checkpoint refs are created only if new and removed only if unchanged, through
+dulwich's file-based container. HEAD and branches move by git's own protocol (a
+`.lock` file, the old value compared under it, a reflog entry), and only for a
+rollback that was asked to move them. Reftable repositories never get here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ckpt import disk
+from ckpt.errors import Busy, CkptError
+from ckpt.models import REF_PREFIX
+from ckpt.store.lock import replace_locked
+from ckpt.store.objects import ObjectID
+
+if TYPE_CHECKING:
+    from dulwich.refs import DiskRefsContainer
+
+IDENTITY = b"ckpt <ckpt@localhost>"
+_PREFIX = REF_PREFIX.encode()
+_SYMREF = b"ref: "
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """`branch` (a full ref name) is None when detached, `commit` when unborn."""
+
+    branch: bytes | None
+    commit: ObjectID | None
+
+    @property
+    def contents(self) -> bytes:
+        """What the HEAD file says of this state."""
+        if self.branch is not None:
+            return _SYMREF + self.branch + b"\n"
+        return (self.commit or b"") + b"\n"
+
+
+class Refs:
+    """The refs of one worktree: its own HEAD, everything else shared."""
+
+    def __init__(self, git_dir: str, common_dir: str, hex_length: int) -> None:
+        self.git_dir = git_dir
+        self.common_dir = common_dir
+        self._private_dir = os.path.join(git_dir, "ckpt")
+        self._zero = b"0" * hex_length
+        self._hex_length = hex_length
+        self._container: DiskRefsContainer | None = None
+
+    # -- checkpoints -------------------------------------------------------------
+
+    def checkpoints(self) -> dict[str, ObjectID]:
+        """Id to commit of every checkpoint; loose refs hide packed ones, as in git."""
+        found = dict(self._packed_checkpoints())
+        folder = os.path.join(self.common_dir, *REF_PREFIX.rstrip("/").split("/"))
+        try:
+            names = os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        for name in names:
+            if not name.endswith(".lock"):
+                value = self._object_id(_read(os.path.join(folder, name)))
+                if value is not None:
+                    found[name] = value
+        return found
+
+    def create(self, ref: bytes, target: ObjectID) -> bool:
+        """Add a ref; False if the name is taken."""
+        disk.touch_ref("create-ref", ref)
+        with _translating_locks(ref):
+            created = self._refs().add_if_new(_ref(ref), target)
+        if created:
+            disk.fsync_dir(os.path.dirname(self._path(ref)))
+        return created
+
+    def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
+        """Move a ref; False if it is no longer where it was read."""
+        disk.touch_ref("replace-ref", ref)
+        with _translating_locks(ref):
+            return self._refs().set_if_equals(_ref(ref), old, new)
+
+    def remove(self, ref: bytes, old: ObjectID) -> bool:
+        """Delete a ref; False if it is no longer where it was read."""
+        disk.touch_ref("remove-ref", ref)
+        with _translating_locks(ref):
+            return self._refs().remove_if_equals(_ref(ref), old)
+
+    def read(self, ref: bytes) -> ObjectID | None:
+        """The object a ref names, links followed; None where there is none."""
+        try:
+            return self._object_id(self._refs().follow(_ref(ref))[1])
+        except KeyError:
+            return None
+
+    def _packed_checkpoints(self) -> Iterator[tuple[str, ObjectID]]:
+        for line in _read(os.path.join(self.common_dir, "packed-refs")).splitlines():
+            value, _, name = line.partition(b" ")
+            target = self._object_id(value)
+            if target is not None and name.startswith(_PREFIX):
+                yield name[len(_PREFIX) :].decode("utf-8", "surrogateescape"), target
+
+    # -- HEAD --------------------------------------------------------------------
+
+    def head(self) -> Head:
+        contents = _read(os.path.join(self.git_dir, "HEAD")).strip()
+        if not contents.startswith(_SYMREF):
+            commit = self._object_id(contents)
+            if commit is None:
+                raise CkptError(
+                    "HEAD is neither a branch nor a commit", hint="run 'git fsck' and mend HEAD"
+                )
+            return Head(None, commit)
+        branch = contents[len(_SYMREF) :].strip()
+        return Head(branch, self.read(branch))
+
+    def other_worktree_with(self, branch: bytes) -> str | None:
+        """The git dir of another worktree that has this branch checked out."""
+        others = [self.common_dir]
+        linked = os.path.join(self.common_dir, "worktrees")
+        if os.path.isdir(linked):
+            others += [os.path.join(linked, name) for name in sorted(os.listdir(linked))]
+        for git_dir in others:
+            contents = _read(os.path.join(git_dir, "HEAD")).strip()
+            if git_dir != self.git_dir and contents == _SYMREF + branch:
+                return git_dir
+        return None
+
+    def move_branch(
+        self, branch: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
+    ) -> None:
+        """Set a branch from `old` to `new` (None: absent), or fail if it has moved since."""
+        if old == new:
+            return
+        if new is None:
+            moved = old is not None and self.remove(branch, old)
+        else:
+            moved = self._write_branch(branch, old, new)
+        if not moved:
+            raise Busy(
+                f"'{branch.decode('utf-8', 'replace')}' moved while the rollback ran",
+                hint="run 'git ckpt rollback --abort', then try again",
+            )
+        self._log(self._path(branch), branch, old, new, message)
+
+    def set_head(self, head: Head, message: bytes) -> None:
+        """Point HEAD at a branch or a commit, whatever it says now."""
+        before = self.head()
+        path = os.path.join(self.git_dir, "HEAD")
+        if head.contents != before.contents:
+            replace_locked(path, head.contents, self._private_dir)
+        self._log(path, b"HEAD", before.commit, head.commit, message)
+
+    def lock_candidates(self, *branches: bytes | None) -> list[str]:
+        """The files that moving HEAD and these branches locks."""
+        return [self._path(ref) for ref in (b"HEAD", *branches) if ref is not None]
+
+    def _write_branch(self, branch: bytes, old: ObjectID | None, new: ObjectID) -> bool:
+        path = self._path(branch)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return replace_locked(
+            path, new + b"\n", self._private_dir, lambda: self.read(branch) == old
+        )
+
+    def _log(
+        self, path: str, ref: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
+    ) -> None:
+        base = self.git_dir if ref == b"HEAD" else self.common_dir
+        log = os.path.join(base, "logs", os.path.relpath(path, base))
+        line = b"%s %s %s %d +0000\t%s\n" % (
+            old or self._zero,
+            new or self._zero,
+            IDENTITY,
+            int(time.time()),
+            message,
+        )
+        os.makedirs(os.path.dirname(log), exist_ok=True)
+        fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            disk.write(fd, line, log)
+        finally:
+            os.close(fd)
+
+    # -- helpers -----------------------------------------------------------------
+
+    def _path(self, ref: bytes) -> str:
+        base = self.git_dir if ref == b"HEAD" else self.common_dir
+        return os.path.join(base, os.fsdecode(ref))
+
+    def _object_id(self, value: bytes | None) -> ObjectID | None:
+        value = (value or b"").strip()
+        if len(value) != self._hex_length or value.strip(b"0123456789abcdef"):
+            return None
+        return ObjectID(value)
+
+    def _refs(self) -> DiskRefsContainer:
+        if self._container is None:
+            from dulwich.refs import DiskRefsContainer
+
+            self._container = DiskRefsContainer(self.common_dir, self.git_dir)
+        return self._container
+
+
+class _translating_locks:
+    """Turns dulwich's complaint about a lock file into ours."""
+
+    def __init__(self, ref: bytes) -> None:
+        self._ref = ref
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
+        if kind is not None and kind.__name__ == "FileLocked":
+            raise Busy(
+                f"unable to lock '{os.fsdecode(self._ref)}'",
+                hint="another git process seems to be running; wait for it, then try again",
+            )
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+if TYPE_CHECKING:
+    from dulwich.refs import Ref as _ref
+else:
+
+    def _ref(name: bytes) -> bytes:
+        return name

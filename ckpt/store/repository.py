@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: MIT
+"""Find a repository as git would, and refuse what cannot be served.
+
+Knows where things are: the worktree's own git dir, the common dir that linked
+worktrees share, the index, the folder for private files. Refusals come before
+anything is written and before the repository's configuration is believed: another
+user's repository, a bare one, the home folder or `/` as a worktree, a format that
+only a newer git understands. Starts no git process.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ckpt.errors import CkptError, Refused
+from ckpt.store.config import GitConfig
+from ckpt.store.objects import ObjectStore
+from ckpt.store.refs import Refs
+
+if TYPE_CHECKING:
+    from dulwich.object_format import ObjectFormat
+
+MAIN_WORKTREE = "main"
+_KNOWN_EXTENSIONS = {
+    "noop",
+    "noop-v1",
+    "objectformat",
+    "partialclone",
+    "preciousobjects",
+    "refstorage",
+    "relativeworktrees",
+    "worktreeconfig",
+}
+
+
+class NotARepository(CkptError):
+    """No git repository here or in any folder above."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"not a git repository (or any of the parent directories): '{path}'",
+            hint="change into a repository, name one with -C DIR, or run 'git init'",
+        )
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One worktree of one repository; close it when done."""
+
+    git_dir: str
+    common_dir: str
+    worktree: str
+    index_path: str
+    config: GitConfig
+    env: Mapping[str, str]
+
+    @property
+    def worktree_id(self) -> str:
+        """Names this worktree among those that share the refs; survives a rename of its folder."""
+        if self.git_dir == self.common_dir:
+            return MAIN_WORKTREE
+        return "worktrees/" + os.path.basename(self.git_dir)
+
+    @property
+    def private_dir(self) -> str:
+        """This worktree's own private files: journal, locks, cache."""
+        return os.path.join(self.git_dir, "ckpt")
+
+    @property
+    def owns_index(self) -> bool:
+        """False inside a hook of `git commit -- path`, which lends a temporary index."""
+        return self.index_path == os.path.join(self.git_dir, "index")
+
+    @cached_property
+    def object_format(self) -> ObjectFormat:
+        from dulwich.object_format import get_object_format
+
+        return get_object_format(self.config.get("extensions.objectformat") or "sha1")
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        alternates = self.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
+        path = self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
+        return ObjectStore(
+            os.path.abspath(path),
+            self.object_format,
+            [part for part in alternates.split(os.pathsep) if part],
+        )
+
+    @cached_property
+    def refs(self) -> Refs:
+        return Refs(self.git_dir, self.common_dir, self.object_format.hex_length)
+
+    def close(self) -> None:
+        if "objects" in self.__dict__:
+            self.objects.close()
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def discover(path: str, env: Mapping[str, str]) -> Repository:
+    """Open the repository that git would use in folder `path`."""
+    start = os.path.realpath(path)
+    if not os.path.isdir(start):
+        raise CkptError(f"cannot change to '{path}': no such directory", hint="check the path")
+    named = env.get("GIT_DIR")
+    if named:
+        git_dir, top = _resolve_git_dir(os.path.join(start, named), named), None
+    else:
+        git_dir, top = _search(start, env)
+        _check_owner(git_dir, top, env)
+    common_dir = _common_dir(git_dir)
+    config = GitConfig.load(env, git_dir=git_dir, common_dir=common_dir)
+    _check_format(config)
+    worktree = _worktree(start, git_dir, top, config, env)
+    _check_breadth(worktree, env)
+    index = env.get("GIT_INDEX_FILE")
+    return Repository(
+        git_dir=git_dir,
+        common_dir=common_dir,
+        worktree=worktree,
+        index_path=os.path.join(start, index) if index else os.path.join(git_dir, "index"),
+        config=config,
+        env=env,
+    )
+
+
+def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:
+    """The git dir for a folder, and the top of its worktree (None: inside a git dir)."""
+    ceilings = {
+        os.path.realpath(part)
+        for part in env.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
+        if part
+    }
+    folder = start
+    while True:
+        dot_git = os.path.join(folder, ".git")
+        if os.path.isfile(dot_git):
+            return _resolve_git_dir(dot_git, dot_git), folder
+        if is_git_dir(dot_git):
+            return os.path.realpath(dot_git), folder
+        if is_git_dir(folder):
+            return folder, None
+        parent = os.path.dirname(folder)
+        if parent == folder or parent in ceilings:
+            raise NotARepository(start)
+        folder = parent
+
+
+def is_git_dir(path: str) -> bool:
+    """What git asks of a git dir: HEAD, and objects and refs here or in the common dir."""
+    if not os.path.lexists(os.path.join(path, "HEAD")):
+        return False
+    if os.path.isfile(os.path.join(path, "commondir")):
+        return True
+    return all(os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs"))
+
+
+def read_gitfile(path: str) -> str | None:
+    """Where a `.git` file points, or None if it is not one."""
+    try:
+        with open(path, "rb") as file:
+            contents = file.read(8192)
+    except OSError:
+        return None
+    if not contents.startswith(b"gitdir: "):
+        return None
+    target = os.fsdecode(contents[len(b"gitdir: ") :].rstrip(b"\r\n"))
+    return os.path.realpath(os.path.join(os.path.dirname(path), target))
+
+
+def _resolve_git_dir(path: str, shown: str) -> str:
+    target = read_gitfile(path) if os.path.isfile(path) else os.path.realpath(path)
+    if target is None:
+        raise CkptError(f"invalid gitfile format: '{shown}'", hint="mend or remove that file")
+    if not is_git_dir(target):
+        raise CkptError(f"not a git repository: '{shown}'", hint="check GIT_DIR or the .git file")
+    return target
+
+
+def _common_dir(git_dir: str) -> str:
+    try:
+        with open(os.path.join(git_dir, "commondir"), "rb") as file:
+            target = os.fsdecode(file.read().rstrip(b"\r\n"))
+    except FileNotFoundError:
+        return git_dir
+    return os.path.realpath(os.path.join(git_dir, target))
+
+
+def _worktree(
+    start: str, git_dir: str, top: str | None, config: GitConfig, env: Mapping[str, str]
+) -> str:
+    named = env.get("GIT_WORK_TREE")
+    if named:
+        return os.path.realpath(os.path.join(start, named))
+    if config.get_bool("core.bare", False) or (top is None and "GIT_DIR" not in env):
+        raise Refused(
+            "this operation must be run in a work tree",
+            hint="a bare repository has no working state; name one with GIT_WORK_TREE",
+        )
+    configured = config.get_path("core.worktree")
+    if configured:
+        return os.path.realpath(os.path.join(git_dir, configured))
+    return top if top is not None else start
+
+
+def _check_owner(git_dir: str, top: str | None, env: Mapping[str, str]) -> None:
+    """Git's safe.directory rule; only protected configuration may lift it."""
+    subject = top or git_dir
+    paths = [subject, git_dir]
+    if top is not None and os.path.isfile(os.path.join(top, ".git")):
+        paths.append(os.path.join(top, ".git"))
+    if all(os.lstat(path).st_uid in _trusted_uids(env) for path in paths):
+        return
+    if _is_declared_safe(subject, GitConfig.load(env).get_all("safe.directory"), env):
+        return
+    raise Refused(
+        f"detected dubious ownership in repository at '{subject}'",
+        hint=f"git config --global --add safe.directory '{subject}'",
+    )
+
+
+def _trusted_uids(env: Mapping[str, str]) -> set[int]:
+    me = os.geteuid()
+    sudo = env.get("SUDO_UID", "")
+    return {me, int(sudo)} if me == 0 and sudo.isdigit() else {me}
+
+
+def _is_declared_safe(subject: str, values: list[str], env: Mapping[str, str]) -> bool:
+    safe = False
+    for value in values:
+        if value == "":
+            safe = False
+        elif value == "*":
+            safe = True
+        elif value.endswith("/*"):
+            safe = safe or subject.startswith(_expand_home(value[:-1], env))
+        else:
+            safe = safe or os.path.realpath(_expand_home(value, env)) == subject
+    return safe
+
+
+def _expand_home(path: str, env: Mapping[str, str]) -> str:
+    return env.get("HOME", "~") + path[1:] if path.startswith("~/") else path
+
+
+def _check_format(config: GitConfig) -> None:
+    version = config.get("core.repositoryformatversion") or "0"
+    if version not in ("0", "1"):
+        raise Refused(
+            f"expected git repo version <= 1, found {version}", hint="ckpt is too old for it"
+        )
+    for name, value, _origin in config.items("extensions") if version == "1" else ():
+        if name.lower() not in _KNOWN_EXTENSIONS:
+            raise Refused(
+                f"unknown repository extension found: '{name}'", hint="ckpt is too old for it"
+            )
+        if name.lower() == "refstorage" and value != "files":
+            raise Refused(
+                f"this repository keeps its refs as '{value}', which ckpt cannot write",
+                hint="git refs migrate --ref-format=files",
+            )
+        if name.lower() == "objectformat" and value not in ("sha1", "sha256"):
+            raise Refused(f"unknown object format '{value}'", hint="ckpt is too old for it")
+
+
+def _check_breadth(worktree: str, env: Mapping[str, str]) -> None:
+    """A worktree that is the home folder or holds it would sweep in everything."""
+    try:
+        if not stat.S_ISDIR(os.stat(worktree).st_mode):
+            raise FileNotFoundError
+    except FileNotFoundError:
+        raise CkptError(f"the work tree '{worktree}' does not exist", hint="check it") from None
+    home = os.path.realpath(env["HOME"]) if env.get("HOME") else None
+    if worktree == "/" or (home and os.path.join(home, "").startswith(os.path.join(worktree, ""))):
+        raise TooBroad(
+            f"refusing to take checkpoints of '{worktree}': it is or holds the home folder",
+            hint="work in a repository of its own, or name its folder with -C DIR",
+        )
+
+
+class TooBroad(Refused):
+    """The worktree is `/`, the home folder or a folder above it."""

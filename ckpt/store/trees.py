@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""Trees: from a flat map of paths to nested tree objects, and back.
+
+A tree that the repository already has is taken to be whole, as git takes it; the
+children of a new one are looked up before it is written, so that no checkpoint ever
+names an object that is not there. Names are checked as trees are read: an entry that
+could step out of its folder or into a git dir stops the walk.
+"""
+
+from __future__ import annotations
+
+import stat
+from binascii import unhexlify
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ckpt.errors import Refused
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+
+REGULAR = 0o100644
+EXECUTABLE = 0o100755
+SYMLINK = 0o120000
+GITLINK = 0o160000
+FOLDER = 0o040000
+
+# Deeper than any checkout that works, shallower than Python's own limit.
+MAX_DEPTH = 4096
+
+
+class TreeEntry(NamedTuple):
+    """What a path holds: a mode of git's and the id of a blob or submodule commit."""
+
+    mode: int
+    id: ObjectID
+
+
+Entries = Mapping[bytes, TreeEntry]
+Change = tuple[bytes, TreeEntry | None, TreeEntry | None]
+
+
+class UnsafeTree(Refused):
+    """A tree holds a name that must never reach a file system."""
+
+
+def write_tree(objects: ObjectStore, entries: Entries) -> ObjectID:
+    """Write the nested trees for a flat map of paths; returns the top one's id."""
+    folders: dict[bytes, list[tuple[bytes, int, ObjectID]]] = {b"": []}
+    for path, entry in entries.items():
+        folder, _, name = path.rpartition(b"/")
+        _register(folders, folder)
+        folders[folder].append((name, entry.mode, entry.id))
+    top = ObjectID(b"")
+    # A folder's path is longer than its parent's: children come first.
+    for folder in sorted(folders, key=len, reverse=True):
+        top = _write_folder(objects, folder, folders[folder])
+        if folder:
+            parent, _, name = folder.rpartition(b"/")
+            folders[parent].append((name, FOLDER, top))
+    return top
+
+
+def _register(folders: dict[bytes, list[tuple[bytes, int, ObjectID]]], folder: bytes) -> None:
+    while folder not in folders:
+        folders[folder] = []
+        folder = folder.rpartition(b"/")[0]
+
+
+def _write_folder(
+    objects: ObjectStore, folder: bytes, children: list[tuple[bytes, int, ObjectID]]
+) -> ObjectID:
+    tree_id = objects.add(b"tree", serialise(children))
+    if objects.is_new(tree_id):
+        for name, mode, child in children:
+            if mode != GITLINK and not objects.has(child):
+                path = (folder + b"/" + name).lstrip(b"/")
+                raise MissingObject(child, f"'{path.decode('utf-8', 'replace')}' needs missing")
+    return tree_id
+
+
+def serialise(children: list[tuple[bytes, int, ObjectID]]) -> bytes:
+    """The bytes of one tree object; git sorts folders as if they ended in a slash."""
+    ordered = sorted(children, key=lambda child: child[0] + b"/" * (child[1] == FOLDER))
+    return b"".join(b"%o %s\0%s" % (mode, name, unhexlify(id)) for name, mode, id in ordered)
+
+
+def read_tree(objects: ObjectStore, tree_id: ObjectID) -> list[tuple[bytes, int, ObjectID]]:
+    """The (name, mode, id) of each entry of one tree object."""
+    from dulwich.objects import parse_tree
+
+    data = objects.read(tree_id, b"tree")
+    try:
+        parsed = list(parse_tree(data, objects.object_format.oid_length))
+    except Exception as error:  # the compiled parser raises several unrelated types
+        raise MissingObject(tree_id, "damaged tree") from error
+    for name, _mode, _id in parsed:
+        check_name(name)
+    return [(name, mode, ObjectID(id)) for name, mode, id in parsed]
+
+
+def check_name(name: bytes) -> None:
+    """Refuse a path component that git itself would never put in a worktree."""
+    if name in (b"", b".", b"..") or b"/" in name or b"\0" in name or name.lower() == b".git":
+        shown = name.decode("utf-8", "backslashreplace")
+        raise UnsafeTree(f"tree holds the unsafe name '{shown}'", hint="this checkpoint is hostile")
+
+
+def walk(objects: ObjectStore, tree_id: ObjectID, prefix: bytes = b"") -> Iterator[
+    tuple[bytes, TreeEntry]
+]:
+    """Every file, link and gitlink below a tree, with its path."""
+    todo = [(prefix, tree_id)]
+    while todo:
+        folder, current = todo.pop()
+        for name, mode, child in read_tree(objects, current):
+            path = _join(folder, name)
+            if stat.S_ISDIR(mode):
+                todo.append((path, child))
+            else:
+                yield path, TreeEntry(mode, child)
+
+
+def diff_trees(
+    objects: ObjectStore, old: ObjectID | None, new: ObjectID | None
+) -> Iterator[Change]:
+    """Paths whose entry differs; folders with the same id are never opened."""
+    todo = [(b"", old, new)]
+    while todo:
+        folder, before, after = todo.pop()
+        if before == after:
+            continue
+        left = _children(objects, folder, before)
+        right = _children(objects, folder, after)
+        for name in left.keys() | right.keys():
+            path = _join(folder, name)
+            was, now = left.get(name), right.get(name)
+            if was == now:
+                continue
+            was_folder, was_file = _split_entry(was)
+            now_folder, now_file = _split_entry(now)
+            if was_folder or now_folder:
+                todo.append((path, was_folder, now_folder))
+            if was_file != now_file:
+                yield path, was_file, now_file
+
+
+def lookup(objects: ObjectStore, tree_id: ObjectID, path: bytes) -> TreeEntry | None:
+    """The entry at a path, a folder's included; None where there is nothing."""
+    entry: TreeEntry | None = TreeEntry(FOLDER, tree_id)
+    for name in path.split(b"/") if path else ():
+        if entry is None or entry.mode != FOLDER:
+            return None
+        entry = _children(objects, b"", entry.id).get(name)
+    return entry
+
+
+def _children(
+    objects: ObjectStore, folder: bytes, tree_id: ObjectID | None
+) -> dict[bytes, TreeEntry]:
+    if tree_id is None:
+        return {}
+    if folder.count(b"/") > MAX_DEPTH:
+        raise UnsafeTree("tree is nested too deeply", hint="this checkpoint is hostile")
+    return {name: TreeEntry(mode, id) for name, mode, id in read_tree(objects, tree_id)}
+
+
+def _split_entry(entry: TreeEntry | None) -> tuple[ObjectID | None, TreeEntry | None]:
+    if entry is not None and stat.S_ISDIR(entry.mode):
+        return entry.id, None
+    return None, entry
+
+
+def _join(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name

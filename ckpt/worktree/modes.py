@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Permission bits, which git's trees round to 644 and 755.
+
+Kept as the bits most files of a worktree have and the files that differ, so that a
+worktree made under any umask costs a few bytes and a private file stays private.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_DEFAULTS = (0o644, 0o755)
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """`plain` and `executable` are the usual bits; `others` the files that have different ones."""
+
+    plain: int = _DEFAULTS[0]
+    executable: int = _DEFAULTS[1]
+    others: Mapping[bytes, int] = field(default_factory=dict)
+
+    def of(self, path: bytes, is_executable: bool) -> int:
+        usual = self.executable if is_executable else self.plain
+        return self.others.get(path, usual)
+
+
+def collect(permissions: Mapping[bytes, int]) -> Modes:
+    """Sum up the bits of regular files by path."""
+    usual = [_DEFAULTS[0], _DEFAULTS[1]]
+    counts = Counter(permissions.values())
+    for executable in (False, True):
+        candidates = [(n, bits) for bits, n in counts.items() if is_executable(bits) == executable]
+        if candidates:
+            usual[executable] = max(candidates)[1]
+    others = {
+        path: bits
+        for path, bits in permissions.items()
+        if bits != usual[is_executable(bits)]
+    }
+    return Modes(usual[0], usual[1], others)
+
+
+def is_executable(bits: int) -> bool:
+    """As git judges it: the owner may run it."""
+    return bool(bits & stat.S_IXUSR)

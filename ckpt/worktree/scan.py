@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""Walk a worktree once and say what a checkpoint would hold.
+
+Knows files, ignore rules and which paths are tracked; knows nothing of objects, and
+reads no file's content but `.gitignore`. An ignored folder is never opened: tracked
+files inside it are looked at one by one. Nothing is followed through a symbolic link.
+What is neither taken nor ignored is listed with its reason.
+
+The walk is given its rules and gives back plain data, so that a cache can stand in
+for the file system or for the hashing that comes after.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ckpt.models import SkipReason
+from ckpt.worktree.ignore import IgnoreStack, Rules, parse
+
+# Files that a rollback has begun to write and not yet named.
+TEMPORARY_PREFIX = b".ckpt-tmp-"
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRules:
+    """What decides whether a path is taken.
+
+    `tracked` is sorted. `git_dirs` are git dirs of this repository inside its worktree. `deny` holds what must not be taken though it is not ignored
+    (secrets, dependency folders), `include` what is taken although it is ignored.
+    """
+
+    tracked: tuple[bytes, ...] = ()
+    gitlinks: frozenset[bytes] = frozenset()
+    git_dirs: frozenset[bytes] = frozenset()
+    ignore: IgnoreStack = field(default_factory=IgnoreStack.root)
+    deny: IgnoreStack = field(default_factory=IgnoreStack.root)
+    ignore_case: bool = False
+    max_file_size: int | None = None
+    force: tuple[bytes, ...] = ()
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was found: files and links by path, with the stat data they were found with."""
+
+    files: dict[bytes, os.stat_result] = field(default_factory=dict)
+    gitlinks: list[bytes] = field(default_factory=list)
+    empty_folders: list[bytes] = field(default_factory=list)
+    skipped: dict[bytes, SkipReason] = field(default_factory=dict)
+    ignore_files: list[bytes] = field(default_factory=list)
+
+
+def scan(top: bytes, rules: ScanRules, progress: Progress | None = None) -> Scan:
+    """Scan the worktree at `top`."""
+    return _Walk(top, rules, progress).run()
+
+
+class _Walk:
+    def __init__(self, top: bytes, rules: ScanRules, progress: Progress | None) -> None:
+        self._top = top
+        self._rules = rules
+        self._progress = progress
+        self._tracked = frozenset(rules.tracked)
+        self._tracked_folders = _folders_of(rules.tracked) | _folders_of(rules.gitlinks)
+        self._found = Scan()
+
+    def run(self) -> Scan:
+        todo = [(b"", self._rules.ignore)]
+        while todo:
+            folder, ignore = todo.pop()
+            todo.extend(self._folder(folder, ignore))
+            if self._progress is not None:
+                self._progress(len(self._found.files))
+        for path in self._rules.force:
+            self._take_everything(path)
+        return self._found
+
+    def _folder(self, folder: bytes, ignore: IgnoreStack) -> Iterator[tuple[bytes, IgnoreStack]]:
+        """Take the files of one folder; yield the folders to walk below it."""
+        try:
+            with os.scandir(os.path.join(self._top, folder)) as listing:
+                children = list(listing)
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._leave_out(folder, SkipReason.UNREADABLE)
+            return
+        if not children and folder:
+            self._found.empty_folders.append(folder)
+        prefix = folder + b"/" if folder else b""
+        names = {child.name for child in children}
+        if folder and b".git" in names and is_nested_repository(os.path.join(self._top, folder)):
+            self._leave_out(folder, SkipReason.NESTED)
+            return
+        if b".gitignore" in names:
+            ignore = ignore.enter(self._read_ignore_file(prefix))
+        for child in children:
+            if child.name == b".git" or child.name.startswith(TEMPORARY_PREFIX):
+                continue
+            path = prefix + child.name
+            if not child.is_dir(follow_symlinks=False):
+                self._take_file(path, child, ignore)
+            elif self._enters(path, ignore):
+                yield path, ignore
+
+    def _enters(self, path: bytes, ignore: IgnoreStack) -> bool:
+        """Decide on a folder; one that is not entered still gives up its tracked files."""
+        if path in self._rules.gitlinks:
+            self._found.gitlinks.append(path)
+            return False
+        if ignore.ignored(path, True):
+            self._take_tracked_below(path)
+            return False
+        if self._is_denied(path, True):
+            self._leave_out(path, SkipReason.DENIED)
+            return False
+        return path not in self._rules.git_dirs
+
+    def _leave_out(self, folder: bytes, reason: SkipReason) -> None:
+        self._found.skipped[folder] = reason
+        self._take_tracked_below(folder)
+
+    def _take_file(self, path: bytes, child: os.DirEntry[bytes], ignore: IgnoreStack) -> None:
+        tracked = path in self._tracked
+        if not tracked and ignore.ignored(path, False):
+            return
+        try:
+            status = child.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._found.skipped[path] = SkipReason.UNREADABLE
+            return
+        reason = self._reason_to_skip(path, status, tracked)
+        if reason is None:
+            self._found.files[path] = status
+        else:
+            self._found.skipped[path] = reason
+
+    def _reason_to_skip(
+        self, path: bytes, status: os.stat_result, tracked: bool
+    ) -> SkipReason | None:
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+            return SkipReason.SPECIAL
+        if tracked:
+            return None
+        if self._is_denied(path, False):
+            return SkipReason.DENIED
+        limit = self._rules.max_file_size
+        if limit is not None and status.st_size > limit:
+            return SkipReason.OVERSIZE
+        return None
+
+    def _is_denied(self, path: bytes, is_folder: bool) -> bool:
+        return self._rules.deny.ignored(path, is_folder)
+
+    def _take_tracked_below(self, folder: bytes) -> None:
+        """Look at each tracked path in a folder that is not walked."""
+        if folder and folder not in self._tracked_folders:
+            return
+        prefix = folder + b"/" if folder else b""
+        tracked = self._rules.tracked
+        for position in range(bisect_left(tracked, prefix), len(tracked)):
+            path = tracked[position]
+            if not path.startswith(prefix):
+                break
+            self._take_tracked(path, folder)
+        self._found.gitlinks += [p for p in self._rules.gitlinks if p.startswith(prefix)]
+
+    def _take_tracked(self, path: bytes, folder: bytes) -> None:
+        try:
+            if not self._parents_are_folders(path, folder):
+                return
+            status = os.lstat(os.path.join(self._top, path))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError:
+            self._found.skipped[path] = SkipReason.UNREADABLE
+            return
+        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+            self._found.files[path] = status
+        elif not stat.S_ISDIR(status.st_mode):
+            self._found.skipped[path] = SkipReason.SPECIAL
+
+    def _parents_are_folders(self, path: bytes, folder: bytes) -> bool:
+        """A tracked path behind a symbolic link is gone, as git sees it."""
+        parent = path.rpartition(b"/")[0]
+        while len(parent) > len(folder):
+            if not stat.S_ISDIR(os.lstat(os.path.join(self._top, parent)).st_mode):
+                return False
+            parent = parent.rpartition(b"/")[0]
+        return True
+
+    def _take_everything(self, path: bytes) -> None:
+        """Take a path that the rules leave out, and all below it: someone will overwrite it."""
+        try:
+            status = os.lstat(os.path.join(self._top, path))
+            if stat.S_ISDIR(status.st_mode):
+                for name in os.listdir(os.path.join(self._top, path)):
+                    if name != b".git":
+                        self._take_everything(path + b"/" + name)
+                return
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._found.skipped[path] = SkipReason.UNREADABLE
+            return
+        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+            self._found.files[path] = status
+            self._found.skipped.pop(path, None)
+        else:
+            self._found.skipped[path] = SkipReason.SPECIAL
+
+    def _read_ignore_file(self, prefix: bytes) -> Rules | None:
+        path = prefix + b".gitignore"
+        text = read_plain_file(os.path.join(self._top, path))
+        if text is None:
+            return None
+        self._found.ignore_files.append(path)
+        return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
+
+
+def read_plain_file(path: bytes) -> bytes | None:
+    """A file's content, if it is one; git follows no link to a `.gitignore`."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        return file.read()
+
+
+def is_nested_repository(path: bytes) -> bool:
+    """True if a folder is a repository of its own: a `.git` file, or a git dir in `.git`."""
+    dot_git = os.path.join(path, b".git")
+    try:
+        status = os.lstat(dot_git)
+    except OSError:
+        return False
+    if stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return os.path.lexists(os.path.join(dot_git, b"HEAD"))
+    text = read_plain_file(dot_git)
+    return text is not None and text.startswith(b"gitdir:")
+
+
+def _folders_of(paths: tuple[bytes, ...] | frozenset[bytes]) -> set[bytes]:
+    folders: set[bytes] = set()
+    for path in paths:
+        folder = path.rpartition(b"/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition(b"/")[0]
+    return folders
