@@ -41,9 +41,7 @@ def _stamp(moment: datetime) -> str:
 
 def _time_of(checkpoint_id: str) -> datetime:
     moment = datetime.strptime(checkpoint_id[:15], "%Y%m%d-%H%M%S")
-    return moment.replace(
-        microsecond=int(checkpoint_id[16:19]) * 1000, tzinfo=timezone.utc
-    )
+    return moment.replace(microsecond=int(checkpoint_id[16:19]) * 1000, tzinfo=timezone.utc)
 
 
 def possible_ids(names: Iterable[str]) -> list[str]:

@@ -71,6 +71,4 @@ def relative_to_top(path: str, worktree: str, start: str) -> bytes:
 
 def is_within(path: bytes, limits: tuple[bytes, ...]) -> bool:
     """True if a path is one of `limits` or below one; an empty limit holds everything."""
-    return any(
-        not limit or path == limit or path.startswith(limit + b"/") for limit in limits
-    )
+    return any(not limit or path == limit or path.startswith(limit + b"/") for limit in limits)

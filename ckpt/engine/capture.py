@@ -25,7 +25,7 @@ from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation import Operation, in_progress
 from ckpt.store.refs import Head
-from ckpt.store.repository import Repository, is_git_dir, read_gitfile
+from ckpt.store.repository import Repository, nested_head
 from ckpt.store.staging import Staged, read_staged
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
 from ckpt.worktree import modes
@@ -47,7 +47,6 @@ class Present:
 
     entries: dict[bytes, TreeEntry]
     stats: dict[bytes, os.stat_result]
-    modes: modes.Modes
     empty_folders: tuple[bytes, ...]
     skipped: dict[bytes, SkipReason]
     excludes: dict[str, bytes]
@@ -58,6 +57,16 @@ class Present:
     @property
     def is_partial(self) -> bool:
         return SkipReason.UNREADABLE in self.skipped.values()
+
+    @property
+    def modes(self) -> modes.Modes:
+        return modes.collect(
+            {
+                path: stat.S_IMODE(status.st_mode) & 0o777
+                for path, status in self.stats.items()
+                if stat.S_ISREG(status.st_mode)
+            }
+        )
 
 
 class IndexContents:
@@ -76,9 +85,7 @@ class IndexContents:
         return TreeEntry(found.mode, ObjectID(found.id))
 
     def _proves(self, entry: IndexEntry, status: os.stat_result) -> bool:
-        return matches(
-            entry, status, trust_ctime=self._trust_ctime, file_mode=self._file_mode
-        )
+        return matches(entry, status, trust_ctime=self._trust_ctime, file_mode=self._file_mode)
 
 
 class _Nothing:
@@ -100,20 +107,15 @@ def capture(
     rules, excludes = scan_rules(repo, settings, staged, force)
     top = os.fsencode(repo.worktree)
     found = scan(top, rules, progress)
-    reader = _Reader(top, objects, _known_contents(repo, staged, found), _modes_by_git(repo, staged))
+    reader = _Reader(
+        top, objects, _known_contents(repo, staged, found), _modes_by_git(repo, staged)
+    )
     reader.take(found)
     reader.take_gitlinks(found, staged)
     _add_sparse(reader.entries, staged, found)
     return Present(
         entries=reader.entries,
         stats=reader.stats,
-        modes=modes.collect(
-            {
-                path: stat.S_IMODE(status.st_mode) & 0o777
-                for path, status in reader.stats.items()
-                if stat.S_ISREG(status.st_mode)
-            }
-        ),
         empty_folders=tuple(sorted(found.empty_folders)),
         skipped=dict(sorted(found.skipped.items())),
         excludes=excludes,
@@ -250,17 +252,3 @@ def identity(status: os.stat_result) -> tuple[int, ...]:
         status.st_mtime_ns,
         status.st_ctime_ns,
     )
-
-
-def nested_head(folder: bytes) -> bytes | None:
-    """The commit that a submodule's HEAD names, if it has one."""
-    dot_git = os.path.join(os.fsdecode(folder), ".git")
-    git_dir = read_gitfile(dot_git) if os.path.isfile(dot_git) else dot_git
-    if git_dir is None or not is_git_dir(git_dir):
-        return None
-    from dulwich.refs import DiskRefsContainer
-
-    try:
-        return DiskRefsContainer(git_dir).follow(b"HEAD")[1]
-    except (KeyError, OSError):
-        return None

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ckpt import disk
@@ -62,7 +61,11 @@ class HeadMove:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A rollback that has begun: from the safety checkpoint's state to the target's."""
+    """A rollback that has begun: from the safety checkpoint's state to the target's.
+
+    `index` and `head` are what changes; `asked_index` and `asked_head` what the user asked
+    for, which is what an undo will ask for in turn.
+    """
 
     target: str
     safety: str
@@ -72,7 +75,8 @@ class Journal:
     remove_folders: tuple[bytes, ...] = ()
     index: bool = True
     head: HeadMove | None = None
-    undoes: str | None = None
+    asked_index: bool = True
+    asked_head: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,6 @@ class LastRollback:
     paths: tuple[bytes, ...] = ()
     index: bool = True
     head: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def exists(private_dir: str) -> bool:
@@ -102,6 +105,8 @@ def write(private_dir: str, journal: Journal) -> None:
         "remove_folders": [to_json(path) for path in journal.remove_folders],
         "index": journal.index,
         "head": _dump_move(journal.head),
+        "asked_index": journal.asked_index,
+        "asked_head": journal.asked_head,
     }
     _store(private_dir, _JOURNAL, document)
 
@@ -123,6 +128,8 @@ def read(private_dir: str) -> Journal:
             remove_folders=tuple(map(from_json, document["remove_folders"])),
             index=bool(document["index"]),
             head=_load_move(document["head"]),
+            asked_index=bool(document["asked_index"]),
+            asked_head=bool(document["asked_head"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(private_dir, error) from None

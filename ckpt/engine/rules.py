@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ckpt.settings import DENIED_FILES, DEPENDENCY_FOLDERS, Settings
+from ckpt.settings import Settings
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
 from ckpt.store.trees import GITLINK
@@ -30,6 +30,8 @@ def scan_rules(
         git_dirs=frozenset(_inside(repo.worktree, repo.git_dir, repo.common_dir)),
         ignore=ignore_stack(excludes, ignore_case),
         deny=deny_stack(settings, ignore_case),
+        include=_stack(settings.include, ignore_case),
+        include_paths=_literal_paths(settings.include),
         ignore_case=ignore_case,
         max_file_size=settings.max_file_size,
         force=force,
@@ -65,10 +67,21 @@ def ignore_stack(excludes: dict[str, bytes], ignore_case: bool) -> IgnoreStack:
 
 def deny_stack(settings: Settings, ignore_case: bool) -> IgnoreStack:
     """Secrets and dependency folders, with what settings add and take back."""
-    patterns = [*DENIED_FILES, *DEPENDENCY_FOLDERS, *settings.deny]
-    patterns += [f"!{pattern}" for pattern in settings.allow]
+    return _stack(settings.deny_patterns, ignore_case)
+
+
+def _stack(patterns: tuple[str, ...], ignore_case: bool) -> IgnoreStack:
     text = "\n".join(patterns).encode("utf-8", "surrogateescape")
     return IgnoreStack.root(parse(text, ignore_case=ignore_case))
+
+
+def _literal_paths(patterns: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Patterns that name one path from the top, which can be looked up without a walk."""
+    return tuple(
+        os.fsencode(pattern.strip("/"))
+        for pattern in patterns
+        if "/" in pattern.rstrip("/") and not set(pattern) & set("*?[\\!")
+    )
 
 
 def _inside(worktree: str, *folders: str) -> list[bytes]:

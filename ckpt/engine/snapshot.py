@@ -23,7 +23,7 @@ from ckpt.engine import journal
 from ckpt.engine.capture import Present, capture
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.manifest import Manifest
-from ckpt.errors import CkptError, UsageError
+from ckpt.errors import UsageError
 from ckpt.models import (
     Checkpoint,
     Details,
@@ -41,7 +41,7 @@ from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
-from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
+from ckpt.store.trees import GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
 
 LOCK_TIMEOUT = 60.0
 # Larger files count as changed, their lines do not: counting must not hold up a save.
@@ -78,12 +78,7 @@ class SaveRequest:
     @property
     def wants_own_ref(self) -> bool:
         """False for a trigger that would be content with an equal checkpoint."""
-        return (
-            self.kind not in _TRIGGERED
-            or self.name is not None
-            or self.pinned
-            or self.has_state
-        )
+        return self.kind not in _TRIGGERED or self.name is not None or self.pinned or self.has_state
 
 
 def save(
@@ -98,9 +93,7 @@ def save(
     request = _checked(request)
     with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
         try:
-            present = capture(
-                repo, settings, repo.objects, force=request.force, progress=progress
-            )
+            present = capture(repo, settings, repo.objects, force=request.force, progress=progress)
             return write(repo, present, request)
         except BaseException:
             repo.objects.discard()
@@ -122,14 +115,6 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, tree, state_tree, summary.stats)
     return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
-
-
-def amend(repo: Repository, present: Present, safety: Checkpoint) -> Checkpoint:
-    """A safety checkpoint like `safety`, with the worktree of `present`: a file changed late."""
-    objects = repo.objects
-    tree = write_tree(objects, present.entries)
-    data = record.read_commit(objects, ObjectID(safety.commit.encode()))
-    return _publish(repo, Catalog(repo), safety, tree, data.parents)
 
 
 def _checked(request: SaveRequest) -> SaveRequest:
@@ -321,13 +306,3 @@ def branch_name(head: Head) -> str | None:
 
 def _text_id(object_id: ObjectID | None) -> str | None:
     return None if object_id is None else object_id.decode()
-
-
-def write_failed(error: OSError) -> CkptError:
-    """What a save says when the disk does not take it."""
-    return CkptError(
-        f"cannot write to the repository: {error.strerror or error}",
-        hint="nothing was changed; check free space and permissions, then try again",
-    )
-
-

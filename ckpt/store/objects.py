@@ -24,9 +24,10 @@ from ckpt.errors import CkptError
 if TYPE_CHECKING:
     from dulwich.object_format import ObjectFormat
     from dulwich.object_store import DiskObjectStore
-    from dulwich.objects import ObjectID
+    from dulwich.objects import ObjectID as ObjectID
+    from dulwich.objects import RawObjectID
 else:
-    ObjectID = bytes
+    ObjectID = RawObjectID = bytes
 
 _TYPE_NUMBERS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 
@@ -166,12 +167,14 @@ class ObjectStore:
         if self._touch(self._loose_path(object_id)):
             return True
         packs = self._packs()
-        for store in (packs, *packs.alternates):
-            for pack in getattr(store, "packs", ()):
-                if unhexlify(object_id) in pack:
+        if object_id not in packs:
+            return False
+        stores = [packs, *(s for s in packs.alternates if isinstance(s, type(packs)))]
+        for store in stores:
+            for pack in store.packs:
+                if RawObjectID(unhexlify(object_id)) in pack:
                     return self._touch(os.fsdecode(pack.data.filename))
-            loose = os.path.join(os.fsdecode(store.path), *_split(object_id))
-            if store is not packs and self._touch(loose):
+            if self._touch(os.path.join(os.fsdecode(store.path), *_split(object_id))):
                 return True
         return False
 

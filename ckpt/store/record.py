@@ -204,8 +204,7 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
         return Details(
             dirty_files=tuple(to_str(from_json(d)) for d in manifest.get("dirty_files", ())),
             skipped=tuple(
-                Skipped(to_str(from_json(d)), str(d["reason"]))
-                for d in manifest.get("skipped", ())
+                Skipped(to_str(from_json(d)), str(d["reason"])) for d in manifest.get("skipped", ())
             ),
             data=state.get("data"),
             metadata=state.get("metadata"),

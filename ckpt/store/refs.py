@@ -150,13 +150,12 @@ class Refs:
             )
         self._log(self._path(branch), branch, old, new, message)
 
-    def set_head(self, head: Head, message: bytes) -> None:
-        """Point HEAD at a branch or a commit, whatever it says now."""
-        before = self.head()
+    def set_head(self, head: Head, old: ObjectID | None, message: bytes) -> None:
+        """Point HEAD at a branch or a commit; `old` is where it stood, for the reflog."""
         path = os.path.join(self.git_dir, "HEAD")
-        if head.contents != before.contents:
+        if head.contents != self.head().contents:
             replace_locked(path, head.contents, self._private_dir)
-        self._log(path, b"HEAD", before.commit, head.commit, message)
+        self._log(path, b"HEAD", old, head.commit, message)
 
     def lock_candidates(self, *branches: bytes | None) -> list[str]:
         """The files that moving HEAD and these branches locks."""

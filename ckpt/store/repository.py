@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ckpt.errors import CkptError, Refused
 from ckpt.store.config import GitConfig
-from ckpt.store.objects import ObjectStore
+from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import Refs
 
 if TYPE_CHECKING:
@@ -176,6 +176,18 @@ def read_gitfile(path: str) -> str | None:
         return None
     target = os.fsdecode(contents[len(b"gitdir: ") :].rstrip(b"\r\n"))
     return os.path.realpath(os.path.join(os.path.dirname(path), target))
+
+
+def nested_head(folder: bytes) -> ObjectID | None:
+    """The commit that a submodule's HEAD names, if it has one."""
+    dot_git = os.path.join(os.fsdecode(folder), ".git")
+    git_dir = read_gitfile(dot_git) if os.path.isfile(dot_git) else dot_git
+    if git_dir is None or not is_git_dir(git_dir):
+        return None
+    try:
+        return Refs(git_dir, _common_dir(git_dir), 40).head().commit
+    except CkptError:
+        return None
 
 
 def _resolve_git_dir(path: str, shown: str) -> str:

@@ -104,9 +104,9 @@ def check_name(name: bytes) -> None:
         raise UnsafeTree(f"tree holds the unsafe name '{shown}'", hint="this checkpoint is hostile")
 
 
-def walk(objects: ObjectStore, tree_id: ObjectID, prefix: bytes = b"") -> Iterator[
-    tuple[bytes, TreeEntry]
-]:
+def walk(
+    objects: ObjectStore, tree_id: ObjectID, prefix: bytes = b""
+) -> Iterator[tuple[bytes, TreeEntry]]:
     """Every file, link and gitlink below a tree, with its path."""
     todo = [(prefix, tree_id)]
     while todo:

@@ -37,9 +37,7 @@ def collect(permissions: Mapping[bytes, int]) -> Modes:
         if candidates:
             usual[executable] = max(candidates)[1]
     others = {
-        path: bits
-        for path, bits in permissions.items()
-        if bits != usual[is_executable(bits)]
+        path: bits for path, bits in permissions.items() if bits != usual[is_executable(bits)]
     }
     return Modes(usual[0], usual[1], others)
 

@@ -31,8 +31,10 @@ Progress = Callable[[int], None]
 class ScanRules:
     """What decides whether a path is taken.
 
-    `tracked` is sorted. `git_dirs` are git dirs of this repository inside its worktree. `deny` holds what must not be taken though it is not ignored
-    (secrets, dependency folders), `include` what is taken although it is ignored.
+    `tracked` is sorted. `git_dirs` are git dirs of this repository inside its worktree.
+    `deny` holds what must not be taken though it is not ignored (secrets, dependency
+    folders), `include` what is taken although it is ignored (`include_paths`: the same,
+    where no pattern is needed), `force` what is taken whatever the other rules say.
     """
 
     tracked: tuple[bytes, ...] = ()
@@ -40,6 +42,8 @@ class ScanRules:
     git_dirs: frozenset[bytes] = frozenset()
     ignore: IgnoreStack = field(default_factory=IgnoreStack.root)
     deny: IgnoreStack = field(default_factory=IgnoreStack.root)
+    include: IgnoreStack = field(default_factory=IgnoreStack.root)
+    include_paths: tuple[bytes, ...] = ()
     ignore_case: bool = False
     max_file_size: int | None = None
     force: tuple[bytes, ...] = ()
@@ -77,6 +81,9 @@ class _Walk:
             todo.extend(self._folder(folder, ignore))
             if self._progress is not None:
                 self._progress(len(self._found.files))
+        for path in self._rules.include_paths:
+            if not self._is_denied(path, False):
+                self._take_everything(path)
         for path in self._rules.force:
             self._take_everything(path)
         return self._found
@@ -106,6 +113,8 @@ class _Walk:
             path = prefix + child.name
             if not child.is_dir(follow_symlinks=False):
                 self._take_file(path, child, ignore)
+            elif ignore.ignored(path, True) and self._rules.include.ignored(path, True):
+                yield path, IgnoreStack.root()
             elif self._enters(path, ignore):
                 yield path, ignore
 
@@ -128,7 +137,7 @@ class _Walk:
 
     def _take_file(self, path: bytes, child: os.DirEntry[bytes], ignore: IgnoreStack) -> None:
         tracked = path in self._tracked
-        if not tracked and ignore.ignored(path, False):
+        if not tracked and ignore.ignored(path, False) and not self._is_included(path):
             return
         try:
             status = child.stat(follow_symlinks=False)
@@ -156,6 +165,9 @@ class _Walk:
         if limit is not None and status.st_size > limit:
             return SkipReason.OVERSIZE
         return None
+
+    def _is_included(self, path: bytes) -> bool:
+        return self._rules.include.ignored(path, False)
 
     def _is_denied(self, path: bytes, is_folder: bool) -> bool:
         return self._rules.deny.ignored(path, is_folder)

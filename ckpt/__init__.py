@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoints of a Git repository's whole working state.
+
+The public names; each is imported when it is first used, so that a hook which needs
+none of them starts quickly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
+    from ckpt.manager import CheckpointManager
+    from ckpt.models import Checkpoint, DiffResult, Kind, Outcome, RollbackResult, SaveResult
+    from ckpt.settings import Settings
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Busy": "ckpt.errors",
+    "Checkpoint": "ckpt.models",
+    "CheckpointManager": "ckpt.manager",
+    "CkptError": "ckpt.errors",
+    "DiffResult": "ckpt.models",
+    "Kind": "ckpt.models",
+    "NotFound": "ckpt.errors",
+    "Outcome": "ckpt.models",
+    "Refused": "ckpt.errors",
+    "RollbackError": "ckpt.errors",
+    "RollbackResult": "ckpt.models",
+    "SaveResult": "ckpt.models",
+    "Settings": "ckpt.settings",
+    "UsageError": "ckpt.errors",
+}
+
+__all__ = [
+    "Busy",
+    "Checkpoint",
+    "CheckpointManager",
+    "CkptError",
+    "DiffResult",
+    "Kind",
+    "NotFound",
+    "Outcome",
+    "Refused",
+    "RollbackError",
+    "RollbackResult",
+    "SaveResult",
+    "Settings",
+    "UsageError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ckpt' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""The JSON documents that every command prints with --json.
+
+Every document has `"schema": 1`. Absent values are null, never missing. A path that is
+not UTF-8 has its exact bytes beside it in `path_b64`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ckpt.errors import CkptError
+from ckpt.models import (
+    Checkpoint,
+    DiffResult,
+    FeatureState,
+    GitState,
+    HeadReport,
+    RollbackResult,
+    SaveResult,
+    Skipped,
+)
+from ckpt.paths import to_json
+
+SCHEMA = 1
+Document = dict[str, Any]
+
+
+def checkpoint(value: Checkpoint) -> Document:
+    return {
+        "id": value.id,
+        "name": value.name,
+        "description": value.description,
+        "kind": value.kind.value,
+        "trigger": value.trigger,
+        "scope": value.scope.value,
+        "timestamp": value.timestamp.isoformat(timespec="microseconds"),
+        "ref": value.ref,
+        "commit": value.commit,
+        "worktree": value.worktree,
+        "session": value.session,
+        "pinned": value.pinned,
+        "partial": value.partial,
+        "during_rollback": value.during_rollback,
+        "git_state": _git_state(value.git_state)
+        | {"dirty_files": [to_json(path) for path in value.git_state.dirty_files]},
+        "feature_state": _features(value.feature_state),
+        "context": value.context,
+        "data": value.data,
+        "metadata": value.metadata,
+        "stats": {
+            "files_changed": value.stats.files_changed,
+            "insertions": value.stats.insertions,
+            "deletions": value.stats.deletions,
+        },
+        "skipped": _skipped(value.skipped),
+    }
+
+
+def save(result: SaveResult) -> Document:
+    found = result.checkpoint
+    return _document(
+        outcome=result.outcome.value,
+        checkpoint=None if found is None else checkpoint(found),
+        reason=result.reason,
+    )
+
+
+def listing(found: Iterable[Checkpoint]) -> Document:
+    return _document(checkpoints=[checkpoint(value) for value in found])
+
+
+def single(value: Checkpoint) -> Document:
+    return _document(checkpoint=checkpoint(value))
+
+
+def diff(result: DiffResult) -> Document:
+    return _document(
+        **{"from": result.from_.id, "to": None if result.to is None else result.to.id},
+        files=[
+            to_json(file.path)
+            | {
+                "status": file.status,
+                "insertions": file.insertions,
+                "deletions": file.deletions,
+                "binary": file.binary,
+            }
+            for file in result.files
+        ],
+        patch=result.patch.decode("utf-8", "replace"),
+    )
+
+
+def rollback(result: RollbackResult) -> Document:
+    return _document(
+        target=checkpoint(result.target),
+        safety=None if result.safety is None else checkpoint(result.safety),
+        written=[to_json(path) for path in result.written],
+        removed=[to_json(path) for path in result.removed],
+        kept=_skipped(result.kept),
+        skipped=_skipped(result.skipped),
+        index_changed=result.index_changed,
+        state=result.state,
+        head=_head(result.head),
+        undo=result.undo_command,
+        dry_run=result.dry_run,
+    )
+
+
+def error(problem: CkptError) -> Document:
+    return _document(
+        error={
+            "code": problem.code,
+            "message": problem.message,
+            "hint": problem.hint,
+            "details": problem.details or None,
+        }
+    )
+
+
+def interrupted() -> Document:
+    return _document(
+        error={"code": "interrupted", "message": "interrupted", "hint": None, "details": None}
+    )
+
+
+def _document(**fields: Any) -> Document:
+    return {"schema": SCHEMA, **fields}
+
+
+def _git_state(state: GitState) -> Document:
+    return {"commit_hash": state.commit_hash, "branch": state.branch}
+
+
+def _head(report: HeadReport | None) -> Document | None:
+    if report is None:
+        return None
+    return {
+        "moved": report.moved,
+        "before": _git_state(report.before),
+        "after": _git_state(report.after),
+        "ahead": report.ahead,
+        "behind": report.behind,
+    }
+
+
+def _features(features: FeatureState | None) -> Document:
+    features = features or FeatureState()
+    return {
+        "current": features.current,
+        "completed": list(features.completed),
+        "snapshot_path": features.snapshot_path,
+    }
+
+
+def _skipped(items: Iterable[Skipped]) -> list[Document]:
+    return [to_json(item.path) | {"reason": item.reason} for item in items]

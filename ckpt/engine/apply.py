@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Carry out a plan on the files of a worktree, so that a crash at any line is harmless.
+
+Each path is looked at just before it changes. If it is as the safety checkpoint has it,
+it is replaced or removed; if it is already as wanted, it is left; if it is neither,
+someone changed it meanwhile, and it is handed to `save_first` before anything happens
+to it. Running a plan twice is the same as running it once, which is all that recovery
+needs. Files come before the folders they leave empty; names and contents are flushed
+before the caller removes its journal.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ckpt.engine.capture import identity
+from ckpt.engine.journal import Action, FileState
+from ckpt.store.objects import ObjectStore
+from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
+from ckpt.worktree.modes import is_executable
+from ckpt.worktree.write import UnsafePath, Worktree
+
+SaveFirst = Callable[[bytes, FileState, os.stat_result], None]
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done; `files` are those written, with the stat data they have now."""
+
+    written: list[bytes] = field(default_factory=list)
+    removed: list[bytes] = field(default_factory=list)
+    blocked: dict[bytes, str] = field(default_factory=dict)
+    files: dict[bytes, tuple[TreeEntry, os.stat_result]] = field(default_factory=dict)
+
+
+class Applier:
+    """One pass over a plan. `recorded` holds the stat data of the safety checkpoint's
+    files, if this process took it; without, contents are compared."""
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        worktree: Worktree,
+        recorded: Mapping[bytes, os.stat_result] | None,
+        save_first: SaveFirst,
+    ) -> None:
+        self._objects = objects
+        self._worktree = worktree
+        self._recorded = recorded
+        self._save_first = save_first
+        self.done = Applied()
+
+    def files(self, actions: tuple[Action, ...], remove_folders: tuple[bytes, ...]) -> None:
+        """Removals, the folders they empty, then writes: a file may become a folder."""
+        for action in actions:
+            if action.after is None:
+                self._one(action)
+        for folder in remove_folders:
+            self._worktree.remove_folder(folder)
+        for action in actions:
+            if action.after is not None:
+                self._one(action)
+
+    def folders(self, make_folders: tuple[bytes, ...]) -> None:
+        for folder in make_folders:
+            try:
+                self._worktree.make_folder(folder)
+            except (NotADirectoryError, FileExistsError, UnsafePath):
+                self.done.blocked[folder] = "in the way"
+
+    def known(self, path: bytes) -> tuple[TreeEntry, os.stat_result] | None:
+        """A file whose content is certain because it was written here."""
+        return self.done.files.get(path)
+
+    def sync(self) -> None:
+        """Make all of it durable."""
+        folders = set()
+        for path in self.done.written:
+            self._worktree.sync(path)
+        for path in self.done.written + self.done.removed:
+            folders.add(path.rpartition(b"/")[0])
+        for folder in sorted(folders):
+            self._worktree.sync(folder)
+
+    def _one(self, action: Action) -> None:
+        status = self._worktree.lstat(action.path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            if action.after is not None and not self._worktree.remove_folder(action.path):
+                self.done.blocked[action.path] = "in the way"
+                return
+            status = None
+        if not self._is_as_recorded(action, status) and not self._settle(action, status):
+            return
+        try:
+            self._change(action)
+        except (NotADirectoryError, IsADirectoryError, UnsafePath):
+            self.done.blocked[action.path] = "in the way"
+
+    def _settle(self, action: Action, status: os.stat_result | None) -> bool:
+        """Look at a path whose stat data prove nothing; False if it must not be changed."""
+        try:
+            found = self._look(action.path, status)
+        except OSError:
+            self.done.blocked[action.path] = "unreadable"
+            return False
+        if found == action.after:
+            self._note(action, status)
+            return False
+        if status is not None and found is None:
+            self.done.blocked[action.path] = "special"
+            return False
+        if status is not None and found is not None and found != action.before:
+            self._save_first(action.path, found, status)
+        return True
+
+    def _is_as_recorded(self, action: Action, status: os.stat_result | None) -> bool:
+        """True if stat data prove that the path is as the safety checkpoint has it."""
+        if status is None:
+            return action.before is None and action.after is not None
+        recorded = self._recorded.get(action.path) if self._recorded is not None else None
+        return recorded is not None and identity(recorded) == identity(status)
+
+    def _look(self, path: bytes, status: os.stat_result | None) -> FileState | None:
+        return None if status is None else look(self._objects, self._worktree, path, status)
+
+    def _change(self, action: Action) -> None:
+        path, before, after = action.path, action.before, action.after
+        if after is None:
+            self._worktree.remove_file(path)
+            self.done.removed.append(path)
+            return
+        if after.entry.mode == SYMLINK:
+            target = self._objects.read(after.entry.id, b"blob")
+            status = self._worktree.write_link(path, target)
+        elif before is not None and before.entry == after.entry and self._is_still(path, after):
+            status = self._worktree.set_permissions(path, after.permissions)
+        else:
+            data = self._objects.read(after.entry.id, b"blob")
+            status = self._worktree.write_file(path, data, after.permissions)
+        self._note(action, status)
+
+    def _is_still(self, path: bytes, wanted: FileState) -> bool:
+        status = self._worktree.lstat(path)
+        found = self._look(path, status)
+        return found is not None and found.entry.id == wanted.entry.id
+
+    def _note(self, action: Action, status: os.stat_result | None) -> None:
+        if action.after is None:
+            self.done.removed.append(action.path)
+            return
+        self.done.written.append(action.path)
+        if status is not None:
+            self.done.files[action.path] = (action.after.entry, status)
+
+
+def look(
+    objects: ObjectStore, worktree: Worktree, path: bytes, status: os.stat_result
+) -> FileState | None:
+    """What a path holds now, by its content; None for a folder or a special file."""
+    if stat.S_ISLNK(status.st_mode):
+        return FileState(TreeEntry(SYMLINK, objects.hash(b"blob", worktree.read(path))), 0)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    mode = EXECUTABLE if is_executable(status.st_mode) else REGULAR
+    entry = TreeEntry(mode, objects.hash(b"blob", worktree.read(path)))
+    return FileState(entry, stat.S_IMODE(status.st_mode) & 0o777)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""Plan a rollback: from two states to the paths to write, remove, keep and leave.
+
+Decides and touches nothing, so that a dry run is the same code as the real one. The
+rules that keep people's files are all here:
+
+- only what the present checkpoint holds may be replaced or removed;
+- a file that the target does not hold because it was ignored or left out then is kept;
+- what stands in the way and is held nowhere (ignored, denied, oversize, unreadable,
+  nested) is left and listed;
+- submodules are never touched.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ckpt.engine.capture import Present
+from ckpt.engine.journal import Action
+from ckpt.engine.recorded import Recorded, file_state
+from ckpt.paths import is_within
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, TreeEntry, diff_trees
+from ckpt.worktree.modes import Modes
+from ckpt.worktree.write import Worktree
+
+SUBMODULE = "submodule"
+IN_THE_WAY = "in the way"
+
+
+@dataclass(slots=True)
+class Plan:
+    """`kept` differ from the target and stay; `blocked` could not be put in place."""
+
+    actions: list[Action] = field(default_factory=list)
+    kept: dict[bytes, str] = field(default_factory=dict)
+    blocked: dict[bytes, str] = field(default_factory=dict)
+    obstacles: set[bytes] = field(default_factory=set)
+    make_folders: list[bytes] = field(default_factory=list)
+    remove_folders: list[bytes] = field(default_factory=list)
+
+    @property
+    def removals(self) -> list[Action]:
+        return [action for action in self.actions if action.after is None]
+
+    @property
+    def writes(self) -> list[Action]:
+        return [action for action in self.actions if action.after is not None]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.actions or self.make_folders or self.remove_folders)
+
+
+def make_plan(
+    present: Present,
+    present_tree: ObjectID,
+    target: Recorded,
+    objects: ObjectStore,
+    worktree: Worktree,
+    limits: tuple[bytes, ...] = (),
+) -> Plan:
+    """Compare the present with the target; `limits` are the only paths that may change."""
+    plan = Plan()
+    now, then = present.modes, target.manifest.modes
+    for path, before, after in _differences(present, present_tree, target, objects):
+        if limits and not is_within(path, limits):
+            continue
+        if GITLINK in (_mode(before), _mode(after)):
+            plan.kept[path] = SUBMODULE
+            continue
+        reason = target.left_out(path) if after is None else None
+        if reason is not None:
+            plan.kept[path] = f"{reason} at the checkpoint"
+            continue
+        plan.actions.append(
+            Action(path, file_state(path, before, now), file_state(path, after, then))
+        )
+    plan.actions.sort(key=lambda action: action.path)
+    _block(plan, present, worktree)
+    _plan_folders(plan, present, target, worktree, limits)
+    return plan
+
+
+def _mode(entry: TreeEntry | None) -> int | None:
+    return None if entry is None else entry.mode
+
+
+def _differences(
+    present: Present, present_tree: ObjectID, target: Recorded, objects: ObjectStore
+) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
+    """Paths whose entry differs, then those where only permission bits do."""
+    seen = set()
+    now, then = present.modes, target.manifest.modes
+    for path, before, after in diff_trees(objects, present_tree, target.tree):
+        seen.add(path)
+        yield path, before, after
+    for path in _candidates_for_bits(present, now, then):
+        entry = present.entries.get(path)
+        if entry is None or path in seen or entry.mode not in (REGULAR, EXECUTABLE):
+            continue
+        executable = entry.mode == EXECUTABLE
+        if now.of(path, executable) != then.of(path, executable):
+            yield path, entry, entry
+
+
+def _candidates_for_bits(present: Present, now: Modes, then: Modes) -> Iterable[bytes]:
+    if (then.plain, then.executable) == (now.plain, now.executable):
+        return then.others.keys() | now.others.keys()
+    return present.entries
+
+
+def _block(plan: Plan, present: Present, worktree: Worktree) -> None:
+    """Take out the writes that something stands in the way of which nobody holds."""
+    removed = {action.path for action in plan.removals}
+    actions = []
+    for action in plan.actions:
+        obstacle = None
+        if action.after is not None:
+            obstacle = _obstacle(action, removed, worktree)
+        if obstacle is None:
+            actions.append(action)
+        else:
+            plan.obstacles.add(obstacle)
+            plan.blocked[action.path] = _reason(obstacle, present)
+    plan.actions = actions
+
+
+def _reason(obstacle: bytes, present: Present) -> str:
+    folder = obstacle
+    while folder:
+        if folder in present.skipped:
+            return str(present.skipped[folder])
+        if folder in present.entries:
+            return IN_THE_WAY
+        folder = folder.rpartition(b"/")[0]
+    return "ignored"
+
+
+def _obstacle(action: Action, removed: set[bytes], worktree: Worktree) -> bytes | None:
+    """What would be lost, or stops the write, if the path were written now."""
+    parent = action.path.rpartition(b"/")[0]
+    while parent:
+        status = worktree.lstat(parent)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            return None if parent in removed else parent
+        parent = parent.rpartition(b"/")[0]
+    if action.before is not None:
+        return None
+    status = worktree.lstat(action.path)
+    if status is None:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        return next(_unheld_below(action.path, removed, worktree), None)
+    return action.path
+
+
+def _unheld_below(folder: bytes, removed: set[bytes], worktree: Worktree) -> Iterator[bytes]:
+    """Files in a folder that the plan does not remove."""
+    for name in worktree.names(folder):
+        path = folder + b"/" + name
+        if name.lower() == b".git":
+            yield folder
+            continue
+        status = worktree.lstat(path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            yield from _unheld_below(path, removed, worktree)
+        elif path not in removed:
+            yield path
+
+
+def _plan_folders(
+    plan: Plan, present: Present, target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]
+) -> None:
+    """Empty folders to make, and folders that removals leave empty to take away."""
+    wanted = set(target.manifest.empty_folders)
+    for folder in sorted(wanted - set(present.empty_folders)):
+        if limits and not is_within(folder, limits):
+            continue
+        status = worktree.lstat(folder)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            plan.make_folders.append(folder)
+    needed = _with_parents(wanted) | _parents(action.path for action in plan.writes)
+    doomed = {
+        folder
+        for folder in present.empty_folders
+        if folder not in needed
+        and (not limits or is_within(folder, limits))
+        and target.left_out(folder + b"/x") is None
+    }
+    emptied = _parents(action.path for action in plan.removals) | _parents(doomed)
+    plan.remove_folders = sorted((doomed | emptied) - needed, key=len, reverse=True)
+
+
+def _parents(paths: Iterable[bytes]) -> set[bytes]:
+    found: set[bytes] = set()
+    for path in paths:
+        folder = path.rpartition(b"/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition(b"/")[0]
+    return found
+
+
+def _with_parents(paths: set[bytes]) -> set[bytes]:
+    return paths | _parents(paths)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""A checkpoint opened for use: its trees, manifest and index, read and checked.
+
+Everything a rollback or a diff needs to know about a state in the past, loaded before
+anything is touched. Damage shows here, as an error that names the checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+from ckpt.engine import manifest
+from ckpt.engine.journal import FileState
+from ckpt.engine.rules import ignore_stack
+from ckpt.errors import RollbackError
+from ckpt.models import Checkpoint
+from ckpt.store import record, staging
+from ckpt.store.index import Index
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.refs import Head
+from ckpt.store.repository import Repository
+from ckpt.store.trees import EXECUTABLE, REGULAR, TreeEntry, lookup
+from ckpt.worktree.ignore import IgnoreTree
+from ckpt.worktree.modes import Modes
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A checkpoint's state."""
+
+    repo: Repository
+    checkpoint: Checkpoint
+
+    @property
+    def objects(self) -> ObjectStore:
+        return self.repo.objects
+
+    @property
+    def tree(self) -> ObjectID:
+        return ObjectID(self.checkpoint.tree.encode())
+
+    @cached_property
+    def manifest(self) -> manifest.Manifest:
+        document = record.read_json(self.objects, self.checkpoint, record.MANIFEST)
+        try:
+            return manifest.load(document)
+        except ValueError as error:
+            raise RollbackError(
+                f"checkpoint '{self.checkpoint.id}': {error}", hint="git ckpt list"
+            ) from None
+
+    @cached_property
+    def index(self) -> Index:
+        commit = ObjectID(self.checkpoint.state_commit.encode())
+        try:
+            return staging.read_state(self.objects, record.read_commit(self.objects, commit).tree)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RollbackError(
+                f"checkpoint '{self.checkpoint.id}': damaged index flags ({error!r})",
+                hint="git ckpt rollback --no-index leaves the index alone",
+            ) from None
+
+    @cached_property
+    def head(self) -> Head:
+        branch = self.checkpoint.branch
+        commit = self.checkpoint.head_commit
+        full_name = None
+        if branch is not None:
+            name = os.fsencode(branch)
+            full_name = name if name.startswith(b"refs/") else b"refs/heads/" + name
+        return Head(full_name, None if commit is None else ObjectID(commit.encode()))
+
+    def left_out(self, path: bytes) -> str | None:
+        """Why this state says nothing about a path, or None if its absence means absence."""
+        skipped = self.manifest.skipped
+        folder = path
+        while folder:
+            if folder in skipped:
+                return skipped[folder]
+            folder = folder.rpartition(b"/")[0]
+        if path in self._tracked:
+            return None
+        return "ignored" if self._ignore.ignored(path, False) else None
+
+    @cached_property
+    def _tracked(self) -> frozenset[bytes]:
+        return frozenset(entry.path for entry in self.index.entries)
+
+    @cached_property
+    def _ignore(self) -> IgnoreTree:
+        ignore_case = self.repo.config.get_bool("core.ignorecase", False)
+        stack = ignore_stack(dict(self.manifest.excludes), ignore_case)
+        return IgnoreTree(stack, self._gitignore, ignore_case=ignore_case)
+
+    def _gitignore(self, folder: bytes) -> bytes | None:
+        path = folder + b"/.gitignore" if folder else b".gitignore"
+        entry = lookup(self.objects, self.tree, path)
+        if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
+            return None
+        return self.objects.read(entry.id, b"blob")
+
+
+def file_state(path: bytes, entry: TreeEntry | None, modes: Modes) -> FileState | None:
+    """An entry with its permission bits, which only regular files have."""
+    if entry is None:
+        return None
+    if entry.mode not in (REGULAR, EXECUTABLE):
+        return FileState(entry, 0)
+    return FileState(entry, modes.of(path, entry.mode == EXECUTABLE))

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Put the index back: the wanted entries, written under git's own lock.
+
+Limited to paths, everything outside them stays as it is staged now. Stat data come
+from files whose content is certain; git looks at the others again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ckpt.errors import Busy
+from ckpt.paths import is_within
+from ckpt.store import staging
+from ckpt.store.index import Index
+from ckpt.store.lock import replace_locked
+from ckpt.store.objects import ObjectID
+from ckpt.store.repository import Repository
+from ckpt.store.staging import KnownFile, Staged
+from ckpt.store.trees import GITLINK
+
+
+def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
+    """The target's entries inside the limits, the present ones outside."""
+    if not limits:
+        return target
+    entries = [e for e in target.entries if is_within(e.path, limits)]
+    taken = {e.path for e in entries}
+    folders = {folder for path in taken for folder in _folders(path)}
+    for entry in present.entries:
+        if is_within(entry.path, limits) or entry.path in folders:
+            continue
+        if not any(folder in taken for folder in _folders(entry.path)):
+            entries.append(entry)
+    entries.sort(key=lambda entry: (entry.path, entry.stage))
+    return Index(present.version, entries, {}, present.hash_len)
+
+
+def _folders(path: bytes) -> Iterator[bytes]:
+    folder = path.rpartition(b"/")[0]
+    while folder:
+        yield folder
+        folder = folder.rpartition(b"/")[0]
+
+
+def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:
+    """Blobs that the wanted index names and the present one does not."""
+    if wanted is None:
+        return set()
+    held = {entry.id for entry in present.entries}
+    return {
+        ObjectID(entry.id)
+        for entry in wanted.entries
+        if entry.id not in held and entry.mode != GITLINK and not entry.intent_to_add
+    }
+
+
+def restage(repo: Repository, wanted: Index, present: Staged, known: KnownFile) -> None:
+    """Replace the index file, unless another process changed it since it was read."""
+    data = staging.compose(wanted, present, known, repo.object_format.name)
+
+    def unchanged() -> bool:
+        return staging.same(staging.read_staged(repo).index, present.index)
+
+    if not replace_locked(repo.index_path, data, repo.private_dir, unchanged):
+        raise Busy(
+            "the index changed while the rollback ran",
+            hint="'git ckpt rollback --continue' saves that change and finishes",
+        )

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: MIT
+"""What changed between two texts: how many lines, and a patch that git applies.
+
+Pure functions on bytes. `count` is part of every save, so it never looks for the
+changes themselves, only for their number; `unified` finds them. Both first set aside
+what needs no search (equal lines at both ends, lines that only one side has) and both
+stop at a stated effort, so that no pair of files takes more than a part of a second.
+
+Left out: renames, what attributes say about diffs, binary patches (such files are
+only said to differ), and git's taste in indentation where a change could stand in
+several places: here it stands in the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import pairwise
+from stat import S_IFMT
+from typing import NamedTuple
+
+# Counting is exact while the lines left to compare, old times new, are no more than
+# this (16,000 against 16,000). Beyond, a line counts only if the other side has it
+# less often: where it moved to is not looked at.
+EXACT_COUNT = 1 << 28
+# A patch may take this many steps of search, shared out by length among the parts that
+# are still to be compared; about 2,000 lines against 2,000 with nothing in its place,
+# and far more where little changed, get the shortest patch there is. A part that has
+# used up its share, or has so many changes, is cut in two where the search has come
+# furthest. When all steps are used, what is left becomes one replaced block.
+MOST_STEPS = 1_000_000
+MOST_ROUNDS = 512
+
+_ABSENT = b"/dev/null"
+_NO_NEWLINE = b"\n\\ No newline at end of file\n"
+_HEADING = re.compile(rb"[A-Za-z_$]")
+_UNSAFE = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
+_ESCAPES = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
+
+Lines = list[bytes]
+
+
+class Block(NamedTuple):
+    """Lines of the old text, from `old` up to `old_end`, that give way to some of the new."""
+
+    old: int
+    old_end: int
+    new: int
+    new_end: int
+
+
+def is_binary(data: bytes) -> bool:
+    return b"\0" in data[:8000]
+
+
+def count(old: bytes, new: bytes) -> tuple[int, int]:
+    """How many lines were inserted and deleted; none if either side is binary."""
+    if is_binary(old) or is_binary(new):
+        return 0, 0
+    a, b = _lines(old), _lines(new)
+    common = _common(a, b)
+    return len(b) - common, len(a) - common
+
+
+def _lines(data: bytes) -> Lines:
+    """Lines with their newline: without one, a last line differs from its like."""
+    return BytesIO(data).readlines()
+
+
+def _common(a: Lines, b: Lines) -> int:
+    """How many lines both texts have in the same order."""
+    head, tail = _equal_ends(a, b)
+    a, b = a[head : len(a) - tail], b[head : len(b) - tail]
+    in_a, in_b = set(a), set(b)
+    a, b = [line for line in a if line in in_b], [line for line in b if line in in_a]
+    inner_head, inner_tail = _equal_ends(a, b)
+    a, b = a[inner_head : len(a) - inner_tail], b[inner_head : len(b) - inner_tail]
+    return head + tail + inner_head + inner_tail + _longest_common(a, b)
+
+
+def _equal_ends(a: Lines, b: Lines) -> tuple[int, int]:
+    """How many lines are equal at the start, and then at the end."""
+    most = min(len(a), len(b))
+    head = 0
+    while head < most and a[head] == b[head]:
+        head += 1
+    tail = 0
+    while tail < most - head and a[-1 - tail] == b[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
+def _longest_common(a: Lines, b: Lines) -> int:
+    """Length of the longest common subsequence, a row of its table in one integer.
+
+    A zero bit in `row` says that the subsequence grows at this line of `a`; each line
+    of `b` moves zeros to the left, all in four operations on long integers.
+    """
+    if len(a) * len(b) > EXACT_COUNT:
+        return (Counter(a) & Counter(b)).total()
+    where: dict[bytes, int] = {}
+    for position, line in enumerate(a):
+        where[line] = where.get(line, 0) | 1 << position
+    every = (1 << len(a)) - 1
+    row = every
+    for line in b:
+        hits = row & where.get(line, 0)
+        row = ((row + hits) | (row - hits)) & every
+    return len(a) - bin(row).count("1")
+
+
+def unified(
+    old: bytes | None,
+    new: bytes | None,
+    *,
+    path: bytes,
+    old_mode: int | None,
+    new_mode: int | None,
+    old_id: bytes,
+    new_id: bytes,
+    context: int = 3,
+) -> bytes:
+    """The patch from old to new as `git diff` prints it; None is a file that is not there.
+
+    For a gitlink pass the text that git shows for one, "Subproject commit <id>".
+    """
+    before = _Side(old, old_mode or 0, old_id, b"a/" + path)
+    after = _Side(new, new_mode or 0, new_id, b"b/" + path)
+    if old is None or new is None or S_IFMT(before.mode) == S_IFMT(after.mode):
+        return _section(before, after, context)
+    gone, fresh = after._replace(content=None), before._replace(content=None)
+    return _section(before, gone, context) + _section(fresh, after, context)
+
+
+class _Side(NamedTuple):
+    content: bytes | None
+    mode: int
+    id: bytes
+    name: bytes
+
+    @property
+    def text(self) -> bytes:
+        return self.content or b""
+
+    @property
+    def short_id(self) -> bytes:
+        return self.id[:7] if self.content is not None else b"0000000"
+
+    @property
+    def label(self) -> bytes:
+        return quote_path(self.name) if self.content is not None else _ABSENT
+
+    @property
+    def tabbed_label(self) -> bytes:
+        """Git ends a name that holds a space with a tab, which old `patch` needs."""
+        return self.label + (b"\t" if b" " in self.label else b"")
+
+
+def _section(before: _Side, after: _Side, context: int) -> bytes:
+    if before.content == after.content and before.mode == after.mode:
+        return b""
+    parts = [b"diff --git %s %s\n" % (quote_path(before.name), quote_path(after.name))]
+    if before.content is None:
+        parts.append(b"new file mode %06o\n" % after.mode)
+    elif after.content is None:
+        parts.append(b"deleted file mode %06o\n" % before.mode)
+    elif before.mode != after.mode:
+        parts.append(b"old mode %06o\nnew mode %06o\n" % (before.mode, after.mode))
+    if before.content != after.content:
+        parts += _content_change(before, after, context)
+    return b"".join(parts)
+
+
+def _content_change(before: _Side, after: _Side, context: int) -> Iterator[bytes]:
+    both = before.content is not None and after.content is not None
+    mode = b" %06o" % after.mode if both and before.mode == after.mode else b""
+    yield b"index %s..%s%s\n" % (before.short_id, after.short_id, mode)
+    if before.text == after.text:
+        return
+    if is_binary(before.text) or is_binary(after.text):
+        yield b"Binary files %s and %s differ\n" % (before.label, after.label)
+        return
+    yield b"--- %s\n+++ %s\n" % (before.tabbed_label, after.tabbed_label)
+    yield from _hunks(_lines(before.text), _lines(after.text), context)
+
+
+def _hunks(a: Lines, b: Lines, context: int) -> Iterator[bytes]:
+    heading, searched = b"", 0
+    for group in _groups(changes(a, b), context):
+        start = max(0, group[0].old - context)
+        stop = min(len(a), group[-1].old_end + context)
+        heading = _heading(a, searched, start, heading)
+        searched = start
+        new_start = group[0].new - (group[0].old - start)
+        new_stop = group[-1].new_end + (stop - group[-1].old_end)
+        ranges = _range(start, stop), _range(new_start, new_stop)
+        yield b"@@ -%s +%s @@%s\n" % (*ranges, heading)
+        for block in group:
+            yield from _marked(b" ", a[start : block.old])
+            yield from _marked(b"-", a[block.old : block.old_end])
+            yield from _marked(b"+", b[block.new : block.new_end])
+            start = block.old_end
+        yield from _marked(b" ", a[start:stop])
+
+
+def _groups(blocks: list[Block], context: int) -> Iterator[list[Block]]:
+    """Blocks whose context would touch or overlap go into one hunk."""
+    group = blocks[:1]
+    for before, block in pairwise(blocks):
+        if block.old - before.old_end > 2 * context:
+            yield group
+            group = []
+        group.append(block)
+    if group:
+        yield group
+
+
+def _heading(lines: Lines, start: int, stop: int, default: bytes) -> bytes:
+    """What git takes for the function that a hunk is in: the last line not indented."""
+    for number in range(stop - 1, start - 1, -1):
+        if _HEADING.match(lines[number]):
+            return b" " + lines[number][:80].rstrip(b" \t\r\n")
+    return default
+
+
+def _range(start: int, stop: int) -> bytes:
+    length = stop - start
+    if length == 1:
+        return b"%d" % (start + 1)
+    return b"%d,%d" % (start + 1 if length else start, length)
+
+
+def _marked(mark: bytes, lines: Lines) -> Iterator[bytes]:
+    for line in lines:
+        yield mark + line if line.endswith(b"\n") else mark + line + _NO_NEWLINE
+
+
+def quote_path(path: bytes) -> bytes:
+    """The path as git prints it: in quotes, with C's escapes, if it has unusual bytes."""
+    escaped = _UNSAFE.sub(_escape, path)
+    return path if escaped == path else b'"' + escaped + b'"'
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    byte = match[0][0]
+    return b"\\%c" % _ESCAPES[byte] if byte in _ESCAPES else b"\\%03o" % byte
+
+
+def changes(a: Lines, b: Lines) -> list[Block]:
+    """The blocks of lines that differ, in order, with equal lines between any two."""
+    kept_a, kept_b = bytearray(len(a)), bytearray(len(b))
+    head, tail = _equal_ends(a, b)
+    for kept in (kept_a, kept_b):
+        kept[:head] = b"\1" * head
+        kept[len(kept) - tail :] = b"\1" * tail
+    in_a, in_b = set(a[head : len(a) - tail]), set(b[head : len(b) - tail])
+    rows = [i for i in range(head, len(a) - tail) if a[i] in in_b]
+    columns = [j for j in range(head, len(b) - tail) if b[j] in in_a]
+    for x, y in _equal_pairs([a[i] for i in rows], [b[j] for j in columns]):
+        kept_a[rows[x]] = kept_b[columns[y]] = 1
+    return _slid_down(list(_blocks(kept_a, kept_b)), a, b)
+
+
+def _blocks(kept_a: bytearray, kept_b: bytearray) -> Iterator[Block]:
+    i = j = 0
+    while i < len(kept_a) or j < len(kept_b):
+        equal = min(_find(kept_a, b"\0", i) - i, _find(kept_b, b"\0", j) - j)
+        i, j = i + equal, j + equal
+        i_end, j_end = _find(kept_a, b"\1", i), _find(kept_b, b"\1", j)
+        if i < i_end or j < j_end:
+            yield Block(i, i_end, j, j_end)
+        i, j = i_end, j_end
+
+
+def _find(marks: bytearray, mark: bytes, start: int) -> int:
+    found = marks.find(mark, start)
+    return found if found >= 0 else len(marks)
+
+
+def _slid_down(blocks: list[Block], a: Lines, b: Lines) -> list[Block]:
+    """Each pure insertion or deletion moved to the last place where it says the same."""
+    slid: list[Block] = []  # last block first
+    for block in reversed(blocks):
+        while True:
+            block = _slide(block, slid[-1].old if slid else len(a), a, b)
+            if not slid or block.old_end < slid[-1].old:
+                break
+            below = slid.pop()
+            block = Block(block.old, below.old_end, block.new, below.new_end)
+        slid.append(block)
+    return slid[::-1]
+
+
+def _slide(block: Block, limit: int, a: Lines, b: Lines) -> Block:
+    old, old_end, new, new_end = block
+    if old < old_end and new < new_end:
+        return block
+    lines, first, after = (b, new, new_end) if old == old_end else (a, old, old_end)
+    by = 0
+    while old_end + by < limit and lines[first + by] == lines[after + by]:
+        by += 1
+    return Block(old + by, old_end + by, new + by, new_end + by)
+
+
+class _Part(NamedTuple):
+    """A stretch of two texts that is still to be compared."""
+
+    a: Lines
+    b: Lines
+    i: int
+    i_end: int
+    j: int
+    j_end: int
+
+
+def _equal_pairs(a: Lines, b: Lines) -> Iterator[tuple[int, int]]:
+    """Positions of the lines that stay, by Myers' search from both ends at once.
+
+    Each part is cut in two where the searches meet, so memory stays small.
+    """
+    back_a, back_b = a[::-1], b[::-1]
+    parts = [(0, len(a), 0, len(b))]
+    steps, waiting = 0, len(a)
+    while parts:
+        i, i_end, j, j_end = parts.pop()
+        waiting -= i_end - i
+        while i < i_end and j < j_end and a[i] == b[j]:
+            yield i, j
+            i, j = i + 1, j + 1
+        while i < i_end and j < j_end and a[i_end - 1] == b[j_end - 1]:
+            i_end, j_end = i_end - 1, j_end - 1
+            yield i_end, j_end
+        if i == i_end or j == j_end or steps >= MOST_STEPS:
+            continue
+        waiting += i_end - i
+        mirrored = len(a) - i_end, len(a) - i, len(b) - j_end, len(b) - j
+        x, y, taken = _meeting_point(
+            _Part(a, b, i, i_end, j, j_end),
+            _Part(back_a, back_b, *mirrored),
+            # Half, because the two parts that come of it take as much again.
+            (MOST_STEPS - steps) / waiting / 2,
+        )
+        steps += taken
+        parts += ((i + x, i_end, j + y, j_end), (i, i + x, j, j + y))
+
+
+def _meeting_point(part: _Part, mirrored: _Part, steps_a_line: float) -> tuple[int, int, int]:
+    """A point on a shortest way through the part, and how many steps it took to find it."""
+    width, height = part.i_end - part.i, part.j_end - part.j
+    rounds = min(MOST_ROUNDS, (width + height + 1) // 2)
+    forward, backward = [-1] * (2 * rounds + 3), [-1] * (2 * rounds + 3)
+    steps = done = 0
+    allowed = 0.0
+    while done <= rounds and steps <= allowed + 500:
+        met, taken = _extend(part, forward, backward, done)
+        steps += taken
+        if met:
+            return *met, steps
+        met, taken = _extend(mirrored, backward, forward, done)
+        steps += taken
+        if met:
+            return width - met[0], height - met[1], steps
+        allowed = steps_a_line * (max(forward) + max(backward))
+        done += 1
+    _, x, k = max(
+        (x + x - k, x, k)
+        for k, x in ((k, forward[k]) for k in range(1 - done, done, 2))
+        if x <= width and x - k <= height
+    )
+    return x, x - k, steps
+
+
+def _extend(
+    part: _Part, reach: list[int], opposite: list[int], done: int
+) -> tuple[tuple[int, int] | None, int]:
+    """One more change in one direction: where this meets the other search, and steps taken.
+
+    `reach[k]` is how far in `a` one gets on diagonal k, the position in `a` less that
+    in `b`; a negative k counts from the end of the list. `opposite` has the same for
+    the mirrored part.
+    """
+    a, b, i, i_end, j, j_end = part
+    width, height, steps = i_end - i, j_end - j, done + 1
+    for k in range(-done, done + 1, 2):
+        x = reach[k + 1]
+        if x <= reach[k - 1]:
+            x = reach[k - 1] + 1
+        y = x - k
+        steps -= x
+        while x < width and y < height and a[i + x] == b[j + y]:
+            x += 1
+            y += 1
+        steps += x
+        reach[k] = x
+        across = width - height - k
+        if -done <= across <= done and width - opposite[across] <= x <= width and y <= height:
+            return (x, y), steps
+    return None, steps

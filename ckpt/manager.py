@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""The Python API: a thin face over the engine.
+
+    from ckpt import CheckpointManager
+
+    with CheckpointManager("path/to/project") as manager:
+        saved = manager.create("before-refactor")
+        …
+        manager.rollback(saved)
+        manager.undo()
+
+One manager serves one worktree and may be used from several threads; several
+processes may use the same repository. Like the command line, and unlike the engine
+below, it looks at the process's environment, as git would.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from ckpt import paths as repo_paths
+from ckpt.configure import load_forgiving, load_settings
+from ckpt.engine import catalog, recovery, snapshot
+from ckpt.engine import diff as engine_diff
+from ckpt.engine import rollback as engine_rollback
+from ckpt.engine.catalog import Catalog
+from ckpt.engine.rollback import RollbackOptions
+from ckpt.engine.snapshot import SaveRequest
+from ckpt.errors import UsageError
+from ckpt.models import (
+    Checkpoint,
+    DiffResult,
+    FeatureState,
+    Kind,
+    Outcome,
+    RollbackResult,
+    SaveResult,
+)
+from ckpt.settings import Settings
+from ckpt.store.repository import Repository, discover
+
+Which = str | Checkpoint | SaveResult
+Checkpoints = list[Checkpoint]
+
+
+class CheckpointManager:
+    """Save, look at and go back to checkpoints of one worktree."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = ".",
+        *,
+        session: str | None = None,
+        enabled: bool = True,
+        settings: Settings | Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._start = os.path.realpath(path)
+        self._repo = discover(os.fspath(path), os.environ if environ is None else environ)
+        self._given = settings
+        self._session = session
+        self._enabled = enabled
+        self._mutex = threading.RLock()
+        self.progress: Callable[[int], None] | None = None
+
+    @property
+    def repository(self) -> Repository:
+        return self._repo
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force; raises `UsageError` if a source of them is wrong."""
+        if isinstance(self._given, Settings):
+            return self._given
+        return load_settings(self._repo, self._given)
+
+    @cached_property
+    def forgiving_settings(self) -> Settings:
+        """Settings for going back: a broken settings file must not stop that."""
+        if isinstance(self._given, Settings):
+            return self._given
+        return load_forgiving(self._repo, self._given)
+
+    def close(self) -> None:
+        """Let go of open pack files; the manager can be used again afterwards."""
+        self._repo.close()
+
+    def __enter__(self) -> CheckpointManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- saving ------------------------------------------------------------------
+
+    def create(
+        self,
+        name: str | None = None,
+        *,
+        description: str | None = None,
+        kind: Kind | str = Kind.MANUAL,
+        data: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        features: FeatureState | Mapping[str, Any] | None = None,
+        session: str | None = None,
+        pin: bool = False,
+        trigger: str | None = None,
+    ) -> SaveResult:
+        """Take a checkpoint. The result is true when a checkpoint holds the state."""
+        if not self._enabled:
+            return SaveResult(Outcome.SKIPPED, reason="disabled")
+        request = SaveRequest(
+            name=name,
+            description=description,
+            kind=as_kind(kind),
+            trigger=trigger or "api",
+            session=session if session is not None else self._session,
+            data=data,
+            metadata=metadata,
+            context=context,
+            features=_as_features(features),
+            pinned=pin,
+        )
+        with self._mutex:
+            return snapshot.save(self._repo, self.settings, request, progress=self.progress)
+
+    # -- looking -----------------------------------------------------------------
+
+    def list(
+        self,
+        *,
+        kind: Kind | str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        all_worktrees: bool = False,
+    ) -> Checkpoints:
+        """Checkpoints of this worktree (and session, if the manager has one), newest first."""
+        with self._mutex:
+            found = Catalog(self._repo)
+            return catalog.select(
+                found if all_worktrees else found.here(),
+                kind=None if kind is None else as_kind(kind),
+                name=name,
+                session=session if session is not None else self._session,
+                since=since,
+                until=until,
+            )
+
+    def get(self, which: Which) -> Checkpoint:
+        """The checkpoint of an id, a name, a unique prefix or `latest~N`; raises `NotFound`."""
+        with self._mutex:
+            return Catalog(self._repo).resolve(_word(which))
+
+    def by_name(self, name: str) -> Checkpoints:
+        """All checkpoints of that name, newest first."""
+        return self.list(name=name)
+
+    def latest(self, name: str | None = None, kind: Kind | str | None = None) -> Checkpoint | None:
+        """The newest checkpoint, safety checkpoints not counted unless asked for by kind."""
+        found = self.list(name=name, kind=kind)
+        if kind is None:
+            found = [c for c in found if catalog.counts_as_latest(c)]
+        return found[0] if found else None
+
+    def since(self, moment: datetime) -> Checkpoints:
+        """Checkpoints later than a moment, newest first."""
+        return self.list(since=_aware(moment))
+
+    def between(self, first: datetime, last: datetime) -> Checkpoints:
+        """Checkpoints between two moments, both included, newest first."""
+        first, last = _aware(first), _aware(last)
+        return [c for c in self.list(until=last) if c.timestamp >= first]
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __iter__(self) -> Iterator[Checkpoint]:
+        """Oldest first."""
+        return reversed(self.list())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def diff(
+        self,
+        which: Which,
+        other: Which | None = None,
+        *,
+        paths: Iterable[str | os.PathLike[str]] = (),
+        patch: bool = True,
+    ) -> DiffResult:
+        """What changed from a checkpoint to another one, or to the worktree now."""
+        with self._mutex:
+            found = Catalog(self._repo)
+            before = found.resolve(_word(which))
+            after = None if other is None else found.resolve(_word(other))
+            return engine_diff.diff(
+                self._repo,
+                self.forgiving_settings,
+                before,
+                after,
+                self._limits(paths),
+                with_patch=patch,
+            )
+
+    # -- going back --------------------------------------------------------------
+
+    def rollback(
+        self,
+        which: Which,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
+        *,
+        head: bool = False,
+        dry_run: bool = False,
+        index: bool = True,
+        overwrite_ignored: bool = False,
+        yes: bool = False,
+    ) -> RollbackResult:
+        """Bring back a checkpoint, whole or only some paths. The present is saved first."""
+        options = RollbackOptions(
+            paths=self._limits(paths or ()),
+            head=head,
+            index=index,
+            dry_run=dry_run,
+            overwrite_ignored=overwrite_ignored,
+            yes=yes,
+            progress=self.progress,
+        )
+        with self._mutex:
+            target = Catalog(self._repo).resolve(_word(which))
+            return engine_rollback.rollback(self._repo, self.forgiving_settings, target, options)
+
+    def rollback_to_latest(self, **options: Any) -> RollbackResult:
+        """Roll back to the newest checkpoint; takes the options of `rollback`."""
+        newest = self.latest()
+        return self.rollback(newest if newest is not None else "latest", **options)
+
+    def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
+        """Take back the last rollback of this worktree; a second call redoes it."""
+        options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
+        with self._mutex:
+            return engine_rollback.undo(self._repo, self.forgiving_settings, options)
+
+    def resume_rollback(self) -> RollbackResult:
+        """Finish a rollback that was interrupted."""
+        with self._mutex:
+            return recovery.resume(self._repo, self.forgiving_settings)
+
+    def abort_rollback(self) -> RollbackResult:
+        """Return to the state before a rollback that was interrupted."""
+        with self._mutex:
+            return recovery.abort(self._repo, self.forgiving_settings)
+
+    # -- keeping -----------------------------------------------------------------
+
+    def delete(self, which: Which) -> Checkpoint:
+        """Drop one checkpoint; it stays in the trash."""
+        with self._mutex:
+            checkpoint = Catalog(self._repo).resolve(_word(which))
+            catalog.drop(self._repo, checkpoint)
+            return checkpoint
+
+    def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
+        """Protect a checkpoint from retention, or (`pinned=False`) no longer."""
+        with self._mutex:
+            checkpoint = Catalog(self._repo).resolve(_word(which))
+            return catalog.set_pinned(self._repo, checkpoint, pinned)
+
+    def unpin(self, which: Which) -> Checkpoint:
+        return self.pin(which, pinned=False)
+
+    def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
+        if isinstance(paths, str):
+            raise UsageError("paths must be a list of paths, not one string", hint="[path]")
+        return tuple(
+            repo_paths.relative_to_top(os.fspath(path), self._repo.worktree, self._start)
+            for path in paths
+        )
+
+
+def as_kind(kind: Kind | str) -> Kind:
+    try:
+        return Kind(kind)
+    except ValueError:
+        known = ", ".join(k.value for k in Kind)
+        raise UsageError(f"unknown kind '{kind}'", hint=f"one of {known}") from None
+
+
+def _as_features(features: FeatureState | Mapping[str, Any] | None) -> FeatureState | None:
+    if features is None or isinstance(features, FeatureState):
+        return features
+    unknown = set(features) - {"current", "completed", "snapshot_path"}
+    if unknown:
+        raise UsageError(
+            f"unknown key '{min(unknown)}' in features",
+            hint="features has current, completed and snapshot_path",
+        )
+    state = FeatureState(**features)
+    return replace(state, completed=tuple(state.completed or ()))
+
+
+def _word(which: Which) -> str:
+    if isinstance(which, str):
+        return which
+    if which.id is None:
+        raise UsageError("this result holds no checkpoint", hint="look at its .outcome")
+    return which.id
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.astimezone()

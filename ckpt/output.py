@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""Every line that ckpt prints: text, colour, JSON.
+
+Results go to standard output, warnings, hints and errors to standard error. With
+`--json` there is one document on standard output and nothing else; with `-q` nothing
+but errors. Colour appears on a terminal only, and never under NO_COLOR.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+from ckpt import documents, render
+from ckpt.errors import CkptError
+from ckpt.models import Checkpoint, DiffResult, Outcome, RollbackResult, SaveResult
+
+_COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
+
+
+class Output:
+    """Where the results of one command go."""
+
+    def __init__(self, env: Mapping[str, str], *, as_json: bool, quiet: bool) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self._env = env
+
+    # -- primitives ----------------------------------------------------------------
+
+    def line(self, text: str = "") -> None:
+        if not (self.quiet or self.as_json):
+            print(_printable(text), file=sys.stdout)
+
+    def document(self, content: Mapping[str, Any]) -> None:
+        print(json.dumps(content, ensure_ascii=True), file=sys.stdout)
+
+    def raw(self, data: bytes) -> None:
+        if not (self.quiet or self.as_json):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+
+    def warning(self, text: str) -> None:
+        if not (self.quiet or self.as_json):
+            print(_printable(f"warning: {text}"), file=sys.stderr)
+
+    def hint(self, text: str) -> None:
+        if not (self.quiet or self.as_json):
+            print(_printable(f"hint: {text}"), file=sys.stderr)
+
+    def paint(self, style: str, text: str) -> str:
+        if text and self.colours(sys.stdout):
+            return f"\033[{_COLOURS[style]}m{text}\033[0m"
+        return text
+
+    def colours(self, stream: TextIO) -> bool:
+        if self._env.get("NO_COLOR") or self._env.get("TERM") == "dumb":
+            return False
+        return stream.isatty()
+
+    def width(self) -> int:
+        """Columns to fill; a pipe gets everything on one line."""
+        try:
+            return os.get_terminal_size(sys.stdout.fileno()).columns
+        except (OSError, ValueError):
+            return 10_000
+
+    # -- results -------------------------------------------------------------------
+
+    def saved(self, result: SaveResult) -> None:
+        if self.as_json:
+            return self.document(documents.save(result))
+        found = result.checkpoint
+        if found is None:
+            return self.line(f"No checkpoint was taken: {result.reason}")
+        if result.outcome is Outcome.UNCHANGED:
+            return self.line(f"Unchanged since checkpoint {self.paint('id', found.id)}")
+        name = f" '{found.name}'" if found.name else ""
+        self.line(f"Saved checkpoint {self.paint('id', found.id)}{name}: {render.stats(found)}")
+        self._left_out(found)
+        return None
+
+    def _left_out(self, found: Checkpoint) -> None:
+        unreadable = [item for item in found.skipped if item.reason == "unreadable"]
+        others = [item for item in found.skipped if item.reason != "unreadable"]
+        if unreadable:
+            self.warning("this checkpoint is partial; these paths could not be read:")
+            for item in unreadable:
+                self.warning(f"  {item.path or '.'}")
+        if others:
+            self.line(f"Left out: {render.skipped_summary(others)}")
+            self.line(self.paint("dim", f"  (see them with: git ckpt show {found.id})"))
+
+    def listed(self, found: Sequence[Checkpoint], shown: Sequence[Checkpoint]) -> None:
+        if self.as_json:
+            return self.document(documents.listing(shown))
+        if not shown:
+            self.line("No checkpoints yet.")
+            return self.line("  take one:   git ckpt save [NAME]")
+        for row in render.table(shown, self.paint, self.width()):
+            self.line(row)
+        self.line()
+        if len(shown) < len(found):
+            self.line(f"{len(found) - len(shown)} older ones not shown; all of them: -n 0")
+        self.line("look at one:   git ckpt show ID")
+        self.line("compare:       git ckpt diff ID")
+        return self.line("go back:       git ckpt rollback ID")
+
+    def shown(self, found: Checkpoint) -> None:
+        if self.as_json:
+            return self.document(documents.single(found))
+        for row in render.details(found, self.paint):
+            self.line(row)
+        return None
+
+    def diffed(self, result: DiffResult, form: str) -> None:
+        if self.as_json:
+            return self.document(documents.diff(result))
+        if form == "stat":
+            self._lines(render.diffstat(result, self.paint))
+        elif form == "name-status":
+            self._lines(f"{file.status}\t{render.quoted(file.path)}" for file in result.files)
+        else:
+            self.raw(self._coloured(result.patch))
+        return None
+
+    def _coloured(self, patch: bytes) -> bytes:
+        return render.coloured_patch(patch) if self.colours(sys.stdout) else patch
+
+    def rolled_back(self, result: RollbackResult) -> None:
+        if self.as_json:
+            return self.document(documents.rollback(result))
+        self._lines(render.rollback(result, self.paint))
+        for item in result.skipped:
+            self.warning(f"left '{item.path}' alone: {item.reason}")
+        if result.skipped:
+            self.hint("to replace these too, after saving them: --overwrite-ignored")
+        if result.undo_command is not None:
+            self.line(f"undo with: {result.undo_command}")
+        return None
+
+    def changed(self, found: Checkpoint, text: str) -> None:
+        if self.as_json:
+            return self.document(documents.single(found))
+        return self.line(text)
+
+    def error(self, problem: CkptError) -> None:
+        if self.as_json:
+            return self.document(documents.error(problem))
+        painted = "error:"
+        if self.colours(sys.stderr):
+            painted = f"\033[{_COLOURS['red']}m{painted}\033[0m"
+        print(_printable(f"{painted} {problem.message}"), file=sys.stderr)
+        if problem.hint:
+            print(_printable(f"hint: {problem.hint}"), file=sys.stderr)
+        return None
+
+    def interrupted(self) -> None:
+        if self.as_json:
+            return self.document(documents.interrupted())
+        return print("interrupted", file=sys.stderr)
+
+    def _lines(self, rows: Iterable[str]) -> None:
+        for row in rows:
+            self.line(row)
+
+
+def _printable(text: str) -> str:
+    """Text that any stream takes: stray bytes of file names as escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

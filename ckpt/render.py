@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""How checkpoints, diffs and rollbacks look as text: pure, values in and lines out.
+
+Nothing here prints or knows a terminal; colour comes as a function, and the time
+against which ages are told as an argument.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timezone
+
+from ckpt import linediff
+from ckpt.models import Checkpoint, DiffResult, HeadReport, RollbackResult, Skipped, Stats
+
+Paint = Callable[[str, str], str]
+_MOST_PATHS = 20
+_STAT_WIDTH = 40
+_UNITS = (
+    (365 * 86400, "year"),
+    (30 * 86400, "month"),
+    (7 * 86400, "week"),
+    (86400, "day"),
+    (3600, "hour"),
+    (60, "minute"),
+)
+
+
+def age(moment: datetime, now: datetime | None = None) -> str:
+    """`5 minutes ago`, as git log has it."""
+    seconds = ((now or datetime.now(timezone.utc)) - moment).total_seconds()
+    if seconds < -60:
+        return "in the future"
+    for size, unit in _UNITS:
+        count = int(seconds // size)
+        if count >= 1:
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return f"{max(0, int(seconds))} seconds ago" if seconds >= 2 else "just now"
+
+
+def stats(checkpoint: Checkpoint) -> str:
+    return stats_text(checkpoint.stats)
+
+
+def stats_text(value: Stats) -> str:
+    if not value.files_changed:
+        return "clean"
+    files = f"{value.files_changed} file{'' if value.files_changed == 1 else 's'}"
+    return f"+{value.insertions} -{value.deletions} in {files}"
+
+
+def marks(checkpoint: Checkpoint) -> str:
+    found = [word for word in ("pinned", "partial", "during_rollback") if getattr(checkpoint, word)]
+    if checkpoint.session:
+        found.append(f"session {checkpoint.session}")
+    return ", ".join(word.replace("_", "-") for word in found)
+
+
+def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str]:
+    """Checkpoints as aligned columns; only the name gives way on a narrow terminal."""
+    rows = [("ID", "AGE", "KIND", "NAME", "CHANGES", "MARKS")]
+    rows += [
+        (c.id, age(c.timestamp), c.kind.value, c.name or "", stats(c), marks(c)) for c in shown
+    ]
+    widths = [max(map(_columns, column)) for column in zip(*rows, strict=True)]
+    spare = width - sum(widths) - 2 * (len(widths) - 1)
+    if spare < 0:
+        widths[3] = max(len("NAME"), widths[3] + spare)
+    for number, row in enumerate(rows):
+        cells = [_fit(cell, size) for cell, size in zip(row, widths, strict=True)]
+        if number == 0:
+            yield paint("dim", "  ".join(cells).rstrip())
+            continue
+        cells[0] = paint("id", cells[0])
+        cells[3] = paint("bold", cells[3])
+        yield "  ".join(cells).rstrip()
+
+
+def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
+    """One checkpoint in full."""
+    yield paint("id", f"checkpoint {checkpoint.id}")
+    head = checkpoint.head_commit[:12] if checkpoint.head_commit else "unborn"
+    place = f"on {checkpoint.branch}" if checkpoint.branch else "detached"
+    state = (
+        ("Name", checkpoint.name),
+        ("Kind", f"{checkpoint.kind}" + (f" ({marks(checkpoint)})" if marks(checkpoint) else "")),
+        ("Date", f"{checkpoint.timestamp:%Y-%m-%d %H:%M:%S} UTC ({age(checkpoint.timestamp)})"),
+        ("HEAD", f"{head}, {place}"),
+        ("Changes", f"{stats(checkpoint)}, against HEAD"),
+        ("Worktree", checkpoint.worktree if checkpoint.worktree != "main" else None),
+        ("Ref", checkpoint.ref),
+    )
+    for label, value in state:
+        if value:
+            yield f"{label + ':':<10}{value}"
+    if checkpoint.description:
+        yield ""
+        yield from ("    " + line for line in checkpoint.description.split("\n"))
+    yield from _section("Changed files:", [quoted(p) for p in checkpoint.git_state.dirty_files])
+    left_out = [f"{quoted(item.path)} ({item.reason})" for item in checkpoint.skipped]
+    yield from _section("Left out:", left_out)
+    for label, value in (
+        ("Data", checkpoint.data),
+        ("Metadata", checkpoint.metadata),
+        ("Context", checkpoint.context),
+    ):
+        if value is not None:
+            yield ""
+            yield f"{label}: {value}"
+    yield ""
+    yield f"compare:   git ckpt diff {checkpoint.id}"
+    yield f"go back:   git ckpt rollback {checkpoint.id}"
+
+
+def _section(title: str, items: Sequence[str]) -> Iterator[str]:
+    if items:
+        yield ""
+        yield title
+        yield from _listed(items)
+
+
+def _listed(items: Sequence[str]) -> Iterator[str]:
+    yield from ("  " + item for item in items[:_MOST_PATHS])
+    if len(items) > _MOST_PATHS:
+        yield f"  … and {len(items) - _MOST_PATHS} more (all of them with --json)"
+
+
+def skipped_summary(items: Sequence[Skipped]) -> str:
+    """`2 denied, 1 oversize`."""
+    counts = Counter(item.reason for item in items)
+    return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+
+
+def diffstat(result: DiffResult, paint: Paint) -> Iterator[str]:
+    """One line a file with a bar of plus and minus signs, then the sum."""
+    if not result.files:
+        return
+    names = [quoted(file.path) for file in result.files]
+    width = max(map(_columns, names))
+    most = max(file.insertions + file.deletions for file in result.files)
+    scale = min(1.0, _STAT_WIDTH / most) if most else 1.0
+    for name, file in zip(names, result.files, strict=True):
+        total = "Bin" if file.binary else str(file.insertions + file.deletions)
+        plus = paint("green", "+" * _scaled(file.insertions, scale))
+        minus = paint("red", "-" * _scaled(file.deletions, scale))
+        yield f" {file.status} {_fit(name, width)} | {total:>4} {plus}{minus}".rstrip()
+    yield f" {stats_text(result.stats)}"
+
+
+def _scaled(number: int, scale: float) -> int:
+    return max(1, round(number * scale)) if number else 0
+
+
+def coloured_patch(patch: bytes) -> bytes:
+    codes = {b"+": b"32", b"-": b"31", b"@": b"36", b"d": b"1"}
+    lines = []
+    for line in patch.split(b"\n"):
+        code = b"1" if line.startswith((b"+++ ", b"--- ")) else codes.get(line[:1])
+        lines.append(b"\033[%sm%s\033[0m" % (code, line) if code else line)
+    return b"\n".join(lines)
+
+
+def rollback(result: RollbackResult, paint: Paint) -> Iterator[str]:
+    """The report of a rollback, real or dry."""
+    would = "Would roll" if result.dry_run else "Rolled"
+    name = f" '{result.target.name}'" if result.target.name else ""
+    if not result.changed and not result.skipped:
+        yield f"Nothing to do: everything is as in checkpoint {result.target.id}{name}"
+    else:
+        yield f"{would} back to checkpoint {paint('id', result.target.id)}{name}"
+    yield from _paths("write" if result.dry_run else "wrote", result.written)
+    yield from _paths("remove" if result.dry_run else "removed", result.removed)
+    if result.index_changed:
+        yield "  the index too" if not result.dry_run else "  the index would change too"
+    for item in result.kept[:_MOST_PATHS]:
+        yield f"  kept {quoted(item.path)} ({item.reason})"
+    if len(result.kept) > _MOST_PATHS:
+        yield f"  … and kept {len(result.kept) - _MOST_PATHS} more"
+    yield from _head(result.head, dry_run=result.dry_run)
+    if result.safety is not None:
+        yield f"The state before is in {paint('id', result.safety.id)}"
+
+
+def _paths(verb: str, paths: Sequence[str]) -> Iterator[str]:
+    if paths:
+        yield f"  {verb} {len(paths)} file{'' if len(paths) == 1 else 's'}:"
+        yield from ("  " + line for line in _listed([quoted(path) for path in paths]))
+
+
+def _head(report: HeadReport | None, *, dry_run: bool) -> Iterator[str]:
+    if report is None:
+        return
+    if report.moved:
+        place = report.after.branch or "detached HEAD"
+        commit = (report.after.commit_hash or "unborn")[:12]
+        yield f"  HEAD {'would be' if dry_run else 'is now'} at {commit} ({place})"
+    elif report.ahead or report.behind:
+        parts = []
+        if report.ahead:
+            parts.append(f"{_commits(report.ahead)} ahead of")
+        if report.behind:
+            parts.append(f"{_commits(report.behind)} behind")
+        yield f"  HEAD stays, {' and '.join(parts)} the checkpoint's commit:"
+        yield "  the index shows their changes as staged; --head moves HEAD back too"
+
+
+def _commits(number: int) -> str:
+    return f"{number} commit{'' if number == 1 else 's'}"
+
+
+def quoted(path: str) -> str:
+    """A path as git prints it: in C quotes if it holds anything odd, but UTF-8 as it is."""
+    raw = os.fsencode(path)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return linediff.quote_path(raw).decode("ascii")
+    return text if text.isprintable() and '"' not in text else linediff.quote_path(raw).decode()
+
+
+def _columns(text: str) -> int:
+    """How many columns a terminal gives a text."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    marks_above = sum(unicodedata.combining(char) > 0 for char in text)
+    return len(text) + wide - marks_above
+
+
+def _fit(text: str, width: int) -> str:
+    if _columns(text) > width:
+        while text and _columns(text) >= width:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - _columns(text))

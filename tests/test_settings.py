@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from ckpt.errors import UsageError
+from ckpt.settings import (
+    DENIED_FILES,
+    DEPENDENCY_FOLDERS,
+    ROWS,
+    Settings,
+    SettingsError,
+    Source,
+    disabled_by_env,
+    from_ckpt_toml,
+    from_environ,
+    from_git_config,
+    from_pyproject,
+    load,
+)
+from ckpt.worktree.ignore import Rules, parse
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def of_file(text: str) -> Settings:
+    return load([from_ckpt_toml(text.encode())])
+
+
+def of_git(*items: tuple[str, str]) -> Settings:
+    return load([from_git_config((name, value, "/x/config") for name, value in items)])
+
+
+def of_env(**env: str) -> Settings:
+    return load([from_environ(env)])
+
+
+def error_of(*sources: Source) -> SettingsError:
+    with pytest.raises(SettingsError) as caught:
+        load(sources)
+    return caught.value
+
+
+# The table
+
+
+def test_every_field_has_a_row_unless_it_follows_from_others():
+    derived = {"notes", *(row.trusted for row in ROWS if row.trusted)}
+
+    assert {row.key for row in ROWS} | derived == {field.name for field in fields(Settings)}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_the_three_spellings_of_a_key_are_the_same_word(row):
+    assert re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), row.git) == "ckpt." + row.key
+    assert row.env == "CKPT_" + row.key.upper()
+
+
+def test_nothing_given_leaves_the_defaults():
+    nothing = [from_pyproject(b""), from_ckpt_toml(b""), from_git_config([]), from_environ({})]
+
+    assert load(nothing) == load([]) == Settings()
+    assert Settings().max_file_size == 52428800
+
+
+def test_the_template_without_its_comment_signs_loads_to_the_defaults():
+    with open(os.path.join(ROOT, "templates/ckpt.toml")) as file:
+        template = file.read()
+    shown = re.sub(r"^#(?=[a-z_]+ = )", "", template, flags=re.MULTILINE)
+    source = from_ckpt_toml(shown.encode())
+
+    assert load([from_ckpt_toml(template.encode())]) == Settings()
+    assert load([source]) == Settings()
+    assert set(source.values) == {row.key for row in ROWS}
+
+
+# Where values come from
+
+
+def test_a_later_kind_of_source_wins_in_whatever_order_they_are_given():
+    sources = [
+        Source("flag", "--max-file-size", {"max_file_size": "4MiB"}),
+        from_environ({"CKPT_MAX_FILE_SIZE": "3MiB"}),
+        from_git_config([("maxfilesize", "2MiB", "/x")]),
+        from_pyproject(b'[tool.ckpt]\nmax_file_size = "100MiB"\n'),
+    ]
+
+    sizes = [load(sources[start:]).max_file_size >> 20 for start in range(4)]
+
+    assert sizes == [4, 3, 2, 100]
+
+
+def test_lists_add_up_over_all_sources():
+    settings = load(
+        [
+            from_pyproject(b'[tool.ckpt]\ndeny = ["a", "b"]\n'),
+            from_git_config([("deny", "c", "/x"), ("deny", "d:e", "/y")]),
+            from_environ({"CKPT_DENY": "f:g"}),
+            Source("flag", "--deny", {"deny": ["h"]}),
+        ]
+    )
+
+    assert settings.deny == ("a", "b", "c", "d:e", "f", "g", "h")
+
+
+def test_of_a_repeated_git_key_with_one_value_the_last_counts():
+    assert (
+        of_git(
+            (
+                "maxfilesize",
+                "no size",
+            ),
+            ("maxfilesize", "1k"),
+        ).max_file_size
+        == 1024
+    )
+
+
+def test_the_table_of_pyproject_may_be_written_in_any_way_of_toml():
+    assert load([from_pyproject(b'[tool]\nckpt = {deny = ["x"]}\n')]).deny == ("x",)
+    assert load([from_pyproject(b'["tool"."ckpt"]\ndeny = ["x"]\n')]).deny == ("x",)
+
+
+def test_a_pyproject_of_others_is_not_even_parsed():
+    assert load([from_pyproject(b"[tool.other\n")]) == Settings()
+
+
+def test_no_toml_parser_is_imported_without_need():
+    code = (
+        "import sys; from ckpt.settings import from_pyproject, load;"
+        "load([from_pyproject(b'[tool.other]')]);"
+        "print([m for m in ('tomllib', 'tomli', 'json', 'difflib') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "[]\n"
+
+
+def test_variables_of_other_programs_are_left_alone():
+    assert of_env(CKPT_PATH="/models", CKPT_EVERY="100", CKPT="x", CKPT_DISABLE="1") == Settings()
+
+
+def test_an_empty_variable_is_not_set():
+    assert of_env(CKPT_MAX_FILE_SIZE="", CKPT_DENY="", CKPT_ENABLED="") == Settings()
+
+
+@pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
+def test_triggers_are_disabled_by_one_variable(value):
+    assert disabled_by_env({"CKPT_DISABLE": value})
+
+
+@pytest.mark.parametrize("env", [{}, *({"CKPT_DISABLE": no} for no in ("", "0", "false", "no"))])
+def test_triggers_are_not_disabled_by_a_variable_that_says_no(env):
+    assert not disabled_by_env(env)
+
+
+# Trust
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("enabled = false", "enabled"),
+        ('allow = [".env"]', "allow"),
+        ("max_file_size = 1", "max_file_size"),
+    ],
+)
+def test_what_the_repository_may_not_say_is_noted_and_not_followed(text, field):
+    settings = of_file(text)
+
+    assert getattr(settings, field) == getattr(Settings(), field)
+    assert len(settings.notes) == 1
+    assert settings.notes[0].startswith(f"ckpt.toml: {text} is ignored: only git config (ckpt.")
+
+
+def test_a_note_names_the_place_in_pyproject():
+    (note,) = load([from_pyproject(b"[tool.ckpt]\nenabled = false\n", "sub/pyproject.toml")]).notes
+
+    assert note == (
+        "sub/pyproject.toml: tool.ckpt.enabled = false is ignored: "
+        "only git config (ckpt.enabled), CKPT_ENABLED or a flag may say that"
+    )
+
+
+@pytest.mark.parametrize(
+    "trusted",
+    [
+        from_git_config(
+            [("enabled", "false", ""), ("allow", ".env", ""), ("maxfilesize", "1", "")]
+        ),
+        from_environ({"CKPT_ENABLED": "no", "CKPT_ALLOW": ".env", "CKPT_MAX_FILE_SIZE": "1B"}),
+        Source("flag", "f", {"enabled": False, "allow": [".env"], "max_file_size": 1}),
+    ],
+    ids=lambda source: source.kind,
+)
+def test_everyone_else_may_say_it(trusted):
+    assert load([trusted]) == Settings(enabled=False, allow=(".env",), max_file_size=1)
+
+
+def test_the_repository_may_save_more_and_deny_more():
+    settings = of_file('max_file_size = "1GiB"\ninclude = ["out/"]\ndeny = ["*.sql"]\n')
+
+    assert settings == Settings(max_file_size=2**30, include=("out/",), deny=("*.sql",))
+
+
+def denies(settings: Settings, path: bytes, *, ignore_case: bool = False) -> bool:
+    text = "\n".join(settings.deny_patterns).encode()
+    rules = parse(text, ignore_case=ignore_case)
+    return decided(rules, path)
+
+
+def decided(rules: Rules, path: bytes) -> bool:
+    """Whether the path or a folder above it is denied."""
+    is_dir = path.endswith(b"/")
+    parts = path.rstrip(b"/").split(b"/")
+    for depth in range(1, len(parts) + 1):
+        folder = is_dir or depth < len(parts)
+        if rules.decide(b"/".join(parts[:depth]), folder):
+            return True
+    return False
+
+
+def test_an_include_beats_denial_only_from_a_trusted_source():
+    assert denies(of_file('include = [".env"]'), b".env")
+    assert not denies(of_git(("include", ".env")), b".env")
+    assert of_file('include = [".env"]').include == of_git(("include", ".env")).include
+
+
+def test_allow_takes_back_what_is_built_in_and_not_what_is_denied_by_hand():
+    allowed = load(
+        [from_git_config([("allow", ".env", ""), ("allow", "x", ""), ("deny", "x", "")])]
+    )
+
+    assert not denies(allowed, b".env")
+    assert denies(allowed, b"x")
+
+
+# The built-in lists
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b".env",
+        b"app/.env",
+        b".env.local",
+        b"server.pem",
+        b"deep/down/id_ed25519",
+        b"private-2024.key",
+        b"cert.p12",
+        b".npmrc",
+        b"home/.aws/credentials",
+        b"credentials",
+        b"home/.kube/config",
+        b"client_secret_1234.json",
+        b"gha-creds-0123.json",
+        b"web/node_modules/x/index.js",
+        b"__pycache__/a.pyc",
+        b"pkg.egg-info/PKG-INFO",
+        b".yarn/cache/x.zip",
+    ],
+)
+def test_secrets_and_dependencies_are_denied(path):
+    assert denies(Settings(), path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b".env.example",
+        b"app/.env.sample",
+        b".env.template",
+        b"talk.key",
+        b"id_rsa.pub",
+        b"credentials/store.py",
+        b"Credentials/Store.cs",
+        b"credentials.py",
+        b"kubeconfig/main.go",
+        b"config",
+        b"environment.yml",
+        b"target/main.rs",
+        b"build/gen.py",
+        b"dist/index.html",
+        b"vendor/lib.go",
+        b"env/prod.tf",
+        b"node_modules",
+        b"docs/venv.md",
+        b"secrets.py",
+        b".yarn/releases/yarn.cjs",
+    ],
+)
+def test_what_people_write_is_not_denied(path):
+    assert not denies(Settings(), path)
+    assert not denies(Settings(), path, ignore_case=True)
+
+
+def test_a_built_in_pattern_stands_once_and_a_folder_ends_in_a_slash():
+    patterns = DENIED_FILES + DEPENDENCY_FOLDERS
+
+    assert len(set(patterns)) == len(patterns)
+    assert all(pattern.endswith("/") for pattern in DEPENDENCY_FOLDERS)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1", 1),
+        ("1024", 1024),
+        ("7B", 7),
+        ("50MiB", 50 * 2**20),
+        ("50 MiB", 50 * 2**20),
+        ("1.5 GB", 1_500_000_000),
+        ("1.5GiB", 3 * 2**29),
+        ("0.1kB", 100),
+        ("10m", 10 * 2**20),
+        ("2K", 2048),
+        ("1tb", 10**12),
+        ("9223372036854775807", 2**63 - 1),
+    ],
+)
+def test_sizes(text, size):
+    assert of_env(CKPT_MAX_FILE_SIZE=text).max_file_size == size
+    assert of_git(("maxfilesize", text)).max_file_size == size
+
+
+BAD_SIZES = ["0", "-1", "1.5", "1.5B", "MiB", "10 MB ", " 10", "10  MB", "1e6", "1,5 GB", "10 PB"]
+
+
+@pytest.mark.parametrize("text", [*BAD_SIZES, "1_000", "٣", "0.0001kB", "9223372036854775808"])
+def test_bad_sizes(text):
+    assert error_of(from_environ({"CKPT_MAX_FILE_SIZE": text})).message.startswith(
+        'CKPT_MAX_FILE_SIZE: expected a size such as "50MiB", got "'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((word, True) for word in ("true", "Yes", "on", "1")),
+        *((word, False) for word in ("false", "No", "off", "0", "")),
+    ],
+)
+def test_booleans_in_git_config_are_gits_words(text, value):
+    assert of_git(("enabled", text)).enabled is value
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("max_file_size = true", 'max_file_size: expected a size such as "50MiB", got true'),
+        ("max_file_size = 1.5", 'max_file_size: expected a size such as "50MiB", got 1.5'),
+        ("max_file_size = 0", 'max_file_size: expected a size such as "50MiB", got 0'),
+        ("max_file_size = [1]", 'max_file_size: expected a size such as "50MiB", got a list'),
+        ('enabled = "true"', 'enabled: expected true or false, got "true"'),
+        ("enabled = 1", "enabled: expected true or false, got 1"),
+        ("enabled = 2000-01-01", 'enabled: expected true or false, got "2000-01-01"'),
+        ('deny = "*.log"', 'deny: expected a list of patterns such as ["*.log"], got "*.log"'),
+        ("deny = [{a.b = 1}]", "deny: expected a pattern such as "),
+        ('deny = ["x", 3]', "deny: expected a pattern such as "),
+    ],
+)
+def test_a_wrong_type_names_file_key_and_what_was_expected(toml, message):
+    error = error_of(from_pyproject(f"[tool.ckpt]\n{toml}\n".encode()))
+
+    assert error.message.startswith(f"pyproject.toml: tool.ckpt.{message}")
+    assert isinstance(error, UsageError)
+
+
+@pytest.mark.parametrize("key", ["include", "deny", "allow"])
+@pytest.mark.parametrize("pattern", ["!.env", "# x", "", "  ", "x\n!.env", "x\0"])
+def test_no_pattern_can_take_back_what_another_list_denies(key, pattern):
+    error = error_of(from_git_config([(key, "fine", "/a"), (key, pattern, "/b")]))
+
+    assert error.message.startswith(f"/a, /b: ckpt.{key}: expected a pattern such as ")
+
+
+def test_a_class_of_characters_is_refused_where_colons_part_patterns():
+    assert "CKPT_DENY: expected patterns with ':' between them" in str(
+        error_of(from_environ({"CKPT_DENY": "x[[:digit:]]"}))
+    )
+    assert of_git(("deny", "x[[:digit:]]")).deny == ("x[[:digit:]]",)
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "hint"),
+    [
+        (
+            from_pyproject(b"[tool.ckpt]\nmax-file-size = 1\n"),
+            "pyproject.toml: tool.ckpt.max-file-size: unknown key",
+            "did you mean 'max_file_size'?",
+        ),
+        (
+            from_ckpt_toml(b"maxFileSize = 1\n"),
+            "ckpt.toml: maxFileSize: unknown key",
+            "did you mean 'max_file_size'?",
+        ),
+        (
+            from_git_config([("maxsize", "1", "/x/config")]),
+            "/x/config: ckpt.maxsize: unknown key",
+            "did you mean 'ckpt.maxFileSize'?",
+        ),
+        (
+            from_ckpt_toml(b"[retention.auto]\nkeep = 1\n"),
+            "ckpt.toml: retention.auto.keep: unknown key",
+            "known: enabled, max_file_size, include, deny, allow",
+        ),
+        (
+            from_ckpt_toml(b"[nothing]\n"),
+            "ckpt.toml: nothing: unknown key",
+            "known: enabled, max_file_size, include, deny, allow",
+        ),
+        (
+            from_ckpt_toml(b'"\\u001b[2J" = 1\n'),
+            'ckpt.toml: "\\u001b[2J": unknown key',
+            "known: enabled, max_file_size, include, deny, allow",
+        ),
+    ],
+)
+def test_an_unknown_key_is_an_error_that_names_the_nearest(source, message, hint):
+    error = error_of(source)
+
+    assert (error.message, error.hint) == (message, hint)
+
+
+def test_a_long_value_is_cut_in_the_message():
+    error = error_of(from_ckpt_toml(b'max_file_size = "' + b"\\u001b" * 500 + b'"\n'))
+
+    assert len(error.message) < 150
+    assert "\x1b" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a = 1\nb = \nckpt = 1\n", "invalid value (at line 2, column 5)"),
+        (b"# ckpt\n\n\xff = 1\n", "not UTF-8 (at line 3)"),
+    ],
+)
+def test_invalid_toml_is_an_error_with_file_and_line(text, message):
+    for source in (from_pyproject, from_ckpt_toml):
+        with pytest.raises(SettingsError) as caught:
+            source(text, "x.toml")
+
+        assert caught.value.message == f"x.toml: invalid TOML: {message}"
+
+
+HOSTILE = {
+    "deep array": b"deny = " + b"[" * 100_000,
+    "deep key": b".".join([b"a"] * 50_000) + b" = 1",
+    "deep table": b"[" + b" . ".join([b'"\\"."', b"' '"] * 25_000) + b"]",
+    "deep key in a list": b"deny = [{" + b".".join([b"a"] * 60) + b" = 1}]",
+    "long decimal": b"max_file_size = " + b"9" * 100_000,
+    "long hexadecimal": b"max_file_size = 0x" + b"f" * 100_000,
+    "not a number": b"max_file_size = nan",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_an_error_like_any_other(text):
+    with pytest.raises(SettingsError, match=r"^ckpt\.toml: "):
+        load([from_ckpt_toml(text)])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"tool = 3 # ckpt\n", "pyproject.toml: tool: expected a table, got 3"),
+        (b"[tool]\nckpt = []\n", "pyproject.toml: tool.ckpt: expected a table, got []"),
+    ],
+)
+def test_what_should_be_a_table_must_be_one(text, message):
+    with pytest.raises(SettingsError) as caught:
+        from_pyproject(text)
+
+    assert caught.value.message == message

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""How a glob is taken apart; what it then matches is in test_ignore.py."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+
+import pytest
+
+from ckpt.worktree import wildmatch
+
+
+def read(text: bytes) -> wildmatch.Glob:
+    glob = wildmatch.read(text, ignore_case=False)
+    assert glob is not None
+    return glob
+
+
+def test_a_glob_of_few_spellings_is_spelled_out():
+    assert wildmatch.spellings(read(b"docs/\\[a\\]")) == [b"docs/[a]"]
+    assert wildmatch.spellings(read(b"[Bb]in/[01]")) == [b"Bin/0", b"Bin/1", b"bin/0", b"bin/1"]
+
+
+@pytest.mark.parametrize("text", [b"a*", b"a?", b"[a-z][a-z]", b"**/a", b"a/**"])
+def test_a_glob_of_many_spellings_is_not(text):
+    assert wildmatch.spellings(read(text)) is None
+
+
+def test_a_star_in_front_of_few_spellings_gives_endings():
+    assert wildmatch.suffixes(read(b"*.py[co]")[0]) == [b".pyc", b".pyo"]
+
+
+@pytest.mark.parametrize("text", [b"*", b"a", b"a*", b"*a*", b"*a?"])
+def test_other_components_give_none(text):
+    assert wildmatch.suffixes(read(text)[0]) is None
+
+
+@pytest.mark.parametrize("text", [b"", b"a//b", b"/a", b"a/", b"[a", b"a\\", b"[[:none:]]"])
+def test_a_glob_that_can_match_nothing_is_none(text):
+    assert wildmatch.read(text, ignore_case=False) is None
+
+
+def test_two_expressions_with_the_same_groups_can_stand_in_one():
+    groups = count()
+    globs = [read(b"*a*b*"), read(b"**/x*y*z/**/w")]
+    both = re.compile(b"|".join(wildmatch.expression(glob, groups) for glob in globs))
+
+    assert both.fullmatch(b"1a2b3")
+    assert both.fullmatch(b"p/x1y2z/q/w")
+    assert not both.fullmatch(b"p/x1y2/q/w")
