@@ -14,6 +14,7 @@ from ckpt.errors import CkptError
 from ckpt.models import (
     Checkpoint,
     DiffResult,
+    Dropped,
     FeatureState,
     GitState,
     HeadReport,
@@ -69,6 +70,19 @@ def save(result: SaveResult) -> Document:
 
 def listing(found: Iterable[Checkpoint]) -> Document:
     return _document(checkpoints=[checkpoint(value) for value in found])
+
+
+def dropped(found: Iterable[Checkpoint]) -> Document:
+    return _document(dropped=[value.id for value in found])
+
+
+def trash(found: Iterable[Dropped]) -> Document:
+    return _document(
+        trash=[
+            {"dropped_on": item.day.isoformat(), "checkpoint": checkpoint(item.checkpoint)}
+            for item in found
+        ]
+    )
 
 
 def single(value: Checkpoint) -> Document:

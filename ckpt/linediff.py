@@ -14,30 +14,28 @@ several places: here it stands in the last.
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from stat import S_IFMT
 from typing import NamedTuple
 
-# Counting is exact while the lines left to compare, old times new, are no more than
-# this (16,000 against 16,000). Beyond, a line counts only if the other side has it
-# less often: where it moved to is not looked at.
-EXACT_COUNT = 1 << 28
-# A patch may take this many steps of search, shared out by length among the parts that
-# are still to be compared; about 2,000 lines against 2,000 with nothing in its place,
-# and far more where little changed, get the shortest patch there is. A part that has
-# used up its share, or has so many changes, is cut in two where the search has come
-# furthest. When all steps are used, what is left becomes one replaced block.
-MOST_STEPS = 1_000_000
-MOST_ROUNDS = 512
+# The search is exact while the lines left to compare, old times new, are no more than
+# this: 16,000 against 16,000, all on both sides, and none in its place. Beyond, `count`
+# takes a line for changed only if the other side has it less often, wherever it went;
+# `unified` compares from one line that both have just once to the next, and where there
+# are none, replaces all.
+MOST_WORK = 1 << 28
 
 _ABSENT = b"/dev/null"
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 _HEADING = re.compile(rb"[A-Za-z_$]")
 _UNSAFE = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
 _ESCAPES = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
+
+_ZERO_GROWS = bytes.maketrans(b"01", b"\1\0")
 
 Lines = list[bytes]
 
@@ -93,22 +91,46 @@ def _equal_ends(a: Lines, b: Lines) -> tuple[int, int]:
 
 
 def _longest_common(a: Lines, b: Lines) -> int:
-    """Length of the longest common subsequence, a row of its table in one integer.
-
-    A zero bit in `row` says that the subsequence grows at this line of `a`; each line
-    of `b` moves zeros to the left, all in four operations on long integers.
-    """
-    if len(a) * len(b) > EXACT_COUNT:
+    """Length of the longest common subsequence, or more where that is too much work."""
+    if len(a) * len(b) > MOST_WORK:
         return (Counter(a) & Counter(b)).total()
-    where: dict[bytes, int] = {}
-    for position, line in enumerate(a):
-        where[line] = where.get(line, 0) | 1 << position
+    longer, shorter = (a, b) if len(a) > len(b) else (b, a)
+    return len(longer) - bin(_last_row(longer, shorter)).count("1")
+
+
+def _last_row(a: Lines, b: Lines) -> int:
+    """The last row of the table of common subsequences of `a` and `b`.
+
+    Bit n is 0 where line n of `a` makes the longest one longer. A row is one integer,
+    and each line of `b` makes the next row of it in four operations: the carry of the
+    sum moves each 0 down to the next line of `a` that equals it.
+    """
+    where = _positions(a, set(b))
     every = (1 << len(a)) - 1
     row = every
     for line in b:
         hits = row & where.get(line, 0)
         row = ((row + hits) | (row - hits)) & every
-    return len(a) - bin(row).count("1")
+    return row
+
+
+def _positions(lines: Lines, wanted: set[bytes]) -> dict[bytes, int]:
+    """For each line that is wanted, an integer with a bit set wherever it occurs."""
+    positions: dict[bytes, list[int]] = {}
+    for position, line in enumerate(lines):
+        if line in wanted:
+            positions.setdefault(line, []).append(position)
+    return {line: _bits(where, len(lines)) for line, where in positions.items()}
+
+
+def _bits(positions: list[int], length: int) -> int:
+    if len(positions) == 1:
+        return 1 << positions[0]
+    # Not one | after another: each would copy the whole integer.
+    octets = bytearray(length // 8 + 1)
+    for position in positions:
+        octets[position >> 3] |= 1 << (position & 7)
+    return int.from_bytes(octets, "little")
 
 
 def unified(
@@ -304,97 +326,65 @@ def _slide(block: Block, limit: int, a: Lines, b: Lines) -> Block:
     return Block(old + by, old_end + by, new + by, new_end + by)
 
 
-class _Part(NamedTuple):
-    """A stretch of two texts that is still to be compared."""
-
-    a: Lines
-    b: Lines
-    i: int
-    i_end: int
-    j: int
-    j_end: int
-
-
 def _equal_pairs(a: Lines, b: Lines) -> Iterator[tuple[int, int]]:
-    """Positions of the lines that stay, by Myers' search from both ends at once.
-
-    Each part is cut in two where the searches meet, so memory stays small.
-    """
-    back_a, back_b = a[::-1], b[::-1]
-    parts = [(0, len(a), 0, len(b))]
-    steps, waiting = 0, len(a)
+    """Positions of the lines that stay: cut in two where the longest common subsequence
+    can be cut, and again, until every part is equal or has nothing in common."""
+    parts = [(0, 0, len(a), len(b))]
     while parts:
-        i, i_end, j, j_end = parts.pop()
-        waiting -= i_end - i
-        while i < i_end and j < j_end and a[i] == b[j]:
-            yield i, j
-            i, j = i + 1, j + 1
-        while i < i_end and j < j_end and a[i_end - 1] == b[j_end - 1]:
-            i_end, j_end = i_end - 1, j_end - 1
-            yield i_end, j_end
-        if i == i_end or j == j_end or steps >= MOST_STEPS:
-            continue
-        waiting += i_end - i
-        mirrored = len(a) - i_end, len(a) - i, len(b) - j_end, len(b) - j
-        x, y, taken = _meeting_point(
-            _Part(a, b, i, i_end, j, j_end),
-            _Part(back_a, back_b, *mirrored),
-            # Half, because the two parts that come of it take as much again.
-            (MOST_STEPS - steps) / waiting / 2,
-        )
-        steps += taken
-        parts += ((i + x, i_end, j + y, j_end), (i, i + x, j, j + y))
+        i, j, i_end, j_end = parts.pop()
+        head, tail = _equal_ends(a[i:i_end], b[j:j_end])
+        yield from zip(range(i, i + head), range(j, j + head), strict=True)
+        yield from zip(range(i_end - tail, i_end), range(j_end - tail, j_end), strict=True)
+        i, j, i_end, j_end = i + head, j + head, i_end - tail, j_end - tail
+        cuts = [(i + x, j + y) for x, y in _cuts(a[i:i_end], b[j:j_end])]
+        if cuts:
+            corners = [(i, j), *cuts, (i_end, j_end)]
+            parts += [(*start, *end) for start, end in pairwise(corners)]
 
 
-def _meeting_point(part: _Part, mirrored: _Part, steps_a_line: float) -> tuple[int, int, int]:
-    """A point on a shortest way through the part, and how many steps it took to find it."""
-    width, height = part.i_end - part.i, part.j_end - part.j
-    rounds = min(MOST_ROUNDS, (width + height + 1) // 2)
-    forward, backward = [-1] * (2 * rounds + 3), [-1] * (2 * rounds + 3)
-    steps = done = 0
-    allowed = 0.0
-    while done <= rounds and steps <= allowed + 500:
-        met, taken = _extend(part, forward, backward, done)
-        steps += taken
-        if met:
-            return *met, steps
-        met, taken = _extend(mirrored, backward, forward, done)
-        steps += taken
-        if met:
-            return width - met[0], height - met[1], steps
-        allowed = steps_a_line * (max(forward) + max(backward))
-        done += 1
-    _, x, k = max(
-        (x + x - k, x, k)
-        for k, x in ((k, forward[k]) for k in range(1 - done, done, 2))
-        if x <= width and x - k <= height
-    )
-    return x, x - k, steps
+def _cuts(a: Lines, b: Lines) -> list[tuple[int, int]]:
+    """Where to cut two texts that differ at both ends; nowhere if they share no line."""
+    if len(a) * len(b) > MOST_WORK:
+        return _lines_found_once(a, b)
+    if len(a) < len(b):
+        return [(x, y) for y, x in _middle(b, a)]
+    return _middle(a, b)
 
 
-def _extend(
-    part: _Part, reach: list[int], opposite: list[int], done: int
-) -> tuple[tuple[int, int] | None, int]:
-    """One more change in one direction: where this meets the other search, and steps taken.
+def _middle(a: Lines, b: Lines) -> list[tuple[int, int]]:
+    """A point halfway through `b` where a longest common subsequence passes."""
+    if len(b) == 1:
+        return [(a.index(b[0]), 0)] if b[0] in a else []
+    half = len(b) // 2
+    before = _lengths(a, b[:half])
+    after = _lengths(a[::-1], b[: half - 1 : -1])
+    longest, x = max((n + m, x) for x, (n, m) in enumerate(zip(before, after[::-1], strict=True)))
+    return [(x, half)] if longest else []
 
-    `reach[k]` is how far in `a` one gets on diagonal k, the position in `a` less that
-    in `b`; a negative k counts from the end of the list. `opposite` has the same for
-    the mirrored part.
-    """
-    a, b, i, i_end, j, j_end = part
-    width, height, steps = i_end - i, j_end - j, done + 1
-    for k in range(-done, done + 1, 2):
-        x = reach[k + 1]
-        if x <= reach[k - 1]:
-            x = reach[k - 1] + 1
-        y = x - k
-        steps -= x
-        while x < width and y < height and a[i + x] == b[j + y]:
-            x += 1
-            y += 1
-        steps += x
-        reach[k] = x
-        across = width - height - k
-        if -done <= across <= done and width - opposite[across] <= x <= width and y <= height:
-            return (x, y), steps
-    return None, steps
+
+def _lengths(a: Lines, b: Lines) -> list[int]:
+    """How long a subsequence the first n lines of `a` have in common with `b`, by n."""
+    row = _last_row(a, b) | 1 << len(a)
+    grows = bin(row)[:2:-1].encode().translate(_ZERO_GROWS)
+    return [0, *accumulate(grows)]
+
+
+def _lines_found_once(a: Lines, b: Lines) -> list[tuple[int, int]]:
+    """Lines that each text has just once, as many as stand in the same order in both."""
+    in_a, in_b = Counter(a), Counter(b)
+    where = {line: x for x, line in enumerate(a) if in_a[line] == in_b[line] == 1}
+    chains: list[tuple[int, int, int]] = []  # position in a and b, number of the one before
+    lowest: list[int] = []  # by length of chain: lowest end in a, and whose it is
+    owners: list[int] = []
+    for y, line in enumerate(b):
+        if line in where:
+            x = where[line]
+            length = bisect(lowest, x)
+            chains.append((x, y, owners[length - 1] if length else -1))
+            lowest[length : length + 1] = [x]
+            owners[length : length + 1] = [len(chains) - 1]
+    found, owner = [], owners[-1] if owners else -1
+    while owner >= 0:
+        x, y, owner = chains[owner]
+        found.append((x, y))
+    return found[::-1]

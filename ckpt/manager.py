@@ -26,7 +26,7 @@ from typing import Any
 
 from ckpt import paths as repo_paths
 from ckpt.configure import load_forgiving, load_settings
-from ckpt.engine import catalog, recovery, snapshot
+from ckpt.engine import catalog, recovery, snapshot, trash
 from ckpt.engine import diff as engine_diff
 from ckpt.engine import rollback as engine_rollback
 from ckpt.engine.catalog import Catalog
@@ -36,6 +36,7 @@ from ckpt.errors import UsageError
 from ckpt.models import (
     Checkpoint,
     DiffResult,
+    Dropped,
     FeatureState,
     Kind,
     Outcome,
@@ -47,6 +48,7 @@ from ckpt.store.repository import Repository, discover
 
 Which = str | Checkpoint | SaveResult
 Checkpoints = list[Checkpoint]
+DroppedOnes = list[Dropped]
 
 
 class CheckpointManager:
@@ -266,8 +268,18 @@ class CheckpointManager:
         """Drop one checkpoint; it stays in the trash."""
         with self._mutex:
             checkpoint = Catalog(self._repo).resolve(_word(which))
-            catalog.drop(self._repo, checkpoint)
+            trash.drop(self._repo, checkpoint)
             return checkpoint
+
+    def trash(self) -> DroppedOnes:
+        """Dropped checkpoints that can be brought back, newest first."""
+        with self._mutex:
+            return trash.dropped(self._repo)
+
+    def restore_dropped(self, which: Which) -> Checkpoint:
+        """Bring a dropped checkpoint back."""
+        with self._mutex:
+            return trash.restore(self._repo, _word(which))
 
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
         """Protect a checkpoint from retention, or (`pinned=False`) no longer."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 REF_PREFIX = "refs/checkpoints/"
+TRASH_PREFIX = "refs/checkpoints-trash/"
 
 
 class _Word(str, Enum):
@@ -163,6 +164,15 @@ class Checkpoint:
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         return self.details.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A checkpoint in the trash, and the day on which it went there."""
+
+    checkpoint: Checkpoint
+    day: date
+    ref: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from ckpt import documents, render
 from ckpt.errors import CkptError
-from ckpt.models import Checkpoint, DiffResult, Outcome, RollbackResult, SaveResult
+from ckpt.models import Checkpoint, DiffResult, Dropped, Outcome, RollbackResult, SaveResult
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 
@@ -109,6 +109,16 @@ class Output:
         self.line("look at one:   git ckpt show ID")
         self.line("compare:       git ckpt diff ID")
         return self.line("go back:       git ckpt rollback ID")
+
+    def trash(self, found: Sequence[Dropped]) -> None:
+        if self.as_json:
+            return self.document(documents.trash(found))
+        if not found:
+            return self.line("The trash is empty.")
+        for row in render.table([item.checkpoint for item in found], self.paint, self.width()):
+            self.line(row)
+        self.line()
+        return self.line("bring back:   git ckpt restore-dropped ID")
 
     def shown(self, found: Checkpoint) -> None:
         if self.as_json:

@@ -7,6 +7,7 @@ against which ages are told as an argument.
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 from collections import Counter
@@ -84,7 +85,7 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     yield paint("id", f"checkpoint {checkpoint.id}")
     head = checkpoint.head_commit[:12] if checkpoint.head_commit else "unborn"
     place = f"on {checkpoint.branch}" if checkpoint.branch else "detached"
-    state = (
+    facts = (
         ("Name", checkpoint.name),
         ("Kind", f"{checkpoint.kind}" + (f" ({marks(checkpoint)})" if marks(checkpoint) else "")),
         ("Date", f"{checkpoint.timestamp:%Y-%m-%d %H:%M:%S} UTC ({age(checkpoint.timestamp)})"),
@@ -93,7 +94,7 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
         ("Worktree", checkpoint.worktree if checkpoint.worktree != "main" else None),
         ("Ref", checkpoint.ref),
     )
-    for label, value in state:
+    for label, value in facts:
         if value:
             yield f"{label + ':':<10}{value}"
     if checkpoint.description:
@@ -102,14 +103,13 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     yield from _section("Changed files:", [quoted(p) for p in checkpoint.git_state.dirty_files])
     left_out = [f"{quoted(item.path)} ({item.reason})" for item in checkpoint.skipped]
     yield from _section("Left out:", left_out)
-    for label, value in (
-        ("Data", checkpoint.data),
-        ("Metadata", checkpoint.metadata),
-        ("Context", checkpoint.context),
+    for title, state in (
+        ("Data:", checkpoint.data),
+        ("Metadata:", checkpoint.metadata),
+        ("Context:", checkpoint.context),
     ):
-        if value is not None:
-            yield ""
-            yield f"{label}: {value}"
+        if state is not None:
+            yield from _section(title, json.dumps(state, indent=2, default=str).split("\n"))
     yield ""
     yield f"compare:   git ckpt diff {checkpoint.id}"
     yield f"go back:   git ckpt rollback {checkpoint.id}"

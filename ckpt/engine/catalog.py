@@ -194,12 +194,6 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     return load(repo, checkpoint.id, commit)
 
 
-def drop(repo: Repository, checkpoint: Checkpoint) -> None:
-    """Remove a checkpoint's ref, if it is still what was read."""
-    old = ObjectID(checkpoint.commit.encode())
-    _require(repo.refs.remove(checkpoint.ref.encode(), old), checkpoint)
-
-
 def _require(done: bool, checkpoint: Checkpoint) -> None:
     if not done:
         raise NotFound(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ckpt import disk
 from ckpt.errors import Busy, CkptError
-from ckpt.models import REF_PREFIX
+from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.store.lock import replace_locked
 from ckpt.store.objects import ObjectID
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dulwich.refs import DiskRefsContainer
 
 IDENTITY = b"ckpt <ckpt@localhost>"
-_PREFIX = REF_PREFIX.encode()
 _SYMREF = b"ref: "
 
 
@@ -58,18 +57,23 @@ class Refs:
     # -- checkpoints -------------------------------------------------------------
 
     def checkpoints(self) -> dict[str, ObjectID]:
-        """Id to commit of every checkpoint; loose refs hide packed ones, as in git."""
-        found = dict(self._packed_checkpoints())
-        folder = os.path.join(self.common_dir, *REF_PREFIX.rstrip("/").split("/"))
-        try:
-            names = os.listdir(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            names = []
-        for name in names:
-            if not name.endswith(".lock"):
-                value = self._object_id(_read(os.path.join(folder, name)))
+        """Id to commit of every checkpoint."""
+        return self._below(REF_PREFIX)
+
+    def trash(self) -> dict[str, ObjectID]:
+        """`DATE/ID` to commit of every dropped checkpoint."""
+        return self._below(TRASH_PREFIX)
+
+    def _below(self, prefix: str) -> dict[str, ObjectID]:
+        """Name to object of every ref below a prefix; loose refs hide packed ones, as in git."""
+        found = dict(self._packed_below(prefix.encode()))
+        top = os.path.join(self.common_dir, prefix)
+        for folder, _, names in os.walk(top):
+            for name in names:
+                path = os.path.join(folder, name)
+                value = None if name.endswith(".lock") else self._object_id(_read(path))
                 if value is not None:
-                    found[name] = value
+                    found[os.path.relpath(path, top)] = value
         return found
 
     def create(self, ref: bytes, target: ObjectID) -> bool:
@@ -100,12 +104,12 @@ class Refs:
         except KeyError:
             return None
 
-    def _packed_checkpoints(self) -> Iterator[tuple[str, ObjectID]]:
+    def _packed_below(self, prefix: bytes) -> Iterator[tuple[str, ObjectID]]:
         for line in _read(os.path.join(self.common_dir, "packed-refs")).splitlines():
             value, _, name = line.partition(b" ")
             target = self._object_id(value)
-            if target is not None and name.startswith(_PREFIX):
-                yield name[len(_PREFIX) :].decode("utf-8", "surrogateescape"), target
+            if target is not None and name.startswith(prefix):
+                yield name[len(prefix) :].decode("utf-8", "surrogateescape"), target
 
     # -- HEAD --------------------------------------------------------------------
 

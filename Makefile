@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+# On a fresh machine with Python 3.10 or later and git: `make demo` and `make test`.
+# All that these install goes into .venv/ and .venv-3.*/ here; `make clean` takes it away.
+
+BIN := .venv/bin
+PYTEST := -q -n auto --maxprocesses 8 --dist worksteal
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: help test suite other-pythons lint types format demo wheel clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo     see ckpt at work in a scratch repository'
+	@echo 'make test     lint, types, all tests; then the tests on every other Python found'
+	@echo 'make suite    all tests, on one Python'
+	@echo 'make lint     ruff and codespell'
+	@echo 'make types    mypy'
+	@echo 'make format   let ruff put the code in order'
+	@echo 'make wheel    build wheel and sdist into dist/'
+	@echo 'make clean    remove all that make made'
+
+test: lint types suite other-pythons
+
+suite: .venv/ready
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: .venv/ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/codespell
+
+types: .venv/ready
+	$(BIN)/mypy
+
+format: .venv/ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+demo: .venv/ready
+	@sh demo/demo.sh $(BIN)
+
+wheel: .venv/ready
+	$(BIN)/python -m build --no-isolation
+
+other-pythons: .venv/ready
+	@.ci/other-pythons $(PYTEST)
+
+# pip says nothing but errors. Editable installs need pip 21.3, Python 3.10 may bring 21.2.
+install = "$$python" -m venv $(1) \
+	&& $(1)/bin/python -m pip install -qq 'pip>=21.3' \
+	&& $(1)/bin/python -m pip install -qq -e '.[$(2)]' \
+	&& touch $(1)/ready
+
+.venv/ready: pyproject.toml
+	@set -- $$(.ci/pythons); python=$$(.ci/pythons "$${1:-none}") || { \
+		echo 'error: no Python 3.10 to 3.13 that can make virtual environments' >&2; \
+		echo 'hint: install one; on Debian and Ubuntu, also python3-venv' >&2; exit 1; }; \
+	echo "Making .venv with Python $$1"; $(call install,.venv,dev)
+
+.venv-%/ready: pyproject.toml
+	@python=$$(.ci/pythons $*); echo "Making .venv-$* with Python $*"; \
+	$(call install,.venv-$*,test)
+
+clean:
+	rm -rf .venv .venv-3.* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find ckpt tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""The command line: words to a command, errors to an exit code.
+
+One table of commands; the module of a command, and all that it needs, is imported only
+when that command is typed. A command module has `arguments(parser)` and `run(context,
+…)`, which gets what was parsed as plain arguments and returns an exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ckpt.errors import CkptError, UsageError
+
+if TYPE_CHECKING:
+    from ckpt.manager import CheckpointManager
+    from ckpt.output import Output
+
+COMMANDS = {
+    "save": "take a checkpoint of the whole working state",
+    "list": "list the checkpoints of this worktree, newest first",
+    "show": "show one checkpoint",
+    "diff": "show what changed since a checkpoint, or between two",
+    "rollback": "go back to a checkpoint, whole or by path",
+    "undo": "take back the last rollback; again to redo it",
+    "drop": "drop checkpoints; they stay in the trash",
+    "pin": "protect a checkpoint from being dropped by rule",
+    "unpin": "take that protection away",
+    "trash": "list dropped checkpoints",
+    "restore-dropped": "bring a dropped checkpoint back",
+    "help": "show the manual, of one command or of all",
+}
+
+_USAGE = "git ckpt [-C DIR] [--json] [-q] COMMAND [ARGUMENTS]"
+_EPILOG = """\
+ID is 'latest', 'latest~N', a full id, a name, or a unique prefix of an id or of
+its last part.
+
+exit codes: 0 done, 1 failed, 2 usage, 3 no such checkpoint, 4 refused, 130 interrupted
+
+'git ckpt COMMAND -h' lists the options of a command, 'git ckpt help' is the manual.
+"""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every command gets: the folder it works in, the environment, where to print."""
+
+    start: str
+    env: Mapping[str, str]
+    output: Output
+
+    def manager(self) -> CheckpointManager:
+        from ckpt.manager import CheckpointManager
+
+        return CheckpointManager(self.start, environ=self.env)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises what argparse would print and exit with."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"{self.prog} -h")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _make_streams_safe()
+    try:
+        return _dispatch(arguments)
+    except BrokenPipeError:
+        _close_stdout()
+        return 1
+
+
+def _dispatch(arguments: list[str]) -> int:
+    env = dict(os.environ)
+    # Known before anything is parsed: an error about a word must be JSON too.
+    output = _output(env, as_json=_asks_for(arguments, "--json"), quiet=False)
+    try:
+        if sys.platform == "win32":
+            raise CkptError("ckpt does not run on Windows yet", hint="use it inside WSL")
+        options, rest = _parse_common(arguments)
+        if options["command"] is None:
+            return _general_help(options["version"])
+        output = _output(env, as_json=options["json"], quiet=options["quiet"])
+        context = Context(options["directory"], env, output)
+        return _run(context, options["command"], rest)
+    except CkptError as error:
+        output.error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        output.interrupted()
+        return 130
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        output.error(_from_os(error))
+        return 1
+    except RecursionError:
+        output.error(CkptError("a structure is nested too deeply", hint="see 'git ckpt help'"))
+        return 1
+
+
+def _run(context: Context, command: str, rest: list[str]) -> int:
+    module = import_module("ckpt.commands." + command.replace("-", "_"))
+    parser = _Parser(
+        prog=f"git ckpt {command}",
+        description=COMMANDS[command][0].upper() + COMMANDS[command][1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.arguments(parser)
+    _add_common(parser)
+    paths: list[str] | None = None
+    if getattr(module, "TAKES_PATHS", False):
+        rest, paths = _split_paths(rest)
+    try:
+        values: dict[str, Any] = vars(parser.parse_args(rest))
+    except SystemExit:  # -h
+        return 0
+    values = {key: value for key, value in values.items() if not key.startswith("common_")}
+    if paths is not None:
+        values["paths"] = paths
+    return int(module.run(context, **values))
+
+
+def _split_paths(words: list[str]) -> tuple[list[str], list[str]]:
+    """What stands after `--` is a path, whatever it looks like."""
+    if "--" not in words:
+        return words, []
+    cut = words.index("--")
+    return words[:cut], words[cut + 1 :]
+
+
+def _parse_common(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Take the options that every command has from before and after its name."""
+    options: dict[str, Any] = {
+        "command": None,
+        "directory": ".",
+        "json": False,
+        "quiet": False,
+        "version": False,
+    }
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            rest += ["--", *words]
+        elif word in ("--json", "-q", "--quiet"):
+            options["json" if word == "--json" else "quiet"] = True
+        elif word == "-C" or word.startswith("-C"):
+            folder = word[2:] or next(words, None)
+            if folder is None:
+                raise UsageError("option -C needs a directory", hint=_USAGE)
+            options["directory"] = os.path.join(options["directory"], folder)
+        elif options["command"] is not None:
+            rest.append(word)
+        elif word in ("-h", "--help", "--version"):
+            options["version"] = word == "--version"
+            return options, []
+        else:
+            options["command"] = _known_command(word)
+    return options, rest
+
+
+def _known_command(word: str) -> str:
+    if word in COMMANDS:
+        return word
+    from difflib import get_close_matches
+
+    what = "option" if word.startswith("-") else "command"
+    near = get_close_matches(word, COMMANDS, 1)
+    hint = f"did you mean 'git ckpt {near[0]}'?" if near else "git ckpt -h"
+    raise UsageError(f"'{word}' is not a ckpt {what}", hint=hint)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    """For the help text only: `_parse_common` has taken these already."""
+    common = parser.add_argument_group("options of every command")
+    common.add_argument("--json", action="store_true", dest="common_json", help="print JSON")
+    common.add_argument("-q", "--quiet", action="store_true", dest="common_quiet", help="be silent")
+    common.add_argument("-C", metavar="DIR", dest="common_directory", help="work in DIR")
+
+
+def _general_help(version: bool) -> int:
+    from ckpt import __version__
+
+    if version:
+        lines = [f"git-ckpt {__version__}"]
+    else:
+        lines = [f"usage: {_USAGE}", "", "commands:"]
+        lines += [f"  {name:<16} {summary}" for name, summary in COMMANDS.items()]
+        lines += ["", _EPILOG.rstrip()]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _output(env: Mapping[str, str], *, as_json: bool, quiet: bool) -> Output:
+    from ckpt.output import Output
+
+    return Output(env, as_json=as_json, quiet=quiet)
+
+
+def _asks_for(arguments: list[str], option: str) -> bool:
+    until = arguments.index("--") if "--" in arguments else len(arguments)
+    return option in arguments[:until]
+
+
+def _from_os(error: OSError) -> CkptError:
+    place = f"'{os.fsdecode(error.filename)}': " if error.filename is not None else ""
+    return CkptError(
+        f"{place}{error.strerror or error}",
+        hint="check free space and permissions, then try again",
+    )
+
+
+def _make_streams_safe() -> None:
+    """A file name or a locale must not be able to stop a message."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _close_stdout() -> None:
+    """Whoever read our output has gone; let the interpreter not complain about it."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, sys.stdout.fileno())
+    os.close(sink)

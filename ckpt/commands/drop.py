@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt drop`: move checkpoints to the trash."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ckpt import documents
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="+", metavar="ID")
+
+
+def run(context: Context, ids: list[str]) -> int:
+    with context.manager() as manager:
+        # All words are resolved before the first is dropped: 'latest~1' must not shift.
+        chosen = list({found.id: found for found in map(manager.get, ids)}.values())
+        for found in chosen:
+            manager.delete(found)
+            context.output.line(f"Dropped checkpoint {found.id}")
+        if context.output.as_json:
+            context.output.document(documents.dropped(chosen))
+        elif chosen:
+            context.output.line(f"bring back with: git ckpt restore-dropped {chosen[0].id}")
+    return 0

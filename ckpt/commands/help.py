@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt help`: the manual, which needs no `man` and no installed man page."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ckpt.errors import UsageError
+from ckpt.install.manual import command_section, manual_text
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("command", nargs="?", metavar="COMMAND")
+
+
+def run(context: Context, command: str | None) -> int:
+    text = manual_text() if command is None else command_section(command)
+    if text is None:
+        raise UsageError(f"no manual for '{command}'", hint="git ckpt help")
+    if context.output.as_json:
+        context.output.document({"schema": 1, "command": command, "text": text})
+    else:
+        context.output.line(text.rstrip("\n"))
+    return 0

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt list`: the checkpoints, newest first."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from ckpt.engine.catalog import counts_as_latest
+from ckpt.errors import UsageError
+from ckpt.models import Kind
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+_DEFAULT_ROWS = 30
+_AGO = re.compile(r"(\d{1,6})(s|m|h|d|w|mo|y)")
+_SECONDS = {
+    "s": 1,
+    "m": 60,
+    "h": 3600,
+    "d": 86400,
+    "w": 7 * 86400,
+    "mo": 30 * 86400,
+    "y": 365 * 86400,
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kind", choices=[kind.value for kind in Kind], help="only checkpoints of that kind"
+    )
+    parser.add_argument("--name", metavar="NAME", help="only those of that name")
+    parser.add_argument("--session", metavar="S", help="only those of that session")
+    parser.add_argument("--since", metavar="TIME", help="later than: 36h, 7d or 2026-11-15T23:00")
+    parser.add_argument("--until", metavar="TIME", help="not later than")
+    parser.add_argument(
+        "--all", action="store_true", help="safety checkpoints and unfinished states too"
+    )
+    parser.add_argument("--all-worktrees", action="store_true", help="those of every worktree")
+    parser.add_argument(
+        "-n",
+        type=int,
+        default=_DEFAULT_ROWS,
+        metavar="N",
+        dest="limit",
+        help=f"at most N (default: {_DEFAULT_ROWS}; 0: no limit)",
+    )
+
+
+def run(
+    context: Context,
+    kind: str | None,
+    name: str | None,
+    session: str | None,
+    since: str | None,
+    until: str | None,
+    all: bool,
+    all_worktrees: bool,
+    limit: int,
+) -> int:
+    if limit < 0:
+        raise UsageError("-n needs a number that is not negative", hint="-n 0 shows all")
+    with context.manager() as manager:
+        found = manager.list(
+            kind=kind,
+            name=name,
+            session=session,
+            since=parse_time(since, datetime.now(timezone.utc)),
+            until=parse_time(until, datetime.now(timezone.utc)),
+            all_worktrees=all_worktrees,
+        )
+        if not all and kind is None:
+            found = [c for c in found if counts_as_latest(c)]
+        context.output.listed(found, found[:limit] if limit else found)
+    return 0
+
+
+def parse_time(text: str | None, now: datetime) -> datetime | None:
+    """A moment: how long ago, or a date with or without a time, local unless it says."""
+    if text is None:
+        return None
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago is not None:
+            return now - timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]])
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return moment if moment.tzinfo is not None else moment.astimezone()
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"'{text}' is not a time", hint="for example 90s, 15m, 36h, 7d, 4w or 2026-11-15T23:00"
+        ) from None

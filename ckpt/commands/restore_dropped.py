@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt restore-dropped`: bring a checkpoint back from the trash."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="as 'git ckpt trash' shows it, or a prefix")
+
+
+def run(context: Context, id: str) -> int:
+    with context.manager() as manager:
+        found = manager.restore_dropped(id)
+        context.output.changed(found, f"Brought back checkpoint {found.id}")
+    return 0

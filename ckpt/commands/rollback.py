@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt rollback`: go back to a checkpoint, or finish or abandon going back."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ckpt.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+TAKES_PATHS = True
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = (
+        "git ckpt rollback [ID] [--head] [--dry-run] [--no-index] [--overwrite-ignored] "
+        "[--yes] [-- PATH...]\n       git ckpt rollback --continue | --abort"
+    )
+    parser.add_argument("id", nargs="?", metavar="ID", help="default: latest")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument("--head", action="store_true", help="put HEAD and its branch back too")
+    parser.add_argument("--no-index", action="store_true", help="leave the index as it is")
+    parser.add_argument(
+        "--overwrite-ignored",
+        action="store_true",
+        help="replace ignored and other unsaved files in the way, saving them first",
+    )
+    parser.add_argument("--yes", action="store_true", help="remove many files without asking")
+    recovery = parser.add_mutually_exclusive_group()
+    recovery.add_argument(
+        "--continue", action="store_true", dest="resume", help="finish an interrupted rollback"
+    )
+    recovery.add_argument(
+        "--abort", action="store_true", help="return to the state before an interrupted one"
+    )
+
+
+def run(
+    context: Context,
+    id: str | None,
+    paths: list[str],
+    dry_run: bool,
+    head: bool,
+    no_index: bool,
+    overwrite_ignored: bool,
+    yes: bool,
+    resume: bool,
+    abort: bool,
+) -> int:
+    if (resume or abort) and (id or paths or dry_run or head or no_index or overwrite_ignored):
+        raise UsageError(
+            "--continue and --abort take no other arguments", hint="git ckpt rollback --continue"
+        )
+    if head and paths:
+        raise UsageError("--head moves the whole HEAD, not paths", hint="leave one of them out")
+    with context.manager() as manager:
+        for note in manager.forgiving_settings.notes:
+            context.output.warning(note)
+        if resume:
+            result = manager.resume_rollback()
+        elif abort:
+            result = manager.abort_rollback()
+        else:
+            result = manager.rollback(
+                id or "latest",
+                paths,
+                head=head,
+                dry_run=dry_run,
+                index=not no_index,
+                overwrite_ignored=overwrite_ignored,
+                yes=yes,
+            )
+        context.output.rolled_back(result)
+    return Refused.exit_code if result.skipped else 0

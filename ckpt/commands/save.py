@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt save`: take a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from ckpt.errors import UsageError
+from ckpt.models import Kind
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a short name to find it by")
+    parser.add_argument("-m", "--message", metavar="TEXT", help="a longer description")
+    parser.add_argument(
+        "--kind",
+        default="manual",
+        choices=[kind.value for kind in Kind if kind is not Kind.SAFETY],
+        help="why it is taken (default: manual)",
+    )
+    parser.add_argument("--data", metavar="JSON", help="state to keep with it, or @FILE")
+    parser.add_argument(
+        "--meta", metavar="K=V", action="append", default=[], help="a word of metadata; repeatable"
+    )
+    parser.add_argument("--session", metavar="S", help="the session it belongs to")
+    parser.add_argument("--pin", action="store_true", help="protect it from being dropped by rule")
+
+
+def run(
+    context: Context,
+    name: str | None,
+    message: str | None,
+    kind: str,
+    data: str | None,
+    meta: list[str],
+    session: str | None,
+    pin: bool,
+) -> int:
+    with context.manager() as manager:
+        for note in manager.settings.notes:
+            context.output.warning(note)
+        result = manager.create(
+            name,
+            description=message,
+            kind=kind,
+            data=_data(data, context.start),
+            metadata=_metadata(meta),
+            session=session,
+            pin=pin,
+            trigger="command",
+        )
+        context.output.saved(result)
+    return 0
+
+
+def _data(text: str | None, start: str) -> Any:
+    if text is None:
+        return None
+    source = "--data"
+    if text.startswith("@"):
+        source = text[1:]
+        with open(os.path.join(start, source), encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{source}: not JSON: {error}", hint="""for example: --data '{"step": 3}'"""
+        ) from None
+
+
+def _metadata(pairs: list[str]) -> dict[str, str] | None:
+    for pair in pairs:
+        if "=" not in pair.lstrip("="):
+            raise UsageError(f"--meta '{pair}' has no '='", hint="for example: --meta ticket=42")
+    return {pair.partition("=")[0]: pair.partition("=")[2] for pair in pairs} or None

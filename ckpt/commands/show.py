@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt show`: one checkpoint in full."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", nargs="?", default="latest", metavar="ID", help="default: latest")
+
+
+def run(context: Context, id: str) -> int:
+    with context.manager() as manager:
+        context.output.shown(manager.get(id))
+    return 0

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt undo`: take back the last rollback."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ckpt.errors import Refused
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument("--yes", action="store_true", help="remove many files without asking")
+
+
+def run(context: Context, dry_run: bool, yes: bool) -> int:
+    with context.manager() as manager:
+        result = manager.undo(dry_run=dry_run, yes=yes)
+        context.output.rolled_back(result)
+    return Refused.exit_code if result.skipped else 0

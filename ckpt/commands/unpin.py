@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt unpin`: let rules drop a checkpoint again."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID")
+
+
+def run(context: Context, id: str) -> int:
+    with context.manager() as manager:
+        found = manager.unpin(id)
+        context.output.changed(found, f"Unpinned checkpoint {found.id}")
+    return 0

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""Keeps the tests away from the machine they run on, and the machine away from them.
+
+Every test gets its own home, an environment without anything of the user's git or
+ckpt, fixed identity, date, zone and umask, and an empty current folder, so that a
+command given no folder cannot reach the checkout the tests are run from.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import helpers
+import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is, not whether ckpt works.
+settings.register_profile(
+    "ckpt",
+    settings(),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("ckpt")
+
+# What a user may have set that git, ckpt, Python or pre-commit would follow.
+FOREIGN = ("GIT_", "CKPT_", "XDG_", "PYTHON", "PRE_COMMIT", "SUDO_", "LC_", "LESS")
+FOREIGN_NAMES = {
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLORTERM",
+    "EDITOR",
+    "EMAIL",
+    "FORCE_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "NO_COLOR",
+    "PAGER",
+    "SSH_ASKPASS",
+    "VISUAL",
+}
+
+OURS = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_AUTHOR_NAME": "Ann Author",
+    "GIT_AUTHOR_EMAIL": "ann@example.org",
+    "GIT_AUTHOR_DATE": "2026-01-02T03:04:05+00:00",
+    "GIT_COMMITTER_NAME": "Ann Author",
+    "GIT_COMMITTER_EMAIL": "ann@example.org",
+    "GIT_COMMITTER_DATE": "2026-01-02T03:04:05+00:00",
+    "COLUMNS": "80",
+    "LC_ALL": "C.UTF-8",
+    "TERM": "dumb",
+    "TZ": "UTC",
+}
+
+# No maintenance behind a test's back; a template without the machine's own hooks.
+GIT_CONFIG = """\
+[init]
+    defaultBranch = main
+    templateDir = ~/template
+[gc]
+    auto = 0
+[maintenance]
+    auto = false
+"""
+
+
+@pytest.fixture(autouse=True)
+def isolated(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """The test's own home folder."""
+    home = tmp_path_factory.mktemp("home")
+    for folder in ("template/hooks", "template/info", "here"):
+        (home / folder).mkdir(parents=True)
+    (home / ".gitconfig").write_text(GIT_CONFIG)
+    for name in list(os.environ):
+        if name.startswith(FOREIGN) or name in FOREIGN_NAMES:
+            monkeypatch.delenv(name)
+    for name, value in {**OURS, **_folders(home)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(home / "here")
+    time.tzset()
+    umask = os.umask(0o022)
+    yield home
+    os.umask(umask)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def _folders(home: Path) -> dict[str, str]:
+    return {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_DATA_HOME": str(home / ".local/share"),
+        "XDG_STATE_HOME": str(home / ".local/state"),
+        "XDG_RUNTIME_DIR": str(home / ".run"),
+    }
+
+
+@pytest.fixture
+def git() -> Callable[..., str]:
+    return helpers.git
+
+
+@pytest.fixture
+def ckpt() -> Callable[..., helpers.Ran]:
+    return helpers.ckpt
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository on branch main with one commit and nothing changed; the current folder."""
+    top = tmp_path / "repo"
+    (top / "src").mkdir(parents=True)
+    (top / "README.md").write_text("# An example\n")
+    (top / "src/app.py").write_text("print('hello')\n")
+    (top / "src/data.bin").write_bytes(bytes(range(256)))
+    (top / "run.sh").write_text("#!/bin/sh\nexec python3 src/app.py\n")
+    (top / "run.sh").chmod(0o755)
+    (top / "current").symlink_to("src/app.py")
+    (top / ".gitignore").write_text("*.log\nbuild/\n")
+    helpers.git("init", "-q", cwd=top)
+    helpers.git("add", ".", cwd=top)
+    helpers.git("commit", "-q", "-m", "first", cwd=top)
+    monkeypatch.chdir(top)
+    return top

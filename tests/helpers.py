@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""What tests ask of the outside world: git, the real program, and the files on disk.
+
+Everything here runs with the environment that conftest.py has made, in the current
+folder unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Place = str | bytes | os.PathLike[str]
+
+
+def git(
+    *words: str | bytes,
+    cwd: Place | None = None,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """What git prints; fails with what it says on stderr. `env` adds to the environment."""
+    ran = subprocess.run(
+        ["git", *words],
+        cwd=cwd,
+        input=os.fsencode(stdin),
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+    )
+    assert ran.returncode == 0, f"git {words}: {os.fsdecode(ran.stderr or ran.stdout)}"
+    return os.fsdecode(ran.stdout)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run of ckpt left behind."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout; anything beside it is an error."""
+        return json.loads(self.stdout)
+
+
+def ckpt(
+    *words: str | bytes,
+    cwd: Place | None = None,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    code: int | None = None,
+) -> Ran:
+    """Runs the program as automation does; with `code`, any other exit code is a failure."""
+    ran = subprocess.run(
+        [sys.executable, "-I", "-m", "ckpt", *words],
+        cwd=cwd,
+        input=os.fsencode(stdin),
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+    )
+    result = Ran(ran.returncode, os.fsdecode(ran.stdout), os.fsdecode(ran.stderr))
+    assert code in (None, result.code), f"ckpt {words}: {result}"
+    return result
+
+
+def tree_state(top: Place) -> dict[bytes, tuple[str, int, bytes]]:
+    """Every path below `top` but its `.git`: type, permission bits, bytes or link target.
+
+    Of folders only the empty ones are listed; the others show in their files' paths.
+    """
+    return dict(_entries(os.fsencode(top), b""))
+
+
+def _entries(top: bytes, folder: bytes) -> list[tuple[bytes, tuple[str, int, bytes]]]:
+    names = sorted(os.listdir(os.path.join(top, folder)))
+    found = []
+    for name in names:
+        path = os.path.join(folder, name)
+        if path != b".git":
+            found += _entry(top, path)
+    return found
+
+
+def _entry(top: bytes, path: bytes) -> list[tuple[bytes, tuple[str, int, bytes]]]:
+    full = os.path.join(top, path)
+    mode = os.lstat(full).st_mode
+    if stat.S_ISDIR(mode):
+        return _entries(top, path) or [(path, ("folder", stat.S_IMODE(mode), b""))]
+    if stat.S_ISLNK(mode):
+        return [(path, ("link", 0, os.readlink(full)))]
+    if stat.S_ISREG(mode):
+        with open(full, "rb") as file:
+            return [(path, ("file", stat.S_IMODE(mode), file.read()))]
+    return [(path, ("special", stat.S_IMODE(mode), b""))]
+
+
+def status(top: Place) -> str:
+    """All that `git status` knows, without its writing a refreshed index."""
+    words = ["status", "--porcelain=v2", "--branch", "--ignored", "-z"]
+    return git("--no-optional-locks", *words, cwd=top)
+
+
+def fsck(top: Place) -> list[str]:
+    """What git finds wrong with the repository: hopefully nothing."""
+    ran = subprocess.run(
+        ["git", "fsck", "--strict", "--no-dangling", "--no-progress"],
+        cwd=top,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    lines = os.fsdecode(ran.stdout + ran.stderr).splitlines()
+    complaints = [line for line in lines if not line.startswith("notice: ")]
+    assert complaints or ran.returncode == 0, lines
+    return complaints
