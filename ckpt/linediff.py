@@ -332,10 +332,14 @@ def _equal_pairs(a: Lines, b: Lines) -> Iterator[tuple[int, int]]:
     parts = [(0, 0, len(a), len(b))]
     while parts:
         i, j, i_end, j_end = parts.pop()
-        head, tail = _equal_ends(a[i:i_end], b[j:j_end])
-        yield from zip(range(i, i + head), range(j, j + head), strict=True)
-        yield from zip(range(i_end - tail, i_end), range(j_end - tail, j_end), strict=True)
-        i, j, i_end, j_end = i + head, j + head, i_end - tail, j_end - tail
+        while i < i_end and j < j_end and a[i] == b[j]:
+            yield i, j
+            i, j = i + 1, j + 1
+        while i < i_end and j < j_end and a[i_end - 1] == b[j_end - 1]:
+            i_end, j_end = i_end - 1, j_end - 1
+            yield i_end, j_end
+        if i == i_end or j == j_end:
+            continue
         cuts = [(i + x, j + y) for x, y in _cuts(a[i:i_end], b[j:j_end])]
         if cuts:
             corners = [(i, j), *cuts, (i_end, j_end)]
