@@ -3,8 +3,8 @@
 
 Pure functions on bytes. `count` is part of every save, so it never looks for the
 changes themselves, only for their number; `unified` finds them. Both first set aside
-what needs no search (equal lines at both ends, lines that only one side has) and both
-stop at a stated effort, so that no pair of files takes more than a part of a second.
+what needs no search (equal lines at both ends, lines that only one side has), and past
+a stated effort both settle for less than the exact answer.
 
 Left out: renames, what attributes say about diffs, binary patches (such files are
 only said to differ), and git's taste in indentation where a change could stand in
@@ -23,18 +23,18 @@ from stat import S_IFMT
 from typing import NamedTuple
 
 # The search is exact while the lines left to compare, old times new, are no more than
-# this: 16,000 against 16,000, all on both sides, and none in its place. Beyond, `count`
-# takes a line for changed only if the other side has it less often, wherever it went;
-# `unified` compares from one line that both have just once to the next, and where there
-# are none, replaces all.
+# MOST_WORK: 16,000 against 16,000, all on both sides and none in its place. Beyond,
+# `count` takes a line for changed only if the other side has it less often, wherever it
+# went. `unified` then, and with more than MOST_LINES in all, compares from one line that
+# each side has just once to the next, and where there is none, replaces everything.
 MOST_WORK = 1 << 28
+MOST_LINES = 1 << 17
 
 _ABSENT = b"/dev/null"
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 _HEADING = re.compile(rb"[A-Za-z_$]")
 _UNSAFE = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
 _ESCAPES = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
-
 _ZERO_GROWS = bytes.maketrans(b"01", b"\1\0")
 
 Lines = list[bytes]
@@ -327,8 +327,11 @@ def _slide(block: Block, limit: int, a: Lines, b: Lines) -> Block:
 
 
 def _equal_pairs(a: Lines, b: Lines) -> Iterator[tuple[int, int]]:
-    """Positions of the lines that stay: cut in two where the longest common subsequence
-    can be cut, and again, until every part is equal or has nothing in common."""
+    """Positions of the lines that stay in place, in no order.
+
+    The texts are cut where their longest common subsequence can be, and the parts again,
+    until a part is equal or has nothing in common (Hirschberg's way, in little memory).
+    """
     parts = [(0, 0, len(a), len(b))]
     while parts:
         i, j, i_end, j_end = parts.pop()
@@ -348,7 +351,7 @@ def _equal_pairs(a: Lines, b: Lines) -> Iterator[tuple[int, int]]:
 
 def _cuts(a: Lines, b: Lines) -> list[tuple[int, int]]:
     """Where to cut two texts that differ at both ends; nowhere if they share no line."""
-    if len(a) * len(b) > MOST_WORK:
+    if len(a) * len(b) > MOST_WORK or len(a) + len(b) > MOST_LINES:
         return _lines_found_once(a, b)
     if len(a) < len(b):
         return [(x, y) for y, x in _middle(b, a)]

@@ -31,7 +31,7 @@ from ckpt.engine import diff as engine_diff
 from ckpt.engine import rollback as engine_rollback
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.rollback import RollbackOptions
-from ckpt.engine.snapshot import SaveRequest
+from ckpt.engine.snapshot import TRIGGERED, SaveRequest
 from ckpt.errors import UsageError
 from ckpt.models import (
     Checkpoint,
@@ -43,7 +43,7 @@ from ckpt.models import (
     RollbackResult,
     SaveResult,
 )
-from ckpt.settings import Settings
+from ckpt.settings import Settings, disabled_by_env
 from ckpt.store.repository import Repository, discover
 
 Which = str | Checkpoint | SaveResult
@@ -116,7 +116,7 @@ class CheckpointManager:
         trigger: str | None = None,
     ) -> SaveResult:
         """Take a checkpoint. The result is true when a checkpoint holds the state."""
-        if not self._enabled:
+        if not self._enabled or (as_kind(kind) in TRIGGERED and self._triggers_are_off()):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         request = SaveRequest(
             name=name,
@@ -132,6 +132,9 @@ class CheckpointManager:
         )
         with self._mutex:
             return snapshot.save(self._repo, self.settings, request, progress=self.progress)
+
+    def _triggers_are_off(self) -> bool:
+        return disabled_by_env(self._repo.env) or not self.settings.enabled
 
     # -- looking -----------------------------------------------------------------
 

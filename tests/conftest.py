@@ -2,8 +2,8 @@
 """Keeps the tests away from the machine they run on, and the machine away from them.
 
 Every test gets its own home, an environment without anything of the user's git or
-ckpt, fixed identity, date, zone and umask, and an empty current folder, so that a
-command given no folder cannot reach the checkout the tests are run from.
+ckpt, fixed identity, date, zone and umask. The home is also the current folder, so that
+a command given no folder cannot reach the checkout the tests are run from.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ OURS = {
 GIT_CONFIG = """\
 [init]
     defaultBranch = main
-    templateDir = ~/template
+    templateDir = {template}
 [gc]
     auto = 0
 [maintenance]
@@ -70,21 +70,28 @@ GIT_CONFIG = """\
 """
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `git init` copies: the folders that repositories have, and nothing in them."""
+    folder = tmp_path_factory.mktemp("template")
+    (folder / "hooks").mkdir()
+    (folder / "info").mkdir()
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def isolated(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    template: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """The test's own home folder."""
     home = tmp_path_factory.mktemp("home")
-    for folder in ("template/hooks", "template/info", "here"):
-        (home / folder).mkdir(parents=True)
-    (home / ".gitconfig").write_text(GIT_CONFIG)
+    (home / ".gitconfig").write_text(GIT_CONFIG.format(template=template))
     for name in list(os.environ):
         if name.startswith(FOREIGN) or name in FOREIGN_NAMES:
             monkeypatch.delenv(name)
     for name, value in {**OURS, **_folders(home)}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.chdir(home / "here")
+    monkeypatch.chdir(home)
     time.tzset()
     umask = os.umask(0o022)
     yield home

@@ -26,7 +26,7 @@ from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation import Operation, in_progress
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository, nested_head
-from ckpt.store.staging import Staged, read_staged
+from ckpt.store.staging import Staged, index_mtime, read_staged
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
 from ckpt.worktree import modes
 from ckpt.worktree.convert import converts
@@ -101,7 +101,25 @@ def capture(
     force: tuple[bytes, ...] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Present:
-    """Capture the worktree of `repo`, and the paths of `force` whatever the rules say."""
+    """Capture the worktree of `repo`, and the paths of `force` whatever the rules say.
+
+    If git moves HEAD or rewrites the index meanwhile, files of two states would mix: the
+    capture is taken again, a few times at most.
+    """
+    for _ in range(_READ_ATTEMPTS):
+        present = _capture(repo, settings, objects, force, progress)
+        if present.head == repo.refs.head() and present.staged.mtime_ns == index_mtime(repo):
+            break
+    return present
+
+
+def _capture(
+    repo: Repository,
+    settings: Settings,
+    objects: ObjectStore,
+    force: tuple[bytes, ...],
+    progress: Callable[[int], None] | None,
+) -> Present:
     staged = read_staged(repo)
     head = repo.refs.head()
     rules, excludes = scan_rules(repo, settings, staged, force)

@@ -188,7 +188,7 @@ def _plan_folders(
         for folder in present.empty_folders
         if folder not in needed
         and (not limits or is_within(folder, limits))
-        and target.left_out(folder + b"/x") is None
+        and target.left_out(folder, is_folder=True) is None
     }
     emptied = _parents(action.path for action in plan.removals) | _parents(doomed)
     plan.remove_folders = sorted((doomed | emptied) - needed, key=len, reverse=True)

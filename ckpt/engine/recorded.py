@@ -72,7 +72,7 @@ class Recorded:
             full_name = name if name.startswith(b"refs/") else b"refs/heads/" + name
         return Head(full_name, None if commit is None else ObjectID(commit.encode()))
 
-    def left_out(self, path: bytes) -> str | None:
+    def left_out(self, path: bytes, is_folder: bool = False) -> str | None:
         """Why this state says nothing about a path, or None if its absence means absence."""
         skipped = self.manifest.skipped
         folder = path
@@ -82,7 +82,7 @@ class Recorded:
             folder = folder.rpartition(b"/")[0]
         if path in self._tracked:
             return None
-        return "ignored" if self._ignore.ignored(path, False) else None
+        return "ignored" if self._ignore.ignored(path, is_folder) else None
 
     @cached_property
     def _tracked(self) -> frozenset[bytes]:

@@ -25,7 +25,7 @@ from ckpt.engine.recorded import Recorded
 from ckpt.engine.restage import limited, needed_blobs, restage
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError
-from ckpt.models import Checkpoint, HeadReport, Kind, RollbackResult, Skipped
+from ckpt.models import Checkpoint, HeadReport, Kind, RollbackResult, Skipped, SkipReason
 from ckpt.paths import is_within, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
@@ -39,6 +39,7 @@ from ckpt.worktree.write import Worktree
 
 MAX_UNTRACKED_REMOVALS = 1000
 UNDO = "git ckpt undo"
+_BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ def rollback(
     repo: Repository, settings: Settings, target: Checkpoint, options: RollbackOptions
 ) -> RollbackResult:
     """Bring the worktree, the index and (if asked) HEAD back to `target`."""
+    if b"" in options.paths:  # the top of the worktree is all of it
+        options = replace(options, paths=())
     with (
         worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT),
         Worktree(os.fsencode(repo.worktree)) as worktree,
@@ -163,8 +166,9 @@ class _Rollback:
 
     def _look(self) -> tuple[Present, Plan]:
         present, plan = self._capture_and_plan(())
-        if self._options.overwrite_ignored and plan.obstacles:
-            present, plan = self._capture_and_plan(tuple(sorted(plan.obstacles)))
+        force = plan.obstacles if self._options.overwrite_ignored else _oversize(plan, present)
+        if force:
+            present, plan = self._capture_and_plan(tuple(sorted(force)))
         return present, plan
 
     def _capture_and_plan(self, force: tuple[bytes, ...]) -> tuple[Present, Plan]:
@@ -314,6 +318,11 @@ class _Rollback:
             dry_run=self._options.dry_run,
             undo_command=UNDO if safety is not None else None,
         )
+
+
+def _oversize(plan: Plan, present: Present) -> set[bytes]:
+    """What stands in the way only because of its size: the safety checkpoint takes it."""
+    return {path for path in plan.obstacles if present.skipped.get(path) in _BUDGETED}
 
 
 def check_ready(repo: Repository) -> None:

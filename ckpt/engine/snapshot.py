@@ -48,7 +48,7 @@ LOCK_TIMEOUT = 60.0
 _COUNTED_SIZE = 1 << 20
 # Kinds in the order in which retention lets them go.
 _LASTING = (Kind.AUTO, Kind.SESSION, Kind.SAFETY, Kind.HOOK, Kind.MANUAL, Kind.FEATURE)
-_TRIGGERED = (Kind.AUTO, Kind.HOOK)
+TRIGGERED = (Kind.AUTO, Kind.HOOK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class SaveRequest:
     @property
     def wants_own_ref(self) -> bool:
         """False for a trigger that would be content with an equal checkpoint."""
-        return self.kind not in _TRIGGERED or self.name is not None or self.pinned or self.has_state
+        return self.kind not in TRIGGERED or self.name is not None or self.pinned or self.has_state
 
 
 def save(

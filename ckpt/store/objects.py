@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dulwich.object_store import DiskObjectStore
     from dulwich.objects import ObjectID as ObjectID
     from dulwich.objects import RawObjectID
+    from dulwich.pack import Pack
 else:
     ObjectID = RawObjectID = bytes
 
@@ -54,7 +55,9 @@ class ObjectStore:
         self._alternates = tuple(alternates)
         self._disk: DiskObjectStore | None = None
         self._pending: dict[ObjectID, str] = {}
-        self._freshened: set[str] = set()
+        self._packs_seen: list[Pack] | None = None
+        self._fresh: set[ObjectID] = set()
+        self._touched: set[str] = set()
 
     # -- reading ---------------------------------------------------------------
 
@@ -117,6 +120,7 @@ class ObjectStore:
                 disk.fsync(fd, temporary)
             finally:
                 os.close(fd)
+        self._forget_looks()
         folders = {self.path}
         for object_id in list(self._pending):
             target = self._loose_path(object_id)
@@ -135,6 +139,7 @@ class ObjectStore:
             except FileNotFoundError:
                 pass
         self._pending.clear()
+        self._forget_looks()
 
     def close(self) -> None:
         self.discard()
@@ -164,29 +169,47 @@ class ObjectStore:
 
     def _freshen(self, object_id: ObjectID) -> bool:
         """True if the object exists and git's gc has been told that it is in use."""
+        if object_id not in self._fresh and self._find_and_touch(object_id):
+            self._fresh.add(object_id)
+        return object_id in self._fresh
+
+    def _find_and_touch(self, object_id: ObjectID) -> bool:
         if self._touch(self._loose_path(object_id)):
             return True
-        packs = self._packs()
-        if object_id not in packs:
-            return False
-        stores = [packs, *(s for s in packs.alternates if isinstance(s, type(packs)))]
-        for store in stores:
-            for pack in store.packs:
-                if RawObjectID(unhexlify(object_id)) in pack:
-                    return self._touch(os.fsdecode(pack.data.filename))
-            if self._touch(os.path.join(os.fsdecode(store.path), *_split(object_id))):
-                return True
-        return False
+        raw = RawObjectID(unhexlify(object_id))
+        for pack in self._pack_list():
+            if raw in pack:
+                return self._touch(os.fsdecode(pack.data.path))
+        return any(
+            self._touch(os.path.join(os.fsdecode(store.path), *_split(object_id)))
+            for store in self._stores()[1:]
+        )
 
     def _touch(self, path: str) -> bool:
-        if path in self._freshened:
-            return True
-        try:
-            disk.utime(path)
-        except OSError:
-            return False
-        self._freshened.add(path)
+        if path not in self._touched:
+            try:
+                disk.utime(path)
+            except OSError:
+                return False
+            self._touched.add(path)
         return True
+
+    def _stores(self) -> list[DiskObjectStore]:
+        """The repository's own store, then its alternates."""
+        own = self._packs()
+        return [own, *(store for store in own.alternates if isinstance(store, type(own)))]
+
+    def _pack_list(self) -> list[Pack]:
+        """Packs as they were at the first look since the last flush: a newer one may be
+        missed, and what it holds is then written once more."""
+        if self._packs_seen is None:
+            self._packs_seen = [pack for store in self._stores() for pack in store.packs]
+        return self._packs_seen
+
+    def _forget_looks(self) -> None:
+        self._packs_seen = None
+        self._fresh.clear()
+        self._touched.clear()
 
     def _loose_path(self, object_id: ObjectID) -> str:
         return os.path.join(self.path, *_split(object_id))

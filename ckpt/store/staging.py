@@ -73,6 +73,13 @@ def read_staged(repo: Repository) -> Staged:
     return Staged(index, mtime)
 
 
+def index_mtime(repo: Repository) -> int | None:
+    try:
+        return os.stat(repo.index_path).st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
 def _expand(objects: ObjectStore, entries: Iterable[IndexEntry]) -> Iterable[IndexEntry]:
     for entry in entries:
         if entry.mode != FOLDER:
