@@ -84,6 +84,7 @@ def _dispatch(arguments: list[str]) -> int:
     env = dict(os.environ)
     # Known before anything is parsed: an error about a word must be JSON too.
     output = _output(env, as_json=_asks_for(arguments, "--json"), quiet=False)
+    start = "."
     try:
         if sys.platform == "win32":
             raise CkptError("ckpt does not run on Windows yet", hint="use it inside WSL")
@@ -91,7 +92,8 @@ def _dispatch(arguments: list[str]) -> int:
         if options["command"] is None:
             return _general_help(options["version"])
         output = _output(env, as_json=options["json"], quiet=options["quiet"])
-        context = Context(options["directory"], env, output)
+        start = options["directory"]
+        context = Context(start, env, output)
         return _run(context, options["command"], rest)
     except CkptError as error:
         output.error(error)
@@ -104,8 +106,10 @@ def _dispatch(arguments: list[str]) -> int:
     except OSError as error:
         output.error(_from_os(error))
         return 1
-    except RecursionError:
-        output.error(CkptError("a structure is nested too deeply", hint="see 'git ckpt help'"))
+    except Exception as error:  # a bug of ours must not print a traceback at anybody
+        from ckpt.crash import report
+
+        output.error(report(error, arguments, start, env))
         return 1
 
 

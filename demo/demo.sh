@@ -94,9 +94,9 @@ printf '# Adder\n\nAdds things up.\n' >README.md
 printf 'How to add.\n' >docs/guide.md
 head -c 3000 /dev/urandom >docs/picture.png
 printf '*.log\n' >.gitignore
-run 'ls -A . docs src' \
-    'git add .' \
-    'git commit -q -m "first version"'
+run 'git add .' \
+    'git commit -q -m "first version"' \
+    'git ls-files'
 
 say 'An afternoon of work, none of it committed: a file edited, staged and edited again,' \
     'a script that can be run, a link, a note that git does not know, a deletion.'
@@ -119,10 +119,9 @@ run 'git ckpt list'
 say 'Now break everything.'
 run "echo 'def total(items): return 0' > src/app.py" \
     "echo 'class Adder: pass' > src/adder.py && git add src/adder.py" \
+    'git reset --hard' \
+    'git clean -fd' \
     'rm -rf docs' \
-    'git reset -q --hard' \
-    'git clean -fdq' \
-    'rm src/test_app.py' \
     "echo 'where is my work?' > help.txt" \
     'git status --short'
 
@@ -148,7 +147,7 @@ same before 'and the work is back again'
 
 say 'Checkpoints are commits in the same repository, and plain git can read them.'
 run "git for-each-ref --format='%(refname)  %(subject)' refs/checkpoints" \
-    'git fsck --strict'
+    'git fsck --strict --no-dangling && echo sound'
 
 files=$(find . -path ./.git -prune -o ! -type d -print | wc -l | tr -d ' ')
 printf '\n%sAll %s files are equal, byte for byte, to those before the damage.%s\n' \

@@ -12,7 +12,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,16 +57,21 @@ def ckpt(
     stdin: str = "",
     env: Mapping[str, str] | None = None,
     code: int | None = None,
+    under: Sequence[str] = (),
 ) -> Ran:
-    """Runs the program as automation does; with `code`, any other exit code is a failure."""
+    """Runs the program as automation does; with `code`, any other exit code is a failure.
+
+    `under` is a command that starts it with fewer rights, say, or another environment.
+    """
     ran = subprocess.run(
-        [sys.executable, "-I", "-m", "ckpt", *words],
+        [*under, sys.executable, "-I", "-m", "ckpt", *words],
         cwd=cwd,
         input=os.fsencode(stdin),
         env={**os.environ, **(env or {})},
         capture_output=True,
     )
     result = Ran(ran.returncode, os.fsdecode(ran.stdout), os.fsdecode(ran.stderr))
+    assert "Traceback" not in result.stderr, f"ckpt {words}: {result}"
     assert code in (None, result.code), f"ckpt {words}: {result}"
     return result
 

@@ -65,13 +65,22 @@ def _data(text: str | None, start: str) -> Any:
     source = "--data"
     if text.startswith("@"):
         source = text[1:]
-        with open(os.path.join(start, source), encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+        text = _read(os.path.join(start, source), source)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{source}: not JSON: {error}", hint="""for example: --data '{"step": 3}'"""
+        ) from None
+
+
+def _read(path: str, shown: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read '{shown}': {error.strerror}", hint="--data @FILE needs a file of JSON"
         ) from None
 
 
