@@ -38,7 +38,7 @@ format: .venv/ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-demo: .venv/ready
+demo: .venv/program
 	@sh demo/demo.sh $(BIN)
 
 wheel: .venv/ready
@@ -47,22 +47,26 @@ wheel: .venv/ready
 other-pythons: .venv/ready
 	@.ci/other-pythons $(PYTEST)
 
-# pip says nothing but errors. Editable installs need pip 21.3, Python 3.10 may bring 21.2.
-install = "$$python" -m venv $(1) \
-	&& $(1)/bin/python -m pip install -qq 'pip>=21.3' \
-	&& $(1)/bin/python -m pip install -qq -e '.[$(2)]' \
-	&& touch $(1)/ready
-
-.venv/ready: pyproject.toml
+# The program alone, which is quickly there; the tools of `make test` come on top.
+.venv/program: pyproject.toml
 	@set -- $$(.ci/pythons); python=$$(.ci/pythons "$${1:-none}") || { \
 		echo 'error: no Python 3.10 to 3.13 that can make virtual environments' >&2; \
 		echo 'hint: install one; on Debian and Ubuntu, also python3-venv' >&2; exit 1; }; \
-	echo "Making .venv with Python $$1"; $(call install,.venv,dev)
+	echo "Installing into .venv, with Python $$1"; \
+	"$$python" -m venv .venv && $(call install,.venv,.)
+
+.venv/ready: .venv/program
+	@echo 'Installing the tools for tests into .venv'; $(call install,.venv,.[dev])
 
 .venv-%/ready: pyproject.toml
-	@python=$$(.ci/pythons $*); echo "Making .venv-$* with Python $*"; \
-	$(call install,.venv-$*,test)
+	@echo 'Installing into .venv-$*, with Python $*'; \
+	"$$(.ci/pythons $*)" -m venv .venv-$* && $(call install,.venv-$*,.[test])
+
+# pip says nothing but errors. The tests use its --python; Python 3.10 may bring an older one.
+install = $(1)/bin/python -m pip install -qq 'pip>=22.3' \
+	&& $(1)/bin/python -m pip install -qq -e '$(2)' \
+	&& touch $@
 
 clean:
 	rm -rf .venv .venv-3.* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find ckpt tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

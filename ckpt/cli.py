@@ -31,14 +31,19 @@ COMMANDS = {
     "undo": "take back the last rollback; again to redo it",
     "drop": "drop checkpoints; they stay in the trash",
     "pin": "protect a checkpoint from being dropped by rule",
-    "unpin": "take that protection away",
+    "unpin": "stop protecting a checkpoint",
     "trash": "list dropped checkpoints",
     "restore-dropped": "bring a dropped checkpoint back",
-    "help": "show the manual, of one command or of all",
+    "help": "show the manual, or its section on one command",
 }
 
 _USAGE = "git ckpt [-C DIR] [--json] [-q] COMMAND [ARGUMENTS]"
 _EPILOG = """\
+options of every command:
+  -C DIR           work in DIR
+  --json           print one JSON document
+  -q, --quiet      print nothing but errors
+
 ID is 'latest', 'latest~N', a full id, a name, or a unique prefix of an id or of
 its last part.
 
@@ -189,8 +194,12 @@ def _known_command(word: str) -> str:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     """For the help text only: `_parse_common` has taken these already."""
     common = parser.add_argument_group("options of every command")
-    common.add_argument("--json", action="store_true", dest="common_json", help="print JSON")
-    common.add_argument("-q", "--quiet", action="store_true", dest="common_quiet", help="be silent")
+    common.add_argument(
+        "--json", action="store_true", dest="common_json", help="print one JSON document"
+    )
+    common.add_argument(
+        "-q", "--quiet", action="store_true", dest="common_quiet", help="print nothing but errors"
+    )
     common.add_argument("-C", metavar="DIR", dest="common_directory", help="work in DIR")
 
 

@@ -99,13 +99,13 @@ class Output:
         if self.as_json:
             return self.document(documents.listing(shown))
         if not shown:
-            self.line("No checkpoints yet.")
-            return self.line("  take one:   git ckpt save [NAME]")
+            self.line("No checkpoints to show.")
+            return self.line("take one:   git ckpt save [NAME]")
         for row in render.table(shown, self.paint, self.width()):
             self.line(row)
         self.line()
         if len(shown) < len(found):
-            self.line(f"{len(found) - len(shown)} older ones not shown; all of them: -n 0")
+            self.line(f"{len(found) - len(shown)} older ones are not shown; -n 0 shows all")
         self.line("look at one:   git ckpt show ID")
         self.line("compare:       git ckpt diff ID")
         return self.line("go back:       git ckpt rollback ID")
@@ -148,7 +148,8 @@ class Output:
         for item in result.skipped:
             self.warning(f"left '{item.path}' alone: {item.reason}")
         if result.skipped:
-            self.hint("to replace these too, after saving them: --overwrite-ignored")
+            again = f"git ckpt rollback {result.target.id} --overwrite-ignored"
+            self.hint(f"'{again}' saves them, then replaces them")
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
         return None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 
 from ckpt import linediff
-from ckpt.models import Checkpoint, DiffResult, HeadReport, RollbackResult, Skipped, Stats
+from ckpt.models import Checkpoint, DiffResult, RollbackResult, Skipped, Stats
 
 Paint = Callable[[str, str], str]
 _MOST_PATHS = 20
@@ -62,10 +62,12 @@ def marks(checkpoint: Checkpoint) -> str:
 
 def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str]:
     """Checkpoints as aligned columns; only the name gives way on a narrow terminal."""
-    rows = [("ID", "AGE", "KIND", "NAME", "CHANGES", "MARKS")]
+    rows: list[tuple[str, ...]] = [("ID", "AGE", "KIND", "NAME", "CHANGES", "MARKS")]
     rows += [
         (c.id, age(c.timestamp), c.kind.value, c.name or "", stats(c), marks(c)) for c in shown
     ]
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
     widths = [max(map(_columns, column)) for column in zip(*rows, strict=True)]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
@@ -165,23 +167,28 @@ def coloured_patch(patch: bytes) -> bytes:
 
 def rollback(result: RollbackResult, paint: Paint) -> Iterator[str]:
     """The report of a rollback, real or dry."""
-    would = "Would roll" if result.dry_run else "Rolled"
-    name = f" '{result.target.name}'" if result.target.name else ""
-    if not result.changed and not result.skipped:
-        yield f"Nothing to do: everything is as in checkpoint {result.target.id}{name}"
-    else:
-        yield f"{would} back to checkpoint {paint('id', result.target.id)}{name}"
-    yield from _paths("write" if result.dry_run else "wrote", result.written)
-    yield from _paths("remove" if result.dry_run else "removed", result.removed)
+    dry = result.dry_run
+    yield _headline(result, paint)
+    yield from _paths("would write" if dry else "wrote", result.written)
+    yield from _paths("would remove" if dry else "removed", result.removed)
     if result.index_changed:
-        yield "  the index too" if not result.dry_run else "  the index would change too"
+        yield f"  {'would restore' if dry else 'restored'} the index"
     for item in result.kept[:_MOST_PATHS]:
-        yield f"  kept {quoted(item.path)} ({item.reason})"
+        yield f"  {'would keep' if dry else 'kept'} {quoted(item.path)} ({item.reason})"
     if len(result.kept) > _MOST_PATHS:
-        yield f"  … and kept {len(result.kept) - _MOST_PATHS} more"
-    yield from _head(result.head, dry_run=result.dry_run)
-    if result.safety is not None:
-        yield f"The state before is in {paint('id', result.safety.id)}"
+        yield f"  … and {len(result.kept) - _MOST_PATHS} more"
+    yield from _head(result)
+    # Aborted, a rollback ends where its safety checkpoint was taken.
+    if result.safety is not None and result.safety.id != result.target.id:
+        yield f"The state before is saved as {paint('id', result.safety.id)}"
+
+
+def _headline(result: RollbackResult, paint: Paint) -> str:
+    name = f" '{result.target.name}'" if result.target.name else ""
+    target = f"checkpoint {paint('id', result.target.id)}{name}"
+    if result.changed or result.skipped:
+        return f"{'Would roll' if result.dry_run else 'Rolled'} back to {target}"
+    return f"Nothing to do: {'all else' if result.kept else 'everything'} is as in {target}"
 
 
 def _paths(verb: str, paths: Sequence[str]) -> Iterator[str]:
@@ -190,13 +197,14 @@ def _paths(verb: str, paths: Sequence[str]) -> Iterator[str]:
         yield from ("  " + line for line in _listed([quoted(path) for path in paths]))
 
 
-def _head(report: HeadReport | None, *, dry_run: bool) -> Iterator[str]:
+def _head(result: RollbackResult) -> Iterator[str]:
+    report = result.head
     if report is None:
         return
     if report.moved:
         place = report.after.branch or "detached HEAD"
         commit = (report.after.commit_hash or "unborn")[:12]
-        yield f"  HEAD {'would be' if dry_run else 'is now'} at {commit} ({place})"
+        yield f"  HEAD {'would be' if result.dry_run else 'is now'} at {commit} ({place})"
     elif report.ahead or report.behind:
         parts = []
         if report.ahead:
@@ -204,7 +212,8 @@ def _head(report: HeadReport | None, *, dry_run: bool) -> Iterator[str]:
         if report.behind:
             parts.append(f"{_commits(report.behind)} behind")
         yield f"  HEAD stays, {' and '.join(parts)} the checkpoint's commit:"
-        yield "  the index shows their changes as staged; --head moves HEAD back too"
+        seen = "git sees the difference as staged; " if result.index_changed else ""
+        yield f"  {seen}--head moves HEAD too"
 
 
 def _commits(number: int) -> str:

@@ -79,8 +79,10 @@ same() {
     if ! diff -u "$scratch/$1" "$scratch/now"; then
         fail "the state is not as it was (- before, + now)"
     fi
-    printf '%sok%s %s\n' "$green" "$plain" "$2"
+    ok "$2"
 }
+
+ok() { printf '%sok%s %s\n' "$green" "$plain" "$1"; }
 
 cd "$scratch/project"
 command -v git-ckpt >/dev/null || fail 'git-ckpt is not on PATH'
@@ -147,7 +149,8 @@ same before 'and the work is back again'
 
 say 'Checkpoints are commits in the same repository, and plain git can read them.'
 run "git for-each-ref --format='%(refname)  %(subject)' refs/checkpoints" \
-    'git fsck --strict --no-dangling && echo sound'
+    'git fsck --strict --no-dangling --no-progress'
+ok 'git finds nothing wrong with the repository'
 
 files=$(find . -path ./.git -prune -o ! -type d -print | wc -l | tr -d ' ')
 printf '\n%sAll %s files are equal, byte for byte, to those before the damage.%s\n' \

@@ -45,17 +45,15 @@ _INDEX_FLAGS = 0x8000 | 0x3000 | 1 << 29 | 1 << 30
 
 @dataclass(frozen=True)
 class State:
-    """All that a user can see of a worktree."""
+    """All that a user can see of a worktree; `status` tells of HEAD and its branch too."""
 
     files: dict[bytes, tuple[str, int, bytes]]
     status: str
     index: list[tuple[str, int]]
-    head: str
 
 
 def state(top: Place) -> State:
-    head = git("rev-parse", "--symbolic-full-name", "--verify", "-q", "HEAD", "--", cwd=top)
-    return State(tree_state(top), status(top), staged(top), head)
+    return State(tree_state(top), status(top), staged(top))
 
 
 def staged(top: Place) -> list[tuple[str, int]]:
@@ -67,20 +65,20 @@ def staged(top: Place) -> list[tuple[str, int]]:
 
 
 def write(top: Place, path: bytes | str, content: bytes | str = b"", mode: int = 0o644) -> None:
-    """Put a file somewhere, whatever is there, making the folders it needs."""
-    full = os.path.join(os.fsencode(top), os.fsencode(path))
-    os.makedirs(os.path.dirname(full), exist_ok=True)
-    remove(top, path)
+    """Put a file somewhere, whatever is there or in its way."""
+    full = _make_room(top, path)
     with open(full, "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
     os.chmod(full, mode)
 
 
 def link(top: Place, path: bytes | str, target: bytes | str) -> None:
-    full = os.path.join(os.fsencode(top), os.fsencode(path))
-    os.makedirs(os.path.dirname(full), exist_ok=True)
-    remove(top, path)
-    os.symlink(os.fsencode(target), full)
+    os.symlink(os.fsencode(target), _make_room(top, path))
+
+
+def hollow(top: Place, path: bytes | str) -> None:
+    """Put an empty folder somewhere."""
+    os.mkdir(_make_room(top, path))
 
 
 def remove(top: Place, path: bytes | str) -> None:
@@ -89,6 +87,18 @@ def remove(top: Place, path: bytes | str) -> None:
         shutil.rmtree(full)
     elif os.path.lexists(full):
         os.unlink(full)
+
+
+def _make_room(top: Place, path: bytes | str) -> bytes:
+    remove(top, path)
+    folder = os.fsencode(top)
+    *parents, name = os.fsencode(path).split(b"/")
+    for parent in parents:
+        folder = os.path.join(folder, parent)
+        if os.path.islink(folder) or os.path.isfile(folder):
+            os.unlink(folder)
+        os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, name)
 
 
 def project(top: Path) -> Path:
@@ -119,6 +129,9 @@ def project(top: Path) -> Path:
     git("add", "--all", cwd=top)
     git("add", "--force", "tracked.log", cwd=top)
     git("commit", "-q", "-m", "project", cwd=top)
+    write(top, "out.log", "ignored\n")
+    write(top, "build/out", "ignored\n")
+    write(top, "src/generated/code.py", "ignored\n")
     return top
 
 
@@ -173,17 +186,14 @@ def _modes_and_types(top: Path) -> None:
     link(top, "untracked/dangling", b"nowhere/\xff")
     link(top, "untracked/folder", "../src")
     link(top, "links/to-edit", "somewhere else")
-    (top / "hollow/inner").mkdir(parents=True)
-    (top / "src/p8/hollow").mkdir()
+    hollow(top, "hollow/inner")
+    hollow(top, "src/p8/hollow")
     link(top, "src/p9/m0.py", "m1.py")
     write(top, "src/p9/m2.py/inside", "a folder now\n")
     write(top, "docs/part 0", "a file now\n")
     link(top, "docs/part 1", "part 2")
     write(top, "links/to-folder", "a file now\n")
     write(top, "links/to-file/inside", "a folder now\n")
-    write(top, "out.log", "ignored\n")
-    write(top, "build/out", "ignored\n")
-    write(top, "src/generated/code.py", "ignored\n")
     write(top, "untracked/keep.tmp", "not ignored\n")
 
 
@@ -203,7 +213,7 @@ def accident(top: Path) -> None:
     write(top, "untracked/all/of/it", "elsewhere\n")
     write(top, "stray", "new\n", 0o600)
     write(top, "src/p11/stray.py", "new\n")
-    (top / "src/p11/stray folder").mkdir()
+    hollow(top, "src/p11/stray folder")
     git("add", "src/p11/stray.py", "README", cwd=top)
 
 

@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         dest="form",
         help="names and letters only",
     )
-    parser.add_argument("--session", metavar="S", help="from the first checkpoint of a session")
+    parser.add_argument("--session", metavar="S", help="from the first checkpoint of this session")
 
 
 def run(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="what to drop")
 
 
 def run(context: Context, ids: list[str]) -> int:
@@ -25,6 +25,7 @@ def run(context: Context, ids: list[str]) -> int:
             context.output.line(f"Dropped checkpoint {found.id}")
         if context.output.as_json:
             context.output.document(documents.dropped(chosen))
-        elif chosen:
-            context.output.line(f"bring back with: git ckpt restore-dropped {chosen[0].id}")
+        else:
+            which = chosen[0].id if len(chosen) == 1 else "ID"
+            context.output.line(f"bring back with: git ckpt restore-dropped {which}")
     return 0

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("command", nargs="?", metavar="COMMAND")
+    parser.add_argument(
+        "command", nargs="?", metavar="COMMAND", help="only the section on this one"
+    )
 
 
 def run(context: Context, command: str | None) -> int:

@@ -34,10 +34,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", metavar="NAME", help="only those of that name")
     parser.add_argument("--session", metavar="S", help="only those of that session")
-    parser.add_argument("--since", metavar="TIME", help="later than: 36h, 7d or 2026-11-15T23:00")
-    parser.add_argument("--until", metavar="TIME", help="not later than")
     parser.add_argument(
-        "--all", action="store_true", help="safety checkpoints and unfinished states too"
+        "--since", metavar="TIME", help="later than this: 36h, 7d or 2026-11-15T23:00"
+    )
+    parser.add_argument("--until", metavar="TIME", help="not later than this")
+    parser.add_argument(
+        "--all", action="store_true", help="also safety checkpoints and those taken amid a rollback"
     )
     parser.add_argument("--all-worktrees", action="store_true", help="those of every worktree")
     parser.add_argument(

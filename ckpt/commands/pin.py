@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument("id", metavar="ID", help="what to protect")
 
 
 def run(context: Context, id: str) -> int:

@@ -17,11 +17,12 @@ TAKES_PATHS = True
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
-        "git ckpt rollback [ID] [--head] [--dry-run] [--no-index] [--overwrite-ignored] "
-        "[--yes] [-- PATH...]\n       git ckpt rollback --continue | --abort"
+        "git ckpt rollback [ID] [--dry-run] [--head] [--no-index]\n"
+        "                         [--overwrite-ignored] [--yes] [-- PATH...]\n"
+        "       git ckpt rollback --continue | --abort"
     )
-    parser.add_argument("id", nargs="?", metavar="ID", help="default: latest")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument("id", nargs="?", metavar="ID", help="go back to this one (default: latest)")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument("--head", action="store_true", help="put HEAD and its branch back too")
     parser.add_argument("--no-index", action="store_true", help="leave the index as it is")
     parser.add_argument(
@@ -29,13 +30,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace ignored and other unsaved files in the way, saving them first",
     )
-    parser.add_argument("--yes", action="store_true", help="remove many files without asking")
+    parser.add_argument("--yes", action="store_true", help="even if it removes most of the files")
     recovery = parser.add_mutually_exclusive_group()
     recovery.add_argument(
         "--continue", action="store_true", dest="resume", help="finish an interrupted rollback"
     )
     recovery.add_argument(
-        "--abort", action="store_true", help="return to the state before an interrupted one"
+        "--abort", action="store_true", help="return to the state before the interrupted one"
     )
 
 

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", default="latest", metavar="ID", help="default: latest")
+    parser.add_argument(
+        "id", nargs="?", default="latest", metavar="ID", help="which one (default: latest)"
+    )
 
 
 def run(context: Context, id: str) -> int:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
-    parser.add_argument("--yes", action="store_true", help="remove many files without asking")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--yes", action="store_true", help="even if it removes most of the files")
 
 
 def run(context: Context, dry_run: bool, yes: bool) -> int:

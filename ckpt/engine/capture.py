@@ -248,16 +248,22 @@ def read_stable(path: bytes) -> tuple[bytes, os.stat_result]:
         if stat.S_ISLNK(before.st_mode):
             data, after = os.readlink(path), os.lstat(path)
         else:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(fd, "rb") as file:
-                before = os.fstat(fd)
-                if not stat.S_ISREG(before.st_mode):
-                    raise _Unstable(path)
-                data = file.read()
-                after = os.fstat(fd)
+            data, before, after = _read_file(path)
         if identity(before) == identity(after) and len(data) == after.st_size:
             return data, after
     raise _Unstable(path)
+
+
+def _read_file(path: bytes) -> tuple[bytes, os.stat_result, os.stat_result]:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise _Unstable(path)
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(), before, os.fstat(fd)
+    finally:
+        os.close(fd)
 
 
 def identity(status: os.stat_result) -> tuple[int, ...]:

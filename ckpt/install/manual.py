@@ -2,26 +2,29 @@
 """The man page as plain text, for `git ckpt help`.
 
 Understands the few requests that our own page uses, so that the manual can be read
-where `man` is missing, or where the page is not on its search path.
+where `man` is missing, or where the page is not on its search path. Left out: fonts,
+justified lines, nested lists, anything that only other people's pages hold.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
 
 from ckpt.install.assets import asset
 
-_WIDTH = 80
+_WIDTH = 78
 _INDENT = 7
-_ESCAPES = ((r"\-", "-"), (r"\e", "\\"), (r"\(aq", "'"), (r"\(dq", '"'), (r"\&", ""), (r"\ ", " "))
-_FONT = re.compile(r"\\f[BIRP]")
+_SUBHEADING = "   "
+_HANG = 7
+_ESCAPE = re.compile(r"\\(?:f[BIRP]|\(..|.)")
+_MEANINGS = {r"\-": "-", r"\e": "\\", r"\(aq": "'", r"\(dq": '"', r"\ ": " "}
+_ARGUMENT = re.compile(r'"([^"]*)"|(\S+)')
 
 
 def manual_text() -> str:
     """The whole manual."""
-    return _render(_source())
+    return render(_source())
 
 
 def command_section(command: str) -> str | None:
@@ -32,67 +35,96 @@ def command_section(command: str) -> str | None:
         return None
     first = lines.index(start)
     following = (i for i in range(first + 1, len(lines)) if lines[i].startswith((".SS", ".SH")))
-    return _render(lines[first : next(following, len(lines))])
+    return render(lines[first : next(following, len(lines))])
 
 
 def _source() -> list[str]:
     return asset("man/git-ckpt.1").read_text(encoding="utf-8").splitlines()
 
 
-def _render(lines: list[str]) -> str:
-    return "\n".join(_paragraphs(lines)).strip("\n") + "\n"
+def render(lines: list[str]) -> str:
+    """The text of a page, or of some lines of one."""
+    page = _Page()
+    for line in lines:
+        page.take(line)
+    return page.text()
 
 
-def _paragraphs(lines: list[str]) -> Iterator[str]:
-    """Walk the requests; text between two of them is one paragraph."""
-    text: list[str] = []
-    indent, verbatim, hanging = _INDENT, False, False
-    for line in [*lines, ".PP"]:
+class _Page:
+    """Walks the lines of a page; the words between two requests are one paragraph."""
+
+    def __init__(self) -> None:
+        self._done: list[str] = []
+        self._words: list[str] = []
+        self._indent = _INDENT
+        self._verbatim = False
+        self._tag_follows = False
+        self._tag = ""
+
+    def take(self, line: str) -> None:
         request, _, rest = line.partition(" ")
         if not line.startswith("."):
-            text.append(_plain(line))
-            if hanging:
-                yield " " * (indent - 4) + text.pop()
-                hanging = False
-            continue
-        if request in (".B", ".I", ".BR"):
-            text.append(_plain(rest.replace('"', "")))
-            if hanging:
-                yield " " * (indent - 4) + text.pop()
-                hanging = False
-            continue
-        yield from _flow(text, indent, verbatim)
-        text = []
+            self._say(_plain(line))
+        elif request in (".B", ".I"):
+            self._say(" ".join(_arguments(rest)))
+        elif request in (".BR", ".BI", ".IR", ".IB", ".RB", ".RI"):
+            self._say("".join(_arguments(rest)))
+        else:
+            self._end_paragraph()
+            self._obey(request, rest)
+
+    def text(self) -> str:
+        self._end_paragraph()
+        return "\n".join(self._done).strip("\n") + "\n"
+
+    def _say(self, words: str) -> None:
+        if not self._tag_follows:
+            self._words.append(words)
+        elif len(words) < _HANG:
+            self._tag = words.ljust(_HANG)
+        else:
+            self._done.append(" " * (self._indent - _HANG) + words)
+        self._tag_follows = False
+
+    def _obey(self, request: str, rest: str) -> None:
+        if request in (".SH", ".SS", ".TP", ".PP", ".P"):
+            self._gap()
         if request in (".SH", ".SS"):
-            indent = _INDENT
-            yield ""
-            yield _plain(rest) if request == ".SH" else "   " + _plain(rest)
+            self._done.append(("" if request == ".SH" else _SUBHEADING) + _plain(rest))
+            self._indent = _INDENT
         elif request == ".TP":
-            indent, hanging = _INDENT + 4, True
+            self._indent, self._tag_follows = _INDENT + _HANG, True
         elif request in (".PP", ".P"):
-            indent = _INDENT
-            yield ""
-        elif request in (".nf", ".fi", ".EX", ".EE"):
-            verbatim = request in (".nf", ".EX")
+            self._indent = _INDENT
+        elif request in (".nf", ".EX", ".fi", ".EE"):
+            self._verbatim = request in (".nf", ".EX")
+
+    def _gap(self) -> None:
+        """A blank line, unless there is one or a heading stands above."""
+        if self._done and self._done[-1].startswith(" " * _INDENT):
+            self._done.append("")
+
+    def _end_paragraph(self) -> None:
+        margin = " " * self._indent
+        first = margin[: -len(self._tag)] + self._tag if self._tag else margin
+        if self._verbatim:
+            self._done += [(margin + line).rstrip() for line in self._words]
+        elif self._words:
+            self._done += textwrap.wrap(
+                " ".join(self._words),
+                _WIDTH,
+                initial_indent=first,
+                subsequent_indent=margin,
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+        self._words, self._tag = [], ""
 
 
-def _flow(text: list[str], indent: int, verbatim: bool) -> Iterator[str]:
-    margin = " " * indent
-    if verbatim:
-        yield from (margin + line for line in text)
-    elif text:
-        yield textwrap.fill(
-            " ".join(text),
-            _WIDTH,
-            initial_indent=margin,
-            subsequent_indent=margin,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
+def _arguments(rest: str) -> list[str]:
+    return [_plain(match[1] or match[2] or "") for match in _ARGUMENT.finditer(rest)]
 
 
-def _plain(line: str) -> str:
-    line = _FONT.sub("", line)
-    for escape, meaning in _ESCAPES:
-        line = line.replace(escape, meaning)
-    return line
+def _plain(text: str) -> str:
+    """Text without fonts and escapes; an escape that we do not use stands for nothing."""
+    return _ESCAPE.sub(lambda match: _MEANINGS.get(match[0], ""), text)

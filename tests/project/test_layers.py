@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Set
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ LAYERS = [
     {"configure"},
     {"engine"},
     {"manager"},
-    {"documents", "render"},
+    {"crash", "documents", "render"},
     {"output"},
     {"commands"},
     {"cli"},
@@ -69,9 +70,10 @@ def names_used(tree: ast.AST) -> set[str]:
     return used
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def modules() -> list[tuple[Path, ast.Module]]:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def using(*patterns: str, outside: Set[str] = frozenset()) -> list[str]:

@@ -435,7 +435,7 @@ extension_dicts = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(entry_lists, extension_dicts, st.sampled_from([2, 3, 4]))
 def test_what_is_written_is_read_again(
     entries: list[IndexEntry], extensions: dict[bytes, bytes], version: int
@@ -446,7 +446,7 @@ def test_what_is_written_is_read_again(
     assert index.extensions == extensions
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(entry_lists, extension_dicts, st.sampled_from([2, 3, 4]), st.data())
 def test_damaged_bytes_raise_nothing_but_corrupt_index(
     entries: list[IndexEntry], extensions: dict[bytes, bytes], version: int, data: st.DataObject

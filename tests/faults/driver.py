@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""The process that is struck: runs ckpt and does something at a chosen operation.
+
+Started by striking.py with nothing but this Python and ckpt. `once REQUEST` runs one
+command as the program itself would; `serve` reads requests line by line and forks a
+warm child for each, so that a sweep of hundreds of real kills takes no hundred starts
+of Python. Either way it is ckpt's own command line that runs, up to the blow.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import ckpt.cli
+from ckpt import disk
+
+# What fails on a full disk. Removing, renaming and flushing still work.
+NEEDS_SPACE = {"create", "write", "mkdir", "symlink", "link", "create-ref"}
+
+
+class Observer:
+    """Notes every operation and strikes at the `nth` that matches."""
+
+    def __init__(self, blow: dict[str, Any] | None, note: Callable[[str, str], None]) -> None:
+        self._blow = blow
+        self._note = note
+        self._seen = 0
+
+    def __call__(self, operation: str, path: str | bytes) -> None:
+        shown = os.fsdecode(path)
+        self._note(operation, shown)
+        if self._blow is None or not self._matches(operation, shown):
+            return
+        self._seen += 1
+        if self._seen == self._blow["nth"]:
+            _strike(self._blow)
+        elif self._seen > self._blow["nth"] and self._blow["disk_stays_full"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _matches(self, operation: str, path: str) -> bool:
+        assert self._blow is not None
+        if self._blow["disk_stays_full"] and operation not in NEEDS_SPACE:
+            return False
+        wanted = self._blow["operation"]
+        return wanted in (None, operation) and path.endswith(self._blow["path"])
+
+
+def _strike(blow: dict[str, Any]) -> None:
+    if blow["command"] is not None:
+        subprocess.run(blow["command"], check=True, stdin=subprocess.DEVNULL)
+    if blow["wait_for"] is not None:
+        _announce_and_wait(blow["wait_for"])
+    if blow["signal"] is not None:
+        os.kill(os.getpid(), blow["signal"])
+    if blow["error"] is not None:
+        raise OSError(blow["error"], os.strerror(blow["error"]))
+
+
+def _announce_and_wait(go: str) -> None:
+    """Leave a file that says how far we are, and go on when the other file appears."""
+    open(f"{go}.{os.getpid()}", "x").close()
+    while not os.path.exists(go):
+        time.sleep(0.005)
+
+
+def _announce_sleep(path: str) -> None:
+    """ckpt sleeps only while it waits for somebody else: say so at the first time."""
+    sleep = time.sleep
+
+    def announced(seconds: float) -> None:
+        open(path, "a").close()
+        sleep(seconds)
+
+    time.sleep = announced
+
+
+def run(request: dict[str, Any], note: Callable[[str, str], None]) -> int:
+    """One command of ckpt, in this process."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(request["cwd"])
+    if request["announce_sleep"] is not None:
+        _announce_sleep(request["announce_sleep"])
+    disk.observer = Observer(request["blow"], note)
+    return ckpt.cli.main(request["words"])
+
+
+def once(request: dict[str, Any]) -> int:
+    return run(request, lambda operation, path: None)
+
+
+def serve() -> None:
+    _import_all()
+    gc.freeze()
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_in_a_child(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+def _import_all() -> None:
+    for command in ckpt.cli.COMMANDS:
+        import_module("ckpt.commands." + command.replace("-", "_"))
+    for name in ("ckpt.manager", "ckpt.output", "dulwich.object_store", "dulwich.refs"):
+        import_module(name)
+
+
+def _in_a_child(request: dict[str, Any]) -> dict[str, Any]:
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        tempfile.TemporaryFile() as notes,
+    ):
+        child = os.fork()
+        if child == 0:
+            _be_the_child(request, out.fileno(), err.fileno(), notes.fileno())
+        _, status = os.waitpid(child, 0)
+        for file in (out, err, notes):
+            file.seek(0)
+        return {
+            "code": os.waitstatus_to_exitcode(status),
+            "stdout": os.fsdecode(out.read()),
+            "stderr": os.fsdecode(err.read()),
+            "operations": [json.loads(line) for line in notes],
+        }
+
+
+def _be_the_child(request: dict[str, Any], out: int, err: int, notes: int) -> None:
+    code = 70
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.environ.clear()
+        os.environ.update(request["env"])
+        time.tzset()
+
+        def note(operation: str, path: str) -> None:
+            os.write(notes, json.dumps([operation, path]).encode() + b"\n")
+
+        code = run(request, note)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    if sys.argv[1] == "serve":
+        serve()
+    else:
+        sys.exit(once(json.loads(sys.argv[2])))

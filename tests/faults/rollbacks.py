@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT
+"""Rollbacks to interrupt: a worktree, the words to type, and where that must lead.
+
+Between them they do all that a rollback can: write, remove and re-type files, change
+nothing but permission bits, make and empty folders, put the index back, move branches
+and HEAD. Small ones, because each is copied and run some hundred times.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers import ckpt, fsck, git
+from scenes import State, link, remove, state, write
+
+# Private files that are always there; everything else in that folder is a leftover.
+PRIVATE = {"lock", "last-rollback"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """All that must be exact: files, index and status, HEAD and where each branch stands."""
+
+    state: State
+    head: bytes
+    branches: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`top` is the worktree before the rollback; runs are made in copies of it."""
+
+    top: Path
+    words: tuple[str, ...]
+    before: Look
+    after: Look
+    checkpoints: dict[str, str]
+
+    def copy(self, name: str = "run") -> Path:
+        """A fresh copy; the one before it of that name goes."""
+        top = self.top.with_name(name)
+        if top.exists():
+            shutil.rmtree(top)
+        subprocess.run(["cp", "-a", str(self.top), str(top)], check=True)
+        return top
+
+    def check(self, top: Path, expected: Look) -> None:
+        """The state is exact, nothing lies around, and nothing that was saved is gone."""
+        assert look(top) == expected
+        assert leftovers(top) == []
+        assert fsck(top) == []
+        assert checkpoints(top).items() >= self.checkpoints.items()
+
+
+def look(top: Path) -> Look:
+    branches = git("for-each-ref", "refs/heads", "--format=%(refname) %(objectname)", cwd=top)
+    return Look(state(top), (top / ".git/HEAD").read_bytes(), branches)
+
+
+def checkpoints(top: Path) -> dict[str, str]:
+    """Ref to commit."""
+    listing = git(
+        "for-each-ref", "refs/checkpoints", "--format=%(refname) %(objectname)", cwd=top
+    )
+    return dict(line.split(" ") for line in listing.splitlines())
+
+
+def leftovers(top: Path) -> list[str]:
+    """Temporary files, locks and journals; unfinished objects are for git's gc to clear."""
+    found = []
+    for folder, _, names in os.walk(top):
+        inside = os.path.relpath(folder, top)
+        for name in names:
+            if inside == ".git/ckpt":
+                odd = name not in PRIVATE
+            elif inside.startswith(".git/objects/"):
+                odd = name.endswith(".lock")
+            else:
+                odd = name.endswith(".lock") or "tmp" in name
+            if odd:
+                found.append(os.path.join(inside, name))
+    return found
+
+
+def has_journal(top: Path) -> bool:
+    return (top / ".git/ckpt/journal").exists()
+
+
+def save(top: Path, *words: str) -> str:
+    checkpoint = ckpt("save", "--json", *words, cwd=top, code=0).json["checkpoint"]
+    return str(checkpoint["id"])
+
+
+# -- the scenes ---------------------------------------------------------------------
+
+
+def _first_commit(top: Path) -> None:
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    for name in ("edited", "staged", "both", "deleted", "same"):
+        write(top, f"src/{name}", f"{name} in the commit\n")
+    write(top, "src/deep/down/file", "deep\n")
+    write(top, "run", "#!/bin/sh\n", 0o755)
+    write(top, "private", "secret\n", 0o600)
+    write(top, "becomes-folder", "a file\n")
+    write(top, "becomes-file/inside", "in a folder\n")
+    write(top, "becomes-link", "a file\n")
+    link(top, "was-link", "src/same")
+    link(top, "link", "src/edited")
+    write(top, ".gitignore", "*.log\n")
+    write(top, "out.log", "ignored\n")
+    git("add", "--all", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+
+
+def _work(top: Path) -> None:
+    """The state that the rollback goes to."""
+    write(top, "src/staged", "staged\n")
+    write(top, "src/both", "staged\n")
+    write(top, "src/intended", "to be added\n")
+    git("add", "src/staged", "src/both", cwd=top)
+    git("add", "-N", "src/intended", cwd=top)
+    write(top, "src/both", "staged and edited again\n")
+    write(top, "src/edited", "edited\n")
+    remove(top, "src/deleted")
+    write(top, "untracked/deeper/file", "only here\n")
+    write(top, "untracked/secret", "only for me\n", 0o600)
+    write(top, b"untracked/caf\xe9", b"\x00\xff")
+    link(top, "untracked/link", "nowhere")
+    (top / "src/hollow/inner").mkdir(parents=True)
+
+
+def _break(top: Path) -> None:
+    """The state that the rollback leaves."""
+    write(top, "src/staged", "other\n")
+    git("add", "src/staged", cwd=top)
+    git("reset", "-q", "src/both", cwd=top)
+    git("rm", "-q", "--cached", "--ignore-unmatch", "src/intended", cwd=top)
+    write(top, "src/edited", "broken\n")
+    write(top, "src/deleted", "back again\n")
+    remove(top, "src/deep")
+    remove(top, "untracked/deeper")
+    write(top, "untracked/secret", "only for me\n", 0o640)
+    write(top, "untracked/link", "a file now\n")
+    (top / "run").chmod(0o644)
+    (top / "private").chmod(0o644)
+    write(top, "becomes-folder/now", "a folder\n")
+    write(top, "becomes-file", "a file\n")
+    link(top, "becomes-link", "src/same")
+    write(top, "was-link", "a file\n")
+    link(top, "link", "elsewhere")
+    write(top, "new/from/nowhere", "new\n")
+    write(top, "new/staged", "new\n")
+    git("add", "new/staged", cwd=top)
+    remove(top, "src/hollow")
+    (top / "new/void/of/all").mkdir(parents=True)
+
+
+def whole(top: Path) -> Scene:
+    """Everything, HEAD stays."""
+    _first_commit(top)
+    _work(top)
+    target = save(top, "target")
+    wanted = look(top)
+    _break(top)
+    return _scene(top, ("rollback", target, "--yes"), wanted)
+
+
+def by_path(top: Path) -> Scene:
+    """Some paths; the others stay in worktree and index alike."""
+    _first_commit(top)
+    _work(top)
+    target = save(top, "target")
+    _break(top)
+    paths = ["src", "becomes-folder", "becomes-file", "new/from", "new/void", "link", "private"]
+    words = ("rollback", target, "--yes", "--", *paths)
+    return _scene(top, words, None)
+
+
+def other_branch(top: Path) -> Scene:
+    """HEAD goes from main to a branch that has grown since."""
+    _first_commit(top)
+    git("switch", "-q", "-c", "topic/one", cwd=top)
+    _work(top)
+    target = save(top, "target")
+    wanted = look(top)
+    _clean(top)
+    _grow(top)
+    git("switch", "-q", "main", cwd=top)
+    _break(top)
+    return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
+
+
+def same_branch(top: Path) -> Scene:
+    """HEAD stays on its branch, which goes back."""
+    _first_commit(top)
+    _work(top)
+    target = save(top, "target")
+    wanted = look(top)
+    _clean(top)
+    _grow(top)
+    return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
+
+
+def detached(top: Path) -> Scene:
+    """HEAD leaves its branch."""
+    _first_commit(top)
+    _grow(top)
+    git("checkout", "-q", "--detach", "HEAD~1", cwd=top)
+    write(top, "src/edited", "edited\n")
+    target = save(top, "target")
+    wanted = look(top)
+    _clean(top)
+    git("switch", "-q", "main", cwd=top)
+    return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
+
+
+def unborn(top: Path) -> Scene:
+    """The branch did not exist yet."""
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+    write(top, "untracked", "untracked\n")
+    target = save(top, "target")
+    wanted = look(top)
+    write(top, "staged", "edited\n")
+    git("commit", "-q", "-a", "-m", "first", cwd=top)
+    git("pack-refs", "--all", cwd=top)
+    return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
+
+
+def _clean(top: Path) -> None:
+    git("reset", "-q", "--hard", cwd=top)
+    git("clean", "-q", "-f", "-d", cwd=top)
+
+
+def _grow(top: Path) -> None:
+    write(top, "src/edited", "edited and committed\n")
+    write(top, "grown", "committed\n")
+    git("add", "--all", cwd=top)
+    git("commit", "-q", "-m", "grown", cwd=top)
+
+
+def _scene(top: Path, words: tuple[str, ...], wanted: Look | None) -> Scene:
+    """`wanted` is None where only a rollback that nobody disturbs can show it."""
+    before = look(top)
+    scene = Scene(top, words, before, wanted or before, checkpoints(top))
+    if wanted is None:
+        undisturbed = scene.copy()
+        ckpt(*words, cwd=undisturbed, code=0)
+        scene = Scene(top, words, before, look(undisturbed), scene.checkpoints)
+    assert scene.before != scene.after
+    return scene
+
+
+SCENES: dict[str, Callable[[Path], Scene]] = {
+    "whole": whole,
+    "by path": by_path,
+    "other branch": other_branch,
+    "same branch": same_branch,
+    "detached": detached,
+    "unborn": unborn,
+}

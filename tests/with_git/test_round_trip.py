@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: MIT
+"""Save, destroy, roll back, undo: every byte, mode and link, and all that git sees."""
+
+from __future__ import annotations
+
+import os
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from helpers import ckpt as ckpt_process
+from helpers import ckpt_here as ckpt
+from helpers import fsck, git, status, tree_state
+from scenes import State, accident, link, project, remove, staged, state, work, write
+
+
+def save(top: Path, *words: str) -> str:
+    return ckpt("save", "--json", *words, cwd=top, code=0).json["checkpoint"]["id"]
+
+
+def there_and_back(top: Path, destroy, ckpt=ckpt) -> tuple[State, State]:
+    """Save, destroy, roll back, undo, redo; fails unless each step is exact."""
+    before = state(top)
+    saved = save(top)
+    assert state(top) == before
+    destroy(top)
+    destroyed = state(top)
+    assert destroyed != before
+
+    ckpt("rollback", saved, "--yes", cwd=top, code=0)
+    assert state(top) == before
+    assert fsck(top) == []
+    ckpt("undo", cwd=top, code=0)
+    assert state(top) == destroyed
+    ckpt("undo", cwd=top, code=0)
+    assert state(top) == before
+    assert fsck(top) == []
+    return before, destroyed
+
+
+def test_destroyed_work_comes_back_exactly_and_undo_brings_the_destruction_back(
+    tmp_path: Path,
+) -> None:
+    top = project(tmp_path / "project")
+    work(top)
+
+    before, destroyed = there_and_back(top, accident, ckpt_process)
+
+    assert len(before.files) > 300
+    assert b"docs/part 0/text.md" not in destroyed.files
+
+
+def test_rolling_back_to_a_clean_commit_takes_all_work_away_and_undo_returns_it(
+    tmp_path: Path,
+) -> None:
+    top = project(tmp_path / "project")
+
+    there_and_back(top, work)
+
+
+def test_git_gc_loses_no_checkpoint(tmp_path: Path) -> None:
+    top = project(tmp_path / "project")
+    work(top)
+    before = state(top)
+    saved = save(top)
+    accident(top)
+    destroyed = state(top)
+    _collect_garbage(top)
+    assert fsck(top) == []
+
+    ckpt("rollback", saved, "--yes", cwd=top, code=0)
+    assert state(top) == before
+    _collect_garbage(top)
+    assert state(top) == before
+    ckpt("undo", cwd=top, code=0)
+    assert state(top) == destroyed
+    assert fsck(top) == []
+
+
+def _collect_garbage(top: Path) -> None:
+    git("reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all", cwd=top)
+    git("pack-refs", "--all", cwd=top)
+    git("gc", "-q", "--prune=now", cwd=top)
+    assert not os.path.exists(top / ".git/refs/checkpoints") or not os.listdir(
+        top / ".git/refs/checkpoints"
+    )
+
+
+def test_a_checkpoint_whose_ref_was_packed_can_be_dropped_pinned_and_listed(repo: Path) -> None:
+    first, second = save(repo, "first"), save(repo, "second")
+    git("pack-refs", "--all")
+    ckpt("pin", "first", code=0)
+    ckpt("drop", "second", code=0)
+
+    listed = ckpt("list", "--json", code=0).json["checkpoints"]
+    assert [(c["id"], c["pinned"]) for c in listed] == [(first, True)]
+    assert git("for-each-ref", "--format=%(refname)", "refs/checkpoints") == (
+        f"refs/checkpoints/{first}\n"
+    )
+    assert second in git("for-each-ref", "refs/checkpoints-trash")
+
+
+def test_every_type_of_path_can_become_every_other(repo: Path) -> None:
+    types = {
+        "absent": lambda top, path: remove(top, path),
+        "file": lambda top, path: write(top, path, "file\n"),
+        "program": lambda top, path: write(top, path, "file\n", 0o755),
+        "private": lambda top, path: write(top, path, "private\n", 0o600),
+        "link": lambda top, path: link(top, path, "nowhere"),
+        "link-to-folder": lambda top, path: link(top, path, "../src"),
+        "folder": lambda top, path: write(top, f"{path}/deep/file", "inside\n"),
+        "hollow": lambda top, path: (
+            remove(top, path),
+            (top / path / "hollow").mkdir(parents=True),
+        ),
+    }
+    pairs = list(permutations(types, 2))
+    for first, second in pairs:
+        types[first](repo, f"all/{first} {second}")
+        types[first](repo, f"staged/{first} {second}")
+    git("add", "staged")
+
+    def turn(top: Path) -> None:
+        for first, second in pairs:
+            types[second](top, f"all/{first} {second}")
+            types[second](top, f"staged/{first} {second}")
+
+    there_and_back(repo, turn)
+
+
+def test_the_sides_of_conflicts_come_back(repo: Path) -> None:
+    blobs = [git("hash-object", "-w", "--stdin", stdin=text).strip() for text in "abc"]
+    shapes = {"both": (1, 2, 3), "added": (2, 3), "theirs": (1, 3), "ours": (1, 2), "gone": (1,)}
+    lines = [
+        f"100644 {blobs[stage - 1]} {stage}\tcon flict/{name}\n"
+        for name, stages in shapes.items()
+        for stage in stages
+    ]
+    git("update-index", "--index-info", stdin="".join(lines))
+    write(repo, "con flict/both", "<<<<<<<\na\n=======\nb\n>>>>>>>\n")
+
+    before, _ = there_and_back(repo, lambda top: git("reset", "-q", "--hard", cwd=top))
+
+    assert len([entry for entry, _ in before.index if "con flict/" in entry]) == 10
+
+
+def test_a_merge_that_was_resolved_wrongly_becomes_unresolved_again(repo: Path) -> None:
+    git("checkout", "-q", "-b", "other")
+    write(repo, "README.md", "theirs\n")
+    git("commit", "-q", "-a", "-m", "theirs")
+    git("checkout", "-q", "main")
+    write(repo, "README.md", "ours\n")
+    git("commit", "-q", "-a", "-m", "ours")
+    with pytest.raises(AssertionError, match="CONFLICT"):
+        git("merge", "other")
+
+    def resolve(top: Path) -> None:
+        write(top, "README.md", "wrong\n")
+        git("add", "README.md", cwd=top)
+
+    before, _ = there_and_back(repo, resolve)
+
+    assert "u UU" in before.status
+
+
+def test_before_the_first_commit_everything_comes_back(tmp_path: Path) -> None:
+    top = tmp_path / "fresh"
+    git("init", "-q", str(top))
+    write(top, "staged", "one\n")
+    git("add", "staged", cwd=top)
+    write(top, "staged", "two\n")
+    write(top, "untracked", "three\n")
+
+    def destroy(top: Path) -> None:
+        git("rm", "-q", "-r", "-f", "--cached", ".", cwd=top)
+        remove(top, "staged")
+        write(top, "untracked", "four\n")
+
+    there_and_back(top, destroy)
+
+
+def test_a_repository_without_an_index_file_is_saved_and_restored(tmp_path: Path) -> None:
+    top = tmp_path / "fresh"
+    git("init", "-q", str(top))
+    write(top, "file", "one\n")
+    write(top, "other", "one\n")
+
+    there_and_back(top, lambda top: (remove(top, "file"), git("add", "other", cwd=top)))
+
+
+def test_an_empty_worktree_can_be_saved_and_rolled_back_to(tmp_path: Path) -> None:
+    top = tmp_path / "fresh"
+    git("init", "-q", str(top))
+
+    there_and_back(top, lambda top: write(top, "file", "one\n"))
+
+
+def test_a_detached_head_is_no_obstacle(repo: Path) -> None:
+    git("checkout", "-q", "--detach")
+    write(repo, "README.md", "edited\n")
+
+    there_and_back(repo, lambda top: git("checkout", "-q", "-f", "HEAD", cwd=top))
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_every_index_version_comes_back(repo: Path, version: str) -> None:
+    git("update-index", "--index-version", version)
+    write(repo, "new", "new\n")
+    write(repo, "src/app.py", "edited\n")
+    git("add", "--intent-to-add", "new")
+    git("add", "src/app.py")
+
+    there_and_back(repo, lambda top: git("reset", "-q", "--hard", cwd=top))
+
+
+def test_a_sha256_repository_is_served(tmp_path: Path) -> None:
+    top = tmp_path / "long"
+    git("init", "-q", "--object-format=sha256", str(top))
+    write(top, "tracked", "one\n")
+    git("add", ".", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+    write(top, "tracked", "two\n")
+    git("add", ".", cwd=top)
+    write(top, "tracked", "three\n")
+    write(top, "untracked/file", "new\n")
+
+    there_and_back(top, accident_of_git)
+
+
+def accident_of_git(top: Path) -> None:
+    git("reset", "-q", "--hard", cwd=top)
+    git("clean", "-q", "-f", "-d", cwd=top)
+
+
+@pytest.mark.parametrize("attributes", ["", "* text=auto eol=crlf\n", "*.txt -text\n*.md ident\n"])
+def test_bytes_come_back_where_git_converts_them(repo: Path, attributes: str) -> None:
+    git("config", "core.autocrlf", "true")
+    write(repo, ".gitattributes", attributes)
+    write(repo, "dos.txt", "one\r\ntwo\r\n")
+    write(repo, "unix.txt", "one\ntwo\n")
+    write(repo, "mixed.txt", "one\r\ntwo\nthree\r")
+    write(repo, "ident.md", "$Id$ and $Id: 0123 $\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "text")
+    write(repo, "mixed.txt", "one\ntwo\r\n")
+    write(repo, "new.txt", "one\r\ntwo\n")
+    before = tree_state(repo)
+    seen = git("status", "--porcelain")
+    saved = save(repo)
+    for name in ("dos.txt", "unix.txt", "mixed.txt", "ident.md", "new.txt"):
+        write(repo, name, "lost\n")
+
+    ckpt("rollback", saved, code=0)
+    assert tree_state(repo) == before
+    assert git("status", "--porcelain") == seen
+    assert fsck(repo) == []
+
+
+def test_files_staged_meanwhile_do_not_come_back_staged(repo: Path) -> None:
+    write(repo, "notes.txt", "mine\n")
+    saved = save(repo)
+    git("add", "notes.txt")
+
+    ckpt("rollback", saved, code=0)
+
+    assert git("status", "--porcelain") == "?? notes.txt\n"
+
+
+def test_what_was_staged_only_comes_back_although_no_file_has_it(repo: Path) -> None:
+    write(repo, "README.md", "staged only\n")
+    git("add", "README.md")
+    write(repo, "README.md", "in the worktree\n")
+    saved = save(repo)
+    git("reset", "-q", "--hard")
+    git("gc", "-q", "--prune=now")
+
+    ckpt("rollback", saved, code=0)
+
+    assert git("show", ":README.md") == "staged only\n"
+    assert (repo / "README.md").read_text() == "in the worktree\n"
+
+
+def test_a_file_edited_within_the_tick_of_git_add_is_not_taken_from_the_index(repo: Path) -> None:
+    """Same size, same times: only the content tells, and git's index cannot."""
+    write(repo, "race", "aaaa")
+    git("add", "race")
+    seen = os.stat("race")
+    with open("race", "r+b") as file:
+        file.write(b"bbbb")
+    os.utime("race", ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    saved = save(repo)
+    remove(repo, "race")
+
+    ckpt("rollback", saved, code=0)
+
+    assert (repo / "race").read_bytes() == b"bbbb"
+
+
+def test_a_path_that_a_sparse_checkout_left_out_is_no_deletion(repo: Path) -> None:
+    git("update-index", "--skip-worktree", "src/app.py")
+    remove(repo, "src/app.py")
+    before = state(repo)
+    saved = save(repo)
+    assert git("diff", "--name-only", "HEAD", f"refs/checkpoints/{saved}") == ""
+    write(repo, "README.md", "edited\n")
+
+    ckpt("rollback", saved, code=0)
+
+    assert state(repo) == before
+
+
+def test_a_file_comes_back_that_a_sparse_checkout_took_away(repo: Path) -> None:
+    there_and_back(repo, lambda top: _narrow(top, "src/app.py"))
+
+
+def test_a_file_goes_that_the_sparse_checkout_did_not_have(repo: Path) -> None:
+    _narrow(repo, "src/app.py")
+
+    there_and_back(repo, lambda top: _widen(top, "src/app.py"))
+
+
+def _narrow(top: Path, path: str) -> None:
+    git("update-index", "--skip-worktree", path, cwd=top)
+    remove(top, path)
+
+
+def _widen(top: Path, path: str) -> None:
+    git("update-index", "--no-skip-worktree", path, cwd=top)
+    git("checkout", "-q", "--", path, cwd=top)
+
+
+def test_a_sparse_checkout_with_a_sparse_index_comes_back(tmp_path: Path) -> None:
+    top = project(tmp_path / "project")
+    git("sparse-checkout", "set", "--cone", "--sparse-index", "src/p0", cwd=top)
+    write(top, "src/p0/m0.py", "edited\n")
+    files, seen = tree_state(top), status(top)
+    saved = save(top)
+    git("reset", "-q", "--hard", cwd=top)
+    write(top, "src/p0/m1.py", "broken\n")
+
+    ckpt("rollback", saved, cwd=top, code=0)
+
+    assert tree_state(top) == files
+    assert status(top) == seen
+    assert len(staged(top)) == len(git("ls-files", cwd=top).splitlines())
+    assert fsck(top) == []
