@@ -20,6 +20,7 @@ from typing import Protocol
 
 from ckpt.engine.rules import scan_rules
 from ckpt.models import SkipReason
+from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
@@ -131,6 +132,9 @@ def _capture(
     reader.take(found)
     reader.take_gitlinks(found, staged)
     _add_sparse(reader.entries, staged, found)
+    # A .gitignore may ignore itself; what it said decides what a later rollback keeps.
+    hidden = found.ignore_files.keys() - reader.entries.keys()
+    excludes |= {to_str(path): found.ignore_files[path] for path in sorted(hidden)}
     return Present(
         entries=reader.entries,
         stats=reader.stats,

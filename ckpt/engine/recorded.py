@@ -16,6 +16,7 @@ from ckpt.engine.journal import FileState
 from ckpt.engine.rules import ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint
+from ckpt.paths import to_str
 from ckpt.store import record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import ObjectID, ObjectStore
@@ -96,6 +97,9 @@ class Recorded:
 
     def _gitignore(self, folder: bytes) -> bytes | None:
         path = folder + b"/.gitignore" if folder else b".gitignore"
+        hidden = self.manifest.excludes.get(to_str(path))
+        if hidden is not None:
+            return hidden
         entry = lookup(self.objects, self.tree, path)
         if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
             return None

@@ -61,10 +61,8 @@ def _parse_line(line: bytes, base: bytes, ignore_case: bool) -> Pattern | None:
     glob = wildmatch.read(text.removeprefix(b"/"), ignore_case=ignore_case)
     if glob is None:
         return None
-    if not anchored and glob == (wildmatch.STARS,):
-        glob = (wildmatch.STAR,)
-    if len(glob) == 2 and glob[0] == wildmatch.STARS != glob[1]:
-        glob, anchored = glob[1:], False
+    if len(glob) == 2 and glob[0] == wildmatch.STARS:
+        glob, anchored = glob[1:], False  # `**/a` is `a`
     return Pattern(base, negated, dir_only, anchored, glob)
 
 

@@ -51,13 +51,16 @@ class ScanRules:
 
 @dataclass(slots=True)
 class Scan:
-    """What was found: files and links by path, with the stat data they were found with."""
+    """What was found: files and links by path, with the stat data they were found with.
+
+    `ignore_files` are the `.gitignore` files that were read, with their texts.
+    """
 
     files: dict[bytes, os.stat_result] = field(default_factory=dict)
     gitlinks: list[bytes] = field(default_factory=list)
     empty_folders: list[bytes] = field(default_factory=list)
     skipped: dict[bytes, SkipReason] = field(default_factory=dict)
-    ignore_files: list[bytes] = field(default_factory=list)
+    ignore_files: dict[bytes, bytes] = field(default_factory=dict)
 
 
 def scan(top: bytes, rules: ScanRules, progress: Progress | None = None) -> Scan:
@@ -234,7 +237,7 @@ class _Walk:
         text = read_plain_file(os.path.join(self._top, path))
         if text is None:
             return None
-        self._found.ignore_files.append(path)
+        self._found.ignore_files[path] = text
         return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
 
 

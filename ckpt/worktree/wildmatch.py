@@ -27,7 +27,7 @@ Glob = tuple[Component, ...]
 _NOTHING: Step = ()
 _ANY: Step = tuple(b"%c" % byte for byte in range(1, 256) if byte != ord("/"))
 _EMPTY: Component = ((),)
-STAR: Component = ((), ())
+_STAR: Component = ((), ())
 STARS: Component = ()  # `**`: any number of components
 
 _PLAIN = re.compile(rb"[^*?\[\\/]+")
@@ -97,7 +97,7 @@ def expression(glob: Glob, groups: Iterator[int]) -> bytes:
     if not others:
         return first + end
     gap = b"(?:[^/]+/)*"
-    middle = [_once(gap + b"?" + run, groups) for run in others[:-1] if run]
+    middle = [_once(gap + b"?" + run, groups) for run in others[:-1]]
     return b"".join((first, *middle, gap, others[-1], end))
 
 
@@ -142,7 +142,7 @@ class _Reader:
             component = self.component()
             escaped_slash = self.take(b"\\/")
             if component == STARS and escaped_slash:
-                yield STAR  # unlike `**/`, `**\/` stands for one folder at least
+                yield _STAR  # unlike `**/`, `**\/` stands for one folder at least
             yield component
             if not escaped_slash and not self.take(b"/"):
                 return
@@ -182,17 +182,16 @@ class _Reader:
             return self.bracket()
         self.take(b"\\")
         escaped = self.next()
-        return (escaped,) if escaped and self.can_be(escaped) else _NOTHING
-
-    def can_be(self, byte: bytes) -> bool:
-        return not (self.ignore_case and byte.isupper())
+        if not escaped or (self.ignore_case and escaped.isupper()):
+            return _NOTHING
+        return (escaped,)
 
     def bracket(self) -> Step:
         negated = self.take(b"!") or self.take(b"^")
         members = self.members()
         if members is None:
             return _NOTHING
-        return tuple(c for c in _ANY if (c[0] in members) != negated and self.can_be(c))
+        return tuple(byte for byte in _ANY if (byte[0] in members) != negated)
 
     def members(self) -> set[int] | None:
         members: set[int] = set()

@@ -152,7 +152,7 @@ class WorkingState(RuleBasedStateMachine):
             result = self.manager.rollback(chosen, head=head, yes=True)
         except Refused:
             return
-        self.compare(chosen, result.skipped, result.kept)
+        self.compare(chosen, now, result.skipped, result.kept)
         if result.safety is not None:
             self.states[result.safety.id] = now
 
@@ -166,7 +166,7 @@ class WorkingState(RuleBasedStateMachine):
         now = self.look()
         result = self.manager.undo(yes=True)
         if last.safety in self.states:
-            self.compare(last.safety, result.skipped, result.kept)
+            self.compare(last.safety, now, result.skipped, result.kept)
         if result.safety is not None:
             self.states[result.safety.id] = now
 
@@ -182,7 +182,7 @@ class WorkingState(RuleBasedStateMachine):
             "head": git("rev-parse", "HEAD", cwd=self.top),
         }
 
-    def compare(self, chosen, skipped, kept) -> None:
+    def compare(self, chosen, before, skipped, kept) -> None:
         then, now = self.states[chosen], self.look()
         left = {os.fsencode(item.path) for item in (*skipped, *kept)}
         if not skipped:
@@ -198,7 +198,7 @@ class WorkingState(RuleBasedStateMachine):
         for path, state in now["files"].items():
             if path in then["files"] or is_below(path, left) or state[0] == "folder":
                 continue
-            assert path in now["ignored"] or path in then["ignored"], path
+            assert path in before["ignored"] | then["ignored"], path
 
     @invariant()
     def no_litter(self) -> None:

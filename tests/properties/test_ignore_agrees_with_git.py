@@ -37,6 +37,22 @@ NAMES = [
     *(b"\xc3\xa9", b"\xc3", b"\xff", b"\x0b"),
 ]
 
+BROAD = [
+    b"a",
+    b"b",
+    b"ab",
+    b"*b",
+    b"a*",
+    b"*.b",
+    b"a?",
+    b"?a",
+    b"/a",
+    b"/*",
+    b"a/b",
+    b"a/*",
+    b"b/**",
+]
+
 
 @dataclass
 class Repository:
@@ -106,11 +122,14 @@ def misread(repository) -> re.Pattern[bytes]:
 
 
 def some_lines(chance: random.Random, most: int) -> bytes:
-    lines = chance.randint(1, most)
-    return b"\n".join(
-        b"".join(chance.choices(PIECES, k=chance.choice((1, 2, 2, 3, 3, 4, 5, 6))))
-        for _ in range(lines)
-    )
+    return b"\n".join(a_line(chance) for _ in range(chance.randint(1, most)))
+
+
+def a_line(chance: random.Random) -> bytes:
+    """Anything, or often what matches much, so that lines and files contradict each other."""
+    if chance.random() < 0.6:
+        return b"".join(chance.choices(PIECES, k=chance.choice((1, 2, 2, 3, 3, 4, 5, 6))))
+    return chance.choice((b"", b"!")) + chance.choice(BROAD)
 
 
 def some_paths(chance: random.Random, number: int) -> list[bytes]:

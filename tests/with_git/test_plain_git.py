@@ -51,11 +51,8 @@ def test_the_first_parent_is_head_and_the_last_one_the_state(repo: Path, saved: 
     assert trailers(saved)["Ckpt-State"] == state
     assert git("rev-parse", f"{state}^@") == ""
     assert git("rev-parse", f"{state}:index").strip() == git("write-tree").strip()
-    assert git("ls-tree", "--name-only", state).split() == [
-        "index",
-        "index-flags.json",
-        "manifest.json",
-    ]
+    contents = {"index", "index-flags.json", "manifest.json"}
+    assert set(git("ls-tree", "--name-only", state).split()) == contents
 
 
 def test_before_the_first_commit_the_state_is_the_only_parent(tmp_path: Path) -> None:
@@ -258,11 +255,9 @@ def test_a_commit_that_ckpt_did_not_write_is_explained_and_stands_in_nobodys_way
     save()
 
 
-@pytest.mark.parametrize("name", ["mine", "2026", "20260101-000000-000-zzzz"])
+@pytest.mark.parametrize("name", ["mine", "a/folder", "20260101-000000-000-zzzz"])
 @pytest.mark.parametrize("thing", ["HEAD", "HEAD^{tree}", "HEAD:README.md"])
-def test_foreign_refs_beside_checkpoints_are_passed_over(
-    repo: Path, name: str, thing: str
-) -> None:
+def test_foreign_refs_beside_checkpoints_are_passed_over(repo: Path, name: str, thing: str) -> None:
     git("update-ref", f"refs/checkpoints/{name}", git("rev-parse", thing).strip())
     found = save()
 
