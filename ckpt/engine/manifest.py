@@ -2,8 +2,9 @@
 """The manifest: what a tree cannot say about the worktree it came from.
 
 Permission bits, empty folders, every path that was left out and why, the exclude
-files in force that the tree does not hold, the operation under way. Holds nothing that changes between two saves
-of the same state (no id, no time), so that equal states have equal manifests.
+files in force that the tree does not hold, the operation under way. Holds nothing that
+changes between two saves of the same state (no id, no time), so that equal states have
+equal manifests.
 """
 
 from __future__ import annotations

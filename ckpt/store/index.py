@@ -278,11 +278,9 @@ def _read_shared(data: bytes, pos: int, previous: bytes) -> tuple[bytes, int]:
     only one way to write each number.
     """
     drop = data[pos] & 0x7F
-    while data[pos] & 0x80:
+    while data[pos] & 0x80 and drop <= len(previous):
         pos += 1
         drop = (drop + 1) << 7 | data[pos] & 0x7F
-        if drop > len(previous):
-            break
     if drop > len(previous):
         raise _malformed_name(previous)
     return previous[: len(previous) - drop], pos + 1

@@ -114,12 +114,7 @@ class ObjectStore:
 
     def flush(self) -> None:
         """Make everything added durable and visible: contents first, then names."""
-        for temporary in self._pending.values():
-            fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                disk.fsync(fd, temporary)
-            finally:
-                os.close(fd)
+        disk.fsync_files(list(self._pending.values()))
         self._forget_looks()
         folders = {self.path}
         for object_id in list(self._pending):
@@ -128,8 +123,7 @@ class ObjectStore:
             del self._pending[object_id]
             folders.add(os.path.dirname(target))
         if len(folders) > 1:
-            for folder in sorted(folders):
-                disk.fsync_dir(folder)
+            disk.fsync_dirs(sorted(folders))
 
     def discard(self) -> None:
         """Forget what was added since the last flush."""

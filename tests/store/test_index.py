@@ -207,6 +207,7 @@ def test_a_wrong_checksum_is_corrupt() -> None:
         (raw_index(raw_entry(b"abc", 2), count=1), "malformed name"),
         (raw_index(raw_entry(b"abc", 0xFFF), count=1), "malformed name"),
         (raw_index(raw_entry(b"a\0b", 3), count=1), "malformed name"),
+        (raw_index(raw_entry(b"p" * 5000, 5), count=1), "malformed name"),
         (raw_index(raw_entry(b""), count=1), "without a path"),
         (
             raw_index(raw_entry(b"b"), raw_entry(b"a"), count=2),
@@ -228,6 +229,16 @@ def test_what_git_would_not_have_written_is_corrupt(data: bytes, message: str) -
 
     assert isinstance(caught.value, CkptError)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize("length", [41, 42, 43])
+def test_an_entry_that_runs_into_the_checksum_is_corrupt(version: int, length: int) -> None:
+    """The checksum being zeros, it could pass for the id and the flags."""
+    data = raw_index(bytes(length), version=version, count=1)[:-20] + bytes(20)
+
+    with pytest.raises(CorruptIndex):
+        read_index(data)
 
 
 def v4_entry(drop: bytes, rest: bytes, length: int) -> bytes:
@@ -318,9 +329,11 @@ def test_a_cache_tree_nested_deeper_than_the_stack_is_read() -> None:
     assert folder == b"d/" * 2999 + b"e"
 
 
-def stat_result(mode: int, size: int = 9, *, mtime_ns: int = 3_000_000_004) -> os.stat_result:
+def stat_result(
+    mode: int, size: int = 9, *, mtime_ns: int = 3_000_000_004, ctime_ns: int = 1_000_000_002
+) -> os.stat_result:
     """A stat of a file with the numbers of FIELDS where not said otherwise."""
-    times = [5, 3, 1, 5.0, 3.0, 1.0, 5_000_000_000, mtime_ns, 1_000_000_002]
+    times = [5, 3, 1, 5.0, 3.0, 1.0, 5_000_000_000, mtime_ns, ctime_ns]
     return os.stat_result([mode, 6, 5, 1, 7, 8, size, *times])
 
 
@@ -345,11 +358,12 @@ def test_the_mode_becomes_one_of_git_s(mode: int, expected: int) -> None:
 
 
 def test_stat_data_too_large_for_the_index_are_cut_to_32_bits() -> None:
-    huge = stat_result(0o100644, 2**32 + 9, mtime_ns=-1)
+    huge = stat_result(0o100644, 2**32 + 9, mtime_ns=-1, ctime_ns=2**32 * 10**9 + 7)
 
     fields = stat_fields(huge)
 
     assert (fields.mtime_s, fields.mtime_ns, fields.size) == (2**32 - 1, 999_999_999, 9)
+    assert (fields.ctime_s, fields.ctime_ns) == (0, 7)
     assert matches(IndexEntry.of(b"file", BLOB, 0o100644, fields), huge)
 
 
