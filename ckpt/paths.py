@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ckpt.errors import UsageError
@@ -67,6 +68,25 @@ def relative_to_top(path: str, worktree: str, start: str) -> bytes:
     if b".git" in (part.lower() for part in relative.split(b"/")):
         raise UsageError(f"'{path}' is inside a git dir", hint="name a path of the worktree")
     return relative
+
+
+def folders_above(path: bytes) -> Iterator[bytes]:
+    """The folders that a path lies in, the nearest first; the top is not named."""
+    folder = path.rpartition(b"/")[0]
+    while folder:
+        yield folder
+        folder = folder.rpartition(b"/")[0]
+
+
+def folders_of(paths: Iterable[bytes]) -> set[bytes]:
+    """Every folder that any of the paths lies in."""
+    found: set[bytes] = set()
+    for path in paths:
+        for folder in folders_above(path):
+            if folder in found:
+                break
+            found.add(folder)
+    return found
 
 
 def is_within(path: bytes, limits: tuple[bytes, ...]) -> bool:

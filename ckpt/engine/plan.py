@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from ckpt.engine.capture import Present
 from ckpt.engine.journal import Action
 from ckpt.engine.recorded import Recorded, file_state
-from ckpt.paths import is_within
+from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, TreeEntry, diff_trees
 from ckpt.worktree.modes import Modes
@@ -129,24 +129,20 @@ def _block(plan: Plan, present: Present, worktree: Worktree) -> None:
 
 
 def _reason(obstacle: bytes, present: Present) -> str:
-    folder = obstacle
-    while folder:
-        if folder in present.skipped:
-            return str(present.skipped[folder])
-        if folder in present.entries:
+    for path in (obstacle, *folders_above(obstacle)):
+        if path in present.skipped:
+            return str(present.skipped[path])
+        if path in present.entries:
             return IN_THE_WAY
-        folder = folder.rpartition(b"/")[0]
     return "ignored"
 
 
 def _obstacle(action: Action, removed: set[bytes], worktree: Worktree) -> bytes | None:
     """What would be lost, or stops the write, if the path were written now."""
-    parent = action.path.rpartition(b"/")[0]
-    while parent:
+    for parent in folders_above(action.path):
         status = worktree.lstat(parent)
         if status is not None and not stat.S_ISDIR(status.st_mode):
             return None if parent in removed else parent
-        parent = parent.rpartition(b"/")[0]
     if action.before is not None:
         return None
     status = worktree.lstat(action.path)
@@ -182,7 +178,7 @@ def _plan_folders(
         status = worktree.lstat(folder)
         if status is None or not stat.S_ISDIR(status.st_mode):
             plan.make_folders.append(folder)
-    needed = _with_parents(wanted) | _parents(action.path for action in plan.writes)
+    needed = wanted | folders_of(wanted) | folders_of(action.path for action in plan.writes)
     doomed = {
         folder
         for folder in present.empty_folders
@@ -190,19 +186,5 @@ def _plan_folders(
         and (not limits or is_within(folder, limits))
         and target.left_out(folder, is_folder=True) is None
     }
-    emptied = _parents(action.path for action in plan.removals) | _parents(doomed)
+    emptied = folders_of(action.path for action in plan.removals) | folders_of(doomed)
     plan.remove_folders = sorted((doomed | emptied) - needed, key=len, reverse=True)
-
-
-def _parents(paths: Iterable[bytes]) -> set[bytes]:
-    found: set[bytes] = set()
-    for path in paths:
-        folder = path.rpartition(b"/")[0]
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition(b"/")[0]
-    return found
-
-
-def _with_parents(paths: set[bytes]) -> set[bytes]:
-    return paths | _parents(paths)

@@ -16,7 +16,7 @@ from ckpt.engine.journal import FileState
 from ckpt.engine.rules import ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint
-from ckpt.paths import to_str
+from ckpt.paths import folders_above, to_str
 from ckpt.store import record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import ObjectID, ObjectStore
@@ -76,11 +76,9 @@ class Recorded:
     def left_out(self, path: bytes, is_folder: bool = False) -> str | None:
         """Why this state says nothing about a path, or None if its absence means absence."""
         skipped = self.manifest.skipped
-        folder = path
-        while folder:
-            if folder in skipped:
-                return skipped[folder]
-            folder = folder.rpartition(b"/")[0]
+        for place in (path, *folders_above(path)):
+            if place in skipped:
+                return skipped[place]
         if path in self._tracked:
             return None
         return "ignored" if self._ignore.ignored(path, is_folder) else None

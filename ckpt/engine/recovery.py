@@ -24,7 +24,7 @@ from ckpt.engine.rollback import UNDO, check_index_free, finish
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint, Kind, RollbackResult, Skipped
-from ckpt.paths import to_str
+from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.index import Index
@@ -190,14 +190,10 @@ class _Recovery:
     def _folders_to_remove(self) -> tuple[bytes, ...]:
         if self.forwards:
             return self.record.remove_folders
-        made = set(self.record.make_folders)
+        created = (a.path for a in self.record.actions if a.before is None)
+        made = {*self.record.make_folders, *folders_of(self.record.make_folders)}
+        made |= folders_of(created)
         kept = set(self.goal.manifest.empty_folders)
-        for action in self.record.actions:
-            if action.after is not None and action.before is None:
-                folder = action.path.rpartition(b"/")[0]
-                while folder:
-                    made.add(folder)
-                    folder = folder.rpartition(b"/")[0]
         return tuple(sorted(made - kept, key=len, reverse=True))
 
     def _folders_to_make(self) -> tuple[bytes, ...]:

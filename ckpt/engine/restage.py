@@ -7,10 +7,8 @@ from files whose content is certain; git looks at the others again by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ckpt.errors import Busy
-from ckpt.paths import is_within
+from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.store import staging
 from ckpt.store.index import Index
 from ckpt.store.lock import replace_locked
@@ -26,21 +24,14 @@ def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
         return target
     entries = [e for e in target.entries if is_within(e.path, limits)]
     taken = {e.path for e in entries}
-    folders = {folder for path in taken for folder in _folders(path)}
+    folders = folders_of(taken)
     for entry in present.entries:
         if is_within(entry.path, limits) or entry.path in folders:
             continue
-        if not any(folder in taken for folder in _folders(entry.path)):
+        if not any(folder in taken for folder in folders_above(entry.path)):
             entries.append(entry)
     entries.sort(key=lambda entry: (entry.path, entry.stage))
     return Index(present.version, entries, {}, present.hash_len)
-
-
-def _folders(path: bytes) -> Iterator[bytes]:
-    folder = path.rpartition(b"/")[0]
-    while folder:
-        yield folder
-        folder = folder.rpartition(b"/")[0]
 
 
 def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:

@@ -75,6 +75,11 @@ def replace_locked(
             disk.unlink(lock)
             return False
         disk.rename(lock, path)
+    except BaseException:
+        # Nobody could tell it from another process's once the private name is gone.
+        if _same_file(private, lock):
+            os.unlink(lock)
+        raise
     finally:
         os.close(fd)
         _forget(private)
@@ -100,9 +105,9 @@ def _forget(private: str) -> None:
 
 
 def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
-    """Remove what a killed `replace_locked` left of its locks on `paths`."""
+    """Remove what a killed process left: its locks on `paths` and its private files."""
     try:
-        left = [name for name in os.listdir(private_dir) if name.startswith("lock-")]
+        left = [name for name in os.listdir(private_dir) if name.startswith(("lock-", ".tmp-"))]
     except FileNotFoundError:
         return
     for name in left:

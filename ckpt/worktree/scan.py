@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ckpt.models import SkipReason
+from ckpt.paths import folders_above, folders_of
 from ckpt.worktree.ignore import IgnoreStack, Rules, parse
 
 # Files that a rollback has begun to write and not yet named.
@@ -74,7 +75,7 @@ class _Walk:
         self._rules = rules
         self._progress = progress
         self._tracked = frozenset(rules.tracked)
-        self._tracked_folders = _folders_of(rules.tracked) | _folders_of(rules.gitlinks)
+        self._tracked_folders = folders_of(rules.tracked) | folders_of(rules.gitlinks)
         self._found = Scan()
 
     def run(self) -> Scan:
@@ -205,12 +206,11 @@ class _Walk:
 
     def _parents_are_folders(self, path: bytes, folder: bytes) -> bool:
         """A tracked path behind a symbolic link is gone, as git sees it."""
-        parent = path.rpartition(b"/")[0]
-        while len(parent) > len(folder):
-            if not stat.S_ISDIR(os.lstat(os.path.join(self._top, parent)).st_mode):
-                return False
-            parent = parent.rpartition(b"/")[0]
-        return True
+        return all(
+            stat.S_ISDIR(os.lstat(os.path.join(self._top, parent)).st_mode)
+            for parent in folders_above(path)
+            if len(parent) > len(folder)
+        )
 
     def _take_everything(self, path: bytes) -> None:
         """Take a path that the rules leave out, and all below it: someone will overwrite it."""
@@ -269,13 +269,3 @@ def is_nested_repository(path: bytes) -> bool:
         return os.path.lexists(os.path.join(dot_git, b"HEAD"))
     text = read_plain_file(dot_git)
     return text is not None and text.startswith(b"gitdir:")
-
-
-def _folders_of(paths: tuple[bytes, ...] | frozenset[bytes]) -> set[bytes]:
-    folders: set[bytes] = set()
-    for path in paths:
-        folder = path.rpartition(b"/")[0]
-        while folder and folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition(b"/")[0]
-    return folders

@@ -211,6 +211,7 @@ def test_a_folder_with_ignored_files_in_the_place_of_a_file_is_left_and_listed(
     saved = save()
     write(repo, "data/held", "not ignored\n")
     write(repo, "data/deep/not.log", "held nowhere\n")
+    write(repo, "data/nor.log", "nor this\n")
     before = state(repo)
 
     told = rollback(saved, code=4)
@@ -223,6 +224,21 @@ def test_a_folder_with_ignored_files_in_the_place_of_a_file_is_left_and_listed(
     assert git("show", f"{again['safety']['ref']}:data/deep/not.log") == "held nowhere\n"
     ckpt("undo", code=0)
     assert state(repo) == before
+
+
+def test_an_ignored_file_is_not_given_up_where_something_else_stays_in_the_way(
+    repo: Path,
+) -> None:
+    write(repo, "data", "at the checkpoint\n")
+    saved = save()
+    write(repo, "data/out.log", "ignored\n")
+    os.mkfifo(repo / "data/pipe")
+    before = tree_state(repo)
+
+    told = rollback(saved, "--overwrite-ignored", code=4)
+
+    assert paths(told["skipped"]) == ["data"]
+    assert tree_state(repo) == before
 
 
 def test_nothing_is_written_through_a_link(repo: Path, tmp_path: Path) -> None:

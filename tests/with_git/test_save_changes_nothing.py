@@ -32,7 +32,7 @@ def traces(top: Path) -> dict[str, tuple[object, ...]]:
 def _trace(path: str) -> tuple[object, ...]:
     seen = os.lstat(path)
     times = (seen.st_mtime_ns, seen.st_ctime_ns)
-    if path.endswith("/.git") or path.endswith("/.git/refs"):
+    if path.endswith(("/.git", "/.git/refs")):
         times = (0, 0)  # a folder of ours appears in these
     content = b""
     if stat.S_ISREG(seen.st_mode):

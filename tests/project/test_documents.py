@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: MIT
+"""README and man page say what the program does: commands, options, settings, output.
+
+The console and Python blocks of the README are run from top to bottom in a scratch
+folder. What differs from run to run (ids, hashes, times) is masked, and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ckpt
+
+import ckpt as package
+from ckpt import cli, ids
+from ckpt.errors import CkptError
+from ckpt.install import manual
+from ckpt.models import SkipReason
+from ckpt.settings import ROWS, Settings
+
+TOP = Path(__file__).resolve().parents[2]
+README = (TOP / "README.md").read_text(encoding="utf-8")
+PAGE = (TOP / "man/git-ckpt.1").read_text(encoding="utf-8").splitlines()
+NEEDS_GROFF = pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
+
+each_command = pytest.mark.parametrize("command", cli.COMMANDS)
+
+
+# Reading the two documents
+
+
+def section(title: str) -> str:
+    """The part of the README below a heading, down to the next one of its rank."""
+    match = re.search(
+        rf"^(##+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", README, re.MULTILINE | re.DOTALL
+    )
+    assert match, f"README has no section '{title}'"
+    return match[2]
+
+
+def table(title: str, first: str) -> list[list[str]]:
+    """The rows of the table in a section whose head begins with a word, without backticks."""
+    rows = [line for line in section(title).splitlines() if line.startswith("|")]
+    start = next(number for number, row in enumerate(rows) if row.startswith(f"| {first} |"))
+    found = []
+    for row in rows[start + 2 :]:
+        if row.startswith("|---"):  # the head of the next table went before it
+            return found[:-1]
+        found.append([cell.strip().replace("`", "") for cell in row.strip("|").split("|")])
+    return found
+
+
+def blocks(*languages: str) -> list[tuple[str, str]]:
+    """(language, text) of fenced blocks, in order."""
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [block for block in found if block[0] in languages]
+
+
+def man(title: str) -> list[str]:
+    """The lines of a section or, if there is one of that name, a subsection of the page."""
+    start = next(n for n, line in enumerate(PAGE) if line in (f".SS {title}", f".SH {title}"))
+    ends = (".SH",) if PAGE[start].startswith(".SH") else (".SS", ".SH")
+    following = (n for n in range(start + 1, len(PAGE)) if PAGE[n].startswith(ends))
+    return PAGE[start + 1 : next(following, len(PAGE))]
+
+
+def tags(title: str) -> list[str]:
+    """What is explained in a section of the page, item by item."""
+    lines = man(title)
+    after = [lines[n + 1] for n, line in enumerate(lines) if line == ".TP"]
+    return [manual.render([line]).strip() for line in after]
+
+
+def words(pattern: str, texts: list[str]) -> set[str]:
+    return set(re.findall(pattern, "\n".join(texts)))
+
+
+OPTION = r"(?<![\w-])--?[a-zA-Z][\w-]*"
+
+
+# Commands and options
+
+
+def options_of(command: str) -> set[str]:
+    parser = argparse.ArgumentParser(add_help=False)
+    import_module("ckpt.commands." + command.replace("-", "_")).arguments(parser)
+    return {word for action in parser._actions for word in action.option_strings}
+
+
+def common_options() -> set[str]:
+    parser = argparse.ArgumentParser()
+    cli._add_common(parser)
+    found = {word for action in parser._actions for word in action.option_strings}
+    return found | {"--version"}
+
+
+def test_the_man_page_has_a_section_for_each_command_and_no_other() -> None:
+    assert list(cli.COMMANDS) == [
+        line.removeprefix(".SS ") for line in man("COMMANDS") if line.startswith(".SS ")
+    ]
+
+
+@each_command
+def test_the_man_page_explains_every_option_of_a_command_and_no_other(command: str) -> None:
+    assert options_of(command) == words(OPTION, tags(command))
+
+
+@each_command
+def test_the_synopsis_of_a_command_shows_all_its_options(command: str) -> None:
+    synopsis = manual.command_section(command).split("\n\n")[0]
+    shown = words(OPTION, [synopsis])
+
+    assert f"git ckpt {command}" in synopsis
+    # Of a short and a long form, one is enough.
+    hidden = options_of(command) - shown
+    assert hidden <= {"--message"}
+    assert shown <= options_of(command)
+
+
+def test_the_man_page_explains_the_options_of_every_command() -> None:
+    assert common_options() == words(OPTION, tags("OPTIONS"))
+
+
+def test_no_option_is_mentioned_that_does_not_exist() -> None:
+    known = common_options().union(*map(options_of, cli.COMMANDS))
+    ours = [manual.render(man(title)) for title in ("COMMANDS", "WHAT IS CAPTURED", "ROLLBACK")]
+    ours += re.findall(r"git ckpt [^`\n|]*", README)
+
+    assert words(OPTION, ours) - {"-I", "-m"} <= known
+
+
+@each_command
+def test_the_readme_mentions_every_command(command: str) -> None:
+    mentioned = [cell for row in table("Commands", "command") for cell in row[0].split(", ")]
+
+    assert command in {cell.split()[0] for cell in mentioned}
+
+
+@each_command
+def test_help_prints_the_section_of_a_command(command: str) -> None:
+    ran = ckpt("help", command, code=0)
+
+    assert ran.stdout.split("\n")[0].strip() == command
+    assert f"git ckpt {command}" in ran.stdout
+
+
+def test_help_prints_the_whole_manual() -> None:
+    ran = ckpt("help", code=0)
+
+    titles = [line.removeprefix(".SH ") for line in PAGE if line.startswith(".SH ")]
+    assert [line for line in ran.stdout.splitlines() if line and line[0] != " "] == titles
+
+
+def test_help_on_something_unknown_is_a_usage_error() -> None:
+    ran = ckpt("help", "teleport", code=2)
+
+    assert "teleport" in ran.stderr
+
+
+def test_the_man_page_names_the_version() -> None:
+    heading = next(line for line in PAGE if line.startswith(".TH "))
+
+    assert f'"git\\-ckpt {package.__version__}"' in heading
+
+
+@NEEDS_GROFF
+def test_groff_finds_nothing_wrong_with_the_man_page() -> None:
+    ran = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z", str(TOP / "man/git-ckpt.1")], capture_output=True
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+# Settings, environment, exit codes
+
+
+def test_the_readme_lists_every_setting_with_its_default() -> None:
+    rows = {row[0]: row[1:] for row in table("Settings", "key")}
+
+    assert list(rows) == [row.key for row in ROWS]
+    for row in ROWS:
+        git, env, default = rows[row.key][:3]
+        assert (git, env) == (row.git, row.env)
+        expected = getattr(Settings(), row.key)
+        assert expected == (() if default == "none" else row.type.of_text(default))
+
+
+def test_the_man_page_lists_every_setting() -> None:
+    assert tags("SETTINGS") == [f"{row.key}, {row.git}, {row.env}" for row in ROWS]
+
+
+def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
+    from ckpt.engine.rollback import MAX_UNTRACKED_REMOVALS
+
+    assert Settings().max_file_size == 50 * 2**20
+    assert f"{Settings().max_file_size >> 20} MiB" in section("What is left out")
+    assert f"{MAX_UNTRACKED_REMOVALS:,}" in section("Rollback")
+    assert f"{MAX_UNTRACKED_REMOVALS} untracked" in " ".join(man("ROLLBACK"))
+    assert f"{ids.MAX_NAME} characters" in " ".join(man("save"))
+
+
+def environment_variables() -> set[str]:
+    """The names that the code looks up: texts that look like one, and nothing else does."""
+    name = re.compile(r"(GIT|CKPT|XDG|SUDO)_[A-Z_]*[A-Z]|NO_COLOR|HOME|TERM")
+    found = set()
+    for path in (TOP / "ckpt").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= {node.value} if name.fullmatch(node.value) else set()
+    return found
+
+
+def test_the_man_page_lists_every_environment_variable() -> None:
+    text = manual.render(man("ENVIRONMENT"))
+
+    assert environment_variables() == set(re.findall(r"\b[A-Z]+_[A-Z_]+\b|\bHOME\b|\bTERM\b", text))
+
+
+def test_the_readme_names_only_environment_variables_that_count() -> None:
+    named = set(re.findall(r"\b(?:CKPT|GIT)_[A-Z_]+\b|\bNO_COLOR\b", README))
+
+    assert named <= environment_variables()
+    assert {"CKPT_DISABLE", "NO_COLOR"} <= named
+
+
+def all_errors(base: type[CkptError] = CkptError) -> list[type[CkptError]]:
+    return [base, *(found for child in base.__subclasses__() for found in all_errors(child))]
+
+
+def test_the_exit_codes_in_the_documents_are_those_of_the_code() -> None:
+    expected = sorted({0, 130, *(error.exit_code for error in all_errors())})
+
+    assert expected == [int(row[0]) for row in table("Automation", "exit code")]
+    assert expected == [int(tag) for tag in tags("EXIT STATUS")]
+
+
+def test_the_readme_lists_every_code_of_an_error() -> None:
+    sentence = re.search(r"whose `code` is (.+?):", section("Automation"), re.DOTALL)
+    assert sentence
+
+    named = set(re.findall(r"`([\w-]+)`", sentence[1]))
+    assert named == {"interrupted", *(error.code for error in all_errors())}
+
+
+def test_the_reasons_for_leaving_a_file_out_are_those_of_the_code() -> None:
+    # There are no budgets yet.
+    expected = {"ignored", *(reason.value for reason in SkipReason)} - {"budget"}
+
+    assert expected == {row[0] for row in table("What is left out", "reason")}
+    assert expected == set(tags("WHAT IS CAPTURED"))
+
+
+# JSON
+
+CALLS = {
+    "save": ["save", "second"],
+    "list": ["list"],
+    "show": ["show"],
+    "diff": ["diff"],
+    "rollback": ["rollback", "first"],
+    "undo": ["undo"],
+    "pin": ["pin", "first"],
+    "unpin": ["unpin", "first"],
+    "drop": ["drop", "first"],
+    "trash": ["trash"],
+    "restore-dropped": ["restore-dropped", "first"],
+    "help": ["help", "save"],
+}
+
+
+def test_the_readme_lists_the_fields_of_every_document(repo: Path) -> None:
+    rows = table("Automation", "command")
+    documented = {name: row[1].split(", ") for row in rows for name in row[0].split(", ")}
+    ckpt("save", "first", code=0)
+    (repo / "new.txt").write_text("new\n")
+
+    found = {name: ckpt(*call, "--json", code=0).json for name, call in CALLS.items()}
+    found["any"] = ckpt("show", "nowhere", "--json", code=3).json
+    assert found.keys() - {"any"} == set(cli.COMMANDS)
+    for name, document in found.items():
+        assert document.pop("schema") == 1
+        assert documented.pop(name) == list(document)
+    assert list(documented) == ["when it fails"]
+
+
+def shape(value: Any) -> Any:
+    """The keys of a document, all the way down; of a list, those of its first item."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    return [shape(item) for item in value[:1]] if isinstance(value, list) else None
+
+
+def test_the_json_in_the_readme_has_the_fields_of_the_real_documents(repo: Path) -> None:
+    saved, failed = [json.loads(text) for _, text in blocks("json")]
+    (repo / "notes.txt").write_text("new\n")
+    (repo / ".env").write_text("TOKEN=abc\n")
+
+    words = ["save", "named", "-m", "text", "--data", '{"step": 3}', "--json"]
+    assert shape(saved) == shape(ckpt(*words, code=0).json)
+    assert shape(failed) == shape(ckpt("rollback", "nowhere", "--json", code=3).json)
+
+
+# The README's own commands
+
+ID = re.compile(ids.PATTERN.pattern)
+MASKS = (
+    (re.compile(r"just now|\d+ \w+ ago"), "AGO"),
+    (re.compile(r"\b[0-9a-f]{7,64}\b"), "HASH"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00)?"), "DATE"),
+    (re.compile(r"  +"), "  "),  # columns are as wide as the longest age
+)
+
+
+def masked(text: str) -> str:
+    for pattern, word in MASKS:
+        text = pattern.sub(word, text)
+    return text
+
+
+@dataclass
+class Reader:
+    """Types what a README shows; the ids it shows stand for those that come up."""
+
+    folder: Path
+    bin: Path
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def follow(self, transcript: str) -> None:
+        for step in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
+            command, _, expected = step.partition("\n")
+            found = self._type(ID.sub(self._actual, command))
+            self.ids |= dict(zip(ID.findall(expected), ID.findall(found), strict=False))
+            assert masked(ID.sub(self._actual, expected)) == masked(found), f"$ {command}"
+
+    def _actual(self, shown: re.Match[str]) -> str:
+        return self.ids.get(shown[0], shown[0])
+
+    def _type(self, command: str) -> str:
+        if command.startswith("cd "):
+            self.folder /= command.removeprefix("cd ")
+            return ""
+        path = f"PATH={self.bin}:$PATH\n"
+        ran = subprocess.run(
+            ["sh", "-c", path + command],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        output = ran.stdout.decode()
+        assert ran.returncode == 0, f"$ {command}\n{output}"
+        return output
+
+    def run_python(self, code: str) -> None:
+        ran = subprocess.run(
+            [sys.executable, "-I", "-c", code], cwd=self.folder, capture_output=True, text=True
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """Someone in an empty folder with our `git-ckpt` and Python first on PATH."""
+    start, programs = tmp_path / "start", tmp_path / "bin"
+    start.mkdir()
+    programs.mkdir()
+    # -u: warnings come where a terminal shows them.
+    for name, words in {"git-ckpt": "-u -I -m ckpt", "python": "-u"}.items():
+        script = programs / name
+        script.write_text(f"#!/bin/sh\nexec '{sys.executable}' {words} \"$@\"\n")
+        script.chmod(0o755)
+    return Reader(start, programs)
+
+
+def test_the_commands_in_the_readme_print_what_it_shows(reader: Reader) -> None:
+    """Also the Python in it runs, in the order of the text."""
+    for language, text in blocks("console", "python"):
+        if language == "console":
+            reader.follow(text)
+        else:
+            reader.run_python(text)
+
+    assert len(set(reader.ids.values())) == len(reader.ids) > 3
+
+
+def test_the_python_section_names_only_what_exists() -> None:
+    prose = re.sub(r"```.*?```", "", section("From Python"), flags=re.DOTALL)
+    named = set(re.findall(r"`([A-Za-z_]+)`", prose))
+    known = {*dir(package.CheckpointManager), *package.__all__, "hint"}
+
+    assert named - known == set()
+    assert {"create", "get", "delete"} <= named
+
+
+def test_the_files_that_the_readme_links_to_exist() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README)
+
+    assert links
+    assert [link for link in links if not (TOP / link).exists()] == []
+
+
+def test_the_readme_names_make_targets_that_exist() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (TOP / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"\bmake (\w+)(?=`| +#)", README))
+
+    assert {"demo", "test"} <= named <= targets
+
+
+def test_a_masked_text_keeps_all_but_ids_hashes_and_times() -> None:
+    assert masked("a 3 days ago, deadbeef1 at 2026-11-16 01:02:03 b") == "a AGO, HASH at DATE b"
