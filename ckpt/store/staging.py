@@ -68,9 +68,13 @@ def read_staged(repo: Repository) -> Staged:
             hint="git update-index --no-split-index",
         )
     if index.is_sparse:
-        entries = list(_expand(repo.objects, index.entries))
-        index = Index(index.version, sorted(entries), {}, hash_len)
+        entries = sorted(_expand(repo.objects, index.entries), key=_order)
+        index = Index(index.version, entries, {}, hash_len)
     return Staged(index, mtime)
+
+
+def _order(entry: IndexEntry) -> tuple[bytes, int]:
+    return entry.path, entry.stage
 
 
 def index_mtime(repo: Repository) -> int | None:
@@ -138,7 +142,7 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
     for item in flags.get("intent_to_add", ()):
         path, mode = from_json(item), int(item["mode"], 8)
         entries.append(IndexEntry.of(path, empty, mode, intent_to_add=True))
-    entries.sort(key=lambda entry: (entry.path, entry.stage))
+    entries.sort(key=_order)
     return Index(flags.get("version", 2), entries, {}, objects.object_format.oid_length)
 
 
