@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
 from ckpt.errors import UsageError
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-PATTERN = re.compile(rf"\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
+PATTERN = re.compile(rf"\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}", re.ASCII)
 MAX_NAME = 200
 MAX_DESCRIPTION = 64 * 1024
 
@@ -29,7 +30,10 @@ def new_id(now: datetime, newest: str | None) -> str:
     """An id for `now`, or for a millisecond after `newest` where the clock is behind it."""
     stamp = _stamp(now)
     if newest is not None and stamp <= newest[: len(stamp)]:
-        stamp = _stamp(_time_of(newest) + timedelta(milliseconds=1))
+        try:
+            stamp = _stamp(_time_of(newest) + timedelta(milliseconds=1))
+        except (ValueError, OverflowError):  # no id of ours: no time, or the end of time
+            pass
     return stamp + "-" + "".join(secrets.choice(ALPHABET) for _ in range(4))
 
 
@@ -66,7 +70,7 @@ def _problem_with(name: str) -> str | None:
         return "it is empty"
     if len(name) > MAX_NAME:
         return f"it has {len(name):,} characters, more than {MAX_NAME}"
-    if any(ord(char) < 32 or ord(char) == 127 or char in "\x85\u2028\u2029" for char in name):
+    if any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in name):
         return "it holds a line break or another control character"
     if not _is_utf8(name):
         return "it is not valid UTF-8"

@@ -57,9 +57,9 @@ def relative_to_top(path: str, worktree: str, start: str) -> bytes:
     parent = os.path.realpath(os.path.dirname(absolute))
     resolved = os.path.normpath(os.path.join(parent, os.path.basename(absolute)))
     top = os.path.join(worktree, "")
-    if os.path.join(resolved, "") == top:
-        return b""
     if not resolved.startswith(top):
+        if os.path.realpath(resolved) == worktree:
+            return b""
         raise UsageError(
             f"'{path}' is outside the worktree at '{worktree}'",
             hint="name a path inside it, relative to this folder",

@@ -121,7 +121,7 @@ def project(top: Path) -> Path:
         write(top, f"docs/part {number}/text.md", f"# Part {number}\n" * 5)
         write(top, f"assets/{number}.bin", bytes(range(256)) * (number + 1))
         write(top, f"bin/tool{number}", f"#!/bin/sh\necho {number}\n", 0o755)
-    for name in _creatable(top, ODD_NAMES):
+    for name in creatable(top, ODD_NAMES):
         write(top, b"odd/" + name, b"tracked " + name)
     for name in ("to-file", "to-folder", "to-nothing", "to-edit"):
         link(top, f"links/{name}", {"to-file": "../README", "to-folder": "../src"}.get(name, "no"))
@@ -172,7 +172,7 @@ def work(top: Path) -> None:
 
 
 def _odd_work(top: Path) -> None:
-    names = list(_creatable(top, ODD_NAMES))
+    names = list(creatable(top, ODD_NAMES))
     for number, name in enumerate(names):
         write(top, b"odd new/" + name, b"untracked " + name)
         write(top, b"odd new/inside " + name + b"/file", b"deep")
@@ -225,7 +225,7 @@ def accident(top: Path) -> None:
     git("add", "src/p11/stray.py", "README", cwd=top)
 
 
-def _creatable(top: Path, names: tuple[bytes, ...]) -> list[bytes]:
+def creatable(top: Path, names: tuple[bytes, ...]) -> list[bytes]:
     """Those of `names` that this file system takes; some insist on UTF-8."""
     made = []
     for name in names:

@@ -355,6 +355,12 @@ def test_booleans_in_git_config_are_gits_words(text, value):
     assert of_git(("enabled", text)).enabled is value
 
 
+def test_a_word_that_is_no_boolean_is_an_error():
+    error = error_of(from_git_config([("enabled", "perhaps", "/x/config")]))
+
+    assert error.message == '/x/config: ckpt.enabled: expected true or false, got "perhaps"'
+
+
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
@@ -445,6 +451,7 @@ def test_a_long_value_is_cut_in_the_message():
     [
         (b"a = 1\nb = \nckpt = 1\n", "invalid value (at line 2, column 5)"),
         (b"# ckpt\n\n\xff = 1\n", "not UTF-8 (at line 3)"),
+        (b"# ckpt\n" + b"a." * 70 + b"a = 1\n", "key of too many parts (at line 2)"),
     ],
 )
 def test_invalid_toml_is_an_error_with_file_and_line(text, message):

@@ -67,7 +67,7 @@ def run(
             result = manager.abort_rollback()
         else:
             result = manager.rollback(
-                id or "latest",
+                "latest" if id is None else id,
                 paths,
                 head=head,
                 dry_run=dry_run,

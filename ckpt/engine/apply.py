@@ -4,7 +4,7 @@
 Each path is looked at just before it changes. If it is as the safety checkpoint has it,
 it is replaced or removed; if it is already as wanted, it is left; if it is neither,
 someone changed it meanwhile, and it is handed to `save_first` before anything happens
-to it. Running a plan twice is the same as running it once, which is all that recovery
+to it; and once more when its successor is written and only waits for its name. Running a plan twice is the same as running it once, which is all that recovery
 needs. Files come before the folders they leave empty; names and contents are flushed
 before the caller removes its journal.
 """
@@ -18,10 +18,14 @@ from dataclasses import dataclass, field
 
 from ckpt.engine.capture import identity
 from ckpt.engine.journal import Action, FileState
+from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.worktree.modes import is_executable
 from ckpt.worktree.write import UnsafePath, Worktree
+
+# A path that changes each time it is looked at is left to whoever changes it.
+_ATTEMPTS = 4
 
 SaveFirst = Callable[[bytes, FileState, os.stat_result], None]
 
@@ -52,6 +56,7 @@ class Applier:
         self._recorded = recorded
         self._save_first = save_first
         self.done = Applied()
+        self._changed_folders: set[bytes] = set()
 
     def files(self, actions: tuple[Action, ...], remove_folders: tuple[bytes, ...]) -> None:
         """Removals, the folders they empty, then writes: a file may become a folder."""
@@ -63,6 +68,7 @@ class Applier:
         for action in actions:
             if action.after is not None:
                 self._one(action)
+        self._changed_folders |= folders_of(remove_folders)
 
     def folders(self, make_folders: tuple[bytes, ...]) -> None:
         for folder in make_folders:
@@ -70,34 +76,38 @@ class Applier:
                 self._worktree.make_folder(folder)
             except (NotADirectoryError, FileExistsError, UnsafePath):
                 self.done.blocked[folder] = "in the way"
+        self._changed_folders |= folders_of(make_folders)
 
     def known(self, path: bytes) -> tuple[TreeEntry, os.stat_result] | None:
         """A file whose content is certain because it was written here."""
         return self.done.files.get(path)
 
     def sync(self) -> None:
-        """Make all of it durable."""
-        folders = set()
+        """Make all of it durable: contents, and the names in every folder up to the top."""
         for path in self.done.written:
             self._worktree.sync(path)
-        for path in self.done.written + self.done.removed:
-            folders.add(path.rpartition(b"/")[0])
-        for folder in sorted(folders):
+        folders = folders_of(self.done.written + self.done.removed) | self._changed_folders
+        for folder in sorted({b"", *folders}):
             self._worktree.sync(folder)
 
     def _one(self, action: Action) -> None:
+        try:
+            if not any(self._attempt(action) for _ in range(_ATTEMPTS)):
+                self.done.blocked[action.path] = "changing"
+        except (NotADirectoryError, IsADirectoryError, UnsafePath):
+            self.done.blocked[action.path] = "in the way"
+
+    def _attempt(self, action: Action) -> bool:
+        """Change a path, if it may be; False if it changed under our hands."""
         status = self._worktree.lstat(action.path)
         if status is not None and stat.S_ISDIR(status.st_mode):
             if action.after is not None and not self._worktree.remove_folder(action.path):
                 self.done.blocked[action.path] = "in the way"
-                return
+                return True
             status = None
         if not self._is_as_recorded(action, status) and not self._settle(action, status):
-            return
-        try:
-            self._change(action)
-        except (NotADirectoryError, IsADirectoryError, UnsafePath):
-            self.done.blocked[action.path] = "in the way"
+            return True
+        return self._change(action, lambda: self._is_unchanged(action.path, status))
 
     def _settle(self, action: Action, status: os.stat_result | None) -> bool:
         """Look at a path whose stat data prove nothing; False if it must not be changed."""
@@ -126,21 +136,31 @@ class Applier:
     def _look(self, path: bytes, status: os.stat_result | None) -> FileState | None:
         return None if status is None else look(self._objects, self._worktree, path, status)
 
-    def _change(self, action: Action) -> None:
+    def _change(self, action: Action, unchanged: Callable[[], bool]) -> bool:
         path, before, after = action.path, action.before, action.after
+        status: os.stat_result | None = None
         if after is None:
+            if not unchanged():
+                return False
             self._worktree.remove_file(path)
-            self.done.removed.append(path)
-            return
-        if after.entry.mode == SYMLINK:
+        elif after.entry.mode == SYMLINK:
             target = self._objects.read(after.entry.id, b"blob")
-            status = self._worktree.write_link(path, target)
+            status = self._worktree.write_link(path, target, unchanged)
         elif before is not None and before.entry == after.entry and self._is_still(path, after):
             status = self._worktree.set_permissions(path, after.permissions)
         else:
             data = self._objects.read(after.entry.id, b"blob")
-            status = self._worktree.write_file(path, data, after.permissions)
+            status = self._worktree.write_file(path, data, after.permissions, unchanged)
+        if after is not None and status is None:
+            return False
         self._note(action, status)
+        return True
+
+    def _is_unchanged(self, path: bytes, status: os.stat_result | None) -> bool:
+        now = self._worktree.lstat(path)
+        if now is None or status is None:
+            return now is status
+        return identity(now) == identity(status)
 
     def _is_still(self, path: bytes, wanted: FileState) -> bool:
         status = self._worktree.lstat(path)

@@ -83,7 +83,7 @@ class Reader:
             if entry.file == COMMAND_LINE:
                 raise ConfigError(f"relative config includes must come from files: '{path}'")
             path = os.path.join(os.path.dirname(entry.file), path)
-        if depth > _MOST_INCLUDES:
+        if depth > _MOST_INCLUDES and os.path.exists(path):
             raise ConfigError(
                 f"exceeded maximum include depth ({_MOST_INCLUDES}) while including '{path}'",
                 hint=f"see whether files include each other, beginning at {entry.place}",

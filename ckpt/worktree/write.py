@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from types import TracebackType
 
 from ckpt import disk
@@ -22,6 +23,12 @@ from ckpt.errors import CkptError
 from ckpt.worktree.scan import TEMPORARY_PREFIX
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A folder that somebody uses stays; some file systems cannot flush one, and need not.
+_IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
+
+# Asked when all is ready for a change: False if it must not be made after all.
+Unchanged = Callable[[], bool]
 
 
 class UnsafePath(CkptError):
@@ -76,7 +83,9 @@ class Worktree:
 
     # -- changing ----------------------------------------------------------------
 
-    def write_file(self, path: bytes, data: bytes, permissions: int) -> os.stat_result:
+    def write_file(
+        self, path: bytes, data: bytes, permissions: int, unchanged: Unchanged
+    ) -> os.stat_result | None:
         """Put a regular file at `path`, replacing a file or link there; returns its stat data."""
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
@@ -85,6 +94,9 @@ class Worktree:
         try:
             disk.write(fd, data, path)
             disk.chmod(fd, permissions, path)
+            if not unchanged():
+                self._drop(temporary, handle)
+                return None
             disk.rename(temporary, name, dir_fd=handle)
             return os.fstat(fd)
         except BaseException:
@@ -93,13 +105,18 @@ class Worktree:
         finally:
             os.close(fd)
 
-    def write_link(self, path: bytes, target: bytes) -> os.stat_result:
+    def write_link(
+        self, path: bytes, target: bytes, unchanged: Unchanged
+    ) -> os.stat_result | None:
         """Put a symbolic link at `path`, replacing a file or link there."""
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
         temporary = _temporary_name()
         disk.symlink(target, temporary, dir_fd=handle)
         try:
+            if not unchanged():
+                self._drop(temporary, handle)
+                return None
             disk.rename(temporary, name, dir_fd=handle)
         except BaseException:
             self._drop(temporary, handle)
@@ -135,7 +152,9 @@ class Worktree:
             disk.rmdir(name, dir_fd=self._folder(folder))
         except (FileNotFoundError, NotADirectoryError, UnsafePath):
             return self.lstat(path) is None
-        except OSError:
+        except OSError as error:
+            if error.errno not in _IN_USE:
+                raise
             return False
         return True
 
@@ -149,8 +168,9 @@ class Worktree:
             return
         try:
             disk.fsync(fd, path)
-        except OSError:
-            pass
+        except OSError as error:
+            if error.errno not in _CANNOT_FLUSH:
+                raise
         finally:
             os.close(fd)
 

@@ -175,9 +175,12 @@ class WorkingState(RuleBasedStateMachine):
     def look(self) -> dict[str, object]:
         """The worktree, what of it is ignored, and the index."""
         ignored = git("ls-files", "-z", "--others", "--ignored", "--exclude-standard", cwd=self.top)
+        files = tree_state(self.top)
+        folders = {path for path, state in files.items() if state[0] == "folder"}
         return {
-            "files": tree_state(self.top),
-            "ignored": {os.fsencode(path) for path in ignored.split("\0") if path},
+            "files": files,
+            "ignored": {os.fsencode(path) for path in ignored.split("\0") if path}
+            | {path for path in folders if is_ignored_folder(self.top, path)},
             "index": git("ls-files", "-s", "-v", "-z", cwd=self.top),
             "head": git("rev-parse", "HEAD", cwd=self.top),
         }
@@ -192,7 +195,7 @@ class WorkingState(RuleBasedStateMachine):
                 continue
             if state[0] == "folder" and (path + b"/") in {p[: len(path) + 1] for p in now["files"]}:
                 continue  # no longer empty: something ignored is kept in it
-            if state[0] == "folder" and is_ignored_folder(self.top, path):
+            if path in before["ignored"]:
                 continue
             assert now["files"].get(path) == state, path
         for path, state in now["files"].items():

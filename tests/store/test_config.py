@@ -304,6 +304,16 @@ def test_an_include_begins_at_the_file_or_at_a_home_or_at_the_root(machine):
     assert machine.load().get_all("a.k") == ["x", "y", "z"]
 
 
+def test_includes_may_be_ten_deep(machine):
+    machine.local("[include]\npath = 1\n")
+    for depth in range(1, 11):
+        machine.write(
+            f"work/repo/.git/{depth}", f"[a]\nk = {depth}\n[include]\npath = {depth + 1}\n"
+        )
+
+    assert machine.load().get("a.k") == "10"
+
+
 def test_files_that_include_each_other_are_an_error(machine):
     machine.local("[include]\npath = config\n")
 
@@ -353,6 +363,8 @@ def included(machine: Machine, condition: str, **more: str) -> bool:
         ("onbranch:main", True),
         ("onbranch:ma*", True),
         ("onbranch:ai", False),
+        ("onbranch:MAIN", False),
+        ("hasconfig:core.bare:**", False),
         ("onbranch:main/", False),
         ("worktree:repo/", False),
         ("nonsense:main", False),

@@ -48,7 +48,7 @@ def two_later(repo: Path) -> tuple[str, str, State]:
 def test_head_stays_and_the_report_says_how_far_it_has_moved(
     repo: Path, two_later: tuple[str, str, State]
 ) -> None:
-    saved, then, before = two_later
+    saved, _, before = two_later
     now = head()
 
     told = rollback(saved)
@@ -286,9 +286,7 @@ def test_an_unborn_checkpoint_without_head_leaves_the_commits(tmp_path: Path, mo
     assert git("status", "--porcelain") == "D  file\n?? file\n"
 
 
-def test_a_branch_checked_out_in_another_worktree_is_not_moved(
-    repo: Path, tmp_path: Path
-) -> None:
+def test_a_branch_checked_out_in_another_worktree_is_not_moved(repo: Path, tmp_path: Path) -> None:
     saved = save()
     git("checkout", "-q", "-b", "other")
     git("worktree", "add", "-q", str(tmp_path / "linked"), "main")

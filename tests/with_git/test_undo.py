@@ -102,9 +102,7 @@ def test_undo_after_the_safety_checkpoint_was_dropped_says_so(repo: Path) -> Non
 
 
 @pytest.mark.parametrize("where", [".gitignore", ".git/info/exclude"])
-def test_undo_takes_away_a_file_that_was_ignored_and_absent_before(
-    repo: Path, where: str
-) -> None:
+def test_undo_takes_away_a_file_that_was_ignored_and_absent_before(repo: Path, where: str) -> None:
     write(repo, "generated", "once\n")
     save("start")
     remove(repo, "generated")

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: MIT
+"""What people read: ages, tables, diffs and the report of a rollback."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from byhand import ID, MOMENT, draft
+
+from ckpt import render
+from ckpt.models import (
+    Details,
+    DiffResult,
+    FileChange,
+    GitState,
+    HeadReport,
+    Kind,
+    RollbackResult,
+    Skipped,
+    Stats,
+)
+
+OTHER = "20261115-233413-000-aaaa"
+
+
+def plain(style: str, text: str) -> str:
+    return text
+
+
+def marked(style: str, text: str) -> str:
+    return f"<{style}>{text}</>" if text else ""
+
+
+def rows(*checkpoints, width: int = 200, paint=plain) -> list[str]:
+    return list(render.table(checkpoints, paint, width))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (-3600, "in the future"),
+        (-30, "just now"),
+        (0, "just now"),
+        (1.9, "just now"),
+        (2, "2 seconds ago"),
+        (59.9, "59 seconds ago"),
+        (60, "1 minute ago"),
+        (3599, "59 minutes ago"),
+        (3600, "1 hour ago"),
+        (86399, "23 hours ago"),
+        (86400, "1 day ago"),
+        (6 * 86400, "6 days ago"),
+        (7 * 86400, "1 week ago"),
+        (30 * 86400, "1 month ago"),
+        (364 * 86400, "12 months ago"),
+        (365 * 86400, "1 year ago"),
+        (800 * 86400, "2 years ago"),
+    ],
+)
+def test_an_age_is_told_in_its_largest_unit(seconds: float, expected: str):
+    assert render.age(MOMENT, MOMENT + timedelta(seconds=seconds)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        (Stats(0, 0, 0), "clean"),
+        (Stats(1, 2, 3), "+2 -3 in 1 file"),
+        (Stats(4, 0, 0), "+0 -0 in 4 files"),
+    ],
+)
+def test_stats_are_told_in_a_few_words(stats: Stats, expected: str):
+    assert render.stats_text(stats) == expected
+
+
+def test_marks_name_what_is_unusual_about_a_checkpoint():
+    everything = draft(pinned=True, partial=True, during_rollback=True, session="s1")
+
+    assert render.marks(everything) == "pinned, partial, during-rollback, session s1"
+    assert render.marks(draft()) == ""
+
+
+def test_the_columns_of_a_table_are_aligned():
+    now = datetime.now(timezone.utc)
+    first = draft(timestamp=now, name="a", pinned=True, kind=Kind.FEATURE)
+    second = draft(timestamp=now, id=OTHER, name="longer name", stats=Stats(1, 2, 3))
+
+    assert rows(first, second) == [
+        "ID                        AGE       KIND     NAME         CHANGES          MARKS",
+        f"{ID}  just now  feature  a            clean            pinned",
+        f"{OTHER}  just now  manual   longer name  +2 -3 in 1 file",
+    ]
+
+
+def test_a_table_without_marks_has_no_column_for_them():
+    assert rows(draft())[0].split() == ["ID", "AGE", "KIND", "NAME", "CHANGES"]
+
+
+def test_a_wide_character_takes_two_columns_and_an_accent_none():
+    wide, accented = rows(draft(name="日本"), draft(name="cafe\u0301"))[1:]
+
+    assert wide.index("clean") == accented.index("clean") - 2 - 1 + 2
+    assert "日本  clean" in wide
+    assert "cafe\u0301  clean" in accented
+
+
+def test_only_the_name_gives_way_on_a_narrow_terminal():
+    long = draft(timestamp=datetime.now(timezone.utc), name="a rather long name")
+    full = rows(long)[1]
+    cut = rows(long, width=len(full) - 5)[1]
+
+    assert cut == full.replace("a rather long name", "a rather lon…")
+
+
+def test_the_name_never_gets_narrower_than_its_heading():
+    cut = rows(draft(name="a rather long name", timestamp=datetime.now(timezone.utc)), width=10)
+
+    assert cut[1] == f"{ID}  just now  manual  a r…  clean"
+
+
+def test_a_wide_name_is_cut_between_characters():
+    cut = rows(draft(name="日本語日本語"), width=10)
+
+    assert "  日…   clean" in cut[1]
+
+
+def test_ids_and_names_are_painted_after_they_are_aligned():
+    heading, row = rows(draft(name="x"), paint=marked)
+
+    assert heading.startswith("<dim>ID ")
+    assert row.startswith(f"<id>{ID}</>  ")
+    assert "<bold>x   </>" in row
+
+
+def test_details_tell_all_that_is_known():
+    details = Details(
+        dirty_files=("a.py", "with\nbreak"),
+        skipped=(Skipped(".env", "denied"),),
+        data={"turn": 3},
+        metadata={"by": "me"},
+        context={"tokens": 4},
+    )
+    shown = draft(
+        name="before",
+        description="first\n\nlast",
+        head_commit="a" * 40,
+        branch="topic",
+        worktree="worktrees/other",
+        pinned=True,
+        stats=Stats(2, 5, 1),
+        _details=lambda: details,
+    )
+
+    lines = list(render.details(shown, plain))
+    assert lines[0] == f"checkpoint {ID}"
+    assert lines[1:9] == [
+        "Name:     before",
+        "Kind:     manual (pinned)",
+        lines[3],
+        "HEAD:     aaaaaaaaaaaa, on topic",
+        "Changes:  +5 -1 in 2 files, against HEAD",
+        "Worktree: worktrees/other",
+        f"Ref:      refs/checkpoints/{ID}",
+        "",
+    ]
+    assert lines[3].startswith("Date:     2026-11-15 23:34:12 UTC (")
+    assert lines[9:12] == ["    first", "    ", "    last"]
+    text = "\n".join(lines)
+    assert 'Changed files:\n  a.py\n  "with\\nbreak"\n' in text
+    assert "Left out:\n  .env (denied)\n" in text
+    assert 'Data:\n  {\n    "turn": 3\n  }\n' in text
+    assert 'Metadata:\n  {\n    "by": "me"\n  }\n' in text
+    assert 'Context:\n  {\n    "tokens": 4\n  }\n' in text
+    assert text.endswith(f"compare:   git ckpt diff {ID}\ngo back:   git ckpt rollback {ID}")
+
+
+def test_details_leave_out_what_is_not_there():
+    labels = [line.split(":")[0] for line in render.details(draft(branch=None), plain)]
+
+    assert labels == [f"checkpoint {ID}", "Kind", "Date", "HEAD", "Changes", "Ref"] + [
+        "",
+        "compare",
+        "go back",
+    ]
+
+
+def test_an_unborn_and_a_detached_head_are_told_apart():
+    assert "HEAD:     unborn, on main" in render.details(draft(), plain)
+    detached = draft(branch=None, head_commit="b" * 40)
+    assert "HEAD:     bbbbbbbbbbbb, detached" in render.details(detached, plain)
+
+
+def test_falsy_data_is_data_all_the_same():
+    shown = draft(_details=lambda: Details(data=0))
+
+    assert "Data:" in render.details(shown, plain)
+
+
+def test_a_long_list_of_paths_is_cut_and_says_so():
+    dirty = tuple(f"file{number}" for number in range(23))
+    lines = list(render.details(draft(_details=lambda: Details(dirty_files=dirty)), plain))
+
+    assert "  file19" in lines
+    assert "  file20" not in lines
+    assert "  … and 3 more (all of them with --json)" in lines
+
+
+def test_skipped_paths_are_counted_by_reason():
+    items = [Skipped("a", "oversize"), Skipped("b", "denied"), Skipped("c", "oversize")]
+
+    assert render.skipped_summary(items) == "1 denied, 2 oversize"
+
+
+def diffstat(*files: FileChange, paint=plain) -> list[str]:
+    return list(render.diffstat(DiffResult(draft(), None, files, b""), paint))
+
+
+def test_a_diffstat_has_a_line_for_each_file_and_a_sum():
+    assert diffstat(
+        FileChange("a.py", "M", 2, 1), FileChange("new.bin", "A", 0, 0, binary=True)
+    ) == [
+        " M a.py    |    3 ++-",
+        " A new.bin |  Bin",
+        " +2 -1 in 2 files",
+    ]
+
+
+def test_a_diffstat_of_nothing_is_nothing():
+    assert diffstat() == []
+
+
+def test_the_bars_of_a_diffstat_share_one_scale_and_show_every_change():
+    long, short = diffstat(FileChange("a", "M", 4000, 0), FileChange("b", "M", 0, 1))[:2]
+
+    assert long == " M a | 4000 " + "+" * 40
+    assert short == " M b |    1 -"
+
+
+def test_the_bars_of_a_diffstat_are_green_and_red():
+    assert diffstat(FileChange("a", "M", 1, 1), paint=marked)[0].endswith(
+        "<green>+</><red>-</>"
+    )
+
+
+def test_a_patch_is_coloured_line_by_line():
+    patch = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n same\n-old\n+new\n"
+
+    assert render.coloured_patch(patch).split(b"\n") == [
+        b"\033[1mdiff --git a/x b/x\033[0m",
+        b"\033[1m--- a/x\033[0m",
+        b"\033[1m+++ b/x\033[0m",
+        b"\033[36m@@ -1 +1 @@\033[0m",
+        b" same",
+        b"\033[31m-old\033[0m",
+        b"\033[32m+new\033[0m",
+        b"",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (b"plain.txt", "plain.txt"),
+        (b"two words", "two words"),
+        ("naïve 日本".encode(), "naïve 日本"),
+        (b'dou"ble', '"dou\\"ble"'),
+        (b"two\nlines", '"two\\nlines"'),
+        (b"\x1b[31m", '"\\033[31m"'),
+        (b"caf\xe9", '"caf\\351"'),
+    ],
+)
+def test_a_path_is_quoted_only_where_it_must_be(path: bytes, expected: str):
+    assert render.quoted(os.fsdecode(path)) == expected
+
+
+RESULT = RollbackResult(draft(name="good"), draft(id=OTHER))
+
+
+def report(result: RollbackResult) -> list[str]:
+    return list(render.rollback(result, plain))
+
+
+def test_a_rollback_reports_what_it_did_and_where_the_state_before_is():
+    result = replace(RESULT, written=("a",), removed=("b", "c\n"), index_changed=True)
+
+    assert report(result) == [
+        f"Rolled back to checkpoint {ID} 'good'",
+        "  wrote 1 file:",
+        "    a",
+        "  removed 2 files:",
+        "    b",
+        '    "c\\n"',
+        "  restored the index",
+        f"The state before is saved as {OTHER}",
+    ]
+
+
+def test_a_dry_run_reports_what_would_be_done():
+    kept = (Skipped("sub", "submodule"),)
+    result = replace(
+        RESULT, safety=None, dry_run=True, written=("a",), removed=("b",), kept=kept, index_changed=True
+    )
+
+    assert report(result) == [
+        f"Would roll back to checkpoint {ID} 'good'",
+        "  would write 1 file:",
+        "    a",
+        "  would remove 1 file:",
+        "    b",
+        "  would restore the index",
+        "  would keep sub (submodule)",
+    ]
+
+
+def test_a_rollback_with_nothing_to_do_says_so():
+    result = RollbackResult(draft(), None)
+
+    assert report(result) == [f"Nothing to do: everything is as in checkpoint {ID}"]
+
+
+def test_a_rollback_that_only_kept_files_does_not_claim_that_everything_is_the_same():
+    result = RollbackResult(draft(), None, kept=(Skipped("x", "ignored at the checkpoint"),))
+
+    assert report(result) == [
+        f"Nothing to do: all else is as in checkpoint {ID}",
+        "  kept x (ignored at the checkpoint)",
+    ]
+
+
+def test_a_rollback_that_could_not_write_a_path_is_not_called_nothing():
+    result = RollbackResult(draft(), None, skipped=(Skipped("x", "in the way"),))
+
+    assert report(result)[0] == f"Rolled back to checkpoint {ID}"
+
+
+def test_a_long_list_of_kept_paths_is_cut():
+    kept = tuple(Skipped(f"x{number}", "ignored") for number in range(22))
+
+    assert report(replace(RESULT, kept=kept))[-2:-1] == ["  … and 2 more"]
+
+
+def test_an_aborted_rollback_names_no_state_before():
+    assert report(RollbackResult(draft(), draft(), written=("a",)))[-1] == "    a"
+
+
+def head(moved: bool, ahead: int | None = None, behind: int | None = None) -> HeadReport:
+    before, after = GitState("a" * 40, "main"), GitState("b" * 40, "topic")
+    return HeadReport(moved, before, after if moved else before, ahead, behind)
+
+
+def test_a_moved_head_is_reported_with_commit_and_branch():
+    assert "  HEAD is now at bbbbbbbbbbbb (topic)" in report(replace(RESULT, head=head(True)))
+    dry = replace(RESULT, head=head(True), dry_run=True)
+    assert "  HEAD would be at bbbbbbbbbbbb (topic)" in report(dry)
+
+
+def test_a_head_that_stays_says_how_far_it_is_and_what_that_means():
+    result = replace(RESULT, head=head(False, 2, 1), index_changed=True)
+
+    assert report(result)[2:4] == [
+        "  HEAD stays, 2 commits ahead of and 1 commit behind the checkpoint's commit:",
+        "  git sees the difference as staged; --head moves HEAD too",
+    ]
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (None, None)])
+def test_a_head_that_did_not_move_since_is_not_mentioned(counts: tuple[int | None, int | None]):
+    result = replace(RESULT, head=head(False, *counts), written=("a",))
+
+    assert not any("HEAD" in line for line in report(result))
