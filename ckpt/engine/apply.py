@@ -4,9 +4,11 @@
 Each path is looked at just before it changes. If it is as the safety checkpoint has it,
 it is replaced or removed; if it is already as wanted, it is left; if it is neither,
 someone changed it meanwhile, and it is handed to `save_first` before anything happens
-to it; and once more when its successor is written and only waits for its name. Running a plan twice is the same as running it once, which is all that recovery
-needs. Files come before the folders they leave empty; names and contents are flushed
-before the caller removes its journal.
+to it. A last look is taken when the new file is written and only lacks its name.
+
+Running a plan twice is the same as running it once, which is all that recovery needs.
+Files come before the folders they leave empty; names and contents are flushed before
+the caller removes its journal.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.worktree.modes import is_executable
-from ckpt.worktree.write import UnsafePath, Worktree
+from ckpt.worktree.write import Unchanged, UnsafePath, Worktree
 
 # A path that changes each time it is looked at is left to whoever changes it.
 _ATTEMPTS = 4
@@ -136,25 +138,28 @@ class Applier:
     def _look(self, path: bytes, status: os.stat_result | None) -> FileState | None:
         return None if status is None else look(self._objects, self._worktree, path, status)
 
-    def _change(self, action: Action, unchanged: Callable[[], bool]) -> bool:
-        path, before, after = action.path, action.before, action.after
-        status: os.stat_result | None = None
-        if after is None:
+    def _change(self, action: Action, unchanged: Unchanged) -> bool:
+        if action.after is None:
             if not unchanged():
                 return False
-            self._worktree.remove_file(path)
-        elif after.entry.mode == SYMLINK:
+            self._worktree.remove_file(action.path)
+            self._note(action, None)
+            return True
+        status = self._put(action.path, action.before, action.after, unchanged)
+        if status is not None:
+            self._note(action, status)
+        return status is not None
+
+    def _put(
+        self, path: bytes, before: FileState | None, after: FileState, unchanged: Unchanged
+    ) -> os.stat_result | None:
+        if after.entry.mode == SYMLINK:
             target = self._objects.read(after.entry.id, b"blob")
-            status = self._worktree.write_link(path, target, unchanged)
-        elif before is not None and before.entry == after.entry and self._is_still(path, after):
-            status = self._worktree.set_permissions(path, after.permissions)
-        else:
-            data = self._objects.read(after.entry.id, b"blob")
-            status = self._worktree.write_file(path, data, after.permissions, unchanged)
-        if after is not None and status is None:
-            return False
-        self._note(action, status)
-        return True
+            return self._worktree.write_link(path, target, unchanged)
+        if before is not None and before.entry == after.entry and self._is_still(path, after):
+            return self._worktree.set_permissions(path, after.permissions)
+        data = self._objects.read(after.entry.id, b"blob")
+        return self._worktree.write_file(path, data, after.permissions, unchanged)
 
     def _is_unchanged(self, path: bytes, status: os.stat_result | None) -> bool:
         now = self._worktree.lstat(path)

@@ -195,7 +195,7 @@ class WorkingState(RuleBasedStateMachine):
                 continue
             if state[0] == "folder" and (path + b"/") in {p[: len(path) + 1] for p in now["files"]}:
                 continue  # no longer empty: something ignored is kept in it
-            if path in before["ignored"]:
+            if state[0] == "folder" and path in before["ignored"]:
                 continue
             assert now["files"].get(path) == state, path
         for path, state in now["files"].items():
@@ -218,7 +218,7 @@ def is_below(path: bytes, tops: set[bytes]) -> bool:
 
 def is_ignored_folder(top: Path, path: bytes) -> bool:
     """An empty folder that is ignored now was not walked."""
-    words = ["git", "check-ignore", "-q", os.fsdecode(path) + "/"]
+    words = ["git", "check-ignore", "-q", "--no-index", os.fsdecode(path) + "/"]
     return subprocess.run(words, cwd=top).returncode == 0
 
 

@@ -210,7 +210,7 @@ def test_the_file_of_a_value_is_told(machine):
     home = machine.write("home/.gitconfig", "[ckpt]\ndeny = *.a\nenabled\n[other]\nk = 1\n")
     local = machine.local('[CKPT]\nDeny = *.b\n[ckpt "Auto"]\nKeepLast = 3\n')
 
-    assert machine.load().items("ckpt") == [
+    assert machine.load().items("Ckpt") == [
         ("deny", "*.a", home),
         ("enabled", "true", home),
         ("deny", "*.b", local),
