@@ -79,10 +79,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _make_streams_safe()
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
     except BrokenPipeError:
         _close_stdout()
         return 1
+    except OSError as error:
+        _close_stdout()
+        sys.stderr.write(f"error: unable to write the output: {error.strerror}\n")
+        return 1
+    return code
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -243,7 +249,7 @@ def _make_streams_safe() -> None:
 
 
 def _close_stdout() -> None:
-    """Whoever read our output has gone; let the interpreter not complain about it."""
+    """Nobody takes our output any more; let the interpreter not complain about it."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, sys.stdout.fileno())
     os.close(sink)

@@ -32,7 +32,7 @@ from ckpt.engine import rollback as engine_rollback
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.rollback import RollbackOptions
 from ckpt.engine.snapshot import TRIGGERED, SaveRequest
-from ckpt.errors import UsageError
+from ckpt.errors import NotFound, UsageError
 from ckpt.models import (
     Checkpoint,
     DiffResult,
@@ -231,8 +231,11 @@ class CheckpointManager:
         yes: bool = False,
     ) -> RollbackResult:
         """Bring back a checkpoint, whole or only some paths. The present is saved first."""
+        limits = self._limits(paths or ())
+        if paths is not None and not limits:
+            raise UsageError("no paths were named", hint="leave paths out to restore everything")
         options = RollbackOptions(
-            paths=self._limits(paths or ()),
+            paths=limits,
             head=head,
             index=index,
             dry_run=dry_run,
@@ -247,7 +250,14 @@ class CheckpointManager:
     def rollback_to_latest(self, **options: Any) -> RollbackResult:
         """Roll back to the newest checkpoint; takes the options of `rollback`."""
         newest = self.latest()
-        return self.rollback(newest if newest is not None else "latest", **options)
+        if newest is None:
+            raise NotFound(
+                "there is no checkpoint to roll back to"
+                + (f" in session '{self._session}'" if self._session is not None else ""),
+                hint="git ckpt list",
+                details={"available": []},
+            )
+        return self.rollback(newest, **options)
 
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""

@@ -147,9 +147,9 @@ class Output:
         self._lines(render.rollback(result, self.paint))
         for item in result.skipped:
             self.warning(f"left '{item.path}' alone: {item.reason}")
-        if result.skipped:
+        if any(item.reason in ("ignored", "denied") for item in result.skipped):
             again = f"git ckpt rollback {result.target.id} --overwrite-ignored"
-            self.hint(f"'{again}' saves them, then replaces them")
+            self.hint(f"'{again}' saves what is in the way, then replaces it")
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
         return None

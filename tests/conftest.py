@@ -26,6 +26,9 @@ settings.register_profile(
 )
 settings.load_profile("ckpt")
 
+# Where each test does a thing many times over; elsewhere a test is marked by itself.
+SLOW_FOLDERS = {"faults", "properties"}
+
 # What a user may have set that git, ckpt, Python or pre-commit would follow.
 FOREIGN = ("GIT_", "CKPT_", "XDG_", "PYTHON", "PRE_COMMIT", "SUDO_", "LC_", "LESS")
 FOREIGN_NAMES = {
@@ -68,6 +71,14 @@ GIT_CONFIG = """\
 [maintenance]
     auto = false
 """
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(tests).parts[0] in SLOW_FOLDERS:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 Place = str | bytes | os.PathLike[str]
@@ -134,7 +135,8 @@ def _folder(place: Place) -> Iterator[None]:
 def tree_state(top: Place) -> dict[bytes, tuple[str, int, bytes]]:
     """Every path below `top` but its `.git`: type, permission bits, bytes or link target.
 
-    Of folders only the empty ones are listed; the others show in their files' paths.
+    Of folders only the empty ones are listed; the others show in their files' paths. Long
+    content stands as its length and checksum, so that a failing comparison can be read.
     """
     return dict(_entries(os.fsencode(top), b""))
 
@@ -158,8 +160,14 @@ def _entry(top: bytes, path: bytes) -> list[tuple[bytes, tuple[str, int, bytes]]
         return [(path, ("link", 0, os.readlink(full)))]
     if stat.S_ISREG(mode):
         with open(full, "rb") as file:
-            return [(path, ("file", stat.S_IMODE(mode), file.read()))]
+            return [(path, ("file", stat.S_IMODE(mode), _brief(file.read())))]
     return [(path, ("special", stat.S_IMODE(mode), b""))]
+
+
+def _brief(content: bytes) -> bytes:
+    if len(content) <= 200:
+        return content
+    return b"%d bytes, sha256 %s" % (len(content), sha256(content).hexdigest().encode())
 
 
 def status(top: Place) -> str:

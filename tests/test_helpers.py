@@ -28,6 +28,15 @@ def test_tree_state_tells_content_mode_link_and_empty_folder_apart(tmp_path: Pat
     }
 
 
+def test_tree_state_tells_long_contents_of_equal_length_apart(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 1000)
+    (tmp_path / "b").write_bytes(b"x" * 999 + b"y")
+    contents = {content for _, _, content in tree_state(tmp_path).values()}
+
+    assert len(contents) == 2
+    assert max(map(len, contents)) < 100
+
+
 def test_tree_state_includes_the_inside_of_a_nested_repository(tmp_path: Path) -> None:
     (tmp_path / "nested/.git").mkdir(parents=True)
     (tmp_path / "nested/.git/HEAD").write_text("x")

@@ -15,9 +15,7 @@ from ckpt.errors import UsageError
 
 MOMENT = datetime(2026, 11, 15, 23, 34, 12, 123456, timezone.utc)
 
-moments = st.datetimes(
-    datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(timezone.utc)
-)
+moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(timezone.utc))
 
 
 def test_an_id_is_a_time_to_the_millisecond_and_four_characters():

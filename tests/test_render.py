@@ -102,15 +102,14 @@ def test_a_table_without_marks_has_no_column_for_them():
 def test_a_wide_character_takes_two_columns_and_an_accent_none():
     wide, accented = rows(draft(name="日本"), draft(name="cafe\u0301"))[1:]
 
-    assert wide.index("clean") == accented.index("clean") - 2 - 1 + 2
     assert "日本  clean" in wide
     assert "cafe\u0301  clean" in accented
 
 
 def test_only_the_name_gives_way_on_a_narrow_terminal():
     long = draft(timestamp=datetime.now(timezone.utc), name="a rather long name")
-    full = rows(long)[1]
-    cut = rows(long, width=len(full) - 5)[1]
+    heading, full = rows(long)
+    cut = rows(long, width=len(heading) - 5)[1]
 
     assert cut == full.replace("a rather long name", "a rather lon…")
 
@@ -240,9 +239,7 @@ def test_the_bars_of_a_diffstat_share_one_scale_and_show_every_change():
 
 
 def test_the_bars_of_a_diffstat_are_green_and_red():
-    assert diffstat(FileChange("a", "M", 1, 1), paint=marked)[0].endswith(
-        "<green>+</><red>-</>"
-    )
+    assert diffstat(FileChange("a", "M", 1, 1), paint=marked)[0].endswith("<green>+</><red>-</>")
 
 
 def test_a_patch_is_coloured_line_by_line():
@@ -301,7 +298,13 @@ def test_a_rollback_reports_what_it_did_and_where_the_state_before_is():
 def test_a_dry_run_reports_what_would_be_done():
     kept = (Skipped("sub", "submodule"),)
     result = replace(
-        RESULT, safety=None, dry_run=True, written=("a",), removed=("b",), kept=kept, index_changed=True
+        RESULT,
+        safety=None,
+        dry_run=True,
+        written=("a",),
+        removed=("b",),
+        kept=kept,
+        index_changed=True,
     )
 
     assert report(result) == [

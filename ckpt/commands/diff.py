@@ -47,7 +47,9 @@ def run(
             if id is not None:
                 raise UsageError("an ID and --session exclude each other", hint="leave one out")
             id = _first_of(manager, session)
-        result = manager.diff("latest" if id is None else id, other, paths=paths, patch=form is None)
+        result = manager.diff(
+            "latest" if id is None else id, other, paths=paths, patch=form is None
+        )
         context.output.diffed(result, form or "patch")
     return 0
 

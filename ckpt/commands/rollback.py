@@ -68,7 +68,7 @@ def run(
         else:
             result = manager.rollback(
                 "latest" if id is None else id,
-                paths,
+                paths or None,
                 head=head,
                 dry_run=dry_run,
                 index=not no_index,

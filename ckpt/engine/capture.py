@@ -44,7 +44,10 @@ class KnownContents(Protocol):
 
 @dataclass(slots=True)
 class Present:
-    """The working state as captured; blobs of `entries` are in the object store."""
+    """The working state as captured; blobs of `entries` are in the object store.
+
+    `absent` are entries that a sparse checkout leaves out: unchanged, but not on disk.
+    """
 
     entries: dict[bytes, TreeEntry]
     stats: dict[bytes, os.stat_result]
@@ -54,6 +57,13 @@ class Present:
     staged: Staged
     head: Head
     operation: Operation | None
+    absent: set[bytes]
+
+    @property
+    def unskipped(self) -> tuple[bytes, ...]:
+        """Paths that are marked skip-worktree and on disk all the same."""
+        marked = {entry.path for entry in self.staged.index.entries if entry.skip_worktree}
+        return tuple(sorted(marked - self.absent))
 
     @property
     def is_partial(self) -> bool:
@@ -131,7 +141,7 @@ def _capture(
     )
     reader.take(found)
     reader.take_gitlinks(found, staged)
-    _add_sparse(reader.entries, staged, found)
+    absent = _add_sparse(reader.entries, staged, found)
     # A .gitignore may ignore itself; what it said decides what a later rollback keeps.
     hidden = found.ignore_files.keys() - reader.entries.keys()
     excludes |= {to_str(path): found.ignore_files[path] for path in sorted(hidden)}
@@ -144,6 +154,7 @@ def _capture(
         staged=staged,
         head=head,
         operation=in_progress(repo.git_dir),
+        absent=absent,
     )
 
 
@@ -184,11 +195,14 @@ def _modes_by_git(repo: Repository, staged: Staged) -> dict[bytes, int] | None:
     return {entry.path: entry.mode for entry in staged.index.entries if entry.stage == 0}
 
 
-def _add_sparse(entries: dict[bytes, TreeEntry], staged: Staged, found: Scan) -> None:
-    """A path that is absent because of skip-worktree is not a deletion."""
+def _add_sparse(entries: dict[bytes, TreeEntry], staged: Staged, found: Scan) -> set[bytes]:
+    """A path that is absent because of skip-worktree is not a deletion; returns those paths."""
+    absent = set()
     for entry in staged.index.entries:
         if entry.skip_worktree and entry.path not in entries and entry.path not in found.skipped:
             entries[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
+            absent.add(entry.path)
+    return absent
 
 
 class _Reader:

@@ -8,7 +8,7 @@ behind stay reachable from the safety checkpoint.
 from __future__ import annotations
 
 from ckpt.engine.capture import Present
-from ckpt.engine.journal import HeadMove
+from ckpt.engine.journal import BranchMove, HeadMove
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.snapshot import branch_name
 from ckpt.errors import Refused, RollbackError
@@ -38,20 +38,40 @@ def check_move(repo: Repository, target: Recorded) -> None:
         )
 
 
-def plan_move(repo: Repository, present: Present, target: Recorded) -> HeadMove | None:
+def plan_move(
+    repo: Repository, present: Present, target: Recorded, left: BranchMove | None = None
+) -> HeadMove | None:
     """How HEAD must move to stand where the target's stood; None if it does already."""
     wanted = target.head
+    if left is not None and not _may_move(repo, left):
+        left = None
     branch_now = repo.refs.read(wanted.branch) if wanted.branch is not None else None
-    if present.head == wanted and branch_now == (wanted.commit if wanted.branch else None):
+    stands = present.head == wanted and branch_now == (wanted.commit if wanted.branch else None)
+    if stands and left is None:
         return None
-    return HeadMove(present.head, wanted, branch_now)
+    return HeadMove(present.head, wanted, branch_now, left)
+
+
+def _may_move(repo: Repository, left: BranchMove) -> bool:
+    is_where_it_was = repo.refs.read(left.branch) == left.before
+    return is_where_it_was and repo.refs.other_worktree_with(left.branch) is None
+
+
+def branch_to_return(move: HeadMove | None) -> BranchMove | None:
+    """The branch that a rollback took HEAD to from another one, back to where it stood."""
+    if move is None or move.after.branch is None or move.after.branch == move.before.branch:
+        return None
+    if move.branch_before == move.after.commit:
+        return None
+    return BranchMove(move.after.branch, move.after.commit, move.branch_before)
 
 
 def branch_to_keep(present: Present, move: HeadMove | None) -> tuple[ObjectID, ...]:
-    """The commit that a moving branch leaves, where HEAD's own commit does not hold it."""
-    if move is None or move.branch_before in (None, present.head.commit):
+    """The commits that moving branches leave, where HEAD's own commit does not hold them."""
+    if move is None:
         return ()
-    return () if move.branch_before is None else (move.branch_before,)
+    leaving = {move.branch_before, move.left.before if move.left is not None else None}
+    return tuple(sorted(c for c in leaving if c is not None and c != present.head.commit))
 
 
 def move_head(repo: Repository, move: HeadMove, target_id: str) -> None:
@@ -65,6 +85,14 @@ def move_head(repo: Repository, move: HeadMove, target_id: str) -> None:
     before = Head(move.before.branch, move.before.commit)
     if repo.refs.head() != wanted or before != wanted:
         repo.refs.set_head(wanted, move.before.commit, message)
+    if move.left is not None:
+        move_left_branch(repo, move.left, message)
+
+
+def move_left_branch(repo: Repository, left: BranchMove, message: bytes) -> None:
+    """Move a branch that HEAD is not on, unless someone else has moved it."""
+    if repo.refs.read(left.branch) == left.before:
+        repo.refs.move_branch(left.branch, left.before, left.after, message)
 
 
 def head_report(

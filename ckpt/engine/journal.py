@@ -48,23 +48,37 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchMove:
+    """A branch on its way from one commit to another; None means that it is not there."""
+
+    branch: bytes
+    before: ObjectID | None
+    after: ObjectID | None
+
+    def reversed(self) -> BranchMove:
+        return BranchMove(self.branch, self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True)
 class HeadMove:
-    """HEAD before and after, and where the branch it goes to stood before."""
+    """HEAD before and after, and where the branch it goes to stood before.
+
+    `left` is a branch that an earlier rollback moved and its undo must put back, although
+    HEAD does not go to it.
+    """
 
     before: Head
     after: Head
     branch_before: ObjectID | None
-
-    def reversed(self) -> HeadMove:
-        return HeadMove(self.after, self.before, self.after.commit)
+    left: BranchMove | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
     """A rollback that has begun: from the safety checkpoint's state to the target's.
 
-    `index` and `head` are what changes; `asked_index` and `asked_head` what the user asked
-    for, which is what an undo will ask for in turn.
+    `index` and `head` are what changes; `asked_…` is what the user asked for, which is
+    what an undo will ask for in turn.
     """
 
     target: str
@@ -77,17 +91,24 @@ class Journal:
     head: HeadMove | None = None
     asked_index: bool = True
     asked_head: bool = False
+    asked_overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LastRollback:
-    """The last rollback that finished here, and how `undo` takes it back."""
+    """The last rollback that finished here, and how `undo` takes it back.
+
+    `created` are the files that it put where there were none.
+    """
 
     target: str
     safety: str
     paths: tuple[bytes, ...] = ()
     index: bool = True
     head: bool = False
+    overwrite: bool = False
+    created: tuple[bytes, ...] = ()
+    move: HeadMove | None = None
 
 
 def exists(private_dir: str) -> bool:
@@ -107,6 +128,8 @@ def write(private_dir: str, journal: Journal) -> None:
         "head": _dump_move(journal.head),
         "asked_index": journal.asked_index,
         "asked_head": journal.asked_head,
+        "asked_overwrite": journal.asked_overwrite,
+        "last": _last(private_dir),
     }
     _store(private_dir, _JOURNAL, document)
 
@@ -130,6 +153,7 @@ def read(private_dir: str) -> Journal:
             head=_load_move(document["head"]),
             asked_index=bool(document["asked_index"]),
             asked_head=bool(document["asked_head"]),
+            asked_overwrite=bool(document["asked_overwrite"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(private_dir, error) from None
@@ -137,6 +161,16 @@ def read(private_dir: str) -> Journal:
 
 def remove(private_dir: str) -> None:
     disk.remove_private_file(os.path.join(private_dir, _JOURNAL))
+
+
+def take_back(private_dir: str) -> None:
+    """The rollback never was: `undo` means what it meant before, and the journal goes."""
+    last = _fetch(private_dir, _JOURNAL).get("last")
+    if last is None:
+        disk.remove_private_file(os.path.join(private_dir, _LAST))
+    elif last != _last(private_dir):
+        _store(private_dir, _LAST, last)
+    remove(private_dir)
 
 
 def remember(private_dir: str, last: LastRollback) -> None:
@@ -147,6 +181,9 @@ def remember(private_dir: str, last: LastRollback) -> None:
         "paths": [to_json(path) for path in last.paths],
         "index": last.index,
         "head": last.head,
+        "overwrite": last.overwrite,
+        "created": [to_json(path) for path in last.created],
+        "move": _dump_move(last.move),
     }
     _store(private_dir, _LAST, document)
 
@@ -163,8 +200,18 @@ def last_rollback(private_dir: str) -> LastRollback | None:
             paths=tuple(map(from_json, document["paths"])),
             index=bool(document["index"]),
             head=bool(document["head"]),
+            overwrite=bool(document["overwrite"]),
+            created=tuple(map(from_json, document["created"])),
+            move=_load_move(document["move"]),
         )
     except (Refused, AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _last(private_dir: str) -> Any:
+    try:
+        return _fetch(private_dir, _LAST)
+    except Refused:
         return None
 
 
@@ -228,6 +275,7 @@ def _dump_move(move: HeadMove | None) -> dict[str, Any] | None:
         "before": _dump_head(move.before),
         "after": _dump_head(move.after),
         "branch_before": _text(move.branch_before),
+        "left": _dump_branch(move.left),
     }
 
 
@@ -238,6 +286,27 @@ def _load_move(document: dict[str, Any] | None) -> HeadMove | None:
         _load_head(document["before"]),
         _load_head(document["after"]),
         _object_id(document["branch_before"]),
+        _load_branch(document["left"]),
+    )
+
+
+def _dump_branch(move: BranchMove | None) -> dict[str, Any] | None:
+    if move is None:
+        return None
+    return {
+        "branch": to_json(move.branch),
+        "before": _text(move.before),
+        "after": _text(move.after),
+    }
+
+
+def _load_branch(document: dict[str, Any] | None) -> BranchMove | None:
+    if document is None:
+        return None
+    return BranchMove(
+        from_json(document["branch"]),
+        _object_id(document["before"]),
+        _object_id(document["after"]),
     )
 
 

@@ -28,6 +28,7 @@ class Manifest:
     operation: Operation | None = None
     branch: str | None = None
     dirty_files: tuple[bytes, ...] = ()
+    unskipped: tuple[bytes, ...] = ()
 
     def dump(self) -> bytes:
         document = {
@@ -51,6 +52,7 @@ class Manifest:
             "skipped": [
                 to_json(path) | {"reason": str(reason)} for path, reason in self.skipped.items()
             ],
+            "unskipped": [to_json(path) for path in self.unskipped],
         }
         return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
@@ -69,6 +71,7 @@ def load(document: Mapping[str, Any]) -> Manifest:
             operation=_operation(document["operation"]),
             branch=document["branch"],
             dirty_files=tuple(from_json(item) for item in document["dirty_files"]),
+            unskipped=tuple(from_json(item) for item in document["unskipped"]),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"damaged manifest: {error!r}") from error

@@ -61,8 +61,12 @@ def make_plan(
     objects: ObjectStore,
     worktree: Worktree,
     limits: tuple[bytes, ...] = (),
+    given_up: frozenset[bytes] = frozenset(),
 ) -> Plan:
-    """Compare the present with the target; `limits` are the only paths that may change."""
+    """Compare the present with the target; `limits` are the only paths that may change.
+
+    Files of `given_up` may go although the target says nothing about them.
+    """
     plan = Plan()
     now, then = present.modes, target.manifest.modes
     for path, before, after in _differences(present, present_tree, target, objects):
@@ -71,7 +75,7 @@ def make_plan(
         if GITLINK in (_mode(before), _mode(after)):
             plan.kept[path] = SUBMODULE
             continue
-        reason = target.left_out(path) if after is None else None
+        reason = target.left_out(path) if after is None and path not in given_up else None
         if reason is not None:
             plan.kept[path] = f"{reason} at the checkpoint"
             continue
@@ -79,7 +83,7 @@ def make_plan(
             Action(path, file_state(path, before, now), file_state(path, after, then))
         )
     plan.actions.sort(key=lambda action: action.path)
-    _block(plan, present, worktree)
+    _block(plan, present, worktree, given_up)
     _plan_folders(plan, present, target, worktree, limits)
     return plan
 
@@ -94,9 +98,13 @@ def _differences(
     """Paths whose entry differs, then those where only permission bits do."""
     seen = set()
     now, then = present.modes, target.manifest.modes
-    for path, before, after in diff_trees(objects, present_tree, target.tree):
+    for path, before, after in _tree_differences(present, present_tree, target, objects):
         seen.add(path)
-        yield path, before, after
+        here = None if path in present.absent else before
+        there = None if path in target.absent else after
+        if here is not None or there is not None:
+            yield path, here, there
+    seen |= present.absent
     for path in _candidates_for_bits(present, now, then):
         entry = present.entries.get(path)
         if entry is None or path in seen or entry.mode not in (REGULAR, EXECUTABLE):
@@ -106,26 +114,40 @@ def _differences(
             yield path, entry, entry
 
 
+def _tree_differences(
+    present: Present, present_tree: ObjectID, target: Recorded, objects: ObjectStore
+) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
+    """Where the trees differ; and where they agree on a file that only one state has on
+    disk, because a sparse checkout leaves it out of the other."""
+    seen = set()
+    for change in diff_trees(objects, present_tree, target.tree):
+        seen.add(change[0])
+        yield change
+    for path in sorted((present.absent ^ target.absent) - seen):
+        yield path, present.entries.get(path), present.entries.get(path)
+
+
 def _candidates_for_bits(present: Present, now: Modes, then: Modes) -> Iterable[bytes]:
     if (then.plain, then.executable) == (now.plain, now.executable):
         return then.others.keys() | now.others.keys()
     return present.entries
 
 
-def _block(plan: Plan, present: Present, worktree: Worktree) -> None:
+def _block(plan: Plan, present: Present, worktree: Worktree, given_up: frozenset[bytes]) -> None:
     """Take out the writes that something stands in the way of which nobody holds."""
     removed = {action.path for action in plan.removals}
-    actions = []
-    for action in plan.actions:
-        obstacle = None
-        if action.after is not None:
-            obstacle = _obstacle(action, removed, worktree)
-        if obstacle is None:
-            actions.append(action)
-        else:
-            plan.obstacles.add(obstacle)
-            plan.blocked[action.path] = _reason(obstacle, present)
-    plan.actions = actions
+    for action in plan.writes:
+        obstacles = _obstacles(action, removed, worktree)
+        if obstacles:
+            plan.obstacles.update(obstacles)
+            plan.blocked[action.path] = _reason(obstacles[0], present)
+
+    def in_vain(action: Action) -> bool:
+        """Nothing is given up for a path that stays blocked all the same."""
+        above = folders_above(action.path)
+        return action.path in given_up and any(folder in plan.blocked for folder in above)
+
+    plan.actions = [a for a in plan.actions if a.path not in plan.blocked and not in_vain(a)]
 
 
 def _reason(obstacle: bytes, present: Present) -> str:
@@ -137,25 +159,25 @@ def _reason(obstacle: bytes, present: Present) -> str:
     return "ignored"
 
 
-def _obstacle(action: Action, removed: set[bytes], worktree: Worktree) -> bytes | None:
+def _obstacles(action: Action, removed: set[bytes], worktree: Worktree) -> list[bytes]:
     """What would be lost, or stops the write, if the path were written now."""
     for parent in folders_above(action.path):
         status = worktree.lstat(parent)
         if status is not None and not stat.S_ISDIR(status.st_mode):
-            return None if parent in removed else parent
+            return [] if parent in removed else [parent]
     if action.before is not None:
-        return None
+        return []
     status = worktree.lstat(action.path)
     if status is None:
-        return None
+        return []
     if stat.S_ISDIR(status.st_mode):
-        return next(_unheld_below(action.path, removed, worktree), None)
-    return action.path
+        return list(_unheld_below(action.path, removed, worktree))
+    return [action.path]
 
 
 def _unheld_below(folder: bytes, removed: set[bytes], worktree: Worktree) -> Iterator[bytes]:
     """Files in a folder that the plan does not remove."""
-    for name in worktree.names(folder):
+    for name in sorted(worktree.names(folder)):
         path = folder + b"/" + name
         if name.lower() == b".git":
             yield folder

@@ -84,6 +84,12 @@ class Recorded:
         return "ignored" if self._ignore.ignored(path, is_folder) else None
 
     @cached_property
+    def absent(self) -> frozenset[bytes]:
+        """Files that a sparse checkout left out: in the tree, but not on disk."""
+        marked = frozenset(entry.path for entry in self.index.entries if entry.skip_worktree)
+        return marked - set(self.manifest.unskipped)
+
+    @cached_property
     def _tracked(self) -> frozenset[bytes]:
         return frozenset(entry.path for entry in self.index.entries)
 

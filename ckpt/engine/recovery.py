@@ -10,15 +10,15 @@ another safety checkpoint before anything is touched.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ckpt.engine import journal
 from ckpt.engine.apply import Applier, look
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.head import head_report, move_head
+from ckpt.engine.head import branch_to_return, head_report, move_head, move_left_branch
 from ckpt.engine.journal import Action, FileState, HeadMove, Journal
-from ckpt.engine.recorded import Recorded
+from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.restage import limited, restage
 from ckpt.engine.rollback import UNDO, check_index_free, finish
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
@@ -30,7 +30,9 @@ from ckpt.store import staging
 from ckpt.store.index import Index
 from ckpt.store.lock import clear_own_locks, worktree_lock
 from ckpt.store.objects import ObjectID
+from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
+from ckpt.store.trees import FOLDER, lookup
 from ckpt.worktree.write import Worktree
 
 
@@ -57,6 +59,17 @@ def _recover(repo: Repository, settings: Settings, *, forwards: bool) -> Rollbac
             raise
 
 
+@dataclass(slots=True)
+class _Saved:
+    """What was found that belongs to neither state, and is held by a checkpoint now."""
+
+    checkpoint: Checkpoint | None = None
+    files: dict[bytes, FileState | None] = field(default_factory=dict)
+    indexes: list[Index] = field(default_factory=list)
+    heads: list[Head] = field(default_factory=list)
+    branches: list[ObjectID | None] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class _Recovery:
     repo: Repository
@@ -66,7 +79,7 @@ class _Recovery:
     forwards: bool
     origin: Recorded
     goal: Recorded
-    saved: set[bytes] = field(default_factory=set)
+    saved: _Saved = field(default_factory=_Saved)
 
     @classmethod
     def open(
@@ -81,15 +94,16 @@ class _Recovery:
         safety = Recorded(repo, catalog.get(record.safety))
         target = Recorded(repo, catalog.get(record.target))
         origin, goal = (safety, target) if forwards else (target, safety)
+        record = replace(record, actions=_between(safety, record.actions))
         return cls(repo, settings, record, worktree, forwards, origin, goal)
 
     def go(self) -> RollbackResult:
         repo, record = self.repo, self.record
-        branches = (record.head.before.branch, record.head.after.branch) if record.head else ()
-        clear_own_locks(repo.private_dir, [repo.index_path, *repo.refs.lock_candidates(*branches)])
+        locks = [repo.index_path, *repo.refs.lock_candidates(*self._branches())]
+        clear_own_locks(repo.private_dir, locks)
         check_index_free(repo)
         self._clear_temporaries()
-        late = self._save_strangers()
+        self._save_strangers()
         actions = record.actions if self.forwards else _reversed(record.actions)
         applier = Applier(repo.objects, self.worktree, None, self._save_first)
         applier.files(actions, self._folders_to_remove())
@@ -97,14 +111,16 @@ class _Recovery:
         applier.sync()
         if record.index:
             self._restage(applier)
+        if self._head_is_strange():
+            self._save([])
         before = repo.refs.head()
         move = self._move()
         if move is not None:
             move_head(repo, move, self.goal.checkpoint.id)
-        self._finish()
+        self._finish(applier)
         return RollbackResult(
             target=self.goal.checkpoint,
-            safety=late if late is not None else self._safety(),
+            safety=self.saved.checkpoint or self._safety(),
             written=tuple(map(to_str, applier.done.written)),
             removed=tuple(map(to_str, applier.done.removed)),
             skipped=tuple(
@@ -123,36 +139,39 @@ class _Recovery:
         for folder in {action.path.rpartition(b"/")[0] for action in self.record.actions}:
             self.worktree.clear_temporaries(folder)
 
-    def _save_strangers(self) -> Checkpoint | None:
+    def _save_strangers(self) -> None:
         """Save the present if any of it is neither the state before nor the one wanted."""
         strangers = [a.path for a in self.record.actions if self._is_strange(a)]
-        self.saved.update(strangers)
-        if not strangers and not self._index_is_strange() and not self._head_is_strange():
-            return None
-        return self._save(strangers)
+        index = staging.read_staged(self.repo).index
+        if strangers or self._index_is_strange(index) or self._head_is_strange():
+            self._save(strangers)
 
-    def _save(self, strangers: list[bytes]) -> Checkpoint:
+    def _save(self, strangers: list[bytes]) -> None:
+        branch = self._branch_now()
         present = capture(self.repo, self.settings, self.repo.objects, force=tuple(strangers))
         request = SaveRequest(
             kind=Kind.SAFETY,
             trigger="recovery",
             description="Changes made after a rollback was interrupted.",
-            keep=self._branch_to_keep(),
+            keep=() if branch is None else (branch,),
         )
-        saved = write(self.repo, present, request).checkpoint
         missing = [path for path in strangers if path in present.skipped]
-        if saved is None or missing:
+        if missing:
             raise RollbackError(
-                f"cannot save '{to_str(missing[0])}' before it is overwritten"
-                if missing
-                else "the safety checkpoint was not made",
+                f"cannot save '{to_str(missing[0])}' before it is overwritten",
                 hint="move it away, then repeat the command",
             )
-        return saved
+        self.saved.checkpoint = write(self.repo, present, request).checkpoint
+        modes = present.modes
+        for path in strangers:
+            self.saved.files[path] = file_state(path, present.entries.get(path), modes)
+        self.saved.indexes.append(present.staged.index)
+        self.saved.heads.append(present.head)
+        self.saved.branches.append(branch)
 
-    def _save_first(self, path: bytes, _state: FileState, _status: os.stat_result) -> None:
+    def _save_first(self, path: bytes, state: FileState, _status: os.stat_result) -> None:
         """A file may still change between the first look and its turn."""
-        if path not in self.saved:
+        if self.saved.files.get(path) != state:
             self._save([path])
 
     def _is_strange(self, action: Action) -> bool:
@@ -165,12 +184,11 @@ class _Recovery:
             return True
         return found is not None and found not in (action.before, action.after)
 
-    def _index_is_strange(self) -> bool:
+    def _index_is_strange(self, now: Index) -> bool:
         if not self.record.index:
             return False
-        now = staging.read_staged(self.repo).index
         expected = (self._index_of(self.goal), self._index_of(self.origin))
-        return not any(staging.same(now, index) for index in expected)
+        return not any(staging.same(now, index) for index in (*expected, *self.saved.indexes))
 
     def _index_of(self, state: Recorded) -> Index:
         """What the index is in a state, where the rollback is limited to paths."""
@@ -179,13 +197,16 @@ class _Recovery:
 
     def _head_is_strange(self) -> bool:
         move = self.record.head
-        return move is not None and self.repo.refs.head() not in (move.before, move.after)
+        if move is None:
+            return False
+        branches = (move.branch_before, move.after.commit, *self.saved.branches)
+        heads = (move.before, move.after, *self.saved.heads)
+        return self.repo.refs.head() not in heads or self._branch_now() not in branches
 
-    def _branch_to_keep(self) -> tuple[ObjectID, ...]:
-        move = self.record.head
-        branch = move.after.branch if move is not None else None
-        commit = self.repo.refs.read(branch) if branch is not None else None
-        return () if commit is None else (commit,)
+    def _branch_now(self) -> ObjectID | None:
+        """Where the branch stands that the rollback takes HEAD to."""
+        branch = self.record.head.after.branch if self.record.head is not None else None
+        return None if branch is None else self.repo.refs.read(branch)
 
     def _folders_to_remove(self) -> tuple[bytes, ...]:
         if self.forwards:
@@ -207,6 +228,8 @@ class _Recovery:
         staged = staging.read_staged(self.repo)
         if staging.same(wanted, staged.index):
             return
+        if self._index_is_strange(staged.index):
+            self._save([])
         restage(self.repo, wanted, staged, applier.known)
 
     def _move(self) -> HeadMove | None:
@@ -215,29 +238,47 @@ class _Recovery:
         if planned is None:
             return None
         if self.forwards:
-            branch = planned.after.branch
-            now = self.repo.refs.read(branch) if branch is not None else None
-            return HeadMove(self.repo.refs.head(), planned.after, now)
+            now = self._branch_now()
+            return HeadMove(self.repo.refs.head(), planned.after, now, planned.left)
         self._put_branch_back(planned)
         branch = planned.before.branch
         now = self.repo.refs.read(branch) if branch is not None else None
         return HeadMove(self.repo.refs.head(), planned.before, now)
 
     def _put_branch_back(self, planned: HeadMove) -> None:
-        """Aborting, the branch that the rollback went to returns to where it stood."""
-        branch = planned.after.branch
-        if branch is None or branch == planned.before.branch:
-            return
-        now = self.repo.refs.read(branch)
-        if now == planned.after.commit and now != planned.branch_before:
-            message = f"ckpt: rollback to {self.goal.checkpoint.id}".encode()
-            self.repo.refs.move_branch(branch, now, planned.branch_before, message)
+        """Aborting, the branches that the rollback moved return to where they stood."""
+        message = f"ckpt: rollback to {self.goal.checkpoint.id}".encode()
+        for moved in (branch_to_return(planned), planned.left and planned.left.reversed()):
+            if moved is not None:
+                move_left_branch(self.repo, moved, message)
 
-    def _finish(self) -> None:
+    def _branches(self) -> list[bytes | None]:
+        """The branches that the rollback may have locked."""
+        move = self.record.head
+        if move is None:
+            return []
+        left = None if move.left is None else move.left.branch
+        return [move.before.branch, move.after.branch, left]
+
+    def _finish(self, applier: Applier) -> None:
         if self.forwards:
-            finish(self.repo, self.record)
+            finish(self.repo, self.record, applier.done)
         else:
-            journal.remove(self.repo.private_dir)
+            journal.take_back(self.repo.private_dir)
+
+
+def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    """Actions that begin at the safety checkpoint, which may be later than the plan: what
+    changed while the rollback ran was saved in another one."""
+    modes = safety.manifest.modes
+
+    def before(action: Action) -> FileState | None:
+        entry = lookup(safety.objects, safety.tree, action.path)
+        if entry is None or entry.mode == FOLDER or action.path in safety.absent:
+            return None
+        return file_state(action.path, entry, modes)
+
+    return tuple(replace(action, before=before(action)) for action in actions)
 
 
 def _reversed(actions: tuple[Action, ...]) -> tuple[Action, ...]:

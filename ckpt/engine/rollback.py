@@ -11,6 +11,7 @@ journal. Each step can be repeated, so a crash at any line leaves a state from w
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,8 +19,15 @@ from ckpt.engine import journal
 from ckpt.engine.apply import Applied, Applier
 from ckpt.engine.capture import Present, capture
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.head import branch_to_keep, check_move, head_report, move_head, plan_move
-from ckpt.engine.journal import FileState, HeadMove, Journal, LastRollback
+from ckpt.engine.head import (
+    branch_to_keep,
+    branch_to_return,
+    check_move,
+    head_report,
+    move_head,
+    plan_move,
+)
+from ckpt.engine.journal import BranchMove, FileState, HeadMove, Journal, LastRollback
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.restage import limited, needed_blobs, restage
@@ -44,7 +52,11 @@ _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 @dataclass(frozen=True, slots=True)
 class RollbackOptions:
-    """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`."""
+    """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
+
+    An undo says what the rollback did that it takes back: files that it `created` go, also
+    where they are ignored now, and the branch `left` returns.
+    """
 
     paths: tuple[bytes, ...] = ()
     head: bool = False
@@ -53,6 +65,8 @@ class RollbackOptions:
     overwrite_ignored: bool = False
     yes: bool = False
     consented: frozenset[bytes] = frozenset()
+    created: frozenset[bytes] = frozenset()
+    left: BranchMove | None = None
     progress: Callable[[int], None] | None = None
 
 
@@ -89,7 +103,10 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
         paths=last.paths,
         head=last.head,
         index=last.index,
+        overwrite_ignored=last.overwrite,
         consented=_paths_of(repo, catalog, last.target),
+        created=frozenset(last.created),
+        left=branch_to_return(last.move),
     )
     return rollback(repo, settings, catalog.get(last.safety), scope)
 
@@ -124,7 +141,7 @@ class _Rollback:
         self._check_target()
         present, plan = self._look()
         index = self._wanted_index(present)
-        move = plan_move(self._repo, present, self._target) if self._options.head else None
+        move = self._wanted_move(present)
         self._validate(plan, present, index)
         changes_index = index is not None and not staging.same(index, present.staged.index)
         if self._options.dry_run:
@@ -165,20 +182,40 @@ class _Rollback:
         return any(is_within(path, (limit,)) for path in staged)
 
     def _look(self) -> tuple[Present, Plan]:
-        present, plan = self._capture_and_plan(())
-        force = plan.obstacles if self._options.overwrite_ignored else _oversize(plan, present)
-        if force:
-            present, plan = self._capture_and_plan(tuple(sorted(force)))
+        created = frozenset(filter(self._is_file, self._options.created))
+        present, plan = self._capture_and_plan(created, created)
+        overwrite = self._options.overwrite_ignored
+        force = created | (plan.obstacles if overwrite else _oversize(plan, present))
+        if force > created:
+            present, plan = self._capture_and_plan(force, force if overwrite else created)
         return present, plan
 
-    def _capture_and_plan(self, force: tuple[bytes, ...]) -> tuple[Present, Plan]:
-        objects = self._repo.objects.scratch() if self._options.dry_run else self._repo.objects
+    def _is_file(self, path: bytes) -> bool:
+        status = self._worktree.lstat(path)
+        return status is not None and not stat.S_ISDIR(status.st_mode)
+
+    def _capture_and_plan(
+        self, force: frozenset[bytes], given_up: frozenset[bytes]
+    ) -> tuple[Present, Plan]:
+        options = self._options
+        objects = self._repo.objects.scratch() if options.dry_run else self._repo.objects
         present = capture(
-            self._repo, self._settings, objects, force=force, progress=self._options.progress
+            self._repo,
+            self._settings,
+            objects,
+            force=tuple(sorted(force)),
+            progress=options.progress,
         )
         tree = write_tree(objects, present.entries)
-        plan = make_plan(present, tree, self._target, objects, self._worktree, self._options.paths)
+        plan = make_plan(
+            present, tree, self._target, objects, self._worktree, options.paths, given_up
+        )
         return present, plan
+
+    def _wanted_move(self, present: Present) -> HeadMove | None:
+        if not self._options.head:
+            return None
+        return plan_move(self._repo, present, self._target, self._options.left)
 
     def _wanted_index(self, present: Present) -> Index | None:
         if not self._options.index:
@@ -244,6 +281,7 @@ class _Rollback:
             head=move,
             asked_index=self._options.index,
             asked_head=self._options.head,
+            asked_overwrite=self._options.overwrite_ignored,
         )
 
     # -- from here on the worktree changes ----------------------------------------------
@@ -263,6 +301,7 @@ class _Rollback:
             data = self._worktree.read(path)
             entry = state.entry._replace(id=self._repo.objects.add(b"blob", data))
             present.entries[path], present.stats[path] = entry, status
+            present.absent.discard(path)
             safety = self._save_safety(present, record.head)
             record = replace(record, safety=safety.id)
             journal.write(self._repo.private_dir, record)
@@ -281,7 +320,7 @@ class _Rollback:
             restage(self._repo, index, staged, applier.known)
         if record.head is not None:
             move_head(self._repo, record.head, self._target.checkpoint.id)
-        finish(self._repo, record)
+        finish(self._repo, record, applier.done)
         return self._report(plan, applier.done, safety, changes_index, record.head, present)
 
     # -- reports --------------------------------------------------------------------
@@ -365,14 +404,18 @@ def check_operation(
     )
 
 
-def finish(repo: Repository, record: Journal) -> None:
+def finish(repo: Repository, record: Journal, done: Applied) -> None:
     """The rollback is complete: remember it for `undo`, and forget the journal."""
+    new = (a.path for a in record.actions if a.before is None and a.after is not None)
     last = LastRollback(
         record.target,
         record.safety,
         record.paths,
         index=record.asked_index,
         head=record.asked_head,
+        overwrite=record.asked_overwrite,
+        created=tuple(path for path in new if path not in done.blocked),
+        move=record.head,
     )
     journal.remember(repo.private_dir, last)
     journal.remove(repo.private_dir)

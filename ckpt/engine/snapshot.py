@@ -179,6 +179,7 @@ def _write_state_tree(
         operation=present.operation,
         branch=branch_name(present.head),
         dirty_files=dirty,
+        unskipped=present.unskipped,
     )
     entries = dict(index_state)
     entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))

@@ -13,6 +13,7 @@ Everything read is checked against its id. Deltas and repacking are left to git.
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from binascii import hexlify, unhexlify
 from collections.abc import Iterable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 else:
     ObjectID = RawObjectID = bytes
 
+_MOST_ALTERNATES = 5  # one behind the other, as in git
 _TYPE_NUMBERS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 
 
@@ -172,8 +174,9 @@ class ObjectStore:
             return True
         raw = RawObjectID(unhexlify(object_id))
         for pack in self._pack_list():
-            if raw in pack:
-                return self._touch(os.fsdecode(pack.data.path))
+            path = _path_if_it_holds(pack, raw)
+            if path is not None:
+                return self._touch(path)
         return any(
             self._touch(os.path.join(os.fsdecode(store.path), *_split(object_id)))
             for store in self._stores()[1:]
@@ -215,6 +218,7 @@ class ObjectStore:
             self._disk = DiskObjectStore(
                 self.path, object_format=self.object_format, alternates=self._alternates
             )
+            _prepare(self._disk, self.object_format)
         return self._disk
 
 
@@ -245,6 +249,24 @@ class ScratchObjects(ObjectStore):
 
     def flush(self) -> None:
         """Nothing is ever made durable here."""
+
+
+def _path_if_it_holds(pack: Pack, object_id: RawObjectID) -> str | None:
+    from dulwich.pack import PackFileDisappeared
+
+    try:
+        return os.fsdecode(pack.data.path) if object_id in pack else None
+    except PackFileDisappeared:  # git has repacked since the pack was listed
+        return None
+
+
+def _prepare(store: DiskObjectStore, object_format: ObjectFormat, depth: int = 0) -> None:
+    """Lift dulwich's limit on the size of a file, and open alternates as what they are."""
+    store.object_format = object_format
+    store.loose_object_size_limit = sys.maxsize - 1
+    for alternate in store.alternates if depth < _MOST_ALTERNATES else ():
+        if isinstance(alternate, type(store)):
+            _prepare(alternate, object_format, depth + 1)
 
 
 def _split(object_id: bytes) -> tuple[str, str]:

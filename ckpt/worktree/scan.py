@@ -217,6 +217,9 @@ class _Walk:
         try:
             status = os.lstat(os.path.join(self._top, path))
             if stat.S_ISDIR(status.st_mode):
+                if is_nested_repository(os.path.join(self._top, path)):
+                    self._found.skipped[path] = SkipReason.NESTED
+                    return
                 for name in os.listdir(os.path.join(self._top, path)):
                     if name != b".git":
                         self._take_everything(path + b"/" + name)

@@ -182,9 +182,7 @@ class _Reader:
             return self.bracket()
         self.take(b"\\")
         escaped = self.next()
-        if not escaped or (self.ignore_case and escaped.isupper()):
-            return _NOTHING
-        return (escaped,)
+        return (escaped,) if escaped else _NOTHING
 
     def bracket(self) -> Step:
         negated = self.take(b"!") or self.take(b"^")

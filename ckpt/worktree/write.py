@@ -105,9 +105,7 @@ class Worktree:
         finally:
             os.close(fd)
 
-    def write_link(
-        self, path: bytes, target: bytes, unchanged: Unchanged
-    ) -> os.stat_result | None:
+    def write_link(self, path: bytes, target: bytes, unchanged: Unchanged) -> os.stat_result | None:
         """Put a symbolic link at `path`, replacing a file or link there."""
         folder, name = _split(path)
         handle = self._folder(folder, create=True)

@@ -77,9 +77,7 @@ def differences(found: Look, expected: Look) -> list[object]:
 
 def checkpoints(top: Path) -> dict[str, str]:
     """Ref to commit."""
-    listing = git(
-        "for-each-ref", "refs/checkpoints", "--format=%(refname) %(objectname)", cwd=top
-    )
+    listing = git("for-each-ref", "refs/checkpoints", "--format=%(refname) %(objectname)", cwd=top)
     return dict(line.split(" ") for line in listing.splitlines())
 
 

@@ -105,7 +105,8 @@ def start(
     cwd: Path, *words: str, blow: Blow | None = None, announce_sleep: Path | None = None
 ) -> subprocess.Popen[str]:
     """Start a command as a process of its own; creates `announce_sleep` when it has to wait."""
-    request = _request(cwd, words, blow) | {"announce_sleep": announce_sleep and str(announce_sleep)}
+    request = _request(cwd, words, blow)
+    request["announce_sleep"] = None if announce_sleep is None else str(announce_sleep)
     return subprocess.Popen(
         [sys.executable, "-I", str(DRIVER), "once", json.dumps(request)],
         stdin=subprocess.DEVNULL,

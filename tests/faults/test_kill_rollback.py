@@ -31,7 +31,7 @@ def test_a_rollback_killed_anywhere_is_finished_or_taken_back_exactly(
                 reached = _recover(driver, scene, top, struck, way)
                 if reached == scene.after:
                     _undo(driver, scene, top)
-                git("-c", "core.fsync=none", "commit", "-q", "--allow-empty", "-m", "not blocked", cwd=top)
+                git("commit", "-q", "--allow-empty", "-m", "not blocked", cwd=top)
                 sweep.count("kills survived" if struck.killed else "runs that ended before")
 
 

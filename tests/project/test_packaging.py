@@ -170,9 +170,9 @@ def test_the_sdist_can_run_the_tests_and_the_demo(sdist: Path) -> None:
 
     for name in [*SHIPPED, "Makefile", "README.md", "LICENSE", "CHANGELOG.md", "demo/demo.sh"]:
         assert name in modes
-    for name in ["tests/conftest.py", "tests/project/test_packaging.py", "pyproject.toml"]:
+    for name in ["tests/conftest.py", "pyproject.toml", ".pre-commit-config.yaml"]:
         assert name in modes
-    for name in ["hooks/pre-commit", ".ci/run", ".ci/pythons"]:
+    for name in ["hooks/pre-commit", ".ci/run", ".ci/pythons", ".ci/other-pythons"]:
         assert modes[name] & 0o111 == 0o111
     assert not [name for name in modes if "__pycache__" in name or name.startswith(".venv")]
 

@@ -212,7 +212,7 @@ def test_paths_that_are_not_utf8_have_their_bytes_beside_them(repo: Path) -> Non
         (("undo",), 3, "not-found"),
         (("rollback", "one", "--", "no such path"), 1, "failed"),
         (("rollback", "one"), 4, "busy"),
-        (("-C", "/", "list"), 1, "failed"),
+        (("list", "-C", "/"), 1, "failed"),
     ],
 )
 def test_a_failure_has_its_keys_and_its_code(

@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: MIT
+"""An object that can be seen is whole and durable; writing one twice costs nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from byhand import failing, files_below, loose, object_store, observed, pack
+from dulwich import object_store as dulwich_store
+from dulwich.object_format import SHA256
+
+from ckpt import disk
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+
+HELLO = ObjectID(b"ce013625030ba8dba906f756967f9e9ca394464a")  # "hello\n"
+OLD = 1_000_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ObjectStore]:
+    opened = object_store(tmp_path / "objects")
+    yield opened
+    opened.close()
+
+
+def test_an_object_has_the_id_that_git_gives_it(store: ObjectStore):
+    assert store.add(b"blob", b"hello\n") == HELLO
+    assert store.hash(b"tree", b"") == b"4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+def test_an_object_in_sha256_has_the_longer_id(tmp_path: Path):
+    store = object_store(tmp_path / "objects", SHA256)
+    made = store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert made == b"2cf8d83d9ee29543b34a87727421fdecb7e3f3a183d337639025de576db9ebb4"
+    assert store.read(made, b"blob") == b"hello\n"
+
+
+def test_an_object_is_invisible_until_it_is_flushed(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    (temporary,) = files_below(Path(store.path))
+
+    assert re.fullmatch(r"ce/tmp_obj_[0-9a-f]{16}", temporary)
+    assert not object_store(Path(store.path)).has(HELLO)
+
+    store.flush()
+    assert files_below(Path(store.path)) == [f"ce/{HELLO[2:].decode()}"]
+    assert object_store(Path(store.path)).read(HELLO, b"blob") == b"hello\n"
+
+
+def test_an_object_that_is_not_flushed_yet_can_be_read(store: ObjectStore):
+    store.add(b"blob", b"a\0b\0c")
+    made = store.hash(b"blob", b"a\0b\0c")
+
+    assert store.is_new(made)
+    assert store.has(made)
+    assert store.read(made, b"blob") == b"a\0b\0c"
+
+    store.flush()
+    assert not store.is_new(made)
+    assert store.read(made, b"blob") == b"a\0b\0c"
+
+
+def test_every_content_is_on_the_disk_before_any_gets_its_name(store: ObjectStore):
+    made = [store.add(b"blob", b"%d" % number) for number in range(5)]
+    with observed() as seen:
+        store.flush()
+
+    operations = [operation for operation, _ in seen]
+    assert operations[:5] == ["fsync"] * 5
+    assert operations[5:10] == ["rename"] * 5
+    assert all("tmp_obj_" in path for _, path in seen[:5])
+    assert {path for _, path in seen[5:10]} == {str(loose(store, name)) for name in made}
+
+
+def test_the_names_are_durable_when_a_flush_returns(store: ObjectStore):
+    made = [store.add(b"blob", b"%d" % number) for number in range(5)]
+    with observed() as seen:
+        store.flush()
+
+    folders = {str(loose(store, name).parent) for name in made} | {store.path}
+    synced = [path for operation, path in seen[10:] if operation == "fsync-dir"]
+    assert set(synced) == folders
+    assert len(synced) == len(seen) - 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux waits for sync()")
+def test_many_objects_are_flushed_at_once_and_still_before_their_names(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "sync", lambda: None)  # of the whole machine
+    for number in range(disk.MANY_FILES + 1):
+        store.add(b"blob", b"%d" % number)
+    with observed() as seen:
+        store.flush()
+
+    operations = [operation for operation, _ in seen]
+    assert operations[0] == "sync"
+    assert operations.count("rename") == disk.MANY_FILES + 1
+    assert "rename" not in (operations[0], operations[-1])
+
+
+def test_a_flush_with_nothing_to_do_touches_nothing(store: ObjectStore):
+    with observed() as seen:
+        store.flush()
+
+    assert seen == []
+
+
+def test_a_flush_that_fails_names_nothing_that_is_not_durable(store: ObjectStore):
+    store.add(b"blob", b"one")
+    store.add(b"blob", b"two")
+    with failing("fsync", after=1), pytest.raises(OSError):
+        store.flush()
+
+    assert all("tmp_obj_" in path for path in files_below(Path(store.path)))
+    store.discard()
+    assert files_below(Path(store.path)) == []
+
+
+def test_a_flush_can_be_tried_again(store: ObjectStore):
+    made = [store.add(b"blob", b"one"), store.add(b"blob", b"two")]
+    with failing("rename", after=1), pytest.raises(OSError):
+        store.flush()
+    store.flush()
+
+    assert [store.read(name, b"blob") for name in made] == [b"one", b"two"]
+    assert len(files_below(Path(store.path))) == 2
+
+
+def test_the_same_content_twice_is_one_object(store: ObjectStore):
+    assert store.add(b"blob", b"hello\n") == store.add(b"blob", b"hello\n")
+    assert len(files_below(Path(store.path))) == 1
+
+
+def test_the_same_content_as_another_kind_is_another_object(store: ObjectStore):
+    assert store.add(b"blob", b"") != store.add(b"tree", b"")
+
+
+def test_two_stores_may_write_the_same_object_at_once(store: ObjectStore):
+    other = object_store(Path(store.path))
+    store.add(b"blob", b"hello\n")
+    other.add(b"blob", b"hello\n")
+    store.flush()
+    other.flush()
+
+    assert files_below(Path(store.path)) == [f"ce/{HELLO[2:].decode()}"]
+    assert store.read(HELLO, b"blob") == b"hello\n"
+
+
+def test_what_a_killed_process_left_stops_nobody(store: ObjectStore):
+    loose(store, HELLO).parent.mkdir()
+    loose(store, HELLO).with_name("tmp_obj_0123456789abcdef").write_bytes(b"half")
+    loose(store, HELLO).with_name(HELLO[2:].decode() + ".lock").write_bytes(b"half")
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert store.read(HELLO, b"blob") == b"hello\n"
+
+
+def test_discarding_leaves_no_file(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    store.add(b"blob", b"more")
+    store.discard()
+
+    assert files_below(Path(store.path)) == []
+    assert not store.has(HELLO)
+    store.flush()
+    assert files_below(Path(store.path)) == []
+
+
+def test_an_object_can_be_added_again_after_it_was_discarded(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    store.discard()
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert store.read(HELLO, b"blob") == b"hello\n"
+
+
+def test_closing_discards(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    store.close()
+
+    assert files_below(Path(store.path)) == []
+
+
+@pytest.mark.parametrize("operation", ["create", "write"])
+def test_a_write_that_fails_leaves_no_file(operation: str, store: ObjectStore):
+    with failing(operation), pytest.raises(OSError):
+        store.add(b"blob", b"hello\n")
+
+    assert files_below(Path(store.path)) == []
+    assert not store.is_new(HELLO)
+
+
+def test_an_object_is_readable_by_all_and_writable_by_none(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert loose(store, HELLO).stat().st_mode & 0o777 == 0o444
+
+
+# Objects that are there already
+
+
+def test_a_loose_object_is_not_written_again_but_made_young(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    store.flush()
+    os.utime(loose(store, HELLO), (OLD, OLD))
+    inode = loose(store, HELLO).stat().st_ino
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert not store.is_new(HELLO)
+    assert loose(store, HELLO).stat().st_ino == inode
+    assert loose(store, HELLO).stat().st_mtime > OLD
+
+
+def test_an_object_in_a_pack_is_not_written_again_and_its_pack_is_made_young(store: ObjectStore):
+    path = pack(Path(store.path), b"hello\n", b"other")
+    os.utime(path, (OLD, OLD))
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert not loose(store, HELLO).exists()
+    assert path.stat().st_mtime > OLD
+    assert store.read(HELLO, b"blob") == b"hello\n"
+
+
+def test_a_pack_is_made_young_once_for_all_its_objects(store: ObjectStore):
+    pack(Path(store.path), b"hello\n", b"other")
+    with observed() as seen:
+        for _ in range(2):
+            store.add(b"blob", b"hello\n")
+            store.add(b"blob", b"other")
+
+    assert len([path for _, path in seen if path.endswith(".pack")]) == 1
+
+
+def test_a_pack_is_made_young_again_for_the_next_save(store: ObjectStore):
+    path = pack(Path(store.path), b"hello\n")
+    store.add(b"blob", b"hello\n")
+    store.flush()
+    os.utime(path, (OLD, OLD))
+    store.add(b"blob", b"hello\n")
+
+    assert path.stat().st_mtime > OLD
+
+
+def test_a_pack_that_came_after_the_first_look_is_seen_after_the_flush(store: ObjectStore):
+    store.add(b"blob", b"something else")
+    store.flush()
+    pack(Path(store.path), b"hello\n")
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert not loose(store, HELLO).exists()
+
+
+def test_an_object_that_cannot_be_made_young_is_written_once_more(store: ObjectStore):
+    """Another process's gc may take it otherwise."""
+    path = pack(Path(store.path), b"hello\n")
+    with failing("utime"):
+        store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert loose(store, HELLO).exists()
+    assert path.exists()
+
+
+def test_an_object_that_went_with_its_pack_is_written(store: ObjectStore):
+    path = pack(Path(store.path), b"hello\n")
+    assert store.has(HELLO)
+    path.unlink()
+    path.with_suffix(".idx").unlink()
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert loose(store, HELLO).exists()
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("by_environment", [True, False])
+def test_an_object_of_an_alternate_is_read_and_made_young(
+    packed: bool, by_environment: bool, tmp_path: Path
+):
+    lender = object_store(tmp_path / "lender")
+    if packed:
+        path = pack(tmp_path / "lender", b"hello\n")
+    else:
+        lender.add(b"blob", b"hello\n")
+        lender.flush()
+        path = loose(lender, HELLO)
+    os.utime(path, (OLD, OLD))
+    (tmp_path / "objects/info").mkdir(parents=True)
+    if not by_environment:
+        (tmp_path / "objects/info/alternates").write_text(f"{tmp_path}/lender\n")
+    alternates = [str(tmp_path / "lender")] if by_environment else []
+    with closing(object_store(tmp_path / "objects", alternates=alternates)) as store:
+        assert store.has(HELLO)
+        assert store.read(HELLO, b"blob") == b"hello\n"
+        store.add(b"blob", b"hello\n")
+        store.flush()
+        assert not loose(store, HELLO).exists()
+        assert path.stat().st_mtime > OLD
+
+
+def test_an_alternate_of_a_sha256_repository_is_read_as_such(tmp_path: Path):
+    lender = object_store(tmp_path / "lender", SHA256)
+    made = lender.add(b"blob", b"hello\n")
+    lender.flush()
+    alternates = [str(tmp_path / "lender")]
+
+    with closing(object_store(tmp_path / "objects", SHA256, alternates=alternates)) as store:
+        assert store.has(made)
+        assert store.read(made, b"blob") == b"hello\n"
+
+
+# Damage
+
+
+def damaged(store: ObjectStore, data: bytes) -> None:
+    loose(store, HELLO).parent.mkdir(exist_ok=True)
+    loose(store, HELLO).write_bytes(data)
+
+
+def test_a_missing_object_is_named(store: ObjectStore):
+    assert not store.has(HELLO)
+    with pytest.raises(MissingObject, match=f"missing object '{HELLO.decode()}'") as caught:
+        store.read(HELLO, b"blob")
+
+    assert caught.value.details == {"object": HELLO.decode()}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"not zlib at all",
+        zlib.compress(b"blob 6\0hello\n")[:-8],
+        zlib.compress(b"blob 6\0hellO\n"),
+        zlib.compress(b"blob 8\0hello\n\0\0"),
+        zlib.compress(b"blob six\0hello\n"),
+        zlib.compress(b"blub 6\0hello\n"),
+        zlib.compress(b"no header"),
+        zlib.compress(b""),
+    ],
+)
+def test_a_damaged_object_is_never_taken_for_its_content(data: bytes, store: ObjectStore):
+    damaged(store, data)
+
+    with pytest.raises(MissingObject):
+        store.read(HELLO, b"blob")
+
+
+def test_an_object_of_another_kind_is_not_what_was_asked_for(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    with pytest.raises(MissingObject, match="not a tree"):
+        store.read(HELLO, b"tree")
+
+
+def test_an_object_in_a_damaged_pack_is_an_error(store: ObjectStore):
+    path = pack(Path(store.path), b"hello\n")
+    data = bytearray(path.read_bytes())
+    data[16] ^= 0xFF
+    path.chmod(0o644)
+    path.write_bytes(bytes(data))
+
+    with pytest.raises(MissingObject):
+        store.read(HELLO, b"blob")
+
+
+@pytest.mark.parametrize("name", [b"", b"ce", b"../../../etc/passwd", b"x" * 40, b"\xff" * 20])
+def test_what_is_no_id_is_no_object(name: bytes, store: ObjectStore):
+    with pytest.raises(MissingObject):
+        store.read(ObjectID(name), b"blob")
+
+
+def test_an_object_of_any_size_can_be_read(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+):
+    """dulwich refuses a loose object of more than 512 MiB; a file may be larger."""
+    monkeypatch.setattr(dulwich_store, "DEFAULT_LOOSE_OBJECT_SIZE_LIMIT", 100)
+    made = store.add(b"blob", b"x" * 1000)
+    store.flush()
+
+    assert store.read(made, b"blob") == b"x" * 1000
+
+
+# In memory only
+
+
+def test_a_scratch_store_has_all_that_was_there_and_leaves_no_trace(store: ObjectStore):
+    store.add(b"blob", b"hello\n")
+    store.flush()
+    scratch = store.scratch()
+    with observed() as seen:
+        made = scratch.add(b"blob", b"scratch")
+        scratch.add(b"blob", b"hello\n")
+        scratch.flush()
+
+    assert seen == []
+    assert scratch.read(made, b"blob") == b"scratch"
+    assert scratch.read(HELLO, b"blob") == b"hello\n"
+    assert (scratch.is_new(made), scratch.is_new(HELLO)) == (True, False)
+    assert not store.has(made)
+    assert not scratch.has(ObjectID(b"0" * 40))
+
+
+def test_processes_that_save_the_same_content_at_once_all_succeed(tmp_path: Path):
+    (tmp_path / "pack").mkdir()
+    script = (
+        "import sys; from ckpt.store.objects import ObjectStore;"
+        "from dulwich.object_format import SHA1;"
+        "store = ObjectStore(sys.argv[1], SHA1);"
+        "[store.add(b'blob', b'%d' % n) for n in range(40)]; store.flush(); store.close()"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stderr=subprocess.PIPE)
+        for _ in range(3)
+    ]
+
+    assert [process.communicate()[1] for process in running] == [b""] * 3
+    assert len(files_below(tmp_path)) == 40
