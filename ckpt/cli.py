@@ -62,9 +62,22 @@ class Context:
     output: Output
 
     def manager(self) -> CheckpointManager:
+        """The API on this folder; says so if a rollback was interrupted there."""
+        manager = self.quiet_manager()
+        if manager.rollback_interrupted:
+            self.output.warning("a rollback was interrupted in this worktree")
+            self.output.hint("git ckpt rollback --continue, or git ckpt rollback --abort")
+        return manager
+
+    def quiet_manager(self) -> CheckpointManager:
+        """The same, for commands that end or refuse because of an interrupted rollback."""
         from ckpt.manager import CheckpointManager
 
         return CheckpointManager(self.start, environ=self.env)
+
+    def warn(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            self.output.warning(note)
 
 
 class _Parser(argparse.ArgumentParser):

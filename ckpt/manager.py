@@ -26,7 +26,7 @@ from typing import Any
 
 from ckpt import paths as repo_paths
 from ckpt.configure import load_forgiving, load_settings
-from ckpt.engine import catalog, recovery, snapshot, trash
+from ckpt.engine import catalog, journal, recovery, snapshot, trash
 from ckpt.engine import diff as engine_diff
 from ckpt.engine import rollback as engine_rollback
 from ckpt.engine.catalog import Catalog
@@ -88,6 +88,11 @@ class CheckpointManager:
         if isinstance(self._given, Settings):
             return self._given
         return load_forgiving(self._repo, self._given)
+
+    @property
+    def rollback_interrupted(self) -> bool:
+        """True if a rollback died in this worktree and awaits `resume` or `abort`."""
+        return journal.exists(self._repo.private_dir)
 
     def close(self) -> None:
         """Let go of open pack files; the manager can be used again afterwards."""

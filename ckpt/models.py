@@ -107,6 +107,7 @@ class Details:
     metadata: Mapping[str, Any] | None = None
     context: Mapping[str, Any] | None = None
     features: FeatureState | None = None
+    operation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ class Checkpoint:
     @property
     def git_state(self) -> GitState:
         return GitState(self.head_commit, self.branch, self.details.dirty_files)
+
+    @property
+    def operation(self) -> str | None:
+        """The merge, rebase or other operation of git's that was under way."""
+        return self.details.operation
 
     @property
     def feature_state(self) -> FeatureState | None:

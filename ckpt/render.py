@@ -92,6 +92,7 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
         ("Kind", f"{checkpoint.kind}" + (f" ({marks(checkpoint)})" if marks(checkpoint) else "")),
         ("Date", f"{checkpoint.timestamp:%Y-%m-%d %H:%M:%S} UTC ({age(checkpoint.timestamp)})"),
         ("HEAD", f"{head}, {place}"),
+        ("During", f"a {checkpoint.operation}" if checkpoint.operation else None),
         ("Changes", f"{stats(checkpoint)}, against HEAD"),
         ("Worktree", checkpoint.worktree if checkpoint.worktree != "main" else None),
         ("Ref", checkpoint.ref),

@@ -5,7 +5,7 @@ Pure: texts and mappings in, one frozen Settings out; who calls reads the files.
 ROWS is the whole of it: to add a setting, add a field and a row. The repository's
 file comes with whatever was checked out, so it may make ckpt keep more and save
 fewer secrets, and nothing else; what it asks beyond that is not an error but a
-note, which `status` shows.
+note, of which the commands warn.
 """
 
 from __future__ import annotations
@@ -185,7 +185,14 @@ class Row:
 
 
 ROWS = (
-    Row("enabled", BOOL, "ckpt.enabled", "CKPT_ENABLED", "take checkpoints at all", ge),
+    Row(
+        "enabled",
+        BOOL,
+        "ckpt.enabled",
+        "CKPT_ENABLED",
+        "let hooks and other triggers take checkpoints",
+        ge,
+    ),
     Row(
         "max_file_size",
         SIZE,

@@ -47,6 +47,7 @@ def run(
             if id is not None:
                 raise UsageError("an ID and --session exclude each other", hint="leave one out")
             id = _first_of(manager, session)
+        context.warn(manager.forgiving_settings.notes)
         result = manager.diff(
             "latest" if id is None else id, other, paths=paths, patch=form is None
         )

@@ -58,9 +58,8 @@ def run(
         )
     if head and paths:
         raise UsageError("--head moves the whole HEAD, not paths", hint="leave one of them out")
-    with context.manager() as manager:
-        for note in manager.forgiving_settings.notes:
-            context.output.warning(note)
+    with context.quiet_manager() as manager:
+        context.warn(manager.forgiving_settings.notes)
         if resume:
             result = manager.resume_rollback()
         elif abort:

@@ -43,8 +43,7 @@ def run(
     pin: bool,
 ) -> int:
     with context.manager() as manager:
-        for note in manager.settings.notes:
-            context.output.warning(note)
+        context.warn(manager.settings.notes)
         result = manager.create(
             name,
             description=message,

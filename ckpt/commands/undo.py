@@ -18,7 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context, dry_run: bool, yes: bool) -> int:
-    with context.manager() as manager:
+    with context.quiet_manager() as manager:
+        context.warn(manager.forgiving_settings.notes)
         result = manager.undo(dry_run=dry_run, yes=yes)
         context.output.rolled_back(result)
     return Refused.exit_code if result.skipped else 0

@@ -30,6 +30,7 @@ def check_move(repo: Repository, target: Recorded) -> None:
         )
     if head.branch is None:
         return
+    repo.refs.check_branch(head.branch)
     other = repo.refs.other_worktree_with(head.branch)
     if other is not None:
         raise Refused(

@@ -123,7 +123,7 @@ def read_checkpoint(
             pinned="Pinned" in trailers,
             partial="Partial" in trailers,
             during_rollback="During-Rollback" in trailers,
-            head_commit=trailers.get("Head"),
+            head_commit=_head_commit(data, trailers),
             branch=trailers.get("Branch"),
             stats=Stats(*map(int, trailers["Stats"].split())),
             _details=details,
@@ -165,6 +165,13 @@ def _state_commit(data: CommitData, trailers: Mapping[str, str]) -> str:
     if not data.parents or data.parents[-1].decode() != state:
         raise ValueError("the last parent is not the state commit")
     return state
+
+
+def _head_commit(data: CommitData, trailers: Mapping[str, str]) -> str | None:
+    head = trailers.get("Head")
+    if data.parents[:-1] != (() if head is None else (head.encode(),)):
+        raise ValueError("the first parent is not HEAD's commit")
+    return head
 
 
 def _timestamp(text: str) -> datetime:
@@ -210,6 +217,7 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
             metadata=state.get("metadata"),
             context=state.get("context"),
             features=_features(state.get("features")),
+            operation=(manifest.get("operation") or {}).get("name"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NotACheckpoint(

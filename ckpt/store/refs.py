@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ckpt import disk
-from ckpt.errors import Busy, CkptError
+from ckpt.errors import Busy, CkptError, Refused
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.store.lock import replace_locked
 from ckpt.store.objects import ObjectID
@@ -79,30 +79,36 @@ class Refs:
     def create(self, ref: bytes, target: ObjectID) -> bool:
         """Add a ref; False if the name is taken."""
         disk.touch_ref("create-ref", ref)
-        with _translating_locks(ref):
+        folder = os.path.dirname(self._path(ref))
+        is_known = os.path.isdir(folder)
+        with _translating(ref):
             created = self._refs().add_if_new(_ref(ref), target)
         if created:
-            disk.fsync_dir(os.path.dirname(self._path(ref)))
+            disk.fsync_dir(folder)
+            while not is_known and folder != os.path.join(self.common_dir, "refs"):
+                folder = os.path.dirname(folder)
+                disk.fsync_dir(folder)
         return created
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
         """Move a ref; False if it is no longer where it was read."""
         disk.touch_ref("replace-ref", ref)
-        with _translating_locks(ref):
+        with _translating(ref):
             return self._refs().set_if_equals(_ref(ref), old, new)
 
     def remove(self, ref: bytes, old: ObjectID) -> bool:
         """Delete a ref; False if it is no longer where it was read."""
         disk.touch_ref("remove-ref", ref)
-        with _translating_locks(ref):
+        with _translating(ref):
             return self._refs().remove_if_equals(_ref(ref), old)
 
     def read(self, ref: bytes) -> ObjectID | None:
         """The object a ref names, links followed; None where there is none."""
-        try:
-            return self._object_id(self._refs().follow(_ref(ref))[1])
-        except KeyError:
-            return None
+        with _translating(ref):
+            try:
+                return self._object_id(self._refs().follow(_ref(ref))[1])
+            except KeyError:
+                return None
 
     def _packed_below(self, prefix: bytes) -> Iterator[tuple[str, ObjectID]]:
         for line in _read(os.path.join(self.common_dir, "packed-refs")).splitlines():
@@ -137,10 +143,21 @@ class Refs:
                 return git_dir
         return None
 
+    def check_branch(self, branch: bytes) -> None:
+        """Refuse what git would not have as a branch: a checkpoint may say anything."""
+        from dulwich.refs import check_ref_format
+
+        if not branch.startswith(b"refs/") or not check_ref_format(_ref(branch)):
+            raise Refused(
+                f"'{branch.decode('utf-8', 'backslashreplace')}' is not a valid branch name",
+                hint="leave HEAD where it is: repeat the command without --head",
+            )
+
     def move_branch(
         self, branch: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
     ) -> None:
         """Set a branch from `old` to `new` (None: absent), or fail if it has moved since."""
+        self.check_branch(branch)
         if old == new:
             return
         if new is None:
@@ -156,6 +173,8 @@ class Refs:
 
     def set_head(self, head: Head, old: ObjectID | None, message: bytes) -> None:
         """Point HEAD at a branch or a commit; `old` is where it stood, for the reflog."""
+        if head.branch is not None:
+            self.check_branch(head.branch)
         path = os.path.join(self.git_dir, "HEAD")
         if head.contents != self.head().contents:
             replace_locked(path, head.contents, self._private_dir)
@@ -211,8 +230,8 @@ class Refs:
         return self._container
 
 
-class _translating_locks:
-    """Turns dulwich's complaint about a lock file into ours."""
+class _translating:
+    """Turns what dulwich raises about locks and damaged refs into errors of ours."""
 
     def __init__(self, ref: bytes) -> None:
         self._ref = ref
@@ -221,10 +240,17 @@ class _translating_locks:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
-        if kind is not None and kind.__name__ == "FileLocked":
+        if kind is None or not issubclass(kind, Exception) or issubclass(kind, CkptError):
+            return
+        if kind.__name__ == "FileLocked":
             raise Busy(
                 f"unable to lock '{os.fsdecode(self._ref)}'",
                 hint="another git process seems to be running; wait for it, then try again",
+            )
+        if not issubclass(kind, OSError):  # nothing else is common to what damage raises
+            raise CkptError(
+                f"cannot read '{os.fsdecode(self._ref)}' ({kind.__name__}: {error})",
+                hint="'git fsck' tells what is wrong, 'git pack-refs --all' may mend it",
             )
 
 

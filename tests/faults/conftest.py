@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from faults.striking import Driver
+
+# Their assertions should say what they compared, like a test's own.
+pytest.register_assert_rewrite("faults.rollbacks", "faults.striking")
+
+from faults.striking import Driver  # noqa: E402 - must be imported after that
 
 
 @pytest.fixture(scope="session")

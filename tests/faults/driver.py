@@ -30,30 +30,30 @@ NEEDS_SPACE = {"create", "write", "mkdir", "symlink", "link", "create-ref"}
 
 
 class Observer:
-    """Notes every operation and strikes at the `nth` that matches."""
+    """Notes every operation, and strikes before those that the blows name."""
 
-    def __init__(self, blow: dict[str, Any] | None, note: Callable[[str, str], None]) -> None:
-        self._blow = blow
+    def __init__(self, blows: list[dict[str, Any]], note: Callable[[str, str], None]) -> None:
+        self._blows = blows
         self._note = note
-        self._seen = 0
+        self._seen = [0] * len(blows)
 
     def __call__(self, operation: str, path: str | bytes) -> None:
         shown = os.fsdecode(path)
         self._note(operation, shown)
-        if self._blow is None or not self._matches(operation, shown):
-            return
-        self._seen += 1
-        if self._seen == self._blow["nth"]:
-            _strike(self._blow)
-        elif self._seen > self._blow["nth"] and self._blow["disk_stays_full"]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for number, blow in enumerate(self._blows):
+            if not _matches(blow, operation, shown):
+                continue
+            self._seen[number] += 1
+            if self._seen[number] == blow["nth"]:
+                _strike(blow)
+            elif self._seen[number] > blow["nth"] and blow["disk_stays_full"]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _matches(self, operation: str, path: str) -> bool:
-        assert self._blow is not None
-        if self._blow["disk_stays_full"] and operation not in NEEDS_SPACE:
-            return False
-        wanted = self._blow["operation"]
-        return wanted in (None, operation) and path.endswith(self._blow["path"])
+
+def _matches(blow: dict[str, Any], operation: str, path: str) -> bool:
+    if blow["disk_stays_full"] and operation not in NEEDS_SPACE:
+        return False
+    return blow["operation"] in (None, operation) and path.endswith(blow["path"])
 
 
 def _strike(blow: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ def run(request: dict[str, Any], note: Callable[[str, str], None]) -> int:
     os.chdir(request["cwd"])
     if request["announce_sleep"] is not None:
         _announce_sleep(request["announce_sleep"])
-    disk.observer = Observer(request["blow"], note)
+    disk.observer = Observer(request["blows"], note)
     return ckpt.cli.main(request["words"])
 
 

@@ -47,6 +47,9 @@ class Blow:
     disk_stays_full: bool = False
 
 
+Blows = Blow | Sequence[Blow]
+
+
 def kill(nth: int = 1, operation: str | None = None, path: str = "") -> Blow:
     return Blow(nth, operation, path, signal=signal.SIGKILL)
 
@@ -88,7 +91,7 @@ class Driver:
             text=True,
         )
 
-    def run(self, cwd: Path, *words: str, blow: Blow | None = None) -> Struck:
+    def run(self, cwd: Path, *words: str, blow: Blows = ()) -> Struck:
         """Run a command and wait for its end."""
         assert self._server.stdin is not None and self._server.stdout is not None
         self._server.stdin.write(json.dumps(_request(cwd, words, blow)) + "\n")
@@ -102,7 +105,7 @@ class Driver:
 
 
 def start(
-    cwd: Path, *words: str, blow: Blow | None = None, announce_sleep: Path | None = None
+    cwd: Path, *words: str, blow: Blows = (), announce_sleep: Path | None = None
 ) -> subprocess.Popen[str]:
     """Start a command as a process of its own; creates `announce_sleep` when it has to wait."""
     request = _request(cwd, words, blow)
@@ -116,12 +119,12 @@ def start(
     )
 
 
-def _request(cwd: Path, words: Sequence[str], blow: Blow | None) -> dict[str, Any]:
+def _request(cwd: Path, words: Sequence[str], blow: Blows) -> dict[str, Any]:
     return {
         "cwd": str(cwd),
         "env": dict(os.environ),
         "words": list(words),
-        "blow": None if blow is None else asdict(blow),
+        "blows": [asdict(each) for each in ([blow] if isinstance(blow, Blow) else blow)],
         "announce_sleep": None,
     }
 

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: MIT
+"""A checkpoint comes back from its commit as it went in, and only if ckpt wrote it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from byhand import ID, MOMENT, NOWHERE, blob, draft, object_store
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ckpt import ids
+from ckpt.errors import CkptError, Refused, UsageError
+from ckpt.models import Checkpoint, Details, FeatureState, Kind, Scope, Skipped, Stats
+from ckpt.store import record
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.record import NotACheckpoint
+from ckpt.store.trees import write_tree
+
+HEAD = ObjectID(b"2" * 40)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    opened = object_store(tmp_path_factory.mktemp("objects"))
+    yield opened
+    opened.close()
+
+
+def written(store: ObjectStore, message: str, parents: tuple[ObjectID, ...] = (NOWHERE,)) -> ObjectID:
+    return record.write_commit(store, write_tree(store, {}), parents, message, MOMENT)
+
+
+def read(store: ObjectStore, commit: ObjectID) -> Checkpoint:
+    return record.read_checkpoint(store, ID, commit, Details)
+
+
+def there_and_back(store: ObjectStore, checkpoint: Checkpoint) -> Checkpoint:
+    head = () if checkpoint.head_commit is None else (HEAD,)
+    commit = written(store, record.compose_message(checkpoint), (*head, NOWHERE))
+    return read(store, commit)
+
+
+def same(first: Checkpoint, second: Checkpoint) -> bool:
+    names = {field.name for field in fields(Checkpoint)} - {"commit", "tree", "_details"}
+    return all(getattr(first, name) == getattr(second, name) for name in names)
+
+
+def test_a_checkpoint_with_everything_comes_back(store: ObjectStore):
+    full = draft(
+        name="before the refactor",
+        description="Why.\n\nAnd how.",
+        kind=Kind.FEATURE,
+        trigger="cli",
+        scope=Scope.STATE,
+        worktree="worktrees/other",
+        session="s 1",
+        pinned=True,
+        partial=True,
+        during_rollback=True,
+        head_commit=HEAD.decode(),
+        branch="topic",
+        stats=Stats(3, 20, 100),
+    )
+
+    assert same(there_and_back(store, full), full)
+
+
+def test_a_checkpoint_with_nothing_optional_comes_back(store: ObjectStore):
+    bare = draft(branch=None)
+
+    assert same(there_and_back(store, bare), bare)
+
+
+def accepted(check: Any) -> Any:
+    def fits(text: str) -> bool:
+        try:
+            return bool(check(text)) and check(text) == text
+        except UsageError:
+            return False
+
+    return st.text(max_size=40).filter(fits)
+
+
+any_bytes = st.binary(min_size=1, max_size=20).map(os.fsdecode)
+any_text = st.one_of(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), any_bytes)
+lines = st.lists(
+    st.sampled_from(["", "text", "Ckpt-Kind: safety", "Ckpt-Format: 9", "Ckpt-State: x", "  x"]),
+    min_size=1,
+).map("\n".join)
+descriptions = st.one_of(accepted(ids.check_description), lines.map(ids.check_description))
+
+
+@given(
+    name=st.none() | accepted(ids.check_name),
+    description=st.none() | descriptions,
+    trigger=st.none() | any_text,
+    session=st.none() | any_text,
+    branch=st.none() | any_text,
+    worktree=any_text,
+)
+def test_any_text_comes_back(store: ObjectStore, **texts: str | None):
+    checkpoint = draft(**texts)
+
+    assert same(there_and_back(store.scratch(), checkpoint), checkpoint)
+
+
+@given(st.datetimes(datetime(1980, 1, 1), datetime(2200, 1, 1)), st.integers(-14, 14))
+def test_any_moment_comes_back(store: ObjectStore, moment: datetime, hours: int):
+    aware = moment.replace(tzinfo=timezone(timedelta(hours=hours)))
+    found = there_and_back(store.scratch(), draft(timestamp=aware))
+
+    assert found.timestamp == aware
+
+
+def test_the_message_reads_like_one_of_git(store: ObjectStore):
+    checkpoint = draft(
+        name="before", description="Why.", session="a b", head_commit=HEAD.decode(), pinned=True
+    )
+
+    assert record.compose_message(checkpoint) == (
+        "before\n\nWhy.\n\n"
+        "Ckpt-Format: 1\n"
+        f"Ckpt-Id: {ID}\n"
+        "Ckpt-Kind: manual\n"
+        "Ckpt-Scope: full\n"
+        "Ckpt-Timestamp: 2026-11-15T23:34:12.123456+00:00\n"
+        "Ckpt-Worktree: main\n"
+        f"Ckpt-Head: {HEAD.decode()}\n"
+        "Ckpt-Branch: main\n"
+        "Ckpt-Session: a b\n"
+        "Ckpt-Stats: 0 0 0\n"
+        "Ckpt-Pinned: yes\n"
+        f"Ckpt-State: {NOWHERE.decode()}\n"
+    )
+
+
+def test_without_a_name_the_subject_is_the_id():
+    assert record.compose_message(draft()).startswith(f"{ID}\n\nCkpt-Format: 1\n")
+
+
+def test_a_trailer_is_one_line_whatever_is_in_it():
+    message = record.compose_message(draft(session="a\nCkpt-Pinned: yes\r\0%41\x7f\udcff"))
+
+    assert "Ckpt-Session: a%0ACkpt-Pinned: yes%0D%00%2541%7F%FF\n" in message
+    assert "\nCkpt-Pinned" not in message
+
+
+def test_a_percent_sign_that_we_did_not_write_stays(store: ObjectStore):
+    message = record.compose_message(draft(session="x")).replace("Session: x", "Session: 100%")
+
+    assert read(store, written(store, message)).session == "100%"
+
+
+def test_a_commit_is_unsigned_and_of_a_fixed_identity(store: ObjectStore):
+    tree = write_tree(store, {})
+    made = record.write_commit(store, tree, [HEAD, NOWHERE], "text\n", MOMENT)
+
+    assert store.read(made, b"commit") == (
+        b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"
+        b"parent 2222222222222222222222222222222222222222\n"
+        b"parent 1111111111111111111111111111111111111111\n"
+        b"author ckpt <ckpt@localhost> 1794785652 +0000\n"
+        b"committer ckpt <ckpt@localhost> 1794785652 +0000\n"
+        b"\n"
+        b"text\n"
+    )
+
+
+def test_a_commit_of_anyone_can_be_read(store: ObjectStore):
+    signed = (
+        b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"
+        b"parent " + HEAD + b"\n"
+        b"author A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\nencoding latin-1\n"
+        b"gpgsig -----BEGIN\n parent 3333\n \n tree 4444\n -----END\n"
+        b"\ncaf\xe9\n\nparent x\n"
+    )
+    found = record.read_commit(store, store.add(b"commit", signed))
+
+    assert found.tree == b"4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+    assert found.parents == (HEAD,)
+    assert found.message == "caf\ufffd\n\nparent x\n"
+
+
+# What ckpt did not write
+
+
+@pytest.mark.parametrize("message", ["", "a commit\n", "a\n\nbody\n\nSigned-off-by: me\n", "\n\n\n"])
+def test_a_foreign_commit_is_explained(message: str, store: ObjectStore):
+    with pytest.raises(NotACheckpoint, match="was not written by ckpt") as caught:
+        read(store, written(store, message))
+
+    assert caught.value.hint == f"git show refs/checkpoints/{ID}"
+
+
+def test_a_checkpoint_under_another_id_is_foreign(store: ObjectStore):
+    commit = written(store, record.compose_message(draft()))
+
+    with pytest.raises(NotACheckpoint, match="was not written by ckpt"):
+        record.read_checkpoint(store, "20270101-000000-000-aaaa", commit, Details)
+
+
+def test_trailers_count_only_in_the_last_paragraph(store: ObjectStore):
+    message = record.compose_message(draft()) + "\nmore text\n"
+
+    with pytest.raises(NotACheckpoint, match="was not written by ckpt"):
+        read(store, written(store, message))
+
+
+@pytest.mark.parametrize("number", ["2", "10", "x", "1.1"])
+def test_a_newer_format_is_refused_not_guessed(number: str, store: ObjectStore):
+    message = record.compose_message(draft()).replace("Format: 1", f"Format: {number}")
+
+    with pytest.raises(Refused, match=f"has format {number}, newer than this ckpt") as caught:
+        read(store, written(store, message))
+    assert "upgrade" in (caught.value.hint or "")
+
+
+def test_a_trailer_that_is_not_known_is_passed_over(store: ObjectStore):
+    message = record.compose_message(draft()) + "Ckpt-Colour: blue\n"
+
+    assert same(read(store, written(store, message)), draft())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Ckpt-Kind: manual\n", ""),
+        ("Ckpt-Kind: manual", "Ckpt-Kind: none"),
+        ("Ckpt-Scope: full\n", ""),
+        ("Ckpt-Timestamp: 2026", "Ckpt-Timestamp: x"),
+        ("+00:00", ""),
+        ("Ckpt-Worktree: main\n", ""),
+        ("Ckpt-Stats: 0 0 0", "Ckpt-Stats: many"),
+        ("Ckpt-Stats: 0 0 0", "Ckpt-Stats: 1 2 3 4"),
+        ("Ckpt-State: 1", "Ckpt-State: 2"),
+        ("Ckpt-State: ", "Ckpt-Stat: "),
+        ("Ckpt-Branch", f"Ckpt-Head: {HEAD.decode()}\nCkpt-Branch"),
+    ],
+)
+def test_damaged_trailers_are_an_error_that_names_the_checkpoint(
+    old: str, new: str, store: ObjectStore
+):
+    message = record.compose_message(draft())
+    assert old in message
+
+    with pytest.raises(NotACheckpoint, match=f"'{ID}' has damaged trailers"):
+        read(store, written(store, message.replace(old, new)))
+
+
+@pytest.mark.parametrize("parents", [(), (HEAD,), (NOWHERE, HEAD), (HEAD, NOWHERE)])
+def test_parents_that_the_trailers_do_not_tell_are_damage(
+    parents: tuple[ObjectID, ...], store: ObjectStore
+):
+    """HEAD's commit comes first, if there is one, and the state commit last."""
+    with pytest.raises(NotACheckpoint, match="damaged trailers"):
+        read(store, written(store, record.compose_message(draft()), parents))
+
+
+# The state tree
+
+
+def with_state(store: ObjectStore, **blobs: Any) -> Checkpoint:
+    """A checkpoint whose state tree holds these documents."""
+    paths = {"manifest": record.MANIFEST, "state": record.AGENT_STATE}
+    entries = {
+        paths[name]: blob(
+            store, value if isinstance(value, bytes) else json.dumps(value).encode()
+        )
+        for name, value in blobs.items()
+    }
+    commit = record.write_commit(store, write_tree(store, entries), (), "state\n", MOMENT)
+    return draft(state_commit=commit.decode())
+
+
+def test_details_come_from_the_state_tree(store: ObjectStore):
+    checkpoint = with_state(
+        store,
+        manifest={
+            "dirty_files": [{"path": "a"}, {"path": "caf\ufffd", "path_b64": "Y2Fm6Q=="}],
+            "skipped": [{"path": ".env", "reason": "denied"}],
+        },
+        state={
+            "data": [1],
+            "metadata": {"a": 1},
+            "context": {"b": 2},
+            "features": {"current": "x", "completed": ["y"], "snapshot_path": None},
+        },
+    )
+
+    assert record.read_details(store, checkpoint) == Details(
+        dirty_files=("a", os.fsdecode(b"caf\xe9")),
+        skipped=(Skipped(".env", "denied"),),
+        data=[1],
+        metadata={"a": 1},
+        context={"b": 2},
+        features=FeatureState("x", ("y",), None),
+    )
+
+
+def test_a_checkpoint_without_agent_state_has_none(store: ObjectStore):
+    assert record.read_details(store, with_state(store, manifest={})) == Details()
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"7", b"\xff\xfe", b"[" * 100_000, b"NaN"])
+@pytest.mark.parametrize("name", ["manifest", "state"])
+def test_a_damaged_document_is_an_error_that_names_the_checkpoint(
+    name: str, data: bytes, store: ObjectStore
+):
+    with pytest.raises(NotACheckpoint, match=f"of checkpoint '{ID}' is damaged"):
+        record.read_details(store, with_state(store, **{name: data}))
+
+
+@pytest.mark.parametrize(
+    "blobs",
+    [
+        {"manifest": {"dirty_files": 7}},
+        {"manifest": {"dirty_files": ["a"]}},
+        {"manifest": {"dirty_files": [{"path_b64": 1}]}},
+        {"manifest": {"skipped": [{"path": "x"}]}},
+        {"manifest": {"skipped": {"path": "x"}}},
+        {"state": {"features": []}},
+        {"state": {"features": {"completed": 7}}},
+    ],
+)
+def test_a_document_of_another_shape_is_an_error(blobs: dict[str, Any], store: ObjectStore):
+    with pytest.raises(NotACheckpoint, match="is damaged"):
+        record.read_details(store, with_state(store, **blobs))
+
+
+def test_a_missing_state_commit_is_an_error(store: ObjectStore):
+    with pytest.raises(CkptError, match=NOWHERE.decode()):
+        record.read_details(store, draft())
+
+
+def test_an_absent_document_is_empty(store: ObjectStore):
+    assert record.read_json(store, with_state(store), record.MANIFEST) == {}
+    assert record.read_state_blob(store, with_state(store), b"no/such") is None
