@@ -76,7 +76,8 @@ class Present:
                 path: stat.S_IMODE(status.st_mode) & 0o777
                 for path, status in self.stats.items()
                 if stat.S_ISREG(status.st_mode)
-            }
+            },
+            {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE},
         )
 
 

@@ -19,7 +19,7 @@ from ckpt.engine.catalog import Catalog
 from ckpt.engine.head import branch_to_return, head_report, move_head, move_left_branch
 from ckpt.engine.journal import Action, FileState, HeadMove, Journal
 from ckpt.engine.recorded import Recorded, file_state
-from ckpt.engine.restage import limited, restage
+from ckpt.engine.restage import limited, outside, restage
 from ckpt.engine.rollback import UNDO, check_index_free, finish
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import RollbackError
@@ -187,13 +187,16 @@ class _Recovery:
     def _index_is_strange(self, now: Index) -> bool:
         if not self.record.index:
             return False
-        expected = (self._index_of(self.goal), self._index_of(self.origin))
+        expected = (self._index_of(self.goal, now), self._index_of(self.origin, now))
         return not any(staging.same(now, index) for index in (*expected, *self.saved.indexes))
 
-    def _index_of(self, state: Recorded) -> Index:
-        """What the index is in a state, where the rollback is limited to paths."""
-        safety = self.origin if self.forwards else self.goal
-        return limited(state.index, safety.index, self.record.paths)
+    def _index_of(self, state: Recorded, now: Index) -> Index:
+        """What the index is in a state; outside the rollback's paths, what others made of it."""
+        safety, target = (self.origin, self.goal) if self.forwards else (self.goal, self.origin)
+        paths = self.record.paths
+        ours = (safety.index, limited(target.index, safety.index, paths))
+        untouched = any(staging.same(outside(now, paths), outside(i, paths)) for i in ours)
+        return limited(state.index, safety.index if untouched else now, paths)
 
     def _head_is_strange(self) -> bool:
         move = self.record.head
@@ -224,8 +227,8 @@ class _Recovery:
         return tuple(folder for folder in self.record.remove_folders if folder in empty)
 
     def _restage(self, applier: Applier) -> None:
-        wanted = self._index_of(self.goal)
         staged = staging.read_staged(self.repo)
+        wanted = self._index_of(self.goal, staged.index)
         if staging.same(wanted, staged.index):
             return
         if self._index_is_strange(staged.index):

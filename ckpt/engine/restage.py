@@ -34,6 +34,12 @@ def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
     return Index(present.version, entries, {}, present.hash_len)
 
 
+def outside(index: Index, limits: tuple[bytes, ...]) -> Index:
+    """The entries that a rollback with these limits leaves alone."""
+    entries = [e for e in index.entries if limits and not is_within(e.path, limits)]
+    return Index(index.version, entries, {}, index.hash_len)
+
+
 def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:
     """Blobs that the wanted index names and the present one does not."""
     if wanted is None:

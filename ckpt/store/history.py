@@ -37,10 +37,20 @@ def ahead_behind(objects: ObjectStore, left: ObjectID, right: ObjectID) -> tuple
                 if sides[parent] != known and parent not in queued:
                     heapq.heappush(queue, (-_time(objects, parent), parent))
                     queued.add(parent)
+        _settle(objects, sides, list(queued))
     except CkptError:
         return None
     found = list(sides.values())
     return found.count(_LEFT), found.count(_RIGHT)
+
+
+def _settle(objects: ObjectStore, sides: dict[ObjectID, int], common: list[ObjectID]) -> None:
+    """Where a clock ran backwards, common commits were passed before that was known."""
+    while common:
+        for parent in _parents(objects, common.pop()):
+            if sides.get(parent, _BOTH) != _BOTH:
+                sides[parent] = _BOTH
+                common.append(parent)
 
 
 def _header(objects: ObjectStore, commit: ObjectID) -> bytes:

@@ -36,10 +36,15 @@ class Operation:
 def in_progress(git_dir: str) -> Operation | None:
     """The operation under way in a worktree, by its git dir."""
     names: list[str] = []
+    signs: set[str] = set()
     digest = hashlib.sha256()
     for name, sign, identity in _OPERATIONS:
-        if name not in names and os.path.lexists(os.path.join(git_dir, sign)):
+        top = sign.partition("/")[0]  # of an am and of a rebase, `rebase-apply` shows one
+        if name in names or top in signs:
+            continue
+        if os.path.lexists(os.path.join(git_dir, sign)):
             names.append(name)
+            signs.add(top)
             for part in identity:
                 digest.update(name.encode() + b"\0" + _read(os.path.join(git_dir, part)) + b"\0")
     return Operation("+".join(names), digest.hexdigest()) if names else None

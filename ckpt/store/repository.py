@@ -36,6 +36,7 @@ _KNOWN_EXTENSIONS = {
     "relativeworktrees",
     "worktreeconfig",
 }
+_EXTENSIONS_OF_VERSION_1 = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}
 
 
 class NotARepository(CkptError):
@@ -172,7 +173,7 @@ def read_gitfile(path: str) -> str | None:
             contents = file.read(8192)
     except OSError:
         return None
-    if not contents.startswith(b"gitdir: "):
+    if not contents.startswith(b"gitdir: ") or b"\0" in contents:
         return None
     target = os.fsdecode(contents[len(b"gitdir: ") :].rstrip(b"\r\n"))
     return os.path.realpath(os.path.join(os.path.dirname(path), target))
@@ -214,12 +215,17 @@ def _worktree(
     named = env.get("GIT_WORK_TREE")
     if named:
         return os.path.realpath(os.path.join(start, named))
-    if config.get_bool("core.bare", False) or (top is None and "GIT_DIR" not in env):
+    # Git does not take these two from the configuration of another worktree.
+    shared = git_dir != _common_dir(git_dir) and not config.get_bool(
+        "extensions.worktreeconfig", False
+    )
+    is_bare = not shared and config.get_bool("core.bare", False)
+    if is_bare or (top is None and not env.get("GIT_DIR")):
         raise Refused(
             "this operation must be run in a work tree",
             hint="a bare repository has no working state; name one with GIT_WORK_TREE",
         )
-    configured = config.get_path("core.worktree")
+    configured = None if shared else config.get_path("core.worktree")
     if configured:
         return os.path.realpath(os.path.join(git_dir, configured))
     return top if top is not None else start
@@ -271,7 +277,14 @@ def _check_format(config: GitConfig) -> None:
         raise Refused(
             f"expected git repo version <= 1, found {version}", hint="ckpt is too old for it"
         )
-    for name, value, _origin in config.items("extensions") if version == "1" else ():
+    for name, value, _origin in config.items("extensions"):
+        if version == "0":
+            if name.lower() in _EXTENSIONS_OF_VERSION_1:
+                raise Refused(
+                    f"repo version is 0, but v1-only extension found: '{name}'",
+                    hint="git config -f .git/config core.repositoryFormatVersion 1",
+                )
+            continue
         if name.lower() not in _KNOWN_EXTENSIONS:
             raise Refused(
                 f"unknown repository extension found: '{name}'", hint="ckpt is too old for it"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 _DEFAULTS = (0o644, 0o755)
@@ -28,16 +28,17 @@ class Modes:
         return self.others.get(path, usual)
 
 
-def collect(permissions: Mapping[bytes, int]) -> Modes:
-    """Sum up the bits of regular files by path."""
+def collect(permissions: Mapping[bytes, int], executables: Set[bytes]) -> Modes:
+    """Sum up the bits of regular files by path; `executables` are those that git calls so,
+    which without core.fileMode is not for the bits to say."""
     usual = [_DEFAULTS[0], _DEFAULTS[1]]
-    counts = Counter(permissions.values())
+    counts = Counter((path in executables, bits) for path, bits in permissions.items())
     for executable in (False, True):
-        candidates = [(n, bits) for bits, n in counts.items() if is_executable(bits) == executable]
+        candidates = [(n, bits) for (kind, bits), n in counts.items() if kind == executable]
         if candidates:
             usual[executable] = max(candidates)[1]
     others = {
-        path: bits for path, bits in permissions.items() if bits != usual[is_executable(bits)]
+        path: bits for path, bits in permissions.items() if bits != usual[path in executables]
     }
     return Modes(usual[0], usual[1], others)
 

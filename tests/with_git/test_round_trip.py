@@ -256,6 +256,31 @@ def test_bytes_come_back_where_git_converts_them(repo: Path, attributes: str) ->
     assert fsck(repo) == []
 
 
+@pytest.mark.parametrize("umask", [0o002, 0o077])
+def test_permission_bits_come_back_under_any_umask(repo: Path, umask: int) -> None:
+    os.umask(umask)
+    for name in ("one", "two", "three", "four", "five", "six", "seven"):
+        (repo / name).touch()
+    (repo / "one").chmod(0o644)
+    (repo / "two").chmod(0o755)
+    (repo / "three").chmod(0o444)
+
+    def loosen(top: Path) -> None:
+        for name in ("one", "two", "three", "four"):
+            (top / name).chmod(0o666)
+        remove(top, "five")
+
+    there_and_back(repo, loosen)
+
+
+def test_permission_bits_come_back_where_git_does_not_look_at_them(repo: Path) -> None:
+    git("config", "core.fileMode", "false")
+    (repo / "README.md").chmod(0o755)
+    (repo / "run.sh").chmod(0o644)
+
+    there_and_back(repo, lambda top: (remove(top, "README.md"), remove(top, "run.sh")))
+
+
 def test_files_staged_meanwhile_do_not_come_back_staged(repo: Path) -> None:
     write(repo, "notes.txt", "mine\n")
     saved = save(repo)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""A rollback whose disk fails, or that is interrupted, while it runs: told, and made good."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faults.rollbacks import (
+    SCENES,
+    Scene,
+    differences,
+    has_journal,
+    leftovers,
+    look,
+    other_branch,
+    whole,
+)
+from faults.striking import TORTURE, Blow, Driver, Struck, Sweep, sample, start
+from faults.test_struck_save import check_message
+from helpers import git
+
+Record = Callable[[str, object], None]
+
+BLOWS: dict[str, Callable[[int], Blow]] = {
+    "full for a moment": lambda nth: Blow(nth, error=errno.ENOSPC),
+    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
+    "broken": lambda nth: Blow(nth, error=errno.EIO),
+    "forbidden": lambda nth: Blow(nth, error=errno.EACCES),
+    "interrupt": lambda nth: Blow(nth, signal=signal.SIGINT),
+}
+WAYS = ["--continue", "--abort"]
+
+
+@pytest.mark.parametrize("kind", BLOWS)
+@pytest.mark.parametrize("name", ["whole", "other branch"])
+def test_a_rollback_that_fails_anywhere_says_so_and_is_finished_or_taken_back_exactly(
+    name: str, kind: str, driver: Driver, tmp_path: Path, record_property: Record
+) -> None:
+    scene = SCENES[name](tmp_path / "before")
+    operations = driver.run(scene.copy(), *scene.words).operations
+
+    with Sweep(record_property) as sweep:
+        for nth in sample(operations, every=40):
+            for way in WAYS if TORTURE else [WAYS[nth % 2]]:
+                with sweep.trying((nth, operations[nth - 1], way)):
+                    sweep.count("operations of rollbacks struck")
+                    top = scene.copy()
+                    struck = driver.run(top, *scene.words, blow=BLOWS[kind](nth))
+                    check_message(struck, kind)
+                    _recover(driver, scene, top, struck, way)
+                    git("commit", "-q", "--allow-empty", "-m", "not blocked", cwd=top)
+                    sweep.count("failures survived")
+
+
+def _recover(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) -> None:
+    if struck.code == 0:
+        scene.check(top, scene.after)
+    elif has_journal(top):
+        assert [path for path in leftovers(top) if path != ".git/ckpt/journal"] == []
+        recovered = driver.run(top, "rollback", way)
+        assert recovered.code == 0, recovered
+        scene.check(top, scene.after if way == "--continue" else scene.before)
+    elif struck.did("unlink", "/ckpt/journal"):
+        scene.check(top, scene.after)
+    else:
+        scene.check(top, scene.before)
+        assert driver.run(top, *scene.words).code == 0
+        scene.check(top, scene.after)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_recovery_that_fails_can_be_repeated(
+    way: str, driver: Driver, tmp_path: Path, record_property: Record
+) -> None:
+    scene = other_branch(tmp_path / "before")
+    crash = Blow(1, "rename" if way == "--continue" else "unlink", "", error=errno.EIO)
+    crash = (
+        Blow(1, "rename", "edited", error=errno.EIO)
+        if way == "--continue"
+        else Blow(1, "unlink", "/journal", error=errno.EIO)
+    )
+    failed = scene.copy("failed")
+    assert driver.run(failed, *scene.words, blow=crash).code == 1
+    reached = scene.after if way == "--continue" else scene.before
+    scene = Scene(failed, scene.words, scene.before, scene.after, scene.checkpoints)
+    operations = driver.run(scene.copy(), "rollback", way).operations
+
+    with Sweep(record_property) as sweep:
+        for nth in sample(operations, every=20):
+            with sweep.trying((nth, operations[nth - 1])):
+                sweep.count("operations of recoveries struck")
+                top = scene.copy()
+                struck = driver.run(top, "rollback", way, blow=BLOWS["broken"](nth))
+                check_message(struck, "broken")
+                if has_journal(top):
+                    assert driver.run(top, "rollback", way).code == 0
+                scene.check(top, reached)
+                sweep.count("failures survived")
+
+
+@pytest.mark.parametrize("command", ["save", "rollback"])
+def test_an_interrupted_program_ends_quietly_and_leaves_nothing_half_done(
+    command: str, driver: Driver, tmp_path: Path
+) -> None:
+    """A process of its own, whose last words as an interpreter would show as well."""
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    words = scene.words if command == "rollback" else ("save",)
+    at = ("rename", "edited") if command == "rollback" else ("create-ref", "")
+
+    process = start(top, *words, blow=Blow(1, *at, signal=signal.SIGINT))
+    _, stderr = process.communicate()
+
+    assert process.returncode == 130
+    assert "Traceback" not in stderr and "Exception" not in stderr
+    assert stderr.startswith("interrupted\n")
+    if command == "rollback":
+        assert driver.run(top, "rollback", "--abort").code == 0
+    scene.check(top, scene.before)
+    assert differences(look(top), scene.before) == []

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""A save that is killed, or whose disk fails, at any operation: nothing is lost or touched."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faults.rollbacks import Scene, checkpoints, differences, has_journal, look, whole
+from faults.striking import Blow, Driver, Struck, Sweep, kill, sample
+from helpers import fsck
+
+Record = Callable[[str, object], None]
+
+# All that a save may leave: whole objects, the ref, its private folder; and, when it is
+# killed, unfinished objects, which git's gc clears.
+FINISHED = re.compile(r"objects/../[0-9a-f]{38}|refs/checkpoints/[0-9a-z-]{24}|ckpt/lock")
+UNFINISHED = re.compile(r"objects/../tmp_obj_[0-9a-f]{16}")
+
+
+def git_files(top: Path) -> set[str]:
+    base = top / ".git"
+    return {str(path.relative_to(base)) for path in base.rglob("*") if not path.is_dir()}
+
+
+def untouched(top: Path) -> list[object]:
+    """What a save never changes: each file's times and inode, the index and HEAD to the byte."""
+    files = [path for path in sorted(top.rglob("*")) if ".git" not in path.parts]
+    stats = [os.lstat(path) for path in files]
+    bytes_of = [(top / ".git" / name).read_bytes() for name in ("index", "HEAD", "config")]
+    return [[(s.st_ino, s.st_mtime_ns, s.st_ctime_ns, s.st_mode) for s in stats], bytes_of]
+
+
+def check_struck(
+    driver: Driver, scene: Scene, top: Path, struck: Struck, before: tuple[list[object], set[str]]
+) -> None:
+    """Nothing of the user's has changed, no checkpoint is gone or half there."""
+    unchanged, files = before
+    assert untouched(top) == unchanged
+    assert differences(look(top), scene.before) == []
+    left = {name for name in git_files(top) - files if not FINISHED.fullmatch(name)}
+    assert struck.killed or not left
+    assert not [name for name in left if not UNFINISHED.fullmatch(name)]
+    assert not has_journal(top)
+    assert checkpoints(top).items() >= scene.checkpoints.items()
+    assert fsck(top) == []
+    _check_all_can_be_read(driver, top)
+
+
+def _check_all_can_be_read(driver: Driver, top: Path) -> None:
+    listed = driver.run(top, "list", "--json", "-n", "0").json["checkpoints"]
+    assert {found["ref"] for found in listed} == checkpoints(top).keys()
+
+
+def check_next_save(driver: Driver, scene: Scene, top: Path) -> None:
+    """The next one works, and is the state."""
+    again = driver.run(top, "save", "again", "--json")
+    assert (again.code, again.json["outcome"]) == (0, "created"), again
+    assert driver.run(top, "rollback", "again", "--json").json["safety"] is None
+    scene.check(top, scene.before)
+
+
+BLOWS: dict[str, Callable[[int], Blow]] = {
+    "kill": kill,
+    "full for a moment": lambda nth: Blow(nth, error=errno.ENOSPC),
+    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
+    "broken": lambda nth: Blow(nth, error=errno.EIO),
+    "forbidden": lambda nth: Blow(nth, error=errno.EACCES),
+    "interrupt": lambda nth: Blow(nth, signal=signal.SIGINT),
+}
+EXPECTED = {"kill": -signal.SIGKILL, "interrupt": 130}
+
+
+@pytest.mark.parametrize("kind", BLOWS)
+def test_a_save_struck_anywhere_loses_nothing_and_the_next_one_works(
+    kind: str, driver: Driver, tmp_path: Path, record_property: Record
+) -> None:
+    scene = whole(tmp_path / "before")
+    operations = driver.run(scene.copy(), "save", "struck").operations
+
+    with Sweep(record_property) as sweep:
+        for nth in sample(operations, every=6 if kind == "kill" else 16):
+            with sweep.trying((nth, operations[nth - 1])):
+                sweep.count("operations of saves struck")
+                top = scene.copy()
+                before = untouched(top), git_files(top)
+                struck = driver.run(top, "save", "struck", blow=BLOWS[kind](nth))
+                check_message(struck, kind)
+                check_struck(driver, scene, top, struck, before)
+                check_next_save(driver, scene, top)
+                sweep.count("kills survived" if struck.killed else "failures survived")
+
+
+def check_message(struck: Struck, kind: str) -> None:
+    """A failure that can be made good is not one; any other is told in one line."""
+    if struck.code != 0:
+        assert struck.code == EXPECTED.get(kind, 1), struck
+    lines = struck.stderr.splitlines()
+    if struck.code == 1:
+        assert [line.split(":")[0] for line in lines] == ["error", "hint"], struck
+    elif struck.code == 130:
+        assert lines[0] == "interrupted", struck
+    else:
+        assert lines == [], struck

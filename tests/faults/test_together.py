@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Several processes at once: saves beside saves, saves beside a rollback."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from faults.rollbacks import checkpoints, has_journal, whole
+from faults.striking import Blow, Driver, kill, start
+from helpers import fsck, git
+from scenes import write
+
+PROCESSES = 8
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.005)
+
+
+def test_processes_that_save_the_same_new_content_at_once_all_succeed(tmp_path: Path) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    for number in range(40):
+        write(top, f"new/{number}", f"content {number}\n")
+    go = tmp_path / "go"
+    # All have looked and know that the first object is missing before any writes it.
+    blow = Blow(1, "create", wait_for=str(go))
+
+    processes = [start(top, "save", "--json", blow=blow) for _ in range(PROCESSES)]
+    for process in processes:
+        wait_for(tmp_path / f"go.{process.pid}")
+    go.touch()
+    outputs = [process.communicate() for process in processes]
+
+    assert [process.returncode for process in processes] == [0] * PROCESSES, outputs
+    assert [stderr for _, stderr in outputs] == [""] * PROCESSES
+    saved = [json.loads(stdout) for stdout, _ in outputs]
+    assert {document["outcome"] for document in saved} == {"created"}
+    refs = {document["checkpoint"]["ref"] for document in saved}
+    assert len(refs) == PROCESSES
+    assert refs <= checkpoints(top).keys()
+    assert len({git("rev-parse", f"{ref}^{{tree}}", cwd=top) for ref in refs}) == 1
+    assert fsck(top) == []
+    assert not list((top / ".git/objects").glob("*/tmp_obj_*"))
+
+
+def test_processes_that_publish_at_the_same_moment_get_ids_of_their_own(tmp_path: Path) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    go = tmp_path / "go"
+    blow = Blow(1, "create-ref", wait_for=str(go))
+
+    processes = [start(top, "save", "--json", blow=blow) for _ in range(PROCESSES)]
+    for process in processes:
+        wait_for(tmp_path / f"go.{process.pid}")
+    go.touch()
+    outputs = [process.communicate() for process in processes]
+
+    assert [process.returncode for process in processes] == [0] * PROCESSES, outputs
+    ids = [json.loads(stdout)["checkpoint"]["id"] for stdout, _ in outputs]
+    assert len(set(ids)) == PROCESSES
+    assert len(checkpoints(top)) == len(scene.checkpoints) + PROCESSES
+
+
+def test_a_save_waits_while_a_rollback_is_at_work(driver: Driver, tmp_path: Path) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    go, waits = tmp_path / "go", tmp_path / "waits"
+    amid = Blow(1, "rename", "edited", wait_for=str(go))
+
+    rollback = start(top, *scene.words, blow=amid)
+    wait_for(tmp_path / f"go.{rollback.pid}")
+    save = start(top, "save", "patient", "--json", announce_sleep=waits)
+    while not waits.exists():
+        assert save.poll() is None, save.communicate()
+        time.sleep(0.005)
+    go.touch()
+
+    assert rollback.communicate()[1] == "" and rollback.returncode == 0
+    stdout, stderr = save.communicate()
+    assert (save.returncode, stderr) == (0, "")
+    saved = json.loads(stdout)["checkpoint"]
+    assert saved["during_rollback"] is False
+    scene.check(top, scene.after)
+    assert driver.run(top, "rollback", "patient", "--json").json["safety"] is None
+
+
+def test_a_save_after_a_crash_is_marked_and_never_the_latest(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    assert driver.run(top, *scene.words, blow=kill(1, "rename", "edited")).killed
+
+    saved = driver.run(top, "save", "amid", "--json").json["checkpoint"]
+
+    assert saved["during_rollback"] is True
+    assert has_journal(top)
+    latest = driver.run(top, "show", "latest", "--json").json["checkpoint"]
+    assert latest["name"] == "target"
+    assert driver.run(top, "show", "latest~1", "--json").code == 3
+    assert driver.run(top, "rollback", "--abort").code == 0
+    latest = driver.run(top, "show", "latest", "--json").json["checkpoint"]
+    assert latest["name"] == "target"
+    scene.check(top, scene.before)
+    assert driver.run(top, "save", "later").code == 0
+    latest = driver.run(top, "show", "latest", "--json").json["checkpoint"]
+    assert latest["name"] == "later"
+
+
+def test_an_ordinary_rollback_is_refused_after_a_crash_and_names_the_two_ways_out(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    assert driver.run(top, *scene.words, blow=kill(1, "rename", "edited")).killed
+
+    for words in (scene.words, ("undo",)):
+        refused = driver.run(top, *words)
+        if words == ("undo",):
+            assert refused.code in (3, 4)
+        else:
+            assert refused.code == 4
+            assert "--continue" in refused.stderr and "--abort" in refused.stderr

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""How far two commits are apart, or None where that cannot be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from byhand import MOMENT, NOWHERE, commit, object_store
+
+from ckpt.store import history
+from ckpt.store.history import ahead_behind
+from ckpt.store.objects import ObjectID, ObjectStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ObjectStore]:
+    opened = object_store(tmp_path / "objects")
+    yield opened.scratch()
+    opened.close()
+
+
+class Graph:
+    """Commits by name, each later than the one before unless told otherwise."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._ids: dict[str, ObjectID] = {}
+
+    def add(self, name: str, *parents: str, seconds: int | None = None) -> None:
+        moment = MOMENT + timedelta(seconds=len(self._ids) if seconds is None else seconds)
+        self._ids[name] = commit(
+            self._store, *(self._ids[p] for p in parents), message=name, moment=moment
+        )
+
+    def apart(self, left: str, right: str) -> tuple[int, int] | None:
+        return ahead_behind(self._store, self._ids[left], self._ids[right])
+
+
+@pytest.fixture
+def graph(store: ObjectStore) -> Graph:
+    """
+    a - b - c - d      main
+         \\     /
+          x - y - z    topic
+    """
+    made = Graph(store)
+    made.add("a")
+    made.add("b", "a")
+    made.add("c", "b")
+    made.add("x", "b")
+    made.add("y", "x")
+    made.add("d", "c", "y")
+    made.add("z", "y")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("a", "a", (0, 0)),
+        ("b", "a", (1, 0)),
+        ("a", "c", (0, 2)),
+        ("c", "y", (1, 2)),
+        ("d", "z", (2, 1)),
+        ("d", "x", (3, 0)),
+        ("a", "d", (0, 5)),
+    ],
+)
+def test_commits_are_counted_on_each_side(
+    left: str, right: str, expected: tuple[int, int], graph: Graph
+):
+    assert graph.apart(left, right) == expected
+    assert graph.apart(right, left) == expected[::-1]
+
+
+def test_unrelated_histories_have_nothing_in_common(graph: Graph):
+    graph.add("other")
+    graph.add("root", "other")
+
+    assert graph.apart("c", "root") == (3, 2)
+
+
+def test_a_clock_that_ran_backwards_does_not_count_a_common_commit(store: ObjectStore):
+    made = Graph(store)
+    made.add("a", seconds=100)
+    made.add("b", "a", seconds=50)
+    made.add("left", "b", seconds=10)
+    made.add("right", "b", seconds=200)
+
+    assert made.apart("left", "right") == (1, 1)
+
+
+def test_a_history_that_is_cut_off_gives_no_number(store: ObjectStore, graph: Graph):
+    cut = commit(store, NOWHERE, message="shallow")
+
+    assert ahead_behind(store, cut, commit(store, message="other")) is None
+
+
+def test_a_missing_commit_gives_no_number(store: ObjectStore):
+    assert ahead_behind(store, NOWHERE, commit(store)) is None
+
+
+def test_a_very_wide_gap_gives_no_number(graph: Graph, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(history, "_MOST_COMMITS", 2)
+
+    assert graph.apart("a", "d") is None
+
+
+def test_only_what_differs_is_read(
+    store: ObjectStore, graph: Graph, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(50):
+        graph.add(f"old{number}", *([f"old{number - 1}"] if number else []))
+    graph.add("left", "old49")
+    graph.add("right", "old49")
+    read: list[ObjectID] = []
+    original = store.read
+
+    def counting(object_id: ObjectID, kind: bytes) -> bytes:
+        read.append(object_id)
+        return original(object_id, kind)
+
+    monkeypatch.setattr(store, "read", counting)
+
+    assert graph.apart("left", "right") == (1, 1)
+    assert len(set(read)) == 3
+
+
+def test_a_commit_without_a_time_is_old(store: ObjectStore):
+    tree = commit(store)
+    odd = store.add(b"commit", b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nparent " + tree)
+
+    assert ahead_behind(store, odd, tree) == (1, 0)

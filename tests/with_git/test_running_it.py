@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""The program started as a module, in repositories that hold modules of the same names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import ckpt
+from scenes import write
+
+import ckpt as package
+
+PACKAGE = Path(package.__file__).parent
+
+
+def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], cwd=cwd, capture_output=True, text=True, env=os.environ
+    )
+
+
+@pytest.mark.parametrize("name", ["ckpt.py", "ckpt/__init__.py", "json.py", "dulwich/__init__.py"])
+def test_modules_in_the_repository_are_not_run(repo: Path, name: str) -> None:
+    write(repo, name, "raise SystemExit('the repository took over')\n")
+
+    ckpt("save", "taken", code=0)
+
+    assert "taken" in ckpt("list", code=0).stdout
+    assert "taken" in ckpt("list", cwd=repo / "src", code=0).stdout
+
+
+def test_a_copy_of_ckpt_in_the_repository_refuses_to_work_on_it(repo: Path) -> None:
+    shutil.copytree(PACKAGE, repo / "ckpt", ignore=shutil.ignore_patterns("__pycache__"))
+
+    refused = run("-m", "ckpt", "save", cwd=repo)
+
+    assert refused.returncode == 4
+    assert str(repo) in refused.stderr
+    assert "hint: " in refused.stderr
+    assert "-I -m ckpt" in refused.stderr
+    assert not (repo / ".git/ckpt").exists()
+    ckpt("save", code=0)
+
+
+def test_its_own_checkout_may_work_on_itself(repo: Path) -> None:
+    shutil.copytree(PACKAGE, repo / "ckpt", ignore=shutil.ignore_patterns("__pycache__"))
+    write(repo, "pyproject.toml", '[project]\nname = "git-ckpt"\n')
+
+    assert run("-m", "ckpt", "save", cwd=repo).returncode == 0
+
+
+def test_control_c_ends_with_130_and_one_line(repo: Path) -> None:
+    """A rollback that waits for another one is where a person loses patience."""
+    import fcntl
+    import signal
+
+    ckpt("save", code=0)
+    with open(repo / ".git/ckpt/lock", "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(
+            [sys.executable, "-I", "-c", STARTED + "from ckpt.cli import main; main()", "save"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "waiting\n"
+        waiting.send_signal(signal.SIGINT)
+        _, error = waiting.communicate()
+
+    assert error == "interrupted\n"
+
+
+# Says so on standard output when the program goes to sleep for the first time.
+STARTED = """
+import time
+def sleep(seconds, sleep=time.sleep):
+    print("waiting", flush=True)
+    time.sleep = sleep
+    sleep(seconds)
+time.sleep = sleep
+"""
