@@ -3,13 +3,15 @@
 
 Written and flushed before the first file changes, removed after the last. It names the
 target and the safety checkpoint and lists, path by path, what was and what shall be,
-so that recovery needs no decision anew: ignore rules on disk may be half restored.
+so that recovery needs no decision anew: ignore rules on disk may be half restored. A
+checksum stands before it: half of a journal, or a wrong one, is worse than none.
 
 Beside it lies `last-rollback`, the memory that `undo` reads.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -217,7 +219,7 @@ def _last(private_dir: str) -> Any:
 
 def _store(private_dir: str, name: str, document: dict[str, Any]) -> None:
     data = json.dumps(document, separators=(",", ":")).encode("ascii")
-    disk.replace_private_file(os.path.join(private_dir, name), data)
+    disk.replace_private_file(os.path.join(private_dir, name), _checksum(data) + b"\n" + data)
 
 
 def _fetch(private_dir: str, name: str) -> Any:
@@ -226,10 +228,17 @@ def _fetch(private_dir: str, name: str) -> Any:
             data = file.read()
     except FileNotFoundError:
         return None
+    checksum, _, body = data.partition(b"\n")
     try:
-        return json.loads(data)
+        if checksum != _checksum(body):
+            raise ValueError("its checksum is wrong")
+        return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise _damaged(private_dir, error) from None
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode("ascii")
 
 
 def _damaged(private_dir: str, error: Exception) -> Refused:

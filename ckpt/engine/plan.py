@@ -177,11 +177,12 @@ def _obstacles(action: Action, removed: set[bytes], worktree: Worktree) -> list[
 
 def _unheld_below(folder: bytes, removed: set[bytes], worktree: Worktree) -> Iterator[bytes]:
     """Files in a folder that the plan does not remove."""
-    for name in sorted(worktree.names(folder)):
+    names = sorted(worktree.names(folder))
+    if any(name.lower() == b".git" for name in names):
+        yield folder  # another repository, or what looks like one
+        return
+    for name in names:
         path = folder + b"/" + name
-        if name.lower() == b".git":
-            yield folder
-            continue
         status = worktree.lstat(path)
         if status is not None and stat.S_ISDIR(status.st_mode):
             yield from _unheld_below(path, removed, worktree)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from ckpt.paths import folders_above
 from ckpt.settings import Settings
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
@@ -23,15 +24,16 @@ def scan_rules(
     """The rules for a scan now, and the texts of git's two private exclude files."""
     excludes = read_excludes(repo)
     ignore_case = repo.config.get_bool("core.ignorecase", False)
+    deny = deny_stack(settings, ignore_case)
     entries = staged.index.entries
     rules = ScanRules(
         tracked=tuple(sorted({e.path for e in entries if e.mode != GITLINK})),
         gitlinks=frozenset(e.path for e in entries if e.mode == GITLINK),
         git_dirs=frozenset(_inside(repo.worktree, repo.git_dir, repo.common_dir)),
         ignore=ignore_stack(excludes, ignore_case),
-        deny=deny_stack(settings, ignore_case),
+        deny=deny,
         include=_stack(settings.include, ignore_case),
-        include_paths=_literal_paths(settings.include),
+        include_paths=_include_paths(settings, deny),
         ignore_case=ignore_case,
         max_file_size=settings.max_file_size,
         force=force,
@@ -75,13 +77,17 @@ def _stack(patterns: tuple[str, ...], ignore_case: bool) -> IgnoreStack:
     return IgnoreStack.root(parse(text, ignore_case=ignore_case))
 
 
-def _literal_paths(patterns: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Patterns that name one path from the top, which can be looked up without a walk."""
-    return tuple(
-        os.fsencode(pattern.strip("/"))
-        for pattern in patterns
-        if "/" in pattern.rstrip("/") and not set(pattern) & set("*?[\\!")
-    )
+def _include_paths(settings: Settings, deny: IgnoreStack) -> tuple[bytes, ...]:
+    """Included patterns that name one path from the top: they need no walk to be found."""
+    found = []
+    for pattern in settings.include:
+        if "/" not in pattern.rstrip("/") or set(pattern) & set("*?[\\!"):
+            continue
+        path = os.fsencode(pattern.strip("/"))
+        denied = any(deny.ignored(folder, True) for folder in folders_above(path))
+        if not denied or pattern in settings.trusted_include:
+            found.append(path)
+    return tuple(found)
 
 
 def _inside(worktree: str, *folders: str) -> list[bytes]:

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from ckpt.engine import journal
 from ckpt.engine.catalog import load
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
+from ckpt.ids import is_id
 from ckpt.models import TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
@@ -42,6 +43,8 @@ def dropped(repo: Repository) -> list[Dropped]:
     found = []
     for name, commit in repo.refs.trash().items():
         day, _, checkpoint_id = name.partition("/")
+        if not is_id(checkpoint_id):
+            continue
         try:
             when = datetime.strptime(day, "%Y%m%d").date()
             checkpoint = load(repo, checkpoint_id, commit)

@@ -86,10 +86,9 @@ class _Walk:
             if self._progress is not None:
                 self._progress(len(self._found.files))
         for path in self._rules.include_paths:
-            if not self._is_denied(path, False):
-                self._take_everything(path)
+            self._take_named(path, forced=False)
         for path in self._rules.force:
-            self._take_everything(path)
+            self._take_named(path, forced=True)
         return self._found
 
     def _folder(self, folder: bytes, ignore: IgnoreStack) -> Iterator[tuple[bytes, IgnoreStack]]:
@@ -112,15 +111,16 @@ class _Walk:
         if b".gitignore" in names:
             ignore = ignore.enter(self._read_ignore_file(prefix))
         for child in children:
-            if child.name == b".git" or child.name.startswith(TEMPORARY_PREFIX):
+            if child.name[:1] == b"." and _is_never_taken(child.name):
                 continue
             path = prefix + child.name
             if not child.is_dir(follow_symlinks=False):
                 self._take_file(path, child, ignore)
-            elif ignore.ignored(path, True) and self._rules.include.ignored(path, True):
-                yield path, IgnoreStack.root()
-            elif self._enters(path, ignore):
-                yield path, ignore
+                continue
+            included = self._rules.include.ignored(path, True) and ignore.ignored(path, True)
+            inner = IgnoreStack.root() if included else ignore
+            if self._enters(path, inner):
+                yield path, inner
 
     def _enters(self, path: bytes, ignore: IgnoreStack) -> bool:
         """Decide on a folder; one that is not entered still gives up its tracked files."""
@@ -212,28 +212,65 @@ class _Walk:
             if len(parent) > len(folder)
         )
 
-    def _take_everything(self, path: bytes) -> None:
-        """Take a path that the rules leave out, and all below it: someone will overwrite it."""
+    def _take_named(self, path: bytes, *, forced: bool) -> None:
+        """Take a path that the walk left out, and all below it; if forced, against the rules:
+        someone will overwrite it."""
+        todo = [path] if self._can_be_reached(path) else []
+        while todo:
+            todo.extend(self._take_one(todo.pop(), forced))
+
+    def _can_be_reached(self, path: bytes) -> bool:
+        """False where a walk would not come: through a link, or inside a git dir or submodule."""
+        if any(name in (b"", b".", b"..") or _is_never_taken(name) for name in path.split(b"/")):
+            return False
+        if any(map(self._is_closed, folders_above(path))):
+            return False
         try:
-            status = os.lstat(os.path.join(self._top, path))
-            if stat.S_ISDIR(status.st_mode):
-                if is_nested_repository(os.path.join(self._top, path)):
-                    self._found.skipped[path] = SkipReason.NESTED
-                    return
-                for name in os.listdir(os.path.join(self._top, path)):
-                    if name != b".git":
-                        self._take_everything(path + b"/" + name)
-                return
-        except FileNotFoundError:
-            return
+            return self._parents_are_folders(path, b"")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # looking at the path itself will tell
+            return True
+
+    def _take_one(self, path: bytes, forced: bool) -> list[bytes]:
+        """Take a file; give back what is in a folder."""
+        place = os.path.join(self._top, path)
+        try:
+            status = os.lstat(place)
+            if not stat.S_ISDIR(status.st_mode):
+                self._take_named_file(path, status, forced)
+            elif self._opens(path, forced):
+                names = os.listdir(place)
+                return [path + b"/" + name for name in names if not _is_never_taken(name)]
+        except (FileNotFoundError, NotADirectoryError):
+            pass
         except OSError:
             self._found.skipped[path] = SkipReason.UNREADABLE
-            return
-        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return []
+
+    def _take_named_file(self, path: bytes, status: os.stat_result, forced: bool) -> None:
+        reason = self._reason_to_skip(path, status, forced or path in self._tracked)
+        if reason is None:
             self._found.files[path] = status
             self._found.skipped.pop(path, None)
         else:
-            self._found.skipped[path] = SkipReason.SPECIAL
+            self._found.skipped[path] = reason
+
+    def _opens(self, folder: bytes, forced: bool) -> bool:
+        if self._is_closed(folder):
+            return False
+        if forced:
+            return True
+        if self._is_denied(folder, True):
+            self._found.skipped[folder] = SkipReason.DENIED
+            return False
+        if is_nested_repository(os.path.join(self._top, folder)):
+            self._found.skipped[folder] = SkipReason.NESTED
+            return False
+        return True
+
+    def _is_closed(self, folder: bytes) -> bool:
+        return folder in self._rules.gitlinks or folder in self._rules.git_dirs
 
     def _read_ignore_file(self, prefix: bytes) -> Rules | None:
         path = prefix + b".gitignore"
@@ -242,6 +279,11 @@ class _Walk:
             return None
         self._found.ignore_files[path] = text
         return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
+
+
+def _is_never_taken(name: bytes) -> bool:
+    """A git dir, which git knows in any case, or a file that is not finished."""
+    return name.lower() == b".git" or name.startswith(TEMPORARY_PREFIX)
 
 
 def read_plain_file(path: bytes) -> bytes | None:

@@ -162,7 +162,7 @@ class Worktree:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             fd = os.open(name or b".", flags, dir_fd=self._folder(folder))
-        except OSError:  # a link, or gone again: nothing of ours to flush
+        except (OSError, UnsafePath):  # a link, or gone again: nothing of ours to flush
             return
         try:
             disk.fsync(fd, path)
@@ -193,8 +193,8 @@ class Worktree:
     def _descend(self, path: bytes, create: bool) -> int:
         fd = os.dup(self._top)
         for name in path.split(b"/"):
-            _check(name, path)
             try:
+                _check(name, path)
                 child = _open_child(fd, name, create)
             except OSError as error:
                 if error.errno == errno.ELOOP:

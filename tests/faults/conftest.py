@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The process that is struck, one for each worker."""
+"""The process that is struck, one for each worker, and the figures at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pytest
 # Their assertions should say what they compared, like a test's own.
 pytest.register_assert_rewrite("faults.rollbacks", "faults.striking")
 
-from faults.striking import Driver  # noqa: E402 - must be imported after that
+# ruff: noqa: E402 - to be imported after that
+from faults.figures import pytest_terminal_summary
+from faults.striking import Driver
+
+__all__ = ["driver", "pytest_terminal_summary"]
 
 
 @pytest.fixture(scope="session")

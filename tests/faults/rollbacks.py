@@ -20,6 +20,7 @@ from scenes import State, link, remove, state, write
 
 # Private files that are always there; everything else in that folder is a leftover.
 PRIVATE = {"lock", "last-rollback"}
+TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def leftovers(top: Path) -> list[str]:
             elif inside.startswith(".git/objects/"):
                 odd = name.endswith(".lock")
             else:
-                odd = name.endswith(".lock") or "tmp" in name
+                odd = name.endswith(".lock") or name.startswith(TEMPORARY)
             if odd:
                 found.append(os.path.join(inside, name))
     return found

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.figures import PROPERTY
 
 DRIVER = Path(__file__).with_name("driver.py")
 # Tests run with an environment from which everything of ckpt's is taken away.
@@ -129,15 +130,15 @@ def _request(cwd: Path, words: Sequence[str], blow: Blows) -> dict[str, Any]:
     }
 
 
-def sample(operations: Sequence[tuple[str, str]], every: int) -> list[int]:
+def sample(operations: Sequence[tuple[str, str]], every: int, *, edges: bool = False) -> list[int]:
     """Which operations of a run to strike: all for `make torture`, else every so many, and
-    the first and the last of each name."""
+    with `edges` the first and the last of each name."""
     count = len(operations)
     if TORTURE:
         return list(range(1, count + 1))
-    chosen = set(range(1, count + 1, every))
+    chosen = set(range(every // 2, count + 1, every))
     names = [name for name, _ in operations]
-    for name in Counter(names):
+    for name in set(names) if edges else ():
         chosen.add(names.index(name) + 1)
         chosen.add(count - names[::-1].index(name))
     return sorted(chosen)
@@ -155,11 +156,11 @@ class Sweep:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for name, count in self._figures.items():
-            self._record_property(name, count)
+        figures = {**self._figures, "losses": len(self._failures)}
+        self._record_property(PROPERTY, figures)
         if kind is None and self._failures:
             shown = "\n\n".join(self._failures[:MOST_SHOWN])
-            pytest.fail(f"{len(self._failures)} of {self._figures}\n\n{shown}", pytrace=False)
+            pytest.fail(f"{figures}\n\n{shown}", pytrace=False)
 
     def count(self, figure: str) -> None:
         self._figures[figure] += 1

@@ -262,7 +262,7 @@ def test_a_file_edited_at_any_moment_is_saved_or_stays(
     path = "src/edited"
 
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=8):
+        for nth in sample(operations, every=14):
             with sweep.trying((nth, operations[nth - 1])):
                 sweep.count("edits during a rollback")
                 top = scene.copy()

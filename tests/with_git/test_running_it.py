@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -54,34 +56,25 @@ def test_its_own_checkout_may_work_on_itself(repo: Path) -> None:
     assert run("-m", "ckpt", "save", cwd=repo).returncode == 0
 
 
-def test_control_c_ends_with_130_and_one_line(repo: Path) -> None:
-    """A rollback that waits for another one is where a person loses patience."""
-    import fcntl
-    import signal
+# A person loses patience the moment the program goes to sleep.
+IMPATIENT = """
+import signal, sys, time
+time.sleep = lambda seconds: signal.raise_signal(signal.SIGINT)
+from ckpt.cli import main
+sys.exit(main())
+"""
 
+
+@pytest.mark.parametrize(("words", "said"), [((), "interrupted\n"), (("--json",), "")])
+def test_control_c_ends_with_130_and_one_line(
+    repo: Path, words: tuple[str, ...], said: str
+) -> None:
     ckpt("save", code=0)
     with open(repo / ".git/ckpt/lock", "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        waiting = subprocess.Popen(
-            [sys.executable, "-I", "-c", STARTED + "from ckpt.cli import main; main()", "save"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline() == "waiting\n"
-        waiting.send_signal(signal.SIGINT)
-        _, error = waiting.communicate()
+        interrupted = run("-I", "-c", IMPATIENT, "save", *words, cwd=repo)
 
-    assert error == "interrupted\n"
-
-
-# Says so on standard output when the program goes to sleep for the first time.
-STARTED = """
-import time
-def sleep(seconds, sleep=time.sleep):
-    print("waiting", flush=True)
-    time.sleep = sleep
-    sleep(seconds)
-time.sleep = sleep
-"""
+    assert interrupted.returncode == 130
+    assert interrupted.stderr == said
+    if words:
+        assert json.loads(interrupted.stdout)["error"]["code"] == "interrupted"

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT
+"""A journal comes back whole or not at all, and so does the memory behind undo."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from byhand import failing, files_below, observed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ckpt.engine import journal
+from ckpt.engine.journal import Action, FileState, HeadMove, Journal, LastRollback
+from ckpt.errors import Refused
+from ckpt.store.objects import ObjectID
+from ckpt.store.refs import Head
+from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
+
+ONE, TWO = ObjectID(b"1" * 40), ObjectID(b"2" * 64)
+WRITTEN = Action(b"a", None, FileState(TreeEntry(REGULAR, ONE), 0o640))
+REMOVED = Action(b"caf\xe9", FileState(TreeEntry(SYMLINK, TWO), 0), None)
+CHANGED = Action(b"deep/b", WRITTEN.after, FileState(TreeEntry(EXECUTABLE, ONE), 0o755))
+MOVE = HeadMove(Head(b"refs/heads/caf\xe9", ONE), Head(None, TWO), None)
+FULL = Journal(
+    target="20261115-233412-123-k7pq",
+    safety="20261115-233413-456-abcd",
+    paths=(b"a", b"\xff"),
+    actions=(WRITTEN, REMOVED, CHANGED),
+    make_folders=(b"new", b"\xfe"),
+    remove_folders=(b"old",),
+    index=False,
+    head=MOVE,
+    asked_index=False,
+    asked_head=True,
+)
+BARE = Journal("target", "safety", (), ())
+LAST = LastRollback("target", "safety", (b"\xff",), index=False, head=True)
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> str:
+    return str(tmp_path / "ckpt")
+
+
+def flip(data: bytes, position: int, bits: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ bits]) + data[position + 1 :]
+
+
+@pytest.mark.parametrize("before", [FULL, BARE, replace(FULL, head=replace(MOVE, after=Head(None, None)))])
+def test_a_journal_comes_back(before: Journal, private: str):
+    journal.write(private, before)
+
+    assert journal.exists(private)
+    assert journal.read(private) == before
+
+
+states = st.none() | st.builds(
+    FileState,
+    st.builds(TreeEntry, st.sampled_from([REGULAR, EXECUTABLE, SYMLINK]), st.just(ONE)),
+    st.integers(0, 0o777),
+)
+paths = st.lists(st.binary(max_size=5), max_size=3).map(tuple)
+
+
+@given(
+    actions=st.lists(st.builds(Action, st.binary(max_size=5), states, states)).map(tuple),
+    limits=paths,
+    make=paths,
+    remove=paths,
+)
+@settings(max_examples=25)
+def test_paths_of_any_bytes_come_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    actions: tuple[Action, ...],
+    limits: tuple[bytes, ...],
+    make: tuple[bytes, ...],
+    remove: tuple[bytes, ...],
+):
+    private = str(tmp_path_factory.mktemp("private"))
+    before = Journal("t", "s", limits, actions, make, remove)
+    journal.write(private, before)
+
+    assert journal.read(private) == before
+
+
+def test_a_journal_is_durable_and_private(private: str):
+    with observed() as seen:
+        journal.write(private, FULL)
+
+    operations = [operation for operation, _ in seen]
+    assert operations[-5:] == ["create", "write", "fsync", "rename", "fsync-dir"]
+    assert Path(private, "journal").stat().st_mode & 0o777 == 0o600
+    assert Path(private).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_journal_that_cannot_be_written_is_none(private: str):
+    journal.remember(private, LAST)
+    for operation in ("create", "write", "fsync", "rename"):
+        with failing(operation), pytest.raises(OSError):
+            journal.write(private, FULL)
+
+        assert not journal.exists(private)
+        assert files_below(Path(private)) == ["last-rollback"]
+
+
+def test_a_journal_is_removed_durably(private: str):
+    journal.write(private, FULL)
+    with observed() as seen:
+        journal.remove(private)
+        journal.remove(private)
+
+    assert not journal.exists(private)
+    assert [operation for operation, _ in seen] == ["unlink", "fsync-dir", "unlink"]
+
+
+def test_without_a_journal_no_rollback_was_interrupted(private: str):
+    assert not journal.exists(private)
+    with pytest.raises(Refused, match="no rollback was interrupted"):
+        journal.read(private)
+
+
+# Damage
+
+
+def test_every_damaged_byte_is_noticed(private: str):
+    journal.write(private, replace(BARE, actions=(REMOVED,)))
+    path = Path(private, "journal")
+    data = path.read_bytes()
+    for position in range(len(data)):
+        path.write_bytes(flip(data, position, 1 << position % 8))
+        with pytest.raises(Refused, match="is damaged"):
+            journal.read(private)
+
+
+def test_half_a_journal_is_noticed(private: str):
+    journal.write(private, FULL)
+    path = Path(private, "journal")
+    data = path.read_bytes()
+    for length in range(0, len(data), 7):
+        path.write_bytes(data[:length])
+        with pytest.raises(Refused, match="is damaged"):
+            journal.read(private)
+
+
+@given(st.binary(max_size=200))
+def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes):
+    private = tmp_path_factory.mktemp("private")
+    (private / "journal").write_bytes(data)
+    (private / "last-rollback").write_bytes(data)
+
+    with pytest.raises(Refused, match="is damaged"):
+        journal.read(str(private))
+    assert journal.last_rollback(str(private)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"format": None},
+        {"actions": None},
+        {"actions": [7]},
+        {"actions": [{"path": "a", "before": None}]},
+        {"actions": [{"path": "a", "before": ["100644"], "after": None}]},
+        {"actions": [{"path": "a", "before": ["x", "y", "z"], "after": None}]},
+        {"actions": [{"path": "a", "before": ["100644", 7, "0644"], "after": None}]},
+        {"paths": [{}]},
+        {"make_folders": 7},
+        {"head": {}},
+        {"head": {"before": 7, "after": None, "branch_before": None}},
+    ],
+)
+def test_a_journal_of_another_shape_is_refused(change: dict[str, object], private: str):
+    """As a newer ckpt might write it, with a checksum that is right."""
+    journal.write(private, FULL)
+    document = journal._fetch(private, "journal")
+    journal._store(private, "journal", document | change)
+
+    with pytest.raises(Refused, match="is damaged"):
+        journal.read(private)
+
+
+@pytest.mark.parametrize("key", ["format", "target", "safety", "paths", "actions", "index", "head"])
+def test_a_journal_that_lacks_a_part_is_refused(key: str, private: str):
+    journal.write(private, FULL)
+    document = journal._fetch(private, "journal")
+    del document[key]
+    journal._store(private, "journal", document)
+
+    with pytest.raises(Refused, match="is damaged"):
+        journal.read(private)
+
+
+def test_the_hint_says_how_to_get_out_by_hand(private: str):
+    journal.write(private, FULL)
+    Path(private, "journal").write_bytes(b"garbage")
+
+    with pytest.raises(Refused) as caught:
+        journal.read(private)
+    assert "git ckpt list --kind safety" in (caught.value.hint or "")
+    assert f"{private}/journal" in (caught.value.hint or "")
+
+
+def test_a_document_nested_without_end_is_refused(private: str):
+    data = b"[" * 100_000
+    Path(private).mkdir()
+    Path(private, "journal").write_bytes(journal._checksum(data) + b"\n" + data)
+
+    with pytest.raises(Refused, match="is damaged"):
+        journal.read(private)
+
+
+# What undo remembers
+
+
+@pytest.mark.parametrize("before", [LAST, LastRollback("a", "b")])
+def test_the_last_rollback_is_remembered(before: LastRollback, private: str):
+    assert journal.last_rollback(private) is None
+    journal.remember(private, before)
+
+    assert journal.last_rollback(private) == before
+
+
+def test_a_damaged_memory_is_none(private: str):
+    journal.remember(private, LAST)
+    path = Path(private, "last-rollback")
+    data = path.read_bytes()
+    for position in range(len(data)):
+        path.write_bytes(flip(data, position, 1 << position % 8))
+        assert journal.last_rollback(private) is None
+
+
+def test_a_rollback_that_is_taken_back_leaves_the_memory_as_it_was(private: str):
+    journal.remember(private, LAST)
+    journal.write(private, FULL)
+    journal.remember(private, LastRollback("other", "safety"))
+    journal.take_back(private)
+
+    assert journal.last_rollback(private) == LAST
+    assert not journal.exists(private)
+
+
+def test_a_first_rollback_that_is_taken_back_leaves_no_memory(private: str):
+    journal.write(private, FULL)
+    journal.remember(private, LAST)
+    journal.take_back(private)
+
+    assert files_below(Path(private)) == []
+
+
+def test_a_damaged_memory_does_not_stop_a_rollback(private: str):
+    Path(private).mkdir()
+    Path(private, "last-rollback").write_bytes(b"garbage")
+    journal.write(private, FULL)
+
+    assert journal.read(private) == FULL
+
+
+def test_an_action_is_reversed_end_for_end():
+    assert CHANGED.reversed() == Action(CHANGED.path, CHANGED.after, CHANGED.before)
+    assert CHANGED.reversed().reversed() == CHANGED

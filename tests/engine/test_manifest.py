@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""A manifest comes back as it went in, is the same for the same state, and never crashes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ckpt.engine import manifest
+from ckpt.engine.manifest import Manifest
+from ckpt.store.operation import Operation
+from ckpt.worktree.modes import Modes
+
+FULL = Manifest(
+    modes=Modes(0o664, 0o775, {b"private": 0o600, b"caf\xe9": 0o400}),
+    empty_folders=(b"empty", b"\xff/x"),
+    skipped={b".env": "denied", b"caf\xe9": "oversize"},
+    excludes={"global": b"*.log\n", "info": b"caf\xe9\n\0", "build/.gitignore": b"*\n"},
+    operation=Operation("merge", "0" * 64),
+    branch="topic",
+    dirty_files=(b"a", b"caf\xe9"),
+    unskipped=(b"sparse",),
+)
+
+
+def loaded(data: bytes) -> Manifest:
+    return manifest.load(json.loads(data))
+
+
+@pytest.mark.parametrize("before", [Manifest(), FULL])
+def test_a_manifest_comes_back(before: Manifest):
+    assert loaded(before.dump()) == before
+
+
+paths = st.binary(max_size=6)
+bits = st.integers(0, 0o777)
+
+
+@given(
+    st.builds(
+        Manifest,
+        modes=st.builds(Modes, bits, bits, st.dictionaries(paths, bits)),
+        empty_folders=st.lists(paths).map(tuple),
+        skipped=st.dictionaries(paths, st.sampled_from(["denied", "oversize"])),
+        excludes=st.dictionaries(st.text(st.characters(codec="utf-8")), st.binary()),
+        dirty_files=st.lists(paths).map(tuple),
+    )
+)
+def test_any_bytes_come_back(before: Manifest):
+    assert loaded(before.dump()) == before
+
+
+def test_the_order_in_which_files_were_found_does_not_count():
+    """Equal states must have equal manifests, or a trigger would save them twice."""
+    turned = replace(FULL, modes=replace(FULL.modes, others=dict(reversed(FULL.modes.others.items()))))
+
+    assert list(turned.modes.others) != list(FULL.modes.others)
+    assert turned.dump() == FULL.dump()
+
+
+def test_a_manifest_is_ascii_json_that_git_shows_line_by_line():
+    data = FULL.dump()
+
+    assert data.isascii()
+    assert data.endswith(b"\n}\n")
+    assert b'\n "branch": "topic",\n' in data
+
+
+def test_bits_beyond_the_nine_are_never_restored():
+    document = json.loads(FULL.dump())
+    document["modes"]["plain"] = "4755"
+    document["modes"]["others"][0]["mode"] = "7777"
+
+    assert manifest.load(document).modes.plain == 0o755
+    assert manifest.load(document).modes.others[b"caf\xe9"] == 0o777
+
+
+DOCUMENT = json.loads(FULL.dump())
+
+
+def places(document: Any) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in a document."""
+    if isinstance(document, dict):
+        document = list(document.items())
+    elif isinstance(document, list):
+        document = list(enumerate(document))
+    else:
+        return
+    for key, value in document:
+        yield (key,)
+        yield from ((key, *rest) for rest in places(value))
+
+
+@pytest.mark.parametrize("value", [None, 7, "x\ud800", [], {}, [7], {"path": 7}, "\0"])
+def test_damage_is_a_value_error_and_never_another(value: Any):
+    for place in places(DOCUMENT):
+        document = copy.deepcopy(DOCUMENT)
+        parent = document
+        for key in place[:-1]:
+            parent = parent[key]
+        parent[place[-1]] = value
+        try:
+            manifest.load(document)
+        except ValueError:
+            pass
+
+
+@pytest.mark.parametrize("key", sorted(set(DOCUMENT) - {"format"}))
+def test_a_manifest_that_lacks_a_part_is_damaged(key: str):
+    with pytest.raises(ValueError, match="damaged manifest"):
+        manifest.load({name: value for name, value in DOCUMENT.items() if name != key})
+
+
+@pytest.mark.parametrize("document", [{}, {"modes": []}, {"modes": 7}])
+def test_what_is_no_manifest_is_damaged(document: dict[str, Any]):
+    with pytest.raises(ValueError, match="damaged manifest"):
+        manifest.load(document)

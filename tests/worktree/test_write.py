@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: MIT
+"""Files change whole or not at all, and never outside the worktree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from byhand import failing, files_below, observed
+from helpers import tree_state
+
+from ckpt.worktree.write import UnsafePath, Worktree
+
+Act = Callable[[Worktree, bytes], object]
+
+CHANGES: dict[str, Act] = {
+    "write_file": lambda w, path: w.write_file(path, b"new", 0o644, lambda: True),
+    "write_link": lambda w, path: w.write_link(path, b"target", lambda: True),
+    "set_permissions": lambda w, path: w.set_permissions(path, 0o600),
+    "remove_file": lambda w, path: w.remove_file(path),
+    "make_folder": lambda w, path: w.make_folder(path),
+    "remove_folder": lambda w, path: w.remove_folder(path),
+}
+HOSTILE = [
+    b"../outside/file",
+    b"..",
+    b"src/../../outside/file",
+    b"./file",
+    b"src/./file",
+    b".git/config",
+    b".GIT/config",
+    b"src/.git/hooks/x",
+    b".git",
+    b"src/.Git",
+    b"/etc/passwd",
+    b"src//file",
+    b"src/",
+    b"a\0b",
+    b"a\0b/c",
+]
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    (tmp_path / "repo/src").mkdir(parents=True)
+    (tmp_path / "repo/file").write_bytes(b"old")
+    (tmp_path / "repo/src/file").write_bytes(b"old")
+    (tmp_path / "outside/empty").mkdir(parents=True)
+    (tmp_path / "outside/file").write_bytes(b"precious")
+    return tmp_path / "repo"
+
+
+@pytest.fixture
+def tree(top: Path) -> Iterator[Worktree]:
+    with Worktree(os.fsencode(top)) as opened:
+        yield opened
+
+
+def write(tree: Worktree, path: bytes, data: bytes = b"new", mode: int = 0o644) -> None:
+    assert tree.write_file(path, data, mode, lambda: True) is not None
+
+
+# Writing
+
+
+def test_a_file_is_written_with_its_exact_bits(top: Path, tree: Worktree):
+    os.umask(0o077)
+    status = tree.write_file(b"src/run", b"#!\0\xff\n", 0o751, lambda: True)
+
+    assert (top / "src/run").read_bytes() == b"#!\0\xff\n"
+    assert (top / "src/run").stat().st_mode & 0o7777 == 0o751
+    assert status == (top / "src/run").stat()
+
+
+def test_missing_folders_are_made(top: Path, tree: Worktree):
+    write(tree, b"a/b/c/file")
+    tree.make_folder(b"d/e")
+
+    assert (top / "a/b/c/file").read_bytes() == b"new"
+    assert (top / "d/e").is_dir()
+
+
+def test_a_file_is_replaced_in_one_step(top: Path, tree: Worktree):
+    """Whoever has the old one open, or linked, keeps it whole."""
+    os.link(top / "file", top / "twin")
+    with open(top / "file", "rb") as reader, observed() as seen:
+        write(tree, b"file")
+        assert reader.read() == b"old"
+
+    assert (top / "twin").read_bytes() == b"old"
+    assert (top / "file").read_bytes() == b"new"
+    assert [operation for operation, _ in seen] == ["create", "write", "chmod", "rename"]
+
+
+def test_the_name_of_a_half_written_file_says_whose_it_is(top: Path, tree: Worktree):
+    with observed() as seen:
+        write(tree, b"src/file")
+
+    assert seen[0][1].startswith(".ckpt-tmp-")
+
+
+def test_a_link_is_replaced_not_followed(top: Path, tree: Worktree):
+    (top / "link").symlink_to("../outside/file")
+    write(tree, b"link")
+
+    assert not (top / "link").is_symlink()
+    assert (top / "link").read_bytes() == b"new"
+    assert (top.parent / "outside/file").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("target", [b"nowhere", b"/etc/passwd", b"caf\xe9", b"../../.."])
+def test_a_link_is_written_as_it_was(target: bytes, top: Path, tree: Worktree):
+    status = tree.write_link(b"file", target, lambda: True)
+
+    assert os.readlink(os.fsencode(top / "file")) == target
+    assert status == (top / "file").lstat()
+    assert tree.read(b"file") == target
+
+
+@pytest.mark.parametrize("change", ["write_file", "write_link"])
+def test_a_path_that_changed_at_the_last_moment_is_left(change: str, top: Path, tree: Worktree):
+    before = tree_state(top)
+    asked: list[list[str]] = []
+
+    def changed() -> bool:
+        asked.append(files_below(top / "src"))
+        return False
+
+    if change == "write_file":
+        assert tree.write_file(b"src/file", b"new", 0o644, changed) is None
+    else:
+        assert tree.write_link(b"src/file", b"target", changed) is None
+    assert tree_state(top) == before
+    assert len(asked[0]) == 2, "it is asked when all is ready"
+
+
+@pytest.mark.parametrize("operation", ["create", "write", "chmod", "rename"])
+def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_other(
+    operation: str, top: Path, tree: Worktree
+):
+    before = tree_state(top)
+    with failing(operation), pytest.raises(OSError):
+        write(tree, b"src/file")
+
+    assert tree_state(top) == before
+
+
+@pytest.mark.parametrize("operation", ["symlink", "rename"])
+def test_a_link_that_cannot_be_written_leaves_the_old_file_and_no_other(
+    operation: str, top: Path, tree: Worktree
+):
+    before = tree_state(top)
+    with failing(operation), pytest.raises(OSError):
+        tree.write_link(b"src/file", b"target", lambda: True)
+
+    assert tree_state(top) == before
+
+
+@pytest.mark.parametrize("change", ["write_file", "write_link"])
+def test_a_folder_is_never_replaced(change: str, top: Path, tree: Worktree):
+    before = tree_state(top)
+    with pytest.raises(OSError):
+        CHANGES[change](tree, b"src")
+
+    assert tree_state(top) == before
+
+
+def test_permissions_change_without_touching_the_content(top: Path, tree: Worktree):
+    before = (top / "file").stat()
+    status = tree.set_permissions(b"file", 0o600)
+
+    assert (top / "file").stat().st_mode & 0o777 == 0o600
+    assert (top / "file").stat().st_mtime_ns == before.st_mtime_ns
+    assert status == (top / "file").stat()
+
+
+def test_permissions_of_a_link_are_not_those_of_its_target(top: Path, tree: Worktree):
+    (top / "link").symlink_to("../outside/file")
+
+    with pytest.raises(OSError):
+        tree.set_permissions(b"link", 0o777)
+    assert (top.parent / "outside/file").stat().st_mode & 0o777 == 0o644
+
+
+# Removing
+
+
+def test_a_file_or_link_is_removed(top: Path, tree: Worktree):
+    (top / "link").symlink_to("src")
+    tree.remove_file(b"src/file")
+    tree.remove_file(b"link")
+
+    assert files_below(top) == ["file"]
+    assert (top / "src").is_dir()
+
+
+def test_removing_what_is_gone_is_no_error(top: Path, tree: Worktree):
+    tree.remove_file(b"gone")
+    tree.remove_file(b"gone/too")
+    tree.remove_file(b"file/below")
+
+    assert files_below(top) == ["file", "src/file"]
+
+
+def test_a_folder_is_not_removed_as_a_file(top: Path, tree: Worktree):
+    with pytest.raises(OSError):
+        tree.remove_file(b"src")
+
+    assert (top / "src/file").exists()
+
+
+def test_only_an_empty_folder_is_removed(top: Path, tree: Worktree):
+    (top / "empty").mkdir()
+
+    assert tree.remove_folder(b"empty")
+    assert tree.remove_folder(b"gone")
+    assert not tree.remove_folder(b"src")
+    assert not tree.remove_folder(b"file")
+    assert files_below(top) == ["file", "src/file"]
+
+
+def test_a_folder_can_be_removed_after_its_last_file(top: Path, tree: Worktree):
+    tree.remove_file(b"src/file")
+
+    assert tree.remove_folder(b"src")
+    write(tree, b"src/file")
+    assert (top / "src/file").read_bytes() == b"new"
+
+
+def test_a_folder_that_cannot_be_removed_for_another_reason_is_an_error(
+    top: Path, tree: Worktree
+):
+    (top / "empty").mkdir()
+
+    with failing("rmdir"), pytest.raises(OSError):
+        tree.remove_folder(b"empty")
+
+
+def test_half_written_files_of_a_killed_rollback_are_cleared(top: Path, tree: Worktree):
+    (top / "src/.ckpt-tmp-0123").write_bytes(b"half")
+    (top / ".ckpt-tmp-4567").symlink_to("../outside/file")
+    tree.clear_temporaries(b"src")
+    tree.clear_temporaries(b"")
+    tree.clear_temporaries(b"gone")
+
+    assert files_below(top) == ["file", "src/file"]
+    assert (top.parent / "outside/file").exists()
+
+
+# Path safety
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_hostile_path_changes_nothing(change: str, path: bytes, top: Path, tree: Worktree):
+    for folder in (".git", "src/.git/hooks"):
+        (top / folder).mkdir(parents=True)
+    before = tree_state(top.parent)
+
+    try:
+        CHANGES[change](tree, path)
+    except UnsafePath as error:
+        assert error.message.startswith("refusing to touch")
+    else:
+        assert change == "remove_folder", "there it counts as gone"
+    assert tree_state(top.parent) == before
+
+
+@pytest.mark.parametrize(
+    "path", [b"link/file", b"link/new", b"link/empty", b"src/link/file", b"link/empty/deep/file"]
+)
+@pytest.mark.parametrize("change", CHANGES)
+def test_nothing_changes_behind_a_link(change: str, path: bytes, top: Path, tree: Worktree):
+    (top / "link").symlink_to(top.parent / "outside")
+    (top / "src/link").symlink_to("../../outside")
+    before = tree_state(top.parent)
+
+    try:
+        CHANGES[change](tree, path)
+    except (UnsafePath, NotADirectoryError):
+        pass
+    else:
+        assert change in ("remove_file", "remove_folder"), "there it counts as gone"
+    assert tree_state(top.parent) == before
+
+
+def test_a_link_to_the_inside_is_not_followed_either(top: Path, tree: Worktree):
+    (top / "link").symlink_to("src")
+
+    with pytest.raises((UnsafePath, NotADirectoryError)):
+        write(tree, b"link/file")
+    assert (top / "src/file").read_bytes() == b"old"
+
+
+def test_a_link_swapped_in_between_two_calls_sends_nothing_elsewhere(top: Path, tree: Worktree):
+    assert tree.lstat(b"src/file") is not None
+    (top / "src").rename(top / "moved")
+    (top / "src").symlink_to("../outside")
+    write(tree, b"src/file")
+
+    assert (top.parent / "outside/file").read_bytes() == b"precious"
+    assert (top / "moved/file").read_bytes() == b"new"
+
+
+def test_a_link_swapped_in_while_a_folder_is_made_sends_nothing_elsewhere(
+    top: Path, tree: Worktree, monkeypatch: pytest.MonkeyPatch
+):
+    real = os.mkdir
+
+    def faster(path: bytes, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        os.symlink(top.parent / "outside", path, dir_fd=dir_fd)
+        real(path, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", faster)
+    with pytest.raises((UnsafePath, NotADirectoryError)):
+        write(tree, b"new/file")
+    assert (top.parent / "outside/file").read_bytes() == b"precious"
+
+
+def test_a_refusal_leaves_no_handle_open(top: Path, tree: Worktree):
+    before = len(os.listdir("/dev/fd"))
+    for path in (b"src/../x/y", b"a\0b/c", b"file/x/y", b"gone/x/y"):
+        with pytest.raises((UnsafePath, OSError)):
+            tree.read(path)
+
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_closing_leaves_no_handle_open(top: Path):
+    before = len(os.listdir("/dev/fd"))
+    with Worktree(os.fsencode(top)) as opened:
+        opened.lstat(b"src/file")
+        write(opened, b"a/b/c")
+
+    assert len(os.listdir("/dev/fd")) == before
+
+
+# Looking
+
+
+def test_what_is_there_is_seen_without_following_links(top: Path, tree: Worktree):
+    (top / "link").symlink_to("../outside")
+
+    assert tree.lstat(b"file") == (top / "file").stat()
+    assert tree.lstat(b"link") == (top / "link").lstat()
+    for path in (b"gone", b"gone/too", b"file/below", b"link/file"):
+        assert tree.lstat(path) is None
+
+
+def test_the_names_in_a_folder(top: Path, tree: Worktree):
+    with open(os.path.join(os.fsencode(top), b"src/caf\xe9"), "wb"):
+        pass
+    (top / "link").symlink_to("../outside")
+
+    assert sorted(tree.names(b"src")) == [b"caf\xe9", b"file"]
+    assert sorted(tree.names(b"")) == [b"file", b"link", b"src"]
+    for folder in (b"gone", b"file", b"link"):
+        assert tree.names(folder) == []
+
+
+def test_a_pipe_is_not_waited_for(top: Path, tree: Worktree):
+    os.mkfifo(top / "pipe")
+
+    assert tree.read(b"pipe") == b""
+
+
+# Durability
+
+
+def test_files_and_folders_are_made_durable(top: Path, tree: Worktree):
+    with observed() as seen:
+        tree.sync(b"src/file")
+        tree.sync(b"src")
+        tree.sync(b"")
+
+    assert seen == [("fsync", "src/file"), ("fsync", "src"), ("fsync", "")]
+
+
+def test_what_is_gone_or_a_link_needs_no_flush(top: Path, tree: Worktree):
+    (top / "link").symlink_to("../outside")
+    with observed() as seen:
+        for path in (b"gone", b"gone/too", b"link", b"link/file"):
+            tree.sync(path)
+
+    assert seen == []
+
+
+def test_a_flush_that_fails_is_an_error(top: Path, tree: Worktree):
+    with failing("fsync"), pytest.raises(OSError):
+        tree.sync(b"file")
