@@ -14,6 +14,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from dulwich.object_format import SHA1, ObjectFormat
+
 from ckpt import disk
 from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
 from ckpt.store import record
@@ -21,7 +23,6 @@ from ckpt.store.index import IndexEntry, write_index
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository, discover
 from ckpt.store.trees import TreeEntry, write_tree
-from dulwich.object_format import SHA1, ObjectFormat
 
 MOMENT = datetime(2026, 11, 15, 23, 34, 12, 123456, timezone.utc)
 ID = "20261115-233412-123-k7pq"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byhand import worktree, write_checkpoint
 from byhand import open_repository as opened
+from byhand import worktree, write_checkpoint
 from helpers import ckpt_here
 
 from ckpt import cli
@@ -48,7 +48,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("-h",), ("--help",)])
-def test_without_a_command_every_command_is_listed(words: tuple[str, ...]):
+def test_without_a_command_every_command_is_listed(words: tuple[str, ...]) -> None:
     shown = ckpt_here(*words, code=0).stdout
 
     for name, summary in cli.COMMANDS.items():
@@ -57,7 +57,7 @@ def test_without_a_command_every_command_is_listed(words: tuple[str, ...]):
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
-def test_each_command_explains_itself_with_its_options(command: str):
+def test_each_command_explains_itself_with_its_options(command: str) -> None:
     shown = ckpt_here(command, "-h", code=0).stdout
 
     assert shown.startswith(f"usage: git ckpt {command} ")
@@ -66,7 +66,7 @@ def test_each_command_explains_itself_with_its_options(command: str):
     assert "-C DIR" in shown
 
 
-def test_the_version_is_that_of_the_package():
+def test_the_version_is_that_of_the_package() -> None:
     from ckpt import __version__
 
     assert ckpt_here("--version", code=0).stdout == f"git-ckpt {__version__}\n"
@@ -81,14 +81,16 @@ def test_the_version_is_that_of_the_package():
         ("--xyzzy", "'--xyzzy' is not a ckpt option", "git ckpt -h"),
     ],
 )
-def test_an_unknown_word_is_named_with_the_nearest_command(word: str, message: str, hint: str):
+def test_an_unknown_word_is_named_with_the_nearest_command(
+    word: str, message: str, hint: str
+) -> None:
     assert ckpt_here(word, code=2).stderr == f"error: {message}\nhint: {hint}\n"
 
 
 @pytest.mark.parametrize(
     "words", [("list", "--xyzzy"), ("list", "-n", "many"), ("list", "word"), ("drop",)]
 )
-def test_wrong_arguments_are_an_error_of_use(words: tuple[str, ...], top: Path):
+def test_wrong_arguments_are_an_error_of_use(words: tuple[str, ...], top: Path) -> None:
     ran = ckpt_here(*words, code=2)
 
     assert ran.stderr.startswith("error: ")
@@ -96,14 +98,14 @@ def test_wrong_arguments_are_an_error_of_use(words: tuple[str, ...], top: Path):
     assert ran.stdout == ""
 
 
-def test_options_are_not_guessed_from_their_beginning(top: Path):
+def test_options_are_not_guessed_from_their_beginning(top: Path) -> None:
     assert "--sess" in ckpt_here("list", "--sess=x", code=2).stderr
 
 
 @pytest.mark.parametrize("words", [("--json", "list"), ("list", "--json")])
 def test_the_common_options_stand_before_or_after_the_command(
     words: tuple[str, ...], asked: dict[str, Any]
-):
+) -> None:
     ckpt_here(*words, code=0)
 
     assert asked["output"].as_json is True
@@ -111,7 +113,7 @@ def test_the_common_options_stand_before_or_after_the_command(
 
 
 @pytest.mark.parametrize("option", ["-q", "--quiet"])
-def test_quiet_has_two_spellings(option: str, asked: dict[str, Any]):
+def test_quiet_has_two_spellings(option: str, asked: dict[str, Any]) -> None:
     ckpt_here("list", option, code=0)
 
     assert asked["output"].quiet is True
@@ -127,7 +129,9 @@ def test_quiet_has_two_spellings(option: str, asked: dict[str, Any]):
         (("-C", "a", "-C", "/b"), "/b"),
     ],
 )
-def test_folders_add_up_as_in_git(words: tuple[str, ...], start: str, asked: dict[str, Any]):
+def test_folders_add_up_as_in_git(
+    words: tuple[str, ...], start: str, asked: dict[str, Any]
+) -> None:
     ckpt_here(*words, "list", code=0)
     assert asked["start"] == start
 
@@ -135,11 +139,11 @@ def test_folders_add_up_as_in_git(words: tuple[str, ...], start: str, asked: dic
     assert asked["start"] == start
 
 
-def test_a_folder_option_without_a_folder_is_an_error():
+def test_a_folder_option_without_a_folder_is_an_error() -> None:
     assert "option -C needs a directory" in ckpt_here("list", "-C", code=2).stderr
 
 
-def test_a_command_gets_only_what_it_asked_for(asked: dict[str, Any]):
+def test_a_command_gets_only_what_it_asked_for(asked: dict[str, Any]) -> None:
     ckpt_here("list", "-n", "3", "--session", "s", code=0)
 
     del asked["start"], asked["output"]
@@ -155,7 +159,7 @@ def test_a_command_gets_only_what_it_asked_for(asked: dict[str, Any]):
     }
 
 
-def test_after_two_dashes_everything_is_a_path(top: Path, monkeypatch: pytest.MonkeyPatch):
+def test_after_two_dashes_everything_is_a_path(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ckpt.commands import diff
 
     got: dict[str, Any] = {}
@@ -166,7 +170,7 @@ def test_after_two_dashes_everything_is_a_path(top: Path, monkeypatch: pytest.Mo
     assert got["paths"] == ["--json", "-q", "-C", "--"]
 
 
-def test_json_after_two_dashes_does_not_make_an_error_json():
+def test_json_after_two_dashes_does_not_make_an_error_json() -> None:
     ran = ckpt_here("xyzzy", "--", "--json", code=2)
 
     assert ran.stdout == ""
@@ -183,7 +187,7 @@ def test_json_after_two_dashes_does_not_make_an_error_json():
 )
 def test_an_error_is_one_document_when_json_was_asked_for(
     words: tuple[str, ...], code: int, name: str, top: Path
-):
+) -> None:
     for placed in (("--json", *words), (*words, "--json")):
         ran = ckpt_here(*placed, code=code)
         assert ran.stderr == ""
@@ -192,11 +196,11 @@ def test_an_error_is_one_document_when_json_was_asked_for(
         assert ran.json["error"]["hint"]
 
 
-def test_quiet_does_not_hide_an_error(top: Path):
+def test_quiet_does_not_hide_an_error(top: Path) -> None:
     assert "no checkpoint 'nobody'" in ckpt_here("-q", "show", "nobody", code=3).stderr
 
 
-def test_quiet_prints_nothing_but_errors(top: Path):
+def test_quiet_prints_nothing_but_errors(top: Path) -> None:
     with opened(top) as repo:
         found = write_checkpoint(repo)
 
@@ -205,20 +209,20 @@ def test_quiet_prints_nothing_but_errors(top: Path):
     assert (ran.stdout, ran.stderr) == ("", "")
 
 
-def test_outside_a_repository_the_hint_says_what_to_do(tmp_path: Path):
+def test_outside_a_repository_the_hint_says_what_to_do(tmp_path: Path) -> None:
     ran = ckpt_here("list", cwd=tmp_path, code=1)
 
     assert ran.stderr.startswith("error: not a git repository")
     assert "git init" in ran.stderr
 
 
-def test_a_folder_that_is_not_there_is_named():
+def test_a_folder_that_is_not_there_is_named() -> None:
     assert "cannot change to './nowhere'" in ckpt_here("-C", "nowhere", "list", code=1).stderr
 
 
 def test_an_error_of_the_system_is_one_line_with_the_path(
     top: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     raising(monkeypatch, OSError(errno.ENOSPC, "No space left on device", b"/x/caf\xe9"))
     ran = ckpt_here("list", code=1)
 
@@ -228,7 +232,7 @@ def test_an_error_of_the_system_is_one_line_with_the_path(
     ]
 
 
-def test_an_interruption_has_its_own_exit_code(top: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interruption_has_its_own_exit_code(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, KeyboardInterrupt())
 
     assert ckpt_here("list", code=130).stderr == "interrupted\n"
@@ -237,7 +241,7 @@ def test_an_interruption_has_its_own_exit_code(top: Path, monkeypatch: pytest.Mo
 
 def test_a_bug_is_one_line_and_a_log(
     top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+) -> None:
     raising(monkeypatch, ZeroDivisionError("of all things"))
     code = cli.main(["list", "--session", "caf\udce9"])
 
@@ -254,7 +258,7 @@ def test_a_bug_is_one_line_and_a_log(
 
 def test_a_bug_outside_a_repository_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+) -> None:
     raising(monkeypatch, ZeroDivisionError("of all things"))
 
     assert cli.main(["-C", str(tmp_path), "list"]) == 1
@@ -263,14 +267,14 @@ def test_a_bug_outside_a_repository_is_one_line(
 
 def test_a_bug_that_strikes_the_log_too_is_one_line_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+) -> None:
     (tmp_path / ".git").write_bytes(b"gitdir: a\0b\n")
 
     assert cli.main(["-C", str(tmp_path), "list"]) == 1
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_whoever_stops_reading_is_no_error(top: Path):
+def test_whoever_stops_reading_is_no_error(top: Path) -> None:
     with opened(top) as repo:
         write_checkpoint(repo)
     read, write = os.pipe()
@@ -290,7 +294,7 @@ def test_whoever_stops_reading_is_no_error(top: Path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
-def test_output_that_cannot_be_written_is_an_error(top: Path):
+def test_output_that_cannot_be_written_is_an_error(top: Path) -> None:
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(
             [sys.executable, "-I", "-m", "ckpt", "list"], stdout=full, stderr=subprocess.PIPE
@@ -300,7 +304,7 @@ def test_output_that_cannot_be_written_is_an_error(top: Path):
     assert ran.stderr == b"error: unable to write the output: No space left on device\n"
 
 
-def test_a_name_that_the_locale_cannot_show_is_shown_as_escapes(top: Path):
+def test_a_name_that_the_locale_cannot_show_is_shown_as_escapes(top: Path) -> None:
     with opened(top) as repo:
         write_checkpoint(repo, name="naïve 日本")
     env = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -311,7 +315,7 @@ def test_a_name_that_the_locale_cannot_show_is_shown_as_escapes(top: Path):
     assert b"na\\xefve \\u65e5\\u672c" in ran.stdout
 
 
-def test_json_is_ascii_whatever_the_name(top: Path):
+def test_json_is_ascii_whatever_the_name(top: Path) -> None:
     with opened(top) as repo:
         write_checkpoint(repo, name="naïve 日本")
     ran = ckpt_here("list", "--json", code=0)
@@ -321,7 +325,7 @@ def test_json_is_ascii_whatever_the_name(top: Path):
     assert json.loads(ran.stdout)["checkpoints"][0]["name"] == "naïve 日本"
 
 
-def test_a_package_found_in_the_folder_it_would_work_on_is_not_run(tmp_path: Path):
+def test_a_package_found_in_the_folder_it_would_work_on_is_not_run(tmp_path: Path) -> None:
     """A repository may hold a `ckpt` of its own."""
     own, package = Path(cli.__file__).parent, tmp_path / "ckpt"
     package.mkdir()

@@ -41,7 +41,7 @@ def printed(document: dict[str, Any]) -> dict[str, Any]:
     return read
 
 
-def test_a_checkpoint_with_nothing_optional_has_every_key():
+def test_a_checkpoint_with_nothing_optional_has_every_key() -> None:
     assert documents.checkpoint(draft(branch=None)) == {
         "id": ID,
         "name": None,
@@ -67,7 +67,7 @@ def test_a_checkpoint_with_nothing_optional_has_every_key():
     }
 
 
-def test_a_checkpoint_with_everything_tells_it_all():
+def test_a_checkpoint_with_everything_tells_it_all() -> None:
     details = Details(
         dirty_files=("a", NOT_UTF8),
         skipped=(Skipped(".env", "denied"), Skipped(NOT_UTF8, "oversize")),
@@ -135,14 +135,14 @@ def test_a_checkpoint_with_everything_tells_it_all():
 
 
 @pytest.mark.parametrize("microsecond", [0, 1, 999999])
-def test_a_timestamp_always_has_six_digits_and_a_zone(microsecond: int):
+def test_a_timestamp_always_has_six_digits_and_a_zone(microsecond: int) -> None:
     moment = draft().timestamp.replace(microsecond=microsecond)
     shown = documents.checkpoint(draft(timestamp=moment))["timestamp"]
 
     assert shown == f"2026-11-15T23:34:12.{microsecond:06}+00:00"
 
 
-def test_a_save_without_a_checkpoint_has_its_key_all_the_same():
+def test_a_save_without_a_checkpoint_has_its_key_all_the_same() -> None:
     result = SaveResult(Outcome.SKIPPED, reason="disabled")
 
     assert printed(documents.save(result)) == {
@@ -152,20 +152,20 @@ def test_a_save_without_a_checkpoint_has_its_key_all_the_same():
     }
 
 
-def test_a_save_tells_its_outcome_and_checkpoint():
+def test_a_save_tells_its_outcome_and_checkpoint() -> None:
     found = printed(documents.save(SaveResult(Outcome.PARTIAL, draft())))
 
     assert (found["outcome"], found["checkpoint"]["id"], found["reason"]) == ("partial", ID, None)
 
 
-def test_a_listing_keeps_the_order_it_is_given():
+def test_a_listing_keeps_the_order_it_is_given() -> None:
     found = printed(documents.listing([draft(name="b"), draft(name="a")]))
 
     assert [item["name"] for item in found["checkpoints"]] == ["b", "a"]
     assert printed(documents.listing([])) == {"checkpoints": []}
 
 
-def test_the_trash_tells_the_day():
+def test_the_trash_tells_the_day() -> None:
     item = Dropped(draft(), date(2026, 11, 16), "refs/checkpoints-trash/20261116/x")
 
     (found,) = printed(documents.trash([item]))["trash"]
@@ -173,11 +173,11 @@ def test_the_trash_tells_the_day():
     assert found["checkpoint"]["id"] == ID
 
 
-def test_dropped_checkpoints_are_named_by_id():
+def test_dropped_checkpoints_are_named_by_id() -> None:
     assert printed(documents.dropped([draft()])) == {"dropped": [ID]}
 
 
-def test_a_diff_with_the_present_goes_to_null():
+def test_a_diff_with_the_present_goes_to_null() -> None:
     files = (FileChange(NOT_UTF8, "M", 1, 2), FileChange("b", "A", 0, 0, binary=True))
     patch = b"+caf\xe9\n"
 
@@ -192,13 +192,13 @@ def test_a_diff_with_the_present_goes_to_null():
     }
 
 
-def test_a_diff_of_two_checkpoints_names_both():
+def test_a_diff_of_two_checkpoints_names_both() -> None:
     other = draft(id="20270101-000000-000-aaaa")
 
     assert printed(documents.diff(DiffResult(draft(), other, (), b"")))["to"] == other.id
 
 
-def test_a_rollback_with_nothing_to_tell_has_every_key():
+def test_a_rollback_with_nothing_to_tell_has_every_key() -> None:
     found = printed(documents.rollback(RollbackResult(draft(), None)))
 
     assert found.pop("target")["id"] == ID
@@ -216,7 +216,7 @@ def test_a_rollback_with_nothing_to_tell_has_every_key():
     }
 
 
-def test_a_rollback_tells_paths_reasons_and_head():
+def test_a_rollback_tells_paths_reasons_and_head() -> None:
     before, after = GitState("a" * 40, "main"), GitState(None, None)
     result = RollbackResult(
         draft(),
@@ -262,7 +262,7 @@ def test_a_rollback_tells_paths_reasons_and_head():
         (Busy, "busy", 4),
     ],
 )
-def test_an_error_has_its_code(kind: type[CkptError], code: str, exit_code: int):
+def test_an_error_has_its_code(kind: type[CkptError], code: str, exit_code: int) -> None:
     error = kind("it did not work", hint="git ckpt list", details={"available": []})
 
     assert error.exit_code == exit_code
@@ -276,13 +276,13 @@ def test_an_error_has_its_code(kind: type[CkptError], code: str, exit_code: int)
     }
 
 
-def test_an_error_without_hint_or_details_has_null():
+def test_an_error_without_hint_or_details_has_null() -> None:
     found = printed(documents.error(CkptError("no")))["error"]
 
     assert found == {"code": "failed", "message": "no", "hint": None, "details": None}
 
 
-def test_an_interruption_has_the_form_of_an_error():
+def test_an_interruption_has_the_form_of_an_error() -> None:
     found = printed(documents.interrupted())["error"]
 
     assert found == {

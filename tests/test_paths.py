@@ -28,18 +28,18 @@ def typed(path: str, top: Path, start: str = "") -> bytes:
 
 
 @given(st.binary())
-def test_a_path_of_any_bytes_survives_json(path: bytes):
+def test_a_path_of_any_bytes_survives_json(path: bytes) -> None:
     document = json.loads(json.dumps(paths.to_json(path)))
 
     assert paths.from_json(document) == path
 
 
-def test_a_path_that_is_utf8_needs_no_second_form():
+def test_a_path_that_is_utf8_needs_no_second_form() -> None:
     assert paths.to_json("naïve".encode()) == {"path": "naïve"}
     assert paths.to_json("naïve") == {"path": "naïve"}
 
 
-def test_a_path_that_is_not_utf8_has_its_bytes_beside_it():
+def test_a_path_that_is_not_utf8_has_its_bytes_beside_it() -> None:
     expected = {"path": "caf\ufffd", "path_b64": "Y2Fm6Q=="}
 
     assert paths.to_json(b"caf\xe9") == expected
@@ -62,12 +62,12 @@ def test_a_path_that_is_not_utf8_has_its_bytes_beside_it():
         7,
     ],
 )
-def test_what_is_no_path_is_a_value_error(document: Any):
+def test_what_is_no_path_is_a_value_error(document: Any) -> None:
     with pytest.raises(ValueError, match="not a path"):
         paths.from_json(document)
 
 
-def test_paths_on_disk_and_in_the_repository_are_the_same_bytes():
+def test_paths_on_disk_and_in_the_repository_are_the_same_bytes() -> None:
     assert paths.to_bytes(paths.to_str(b"caf\xe9/\xff")) == b"caf\xe9/\xff"
 
 
@@ -88,18 +88,18 @@ def test_paths_on_disk_and_in_the_repository_are_the_same_bytes():
 )
 def test_a_path_is_taken_from_the_folder_it_is_typed_in(
     path: str, start: str, expected: bytes, top: Path
-):
+) -> None:
     assert typed(path, top, start) == expected
 
 
 @pytest.mark.parametrize(
     ("path", "start"), [(".", ""), ("..", "src"), ("../..", "src/deep"), ("src/..", ""), ("./", "")]
 )
-def test_the_top_of_the_worktree_is_the_empty_path(path: str, start: str, top: Path):
+def test_the_top_of_the_worktree_is_the_empty_path(path: str, start: str, top: Path) -> None:
     assert typed(path, top, start) == b""
 
 
-def test_an_absolute_path_inside_the_worktree_is_taken(top: Path):
+def test_an_absolute_path_inside_the_worktree_is_taken(top: Path) -> None:
     assert typed(str(top / "src/file"), top) == b"src/file"
     assert typed(str(top), top, "src") == b""
     assert typed(f"{top}/", top, "src") == b""
@@ -109,31 +109,31 @@ def test_an_absolute_path_inside_the_worktree_is_taken(top: Path):
     ("path", "start"),
     [("..", ""), ("../x", ""), ("../../..", "src"), ("/", ""), ("../repository", ""), ("/etc", "")],
 )
-def test_a_path_outside_the_worktree_is_refused(path: str, start: str, top: Path):
+def test_a_path_outside_the_worktree_is_refused(path: str, start: str, top: Path) -> None:
     with pytest.raises(UsageError, match="is outside the worktree"):
         typed(path, top, start)
 
 
-def test_a_link_in_a_folder_above_is_resolved(top: Path):
+def test_a_link_in_a_folder_above_is_resolved(top: Path) -> None:
     (top / "short").symlink_to("src/deep")
 
     assert typed("short/file", top) == b"src/deep/file"
 
 
-def test_a_link_that_leads_outside_takes_its_contents_with_it(top: Path):
+def test_a_link_that_leads_outside_takes_its_contents_with_it(top: Path) -> None:
     (top / "away").symlink_to(top.parent / "repository")
 
     with pytest.raises(UsageError, match="is outside the worktree"):
         typed("away/file", top)
 
 
-def test_a_link_leads_inside_from_outside(top: Path):
+def test_a_link_leads_inside_from_outside(top: Path) -> None:
     (top.parent / "shortcut").symlink_to(top / "src")
 
     assert typed("../shortcut/file", top) == b"src/file"
 
 
-def test_a_link_at_the_end_names_itself(top: Path):
+def test_a_link_at_the_end_names_itself(top: Path) -> None:
     (top / "away").symlink_to("/etc")
     (top / "here").symlink_to(".")
 
@@ -141,19 +141,19 @@ def test_a_link_at_the_end_names_itself(top: Path):
     assert typed("here", top) == b"here"
 
 
-def test_a_link_from_outside_to_the_top_is_the_top(top: Path):
+def test_a_link_from_outside_to_the_top_is_the_top(top: Path) -> None:
     (top.parent / "shortcut").symlink_to(top)
 
     assert typed("../shortcut", top) == b""
 
 
 @pytest.mark.parametrize("path", [".git", ".git/config", "src/.git", "src/.GIT/hooks/x", ".Git"])
-def test_a_path_in_a_git_dir_is_refused(path: str, top: Path):
+def test_a_path_in_a_git_dir_is_refused(path: str, top: Path) -> None:
     with pytest.raises(UsageError, match="is inside a git dir"):
         typed(path, top)
 
 
-def test_an_empty_path_is_refused(top: Path):
+def test_an_empty_path_is_refused(top: Path) -> None:
     with pytest.raises(UsageError, match="empty string is not a valid path"):
         typed("", top)
 
@@ -172,14 +172,14 @@ def test_an_empty_path_is_refused(top: Path):
 )
 def test_a_limit_holds_itself_and_what_is_below(
     path: bytes, limits: tuple[bytes, ...], expected: bool
-):
+) -> None:
     assert paths.is_within(path, limits) is expected
 
 
-def test_the_folders_above_a_path_come_nearest_first():
+def test_the_folders_above_a_path_come_nearest_first() -> None:
     assert list(paths.folders_above(b"a/b/c")) == [b"a/b", b"a"]
     assert list(paths.folders_above(b"a")) == []
 
 
-def test_the_folders_of_several_paths_are_named_once():
+def test_the_folders_of_several_paths_are_named_once() -> None:
     assert paths.folders_of([b"a/b/c", b"a/b/d", b"e", b"f/g"]) == {b"a", b"a/b", b"f"}

@@ -60,7 +60,7 @@ def rows(*checkpoints, width: int = 200, paint=plain) -> list[str]:
         (800 * 86400, "2 years ago"),
     ],
 )
-def test_an_age_is_told_in_its_largest_unit(seconds: float, expected: str):
+def test_an_age_is_told_in_its_largest_unit(seconds: float, expected: str) -> None:
     assert render.age(MOMENT, MOMENT + timedelta(seconds=seconds)) == expected
 
 
@@ -72,18 +72,18 @@ def test_an_age_is_told_in_its_largest_unit(seconds: float, expected: str):
         (Stats(4, 0, 0), "+0 -0 in 4 files"),
     ],
 )
-def test_stats_are_told_in_a_few_words(stats: Stats, expected: str):
+def test_stats_are_told_in_a_few_words(stats: Stats, expected: str) -> None:
     assert render.stats_text(stats) == expected
 
 
-def test_marks_name_what_is_unusual_about_a_checkpoint():
+def test_marks_name_what_is_unusual_about_a_checkpoint() -> None:
     everything = draft(pinned=True, partial=True, during_rollback=True, session="s1")
 
     assert render.marks(everything) == "pinned, partial, during-rollback, session s1"
     assert render.marks(draft()) == ""
 
 
-def test_the_columns_of_a_table_are_aligned():
+def test_the_columns_of_a_table_are_aligned() -> None:
     now = datetime.now(timezone.utc)
     first = draft(timestamp=now, name="a", pinned=True, kind=Kind.FEATURE)
     second = draft(timestamp=now, id=OTHER, name="longer name", stats=Stats(1, 2, 3))
@@ -95,18 +95,18 @@ def test_the_columns_of_a_table_are_aligned():
     ]
 
 
-def test_a_table_without_marks_has_no_column_for_them():
+def test_a_table_without_marks_has_no_column_for_them() -> None:
     assert rows(draft())[0].split() == ["ID", "AGE", "KIND", "NAME", "CHANGES"]
 
 
-def test_a_wide_character_takes_two_columns_and_an_accent_none():
+def test_a_wide_character_takes_two_columns_and_an_accent_none() -> None:
     wide, accented = rows(draft(name="日本"), draft(name="cafe\u0301"))[1:]
 
     assert "日本  clean" in wide
     assert "cafe\u0301  clean" in accented
 
 
-def test_only_the_name_gives_way_on_a_narrow_terminal():
+def test_only_the_name_gives_way_on_a_narrow_terminal() -> None:
     long = draft(timestamp=datetime.now(timezone.utc), name="a rather long name")
     heading, full = rows(long)
     cut = rows(long, width=len(heading) - 5)[1]
@@ -114,19 +114,19 @@ def test_only_the_name_gives_way_on_a_narrow_terminal():
     assert cut == full.replace("a rather long name", "a rather lon…")
 
 
-def test_the_name_never_gets_narrower_than_its_heading():
+def test_the_name_never_gets_narrower_than_its_heading() -> None:
     cut = rows(draft(name="a rather long name", timestamp=datetime.now(timezone.utc)), width=10)
 
     assert cut[1] == f"{ID}  just now  manual  a r…  clean"
 
 
-def test_a_wide_name_is_cut_between_characters():
+def test_a_wide_name_is_cut_between_characters() -> None:
     cut = rows(draft(name="日本語日本語"), width=10)
 
     assert "  日…   clean" in cut[1]
 
 
-def test_ids_and_names_are_painted_after_they_are_aligned():
+def test_ids_and_names_are_painted_after_they_are_aligned() -> None:
     heading, row = rows(draft(name="x"), paint=marked)
 
     assert heading.startswith("<dim>ID ")
@@ -134,7 +134,7 @@ def test_ids_and_names_are_painted_after_they_are_aligned():
     assert "<bold>x   </>" in row
 
 
-def test_details_tell_all_that_is_known():
+def test_details_tell_all_that_is_known() -> None:
     details = Details(
         dirty_files=("a.py", "with\nbreak"),
         skipped=(Skipped(".env", "denied"),),
@@ -176,29 +176,26 @@ def test_details_tell_all_that_is_known():
     assert text.endswith(f"compare:   git ckpt diff {ID}\ngo back:   git ckpt rollback {ID}")
 
 
-def test_details_leave_out_what_is_not_there():
+def test_details_leave_out_what_is_not_there() -> None:
     labels = [line.split(":")[0] for line in render.details(draft(branch=None), plain)]
 
-    assert labels == [f"checkpoint {ID}", "Kind", "Date", "HEAD", "Changes", "Ref"] + [
-        "",
-        "compare",
-        "go back",
-    ]
+    facts = ["Kind", "Date", "HEAD", "Changes", "Ref"]
+    assert labels == [f"checkpoint {ID}", *facts, "", "compare", "go back"]
 
 
-def test_an_unborn_and_a_detached_head_are_told_apart():
+def test_an_unborn_and_a_detached_head_are_told_apart() -> None:
     assert "HEAD:     unborn, on main" in render.details(draft(), plain)
     detached = draft(branch=None, head_commit="b" * 40)
     assert "HEAD:     bbbbbbbbbbbb, detached" in render.details(detached, plain)
 
 
-def test_falsy_data_is_data_all_the_same():
+def test_falsy_data_is_data_all_the_same() -> None:
     shown = draft(_details=lambda: Details(data=0))
 
     assert "Data:" in render.details(shown, plain)
 
 
-def test_a_long_list_of_paths_is_cut_and_says_so():
+def test_a_long_list_of_paths_is_cut_and_says_so() -> None:
     dirty = tuple(f"file{number}" for number in range(23))
     lines = list(render.details(draft(_details=lambda: Details(dirty_files=dirty)), plain))
 
@@ -207,7 +204,7 @@ def test_a_long_list_of_paths_is_cut_and_says_so():
     assert "  … and 3 more (all of them with --json)" in lines
 
 
-def test_skipped_paths_are_counted_by_reason():
+def test_skipped_paths_are_counted_by_reason() -> None:
     items = [Skipped("a", "oversize"), Skipped("b", "denied"), Skipped("c", "oversize")]
 
     assert render.skipped_summary(items) == "1 denied, 2 oversize"
@@ -217,7 +214,7 @@ def diffstat(*files: FileChange, paint=plain) -> list[str]:
     return list(render.diffstat(DiffResult(draft(), None, files, b""), paint))
 
 
-def test_a_diffstat_has_a_line_for_each_file_and_a_sum():
+def test_a_diffstat_has_a_line_for_each_file_and_a_sum() -> None:
     assert diffstat(
         FileChange("a.py", "M", 2, 1), FileChange("new.bin", "A", 0, 0, binary=True)
     ) == [
@@ -227,22 +224,22 @@ def test_a_diffstat_has_a_line_for_each_file_and_a_sum():
     ]
 
 
-def test_a_diffstat_of_nothing_is_nothing():
+def test_a_diffstat_of_nothing_is_nothing() -> None:
     assert diffstat() == []
 
 
-def test_the_bars_of_a_diffstat_share_one_scale_and_show_every_change():
+def test_the_bars_of_a_diffstat_share_one_scale_and_show_every_change() -> None:
     long, short = diffstat(FileChange("a", "M", 4000, 0), FileChange("b", "M", 0, 1))[:2]
 
     assert long == " M a | 4000 " + "+" * 40
     assert short == " M b |    1 -"
 
 
-def test_the_bars_of_a_diffstat_are_green_and_red():
+def test_the_bars_of_a_diffstat_are_green_and_red() -> None:
     assert diffstat(FileChange("a", "M", 1, 1), paint=marked)[0].endswith("<green>+</><red>-</>")
 
 
-def test_a_patch_is_coloured_line_by_line():
+def test_a_patch_is_coloured_line_by_line() -> None:
     patch = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n same\n-old\n+new\n"
 
     assert render.coloured_patch(patch).split(b"\n") == [
@@ -269,7 +266,7 @@ def test_a_patch_is_coloured_line_by_line():
         (b"caf\xe9", '"caf\\351"'),
     ],
 )
-def test_a_path_is_quoted_only_where_it_must_be(path: bytes, expected: str):
+def test_a_path_is_quoted_only_where_it_must_be(path: bytes, expected: str) -> None:
     assert render.quoted(os.fsdecode(path)) == expected
 
 
@@ -280,7 +277,7 @@ def report(result: RollbackResult) -> list[str]:
     return list(render.rollback(result, plain))
 
 
-def test_a_rollback_reports_what_it_did_and_where_the_state_before_is():
+def test_a_rollback_reports_what_it_did_and_where_the_state_before_is() -> None:
     result = replace(RESULT, written=("a",), removed=("b", "c\n"), index_changed=True)
 
     assert report(result) == [
@@ -295,7 +292,7 @@ def test_a_rollback_reports_what_it_did_and_where_the_state_before_is():
     ]
 
 
-def test_a_dry_run_reports_what_would_be_done():
+def test_a_dry_run_reports_what_would_be_done() -> None:
     kept = (Skipped("sub", "submodule"),)
     result = replace(
         RESULT,
@@ -318,13 +315,13 @@ def test_a_dry_run_reports_what_would_be_done():
     ]
 
 
-def test_a_rollback_with_nothing_to_do_says_so():
+def test_a_rollback_with_nothing_to_do_says_so() -> None:
     result = RollbackResult(draft(), None)
 
     assert report(result) == [f"Nothing to do: everything is as in checkpoint {ID}"]
 
 
-def test_a_rollback_that_only_kept_files_does_not_claim_that_everything_is_the_same():
+def test_a_rollback_that_only_kept_files_does_not_claim_that_everything_is_the_same() -> None:
     result = RollbackResult(draft(), None, kept=(Skipped("x", "ignored at the checkpoint"),))
 
     assert report(result) == [
@@ -333,19 +330,19 @@ def test_a_rollback_that_only_kept_files_does_not_claim_that_everything_is_the_s
     ]
 
 
-def test_a_rollback_that_could_not_write_a_path_is_not_called_nothing():
+def test_a_rollback_that_could_not_write_a_path_is_not_called_nothing() -> None:
     result = RollbackResult(draft(), None, skipped=(Skipped("x", "in the way"),))
 
     assert report(result)[0] == f"Rolled back to checkpoint {ID}"
 
 
-def test_a_long_list_of_kept_paths_is_cut():
+def test_a_long_list_of_kept_paths_is_cut() -> None:
     kept = tuple(Skipped(f"x{number}", "ignored") for number in range(22))
 
     assert report(replace(RESULT, kept=kept))[-2:-1] == ["  … and 2 more"]
 
 
-def test_an_aborted_rollback_names_no_state_before():
+def test_an_aborted_rollback_names_no_state_before() -> None:
     assert report(RollbackResult(draft(), draft(), written=("a",)))[-1] == "    a"
 
 
@@ -354,13 +351,13 @@ def head(moved: bool, ahead: int | None = None, behind: int | None = None) -> He
     return HeadReport(moved, before, after if moved else before, ahead, behind)
 
 
-def test_a_moved_head_is_reported_with_commit_and_branch():
+def test_a_moved_head_is_reported_with_commit_and_branch() -> None:
     assert "  HEAD is now at bbbbbbbbbbbb (topic)" in report(replace(RESULT, head=head(True)))
     dry = replace(RESULT, head=head(True), dry_run=True)
     assert "  HEAD would be at bbbbbbbbbbbb (topic)" in report(dry)
 
 
-def test_a_head_that_stays_says_how_far_it_is_and_what_that_means():
+def test_a_head_that_stays_says_how_far_it_is_and_what_that_means() -> None:
     result = replace(RESULT, head=head(False, 2, 1), index_changed=True)
 
     assert report(result)[2:4] == [
@@ -370,7 +367,9 @@ def test_a_head_that_stays_says_how_far_it_is_and_what_that_means():
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (None, None)])
-def test_a_head_that_did_not_move_since_is_not_mentioned(counts: tuple[int | None, int | None]):
+def test_a_head_that_did_not_move_since_is_not_mentioned(
+    counts: tuple[int | None, int | None],
+) -> None:
     result = replace(RESULT, head=head(False, *counts), written=("a",))
 
     assert not any("HEAD" in line for line in report(result))

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from ckpt.engine.rules import scan_rules
 from ckpt.models import SkipReason
-from ckpt.paths import to_str
+from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
@@ -198,11 +198,15 @@ def _modes_by_git(repo: Repository, staged: Staged) -> dict[bytes, int] | None:
 
 def _add_sparse(entries: dict[bytes, TreeEntry], staged: Staged, found: Scan) -> set[bytes]:
     """A path that is absent because of skip-worktree is not a deletion; returns those paths."""
+    marked = [entry for entry in staged.index.entries if entry.skip_worktree]
+    taken = {*entries, *folders_of(entries), *found.skipped} if marked else set()
     absent = set()
-    for entry in staged.index.entries:
-        if entry.skip_worktree and entry.path not in entries and entry.path not in found.skipped:
-            entries[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
-            absent.add(entry.path)
+    for entry in marked:
+        # A file may stand where a folder was left out, or the reverse: a tree holds one.
+        if entry.path in taken or any(folder in entries for folder in folders_above(entry.path)):
+            continue
+        entries[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
+        absent.add(entry.path)
     return absent
 
 

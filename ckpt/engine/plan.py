@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from ckpt.engine.capture import Present
 from ckpt.engine.journal import Action
 from ckpt.engine.recorded import Recorded, file_state
+from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, TreeEntry, diff_trees
@@ -137,6 +138,10 @@ def _block(plan: Plan, present: Present, worktree: Worktree, given_up: frozenset
     """Take out the writes that something stands in the way of which nobody holds."""
     removed = {action.path for action in plan.removals}
     for action in plan.writes:
+        around = _repository_around(action.path, present)
+        if around is not None and action.before is None:
+            plan.blocked[action.path] = around
+            continue
         obstacles = _obstacles(action, removed, worktree)
         if obstacles:
             plan.obstacles.update(obstacles)
@@ -148,6 +153,17 @@ def _block(plan: Plan, present: Present, worktree: Worktree, given_up: frozenset
         return action.path in given_up and any(folder in plan.blocked for folder in above)
 
     plan.actions = [a for a in plan.actions if a.path not in plan.blocked and not in_vain(a)]
+
+
+def _repository_around(path: bytes, present: Present) -> str | None:
+    """What the path would be written into, if that is a repository of its own by now."""
+    for folder in folders_above(path):
+        if _mode(present.entries.get(folder)) == GITLINK:
+            return SUBMODULE
+        if present.skipped.get(folder) is SkipReason.NESTED:
+            tracked = any(entry.path == path for entry in present.staged.index.entries)
+            return None if tracked else str(SkipReason.NESTED)
+    return None
 
 
 def _reason(obstacle: bytes, present: Present) -> str:
@@ -199,7 +215,8 @@ def _plan_folders(
         if limits and not is_within(folder, limits):
             continue
         status = worktree.lstat(folder)
-        if status is None or not stat.S_ISDIR(status.st_mode):
+        is_there = status is not None and stat.S_ISDIR(status.st_mode)
+        if not is_there and _repository_around(folder, present) is None:
             plan.make_folders.append(folder)
     needed = wanted | folders_of(wanted) | folders_of(action.path for action in plan.writes)
     doomed = {

@@ -120,11 +120,23 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
 def _checked(request: SaveRequest) -> SaveRequest:
     if request.session is not None and not request.session.strip():
         raise UsageError("the session is empty", hint="leave --session out, or name one")
+    for what, text in (("session", request.session), ("trigger", request.trigger)):
+        if text is not None and not _can_be_stored(text):
+            raise UsageError(f"the {what} is not text", hint="pass valid UTF-8")
     if request.name is not None:
         request = replace(request, name=ids.check_name(request.name))
     if request.description is not None:
         request = replace(request, description=ids.check_description(request.description))
     return request
+
+
+def _can_be_stored(text: str) -> bool:
+    """False for half a character, as a program makes it that cuts text in two."""
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +314,10 @@ def branch_name(head: Head) -> str | None:
     """The short name of HEAD's branch, as git prints it."""
     if head.branch is None:
         return None
-    return to_str(head.branch).removeprefix("refs/heads/")
+    name = to_str(head.branch)
+    short = name.removeprefix("refs/heads/")
+    # A branch may be called `refs/…`; without its prefix it would be another ref.
+    return name if short.startswith("refs/") else short
 
 
 def _text_id(object_id: ObjectID | None) -> str | None:

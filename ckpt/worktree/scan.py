@@ -259,9 +259,7 @@ class _Walk:
     def _opens(self, folder: bytes, forced: bool) -> bool:
         if self._is_closed(folder):
             return False
-        if forced:
-            return True
-        if self._is_denied(folder, True):
+        if not forced and self._is_denied(folder, True):
             self._found.skipped[folder] = SkipReason.DENIED
             return False
         if is_nested_repository(os.path.join(self._top, folder)):

@@ -48,8 +48,10 @@ def flip(data: bytes, position: int, bits: int) -> bytes:
     return data[:position] + bytes([data[position] ^ bits]) + data[position + 1 :]
 
 
-@pytest.mark.parametrize("before", [FULL, BARE, replace(FULL, head=replace(MOVE, after=Head(None, None)))])
-def test_a_journal_comes_back(before: Journal, private: str):
+@pytest.mark.parametrize(
+    "before", [FULL, BARE, replace(FULL, head=replace(MOVE, after=Head(None, None)))]
+)
+def test_a_journal_comes_back(before: Journal, private: str) -> None:
     journal.write(private, before)
 
     assert journal.exists(private)
@@ -77,7 +79,7 @@ def test_paths_of_any_bytes_come_back(
     limits: tuple[bytes, ...],
     make: tuple[bytes, ...],
     remove: tuple[bytes, ...],
-):
+) -> None:
     private = str(tmp_path_factory.mktemp("private"))
     before = Journal("t", "s", limits, actions, make, remove)
     journal.write(private, before)
@@ -85,7 +87,7 @@ def test_paths_of_any_bytes_come_back(
     assert journal.read(private) == before
 
 
-def test_a_journal_is_durable_and_private(private: str):
+def test_a_journal_is_durable_and_private(private: str) -> None:
     with observed() as seen:
         journal.write(private, FULL)
 
@@ -95,7 +97,7 @@ def test_a_journal_is_durable_and_private(private: str):
     assert Path(private).stat().st_mode & 0o777 == 0o700
 
 
-def test_a_journal_that_cannot_be_written_is_none(private: str):
+def test_a_journal_that_cannot_be_written_is_none(private: str) -> None:
     journal.remember(private, LAST)
     for operation in ("create", "write", "fsync", "rename"):
         with failing(operation), pytest.raises(OSError):
@@ -105,7 +107,7 @@ def test_a_journal_that_cannot_be_written_is_none(private: str):
         assert files_below(Path(private)) == ["last-rollback"]
 
 
-def test_a_journal_is_removed_durably(private: str):
+def test_a_journal_is_removed_durably(private: str) -> None:
     journal.write(private, FULL)
     with observed() as seen:
         journal.remove(private)
@@ -115,7 +117,7 @@ def test_a_journal_is_removed_durably(private: str):
     assert [operation for operation, _ in seen] == ["unlink", "fsync-dir", "unlink"]
 
 
-def test_without_a_journal_no_rollback_was_interrupted(private: str):
+def test_without_a_journal_no_rollback_was_interrupted(private: str) -> None:
     assert not journal.exists(private)
     with pytest.raises(Refused, match="no rollback was interrupted"):
         journal.read(private)
@@ -124,7 +126,7 @@ def test_without_a_journal_no_rollback_was_interrupted(private: str):
 # Damage
 
 
-def test_every_damaged_byte_is_noticed(private: str):
+def test_every_damaged_byte_is_noticed(private: str) -> None:
     journal.write(private, replace(BARE, actions=(REMOVED,)))
     path = Path(private, "journal")
     data = path.read_bytes()
@@ -134,7 +136,7 @@ def test_every_damaged_byte_is_noticed(private: str):
             journal.read(private)
 
 
-def test_half_a_journal_is_noticed(private: str):
+def test_half_a_journal_is_noticed(private: str) -> None:
     journal.write(private, FULL)
     path = Path(private, "journal")
     data = path.read_bytes()
@@ -145,7 +147,7 @@ def test_half_a_journal_is_noticed(private: str):
 
 
 @given(st.binary(max_size=200))
-def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes):
+def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     private = tmp_path_factory.mktemp("private")
     (private / "journal").write_bytes(data)
     (private / "last-rollback").write_bytes(data)
@@ -172,7 +174,7 @@ def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, d
         {"head": {"before": 7, "after": None, "branch_before": None}},
     ],
 )
-def test_a_journal_of_another_shape_is_refused(change: dict[str, object], private: str):
+def test_a_journal_of_another_shape_is_refused(change: dict[str, object], private: str) -> None:
     """As a newer ckpt might write it, with a checksum that is right."""
     journal.write(private, FULL)
     document = journal._fetch(private, "journal")
@@ -183,7 +185,7 @@ def test_a_journal_of_another_shape_is_refused(change: dict[str, object], privat
 
 
 @pytest.mark.parametrize("key", ["format", "target", "safety", "paths", "actions", "index", "head"])
-def test_a_journal_that_lacks_a_part_is_refused(key: str, private: str):
+def test_a_journal_that_lacks_a_part_is_refused(key: str, private: str) -> None:
     journal.write(private, FULL)
     document = journal._fetch(private, "journal")
     del document[key]
@@ -193,7 +195,7 @@ def test_a_journal_that_lacks_a_part_is_refused(key: str, private: str):
         journal.read(private)
 
 
-def test_the_hint_says_how_to_get_out_by_hand(private: str):
+def test_the_hint_says_how_to_get_out_by_hand(private: str) -> None:
     journal.write(private, FULL)
     Path(private, "journal").write_bytes(b"garbage")
 
@@ -203,7 +205,7 @@ def test_the_hint_says_how_to_get_out_by_hand(private: str):
     assert f"{private}/journal" in (caught.value.hint or "")
 
 
-def test_a_document_nested_without_end_is_refused(private: str):
+def test_a_document_nested_without_end_is_refused(private: str) -> None:
     data = b"[" * 100_000
     Path(private).mkdir()
     Path(private, "journal").write_bytes(journal._checksum(data) + b"\n" + data)
@@ -216,14 +218,14 @@ def test_a_document_nested_without_end_is_refused(private: str):
 
 
 @pytest.mark.parametrize("before", [LAST, LastRollback("a", "b")])
-def test_the_last_rollback_is_remembered(before: LastRollback, private: str):
+def test_the_last_rollback_is_remembered(before: LastRollback, private: str) -> None:
     assert journal.last_rollback(private) is None
     journal.remember(private, before)
 
     assert journal.last_rollback(private) == before
 
 
-def test_a_damaged_memory_is_none(private: str):
+def test_a_damaged_memory_is_none(private: str) -> None:
     journal.remember(private, LAST)
     path = Path(private, "last-rollback")
     data = path.read_bytes()
@@ -232,7 +234,7 @@ def test_a_damaged_memory_is_none(private: str):
         assert journal.last_rollback(private) is None
 
 
-def test_a_rollback_that_is_taken_back_leaves_the_memory_as_it_was(private: str):
+def test_a_rollback_that_is_taken_back_leaves_the_memory_as_it_was(private: str) -> None:
     journal.remember(private, LAST)
     journal.write(private, FULL)
     journal.remember(private, LastRollback("other", "safety"))
@@ -242,7 +244,7 @@ def test_a_rollback_that_is_taken_back_leaves_the_memory_as_it_was(private: str)
     assert not journal.exists(private)
 
 
-def test_a_first_rollback_that_is_taken_back_leaves_no_memory(private: str):
+def test_a_first_rollback_that_is_taken_back_leaves_no_memory(private: str) -> None:
     journal.write(private, FULL)
     journal.remember(private, LAST)
     journal.take_back(private)
@@ -250,7 +252,7 @@ def test_a_first_rollback_that_is_taken_back_leaves_no_memory(private: str):
     assert files_below(Path(private)) == []
 
 
-def test_a_damaged_memory_does_not_stop_a_rollback(private: str):
+def test_a_damaged_memory_does_not_stop_a_rollback(private: str) -> None:
     Path(private).mkdir()
     Path(private, "last-rollback").write_bytes(b"garbage")
     journal.write(private, FULL)
@@ -258,6 +260,6 @@ def test_a_damaged_memory_does_not_stop_a_rollback(private: str):
     assert journal.read(private) == FULL
 
 
-def test_an_action_is_reversed_end_for_end():
+def test_an_action_is_reversed_end_for_end() -> None:
     assert CHANGED.reversed() == Action(CHANGED.path, CHANGED.after, CHANGED.before)
     assert CHANGED.reversed().reversed() == CHANGED

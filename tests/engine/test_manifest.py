@@ -35,7 +35,7 @@ def loaded(data: bytes) -> Manifest:
 
 
 @pytest.mark.parametrize("before", [Manifest(), FULL])
-def test_a_manifest_comes_back(before: Manifest):
+def test_a_manifest_comes_back(before: Manifest) -> None:
     assert loaded(before.dump()) == before
 
 
@@ -53,19 +53,21 @@ bits = st.integers(0, 0o777)
         dirty_files=st.lists(paths).map(tuple),
     )
 )
-def test_any_bytes_come_back(before: Manifest):
+def test_any_bytes_come_back(before: Manifest) -> None:
     assert loaded(before.dump()) == before
 
 
-def test_the_order_in_which_files_were_found_does_not_count():
+def test_the_order_in_which_files_were_found_does_not_count() -> None:
     """Equal states must have equal manifests, or a trigger would save them twice."""
-    turned = replace(FULL, modes=replace(FULL.modes, others=dict(reversed(FULL.modes.others.items()))))
+    turned = replace(
+        FULL, modes=replace(FULL.modes, others=dict(reversed(FULL.modes.others.items())))
+    )
 
     assert list(turned.modes.others) != list(FULL.modes.others)
     assert turned.dump() == FULL.dump()
 
 
-def test_a_manifest_is_ascii_json_that_git_shows_line_by_line():
+def test_a_manifest_is_ascii_json_that_git_shows_line_by_line() -> None:
     data = FULL.dump()
 
     assert data.isascii()
@@ -73,7 +75,7 @@ def test_a_manifest_is_ascii_json_that_git_shows_line_by_line():
     assert b'\n "branch": "topic",\n' in data
 
 
-def test_bits_beyond_the_nine_are_never_restored():
+def test_bits_beyond_the_nine_are_never_restored() -> None:
     document = json.loads(FULL.dump())
     document["modes"]["plain"] = "4755"
     document["modes"]["others"][0]["mode"] = "7777"
@@ -99,7 +101,7 @@ def places(document: Any) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("value", [None, 7, "x\ud800", [], {}, [7], {"path": 7}, "\0"])
-def test_damage_is_a_value_error_and_never_another(value: Any):
+def test_damage_is_a_value_error_and_never_another(value: Any) -> None:
     for place in places(DOCUMENT):
         document = copy.deepcopy(DOCUMENT)
         parent = document
@@ -113,12 +115,12 @@ def test_damage_is_a_value_error_and_never_another(value: Any):
 
 
 @pytest.mark.parametrize("key", sorted(set(DOCUMENT) - {"format"}))
-def test_a_manifest_that_lacks_a_part_is_damaged(key: str):
+def test_a_manifest_that_lacks_a_part_is_damaged(key: str) -> None:
     with pytest.raises(ValueError, match="damaged manifest"):
         manifest.load({name: value for name, value in DOCUMENT.items() if name != key})
 
 
 @pytest.mark.parametrize("document", [{}, {"modes": []}, {"modes": 7}])
-def test_what_is_no_manifest_is_damaged(document: dict[str, Any]):
+def test_what_is_no_manifest_is_damaged(document: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="damaged manifest"):
         manifest.load(document)

@@ -90,7 +90,7 @@ def reasons(found: dict[bytes, str]) -> dict[str, str]:
 # Differences
 
 
-def test_an_unchanged_worktree_needs_nothing(scene: Scene):
+def test_an_unchanged_worktree_needs_nothing(scene: Scene) -> None:
     scene.put("a", "deep/b")
     scene.save()
     plan = scene.plan()
@@ -99,7 +99,7 @@ def test_an_unchanged_worktree_needs_nothing(scene: Scene):
     assert plan.is_empty
 
 
-def test_each_difference_is_one_action_in_order(scene: Scene):
+def test_each_difference_is_one_action_in_order(scene: Scene) -> None:
     scene.put("changed", "gone", "same", "deep/gone")
     scene.save()
     scene.put("changed", data="y")
@@ -113,7 +113,7 @@ def test_each_difference_is_one_action_in_order(scene: Scene):
     assert (plan.kept, plan.blocked) == ({}, {})
 
 
-def test_an_action_tells_what_was_and_what_shall_be(scene: Scene):
+def test_an_action_tells_what_was_and_what_shall_be(scene: Scene) -> None:
     scene.put("run", mode=0o750)
     (scene.top / "link").symlink_to("a")
     scene.save()
@@ -130,7 +130,7 @@ def test_an_action_tells_what_was_and_what_shall_be(scene: Scene):
     assert (link.after.entry.mode, link.after.permissions) == (0o120000, 0)
 
 
-def test_bits_that_git_does_not_know_are_a_difference(scene: Scene):
+def test_bits_that_git_does_not_know_are_a_difference(scene: Scene) -> None:
     scene.put("a", "b", "c")
     scene.put("private", mode=0o600)
     scene.save()
@@ -144,7 +144,7 @@ def test_bits_that_git_does_not_know_are_a_difference(scene: Scene):
     assert (action.before.permissions, action.after.permissions) == (0o640, 0o600)
 
 
-def test_other_usual_bits_are_a_difference_for_every_file(scene: Scene):
+def test_other_usual_bits_are_a_difference_for_every_file(scene: Scene) -> None:
     scene.put("a", "b")
     scene.save()
     for name in ("a", "b"):
@@ -153,7 +153,7 @@ def test_other_usual_bits_are_a_difference_for_every_file(scene: Scene):
     assert written(scene.plan()) == ["a", "b"]
 
 
-def test_planning_touches_nothing(scene: Scene):
+def test_planning_touches_nothing(scene: Scene) -> None:
     scene.put("a", "deep/b", "c/d")
     scene.save()
     scene.put("a", data="y")
@@ -167,7 +167,7 @@ def test_planning_touches_nothing(scene: Scene):
     assert tree_state(scene.top) == before
 
 
-def test_only_paths_inside_the_limits_are_planned(scene: Scene):
+def test_only_paths_inside_the_limits_are_planned(scene: Scene) -> None:
     scene.put("a", "src/a", "src.txt")
     (scene.top / "src/empty").mkdir()
     scene.save()
@@ -188,7 +188,7 @@ def test_only_paths_inside_the_limits_are_planned(scene: Scene):
 # Rule 1: only what the present checkpoint holds may be replaced or removed
 
 
-def test_an_ignored_file_is_never_removed(scene: Scene):
+def test_an_ignored_file_is_never_removed(scene: Scene) -> None:
     scene.put(".gitignore", data="*.log\n")
     scene.save()
     scene.put("a.log", "new")
@@ -199,7 +199,7 @@ def test_an_ignored_file_is_never_removed(scene: Scene):
 @pytest.mark.parametrize(
     ("name", "reason"), [(".env", "denied"), ("big", "oversize"), ("debug.log", "ignored")]
 )
-def test_a_file_that_is_held_nowhere_is_not_replaced(name: str, reason: str, scene: Scene):
+def test_a_file_that_is_held_nowhere_is_not_replaced(name: str, reason: str, scene: Scene) -> None:
     scene.put(".gitignore", data="")
     scene.put(name, data="small")
     scene.track(name)
@@ -214,7 +214,7 @@ def test_a_file_that_is_held_nowhere_is_not_replaced(name: str, reason: str, sce
     assert plan.obstacles == {name.encode()}
 
 
-def test_what_was_captured_on_request_may_be_replaced(scene: Scene):
+def test_what_was_captured_on_request_may_be_replaced(scene: Scene) -> None:
     scene.put("big", data="small")
     scene.save()
     scene.put("big", data="precious " * 20)
@@ -223,7 +223,7 @@ def test_what_was_captured_on_request_may_be_replaced(scene: Scene):
     assert written(scene.plan(force=(b"big",))) == ["big"]
 
 
-def test_a_special_file_is_not_replaced(scene: Scene):
+def test_a_special_file_is_not_replaced(scene: Scene) -> None:
     scene.put("a")
     scene.save()
     scene.remove("a")
@@ -235,7 +235,7 @@ def test_a_special_file_is_not_replaced(scene: Scene):
 # Rule 2: what the target does not hold because it was left out then is kept
 
 
-def test_a_file_that_was_ignored_then_is_kept(scene: Scene):
+def test_a_file_that_was_ignored_then_is_kept(scene: Scene) -> None:
     scene.put(".gitignore", data="*.log\n")
     scene.put("a.log")
     scene.save()
@@ -247,7 +247,7 @@ def test_a_file_that_was_ignored_then_is_kept(scene: Scene):
     assert reasons(plan.kept) == {"a.log": "ignored at the checkpoint"}
 
 
-def test_a_file_in_a_folder_that_was_ignored_then_is_kept(scene: Scene):
+def test_a_file_in_a_folder_that_was_ignored_then_is_kept(scene: Scene) -> None:
     scene.put(".gitignore", data="build/\n")
     scene.save()
     scene.put(".gitignore", data="")
@@ -256,7 +256,7 @@ def test_a_file_in_a_folder_that_was_ignored_then_is_kept(scene: Scene):
     assert reasons(scene.plan().kept) == {"build/deep/x": "ignored at the checkpoint"}
 
 
-def test_the_private_exclude_file_of_then_counts(scene: Scene):
+def test_the_private_exclude_file_of_then_counts(scene: Scene) -> None:
     exclude = Path(scene.repo.git_dir, "info/exclude")
     exclude.write_text("*.tmp\n")
     scene.put("a.tmp")
@@ -266,7 +266,7 @@ def test_the_private_exclude_file_of_then_counts(scene: Scene):
     assert reasons(scene.plan().kept) == {"a.tmp": "ignored at the checkpoint"}
 
 
-def test_a_file_that_was_left_out_then_is_kept(scene: Scene):
+def test_a_file_that_was_left_out_then_is_kept(scene: Scene) -> None:
     scene.put("big", data="x" * 200)
     scene.put(".env")
     scene.save()
@@ -279,7 +279,7 @@ def test_a_file_that_was_left_out_then_is_kept(scene: Scene):
     }
 
 
-def test_a_file_in_a_repository_that_was_nested_then_is_kept(scene: Scene):
+def test_a_file_in_a_repository_that_was_nested_then_is_kept(scene: Scene) -> None:
     worktree(scene.top / "lib")
     scene.put("lib/a")
     scene.save()
@@ -288,7 +288,9 @@ def test_a_file_in_a_repository_that_was_nested_then_is_kept(scene: Scene):
     assert reasons(scene.plan().kept) == {"lib/a": "nested at the checkpoint"}
 
 
-def test_a_tracked_file_that_was_deleted_then_is_removed_although_a_pattern_matches(scene: Scene):
+def test_a_tracked_file_that_was_deleted_then_is_removed_although_a_pattern_matches(
+    scene: Scene,
+) -> None:
     scene.put(".gitignore", data="*.log\n")
     scene.put("a.log")
     scene.track("a.log")
@@ -299,7 +301,7 @@ def test_a_tracked_file_that_was_deleted_then_is_removed_although_a_pattern_matc
     assert removed(scene.plan()) == ["a.log"]
 
 
-def test_a_file_that_is_given_up_goes_although_it_was_ignored_then(scene: Scene):
+def test_a_file_that_is_given_up_goes_although_it_was_ignored_then(scene: Scene) -> None:
     scene.put(".gitignore", data="*.log\n")
     scene.save()
     scene.put(".gitignore", data="")
@@ -313,7 +315,7 @@ def test_a_file_that_is_given_up_goes_although_it_was_ignored_then(scene: Scene)
 # Rule 3: what stands in the way and is held nowhere is left and listed
 
 
-def test_an_ignored_file_in_place_of_a_folder_stays(scene: Scene):
+def test_an_ignored_file_in_place_of_a_folder_stays(scene: Scene) -> None:
     scene.put("a/b", "a/c")
     scene.save()
     scene.remove("a/b", "a/c")
@@ -327,7 +329,7 @@ def test_an_ignored_file_in_place_of_a_folder_stays(scene: Scene):
     assert plan.obstacles == {b"a"}
 
 
-def test_a_file_that_the_present_holds_makes_way_for_a_folder(scene: Scene):
+def test_a_file_that_the_present_holds_makes_way_for_a_folder(scene: Scene) -> None:
     scene.put("a/b")
     scene.save()
     scene.remove("a/b")
@@ -340,7 +342,7 @@ def test_a_file_that_the_present_holds_makes_way_for_a_folder(scene: Scene):
     assert plan.blocked == {}
 
 
-def test_a_folder_makes_way_for_a_file_if_all_in_it_is_held(scene: Scene):
+def test_a_folder_makes_way_for_a_file_if_all_in_it_is_held(scene: Scene) -> None:
     scene.put("a")
     scene.save()
     scene.remove("a")
@@ -352,7 +354,7 @@ def test_a_folder_makes_way_for_a_file_if_all_in_it_is_held(scene: Scene):
     assert plan.remove_folders == [b"a/c", b"a"]
 
 
-def test_a_folder_with_an_ignored_file_stays(scene: Scene):
+def test_a_folder_with_an_ignored_file_stays(scene: Scene) -> None:
     scene.put("a")
     scene.save()
     scene.remove("a")
@@ -365,7 +367,7 @@ def test_a_folder_with_an_ignored_file_stays(scene: Scene):
     assert plan.obstacles == {b"a/deep/precious.log", b"a/z.log"}
 
 
-def test_a_nested_repository_in_the_way_stays(scene: Scene):
+def test_a_nested_repository_in_the_way_stays(scene: Scene) -> None:
     scene.put("a")
     scene.save()
     scene.remove("a")
@@ -377,7 +379,7 @@ def test_a_nested_repository_in_the_way_stays(scene: Scene):
     assert reasons(plan.blocked) == {"a": "nested"}
 
 
-def test_nothing_is_written_through_a_link_that_stays(scene: Scene, tmp_path: Path):
+def test_nothing_is_written_through_a_link_that_stays(scene: Scene, tmp_path: Path) -> None:
     scene.put("a/b")
     scene.save()
     scene.remove("a/b")
@@ -388,7 +390,7 @@ def test_nothing_is_written_through_a_link_that_stays(scene: Scene, tmp_path: Pa
     assert reasons(scene.plan().blocked) == {"a/b": "ignored"}
 
 
-def test_a_kept_file_blocks_what_would_need_its_place(scene: Scene):
+def test_a_kept_file_blocks_what_would_need_its_place(scene: Scene) -> None:
     """Ignored at the checkpoint, so kept; a file now, where the checkpoint has a folder."""
     scene.put("a/b")
     scene.put(".gitignore", data="/a\n!/a/\n")
@@ -406,7 +408,7 @@ def test_a_kept_file_blocks_what_would_need_its_place(scene: Scene):
 # Rule 4: submodules are never touched
 
 
-def test_a_submodule_that_came_or_went_is_kept(scene: Scene):
+def test_a_submodule_that_came_or_went_is_kept(scene: Scene) -> None:
     (scene.top / "old").mkdir()
     (scene.top / "same").mkdir()
     scene.track(gitlinks=("old", "same"))
@@ -420,7 +422,7 @@ def test_a_submodule_that_came_or_went_is_kept(scene: Scene):
     assert reasons(plan.kept) == {"old": "submodule", "new": "submodule"}
 
 
-def test_a_submodule_at_another_commit_is_kept(scene: Scene):
+def test_a_submodule_at_another_commit_is_kept(scene: Scene) -> None:
     worktree(scene.top / "sub")
     (scene.top / "sub/.git/HEAD").write_bytes(b"2" * 40 + b"\n")
     scene.track(gitlinks=("sub",))
@@ -430,7 +432,7 @@ def test_a_submodule_at_another_commit_is_kept(scene: Scene):
     assert reasons(scene.plan().kept) == {"sub": "submodule"}
 
 
-def test_a_file_is_not_written_in_place_of_a_submodule(scene: Scene):
+def test_a_file_is_not_written_in_place_of_a_submodule(scene: Scene) -> None:
     scene.put("sub")
     scene.save()
     scene.remove("sub")
@@ -442,7 +444,7 @@ def test_a_file_is_not_written_in_place_of_a_submodule(scene: Scene):
     assert reasons(plan.kept) == {"sub": "submodule"}
 
 
-def test_a_file_is_not_written_into_a_submodule(scene: Scene):
+def test_a_file_is_not_written_into_a_submodule(scene: Scene) -> None:
     scene.put("sub/a")
     scene.save()
     scene.remove("sub/a")
@@ -452,13 +454,37 @@ def test_a_file_is_not_written_into_a_submodule(scene: Scene):
 
     assert plan.actions == []
     assert reasons(plan.kept) == {"sub": "submodule"}
-    assert "sub/a" in reasons(plan.blocked)
+    assert reasons(plan.blocked) == {"sub/a": "submodule"}
+    assert plan.obstacles == set()
+
+
+def test_nothing_is_put_into_a_folder_that_has_become_a_repository(scene: Scene) -> None:
+    scene.put("lib/a", "lib/b")
+    (scene.top / "lib/empty").mkdir()
+    scene.save()
+    scene.remove("lib/a", "lib/b")
+    (scene.top / "lib/empty").rmdir()
+    worktree(scene.top / "lib")
+    plan = scene.plan()
+
+    assert plan.is_empty
+    assert reasons(plan.blocked) == {"lib/a": "nested", "lib/b": "nested"}
+
+
+def test_a_tracked_file_comes_back_although_a_repository_lies_around_it(scene: Scene) -> None:
+    scene.put("lib/a")
+    scene.track("lib/a")
+    worktree(scene.top / "lib")
+    scene.save()
+    scene.remove("lib/a")
+
+    assert written(scene.plan()) == ["lib/a"]
 
 
 # Folders
 
 
-def test_empty_folders_come_and_go(scene: Scene):
+def test_empty_folders_come_and_go(scene: Scene) -> None:
     (scene.top / "old/deep").mkdir(parents=True)
     scene.save()
     (scene.top / "old/deep").rmdir()
@@ -470,7 +496,7 @@ def test_empty_folders_come_and_go(scene: Scene):
     assert not plan.is_empty
 
 
-def test_folders_that_removals_leave_empty_go_deepest_first(scene: Scene):
+def test_folders_that_removals_leave_empty_go_deepest_first(scene: Scene) -> None:
     scene.put("a")
     scene.save()
     scene.put("new/deep/er/x", "new/y")
@@ -478,7 +504,7 @@ def test_folders_that_removals_leave_empty_go_deepest_first(scene: Scene):
     assert scene.plan().remove_folders == [b"new/deep/er", b"new/deep", b"new"]
 
 
-def test_a_folder_that_is_needed_stays(scene: Scene):
+def test_a_folder_that_is_needed_stays(scene: Scene) -> None:
     scene.put("src/a")
     (scene.top / "empty").mkdir()
     scene.save()
@@ -490,7 +516,7 @@ def test_a_folder_that_is_needed_stays(scene: Scene):
     assert plan.remove_folders == []
 
 
-def test_an_empty_folder_that_was_ignored_then_stays(scene: Scene):
+def test_an_empty_folder_that_was_ignored_then_stays(scene: Scene) -> None:
     scene.put(".gitignore", data="build/\n")
     scene.save()
     scene.put(".gitignore", data="")

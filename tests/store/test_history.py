@@ -71,19 +71,19 @@ def graph(store: ObjectStore) -> Graph:
 )
 def test_commits_are_counted_on_each_side(
     left: str, right: str, expected: tuple[int, int], graph: Graph
-):
+) -> None:
     assert graph.apart(left, right) == expected
     assert graph.apart(right, left) == expected[::-1]
 
 
-def test_unrelated_histories_have_nothing_in_common(graph: Graph):
+def test_unrelated_histories_have_nothing_in_common(graph: Graph) -> None:
     graph.add("other")
     graph.add("root", "other")
 
     assert graph.apart("c", "root") == (3, 2)
 
 
-def test_a_clock_that_ran_backwards_does_not_count_a_common_commit(store: ObjectStore):
+def test_a_clock_that_ran_backwards_does_not_count_a_common_commit(store: ObjectStore) -> None:
     made = Graph(store)
     made.add("a", seconds=100)
     made.add("b", "a", seconds=50)
@@ -93,17 +93,17 @@ def test_a_clock_that_ran_backwards_does_not_count_a_common_commit(store: Object
     assert made.apart("left", "right") == (1, 1)
 
 
-def test_a_history_that_is_cut_off_gives_no_number(store: ObjectStore, graph: Graph):
+def test_a_history_that_is_cut_off_gives_no_number(store: ObjectStore, graph: Graph) -> None:
     cut = commit(store, NOWHERE, message="shallow")
 
     assert ahead_behind(store, cut, commit(store, message="other")) is None
 
 
-def test_a_missing_commit_gives_no_number(store: ObjectStore):
+def test_a_missing_commit_gives_no_number(store: ObjectStore) -> None:
     assert ahead_behind(store, NOWHERE, commit(store)) is None
 
 
-def test_a_very_wide_gap_gives_no_number(graph: Graph, monkeypatch: pytest.MonkeyPatch):
+def test_a_very_wide_gap_gives_no_number(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_MOST_COMMITS", 2)
 
     assert graph.apart("a", "d") is None
@@ -111,7 +111,7 @@ def test_a_very_wide_gap_gives_no_number(graph: Graph, monkeypatch: pytest.Monke
 
 def test_only_what_differs_is_read(
     store: ObjectStore, graph: Graph, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     for number in range(50):
         graph.add(f"old{number}", *([f"old{number - 1}"] if number else []))
     graph.add("left", "old49")
@@ -129,7 +129,7 @@ def test_only_what_differs_is_read(
     assert len(set(read)) == 3
 
 
-def test_a_commit_without_a_time_is_old(store: ObjectStore):
+def test_a_commit_without_a_time_is_old(store: ObjectStore) -> None:
     tree = commit(store)
     odd = store.add(b"commit", b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nparent " + tree)
 

@@ -65,19 +65,19 @@ def can_lock(private: Path, *, exclusive: bool) -> bool:
 # Ours
 
 
-def test_a_rollback_shuts_everyone_out(private: Path):
+def test_a_rollback_shuts_everyone_out(private: Path) -> None:
     with held_elsewhere(private, "exclusive"):
         assert not can_lock(private, exclusive=True)
         assert not can_lock(private, exclusive=False)
 
 
-def test_saves_go_together_and_keep_a_rollback_out(private: Path):
+def test_saves_go_together_and_keep_a_rollback_out(private: Path) -> None:
     with held_elsewhere(private, "shared"):
         assert can_lock(private, exclusive=False)
         assert not can_lock(private, exclusive=True)
 
 
-def test_the_lock_of_a_killed_process_is_free(private: Path):
+def test_the_lock_of_a_killed_process_is_free(private: Path) -> None:
     with held_elsewhere(private, "exclusive") as process:
         process.kill()
         process.wait()
@@ -85,7 +85,7 @@ def test_the_lock_of_a_killed_process_is_free(private: Path):
         assert can_lock(private, exclusive=True)
 
 
-def test_whoever_waits_gets_the_lock_when_it_is_free(private: Path):
+def test_whoever_waits_gets_the_lock_when_it_is_free(private: Path) -> None:
     with held_elsewhere(private, "exclusive") as process:
         assert process.stdin is not None
         process.stdin.close()
@@ -94,7 +94,7 @@ def test_whoever_waits_gets_the_lock_when_it_is_free(private: Path):
             pass
 
 
-def test_the_process_that_holds_the_lock_is_named(private: Path):
+def test_the_process_that_holds_the_lock_is_named(private: Path) -> None:
     with (
         held_elsewhere(private, "exclusive") as process,
         pytest.raises(Busy, match=rf"another ckpt command .* \(process {process.pid}\)"),
@@ -103,26 +103,26 @@ def test_the_process_that_holds_the_lock_is_named(private: Path):
         pass
 
 
-def test_the_lock_is_free_after_an_error(private: Path):
+def test_the_lock_is_free_after_an_error(private: Path) -> None:
     with pytest.raises(KeyError), worktree_lock(str(private), exclusive=True, timeout=0):
         raise KeyError
 
     assert can_lock(private, exclusive=True)
 
 
-def test_two_threads_of_one_process_shut_each_other_out_too(private: Path):
+def test_two_threads_of_one_process_shut_each_other_out_too(private: Path) -> None:
     with worktree_lock(str(private), exclusive=True, timeout=0):
         assert not can_lock(private, exclusive=True)
 
 
-def test_the_lock_file_is_private(private: Path):
+def test_the_lock_file_is_private(private: Path) -> None:
     private.parent.mkdir()
     with worktree_lock(str(private), exclusive=True, timeout=0):
         assert private.stat().st_mode & 0o777 == 0o700
         assert (private / "lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_link_in_place_of_the_lock_file_is_not_followed(private: Path, tmp_path: Path):
+def test_a_link_in_place_of_the_lock_file_is_not_followed(private: Path, tmp_path: Path) -> None:
     private.mkdir(parents=True)
     (private / "lock").symlink_to(tmp_path / "victim")
 
@@ -134,7 +134,7 @@ def test_a_link_in_place_of_the_lock_file_is_not_followed(private: Path, tmp_pat
 # Git's
 
 
-def test_a_file_is_replaced_whole_under_the_lock(index: Path, private: Path):
+def test_a_file_is_replaced_whole_under_the_lock(index: Path, private: Path) -> None:
     seen: list[tuple[bytes, bytes]] = []
 
     def look() -> bool:
@@ -147,7 +147,7 @@ def test_a_file_is_replaced_whole_under_the_lock(index: Path, private: Path):
     assert files_below(index.parent) == ["index"]
 
 
-def test_the_content_is_durable_before_the_file_has_it(index: Path, private: Path):
+def test_the_content_is_durable_before_the_file_has_it(index: Path, private: Path) -> None:
     with observed() as seen:
         replace_locked(str(index), b"new", str(private))
 
@@ -156,13 +156,13 @@ def test_the_content_is_durable_before_the_file_has_it(index: Path, private: Pat
     assert seen[-1] == ("fsync-dir", str(index.parent))
 
 
-def test_a_file_that_changed_meanwhile_is_left(index: Path, private: Path):
+def test_a_file_that_changed_meanwhile_is_left(index: Path, private: Path) -> None:
     assert not replace_locked(str(index), b"new", str(private), lambda: False)
     assert index.read_bytes() == b"old"
     assert files_below(index.parent) == ["index"]
 
 
-def test_a_lock_of_git_is_respected_and_left(index: Path, private: Path):
+def test_a_lock_of_git_is_respected_and_left(index: Path, private: Path) -> None:
     index.with_name("index.lock").write_bytes(b"git's")
 
     with pytest.raises(Busy, match=r"unable to lock .*index\.lock' exists"):
@@ -175,7 +175,7 @@ def test_a_lock_of_git_is_respected_and_left(index: Path, private: Path):
 @pytest.mark.parametrize("operation", ["create", "write", "fsync", "link", "rename"])
 def test_a_failure_leaves_neither_lock_nor_private_file(
     operation: str, index: Path, private: Path
-):
+) -> None:
     with failing(operation), pytest.raises(OSError):
         replace_locked(str(index), b"new", str(private))
 
@@ -183,7 +183,7 @@ def test_a_failure_leaves_neither_lock_nor_private_file(
     assert files_below(index.parent) == ["index"]
 
 
-def test_an_error_while_looking_leaves_no_lock(index: Path, private: Path):
+def test_an_error_while_looking_leaves_no_lock(index: Path, private: Path) -> None:
     def interrupted() -> bool:
         raise KeyboardInterrupt
 
@@ -192,7 +192,7 @@ def test_an_error_while_looking_leaves_no_lock(index: Path, private: Path):
     assert files_below(index.parent) == ["index"]
 
 
-def test_a_new_file_gets_the_usual_permissions(index: Path, private: Path):
+def test_a_new_file_gets_the_usual_permissions(index: Path, private: Path) -> None:
     replace_locked(str(index), b"new", str(private))
 
     assert index.stat().st_mode & 0o777 == 0o644
@@ -213,7 +213,7 @@ def killed(index: Path, private: Path, at: str) -> None:
 
 
 @pytest.mark.parametrize("at", ["write", "fsync", "link", "rename", "fsync-dir"])
-def test_whatever_a_killed_process_left_is_cleared(at: str, index: Path, private: Path):
+def test_whatever_a_killed_process_left_is_cleared(at: str, index: Path, private: Path) -> None:
     killed(index, private, at)
     clear_own_locks(str(private), [str(index), str(index.with_name("HEAD"))])
 
@@ -221,7 +221,7 @@ def test_whatever_a_killed_process_left_is_cleared(at: str, index: Path, private
     assert index.read_bytes() == (b"new" if at == "fsync-dir" else b"old")
 
 
-def test_a_lock_that_is_not_ours_is_never_cleared(index: Path, private: Path):
+def test_a_lock_that_is_not_ours_is_never_cleared(index: Path, private: Path) -> None:
     killed(index, private, "link")
     index.with_name("index.lock").write_bytes(b"new")
     clear_own_locks(str(private), [str(index)])
@@ -230,7 +230,7 @@ def test_a_lock_that_is_not_ours_is_never_cleared(index: Path, private: Path):
     assert files_below(private) == []
 
 
-def test_a_lock_is_told_by_its_inode_among_several(index: Path, private: Path):
+def test_a_lock_is_told_by_its_inode_among_several(index: Path, private: Path) -> None:
     killed(index, private, "rename")
     head = index.with_name("HEAD")
     head.with_name("HEAD.lock").write_bytes(b"git's")
@@ -239,7 +239,7 @@ def test_a_lock_is_told_by_its_inode_among_several(index: Path, private: Path):
     assert files_below(index.parent) == ["HEAD.lock", "index"]
 
 
-def test_half_a_private_file_is_cleared_and_others_stay(index: Path, private: Path):
+def test_half_a_private_file_is_cleared_and_others_stay(index: Path, private: Path) -> None:
     private.mkdir()
     for name in (".tmp-0123", "lock-0123", "lock", "journal", "last-rollback"):
         (private / name).write_bytes(b"")
@@ -248,7 +248,7 @@ def test_half_a_private_file_is_cleared_and_others_stay(index: Path, private: Pa
     assert files_below(private) == ["journal", "last-rollback", "lock"]
 
 
-def test_without_a_private_folder_there_is_nothing_to_clear(index: Path, private: Path):
+def test_without_a_private_folder_there_is_nothing_to_clear(index: Path, private: Path) -> None:
     clear_own_locks(str(private), [str(index)])
 
     assert not private.exists()

@@ -31,12 +31,12 @@ def store(tmp_path: Path) -> Iterator[ObjectStore]:
     opened.close()
 
 
-def test_an_object_has_the_id_that_git_gives_it(store: ObjectStore):
+def test_an_object_has_the_id_that_git_gives_it(store: ObjectStore) -> None:
     assert store.add(b"blob", b"hello\n") == HELLO
     assert store.hash(b"tree", b"") == b"4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-def test_an_object_in_sha256_has_the_longer_id(tmp_path: Path):
+def test_an_object_in_sha256_has_the_longer_id(tmp_path: Path) -> None:
     store = object_store(tmp_path / "objects", SHA256)
     made = store.add(b"blob", b"hello\n")
     store.flush()
@@ -45,7 +45,7 @@ def test_an_object_in_sha256_has_the_longer_id(tmp_path: Path):
     assert store.read(made, b"blob") == b"hello\n"
 
 
-def test_an_object_is_invisible_until_it_is_flushed(store: ObjectStore):
+def test_an_object_is_invisible_until_it_is_flushed(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     (temporary,) = files_below(Path(store.path))
 
@@ -57,7 +57,7 @@ def test_an_object_is_invisible_until_it_is_flushed(store: ObjectStore):
     assert object_store(Path(store.path)).read(HELLO, b"blob") == b"hello\n"
 
 
-def test_an_object_that_is_not_flushed_yet_can_be_read(store: ObjectStore):
+def test_an_object_that_is_not_flushed_yet_can_be_read(store: ObjectStore) -> None:
     store.add(b"blob", b"a\0b\0c")
     made = store.hash(b"blob", b"a\0b\0c")
 
@@ -70,7 +70,7 @@ def test_an_object_that_is_not_flushed_yet_can_be_read(store: ObjectStore):
     assert store.read(made, b"blob") == b"a\0b\0c"
 
 
-def test_every_content_is_on_the_disk_before_any_gets_its_name(store: ObjectStore):
+def test_every_content_is_on_the_disk_before_any_gets_its_name(store: ObjectStore) -> None:
     made = [store.add(b"blob", b"%d" % number) for number in range(5)]
     with observed() as seen:
         store.flush()
@@ -82,7 +82,7 @@ def test_every_content_is_on_the_disk_before_any_gets_its_name(store: ObjectStor
     assert {path for _, path in seen[5:10]} == {str(loose(store, name)) for name in made}
 
 
-def test_the_names_are_durable_when_a_flush_returns(store: ObjectStore):
+def test_the_names_are_durable_when_a_flush_returns(store: ObjectStore) -> None:
     made = [store.add(b"blob", b"%d" % number) for number in range(5)]
     with observed() as seen:
         store.flush()
@@ -96,7 +96,7 @@ def test_the_names_are_durable_when_a_flush_returns(store: ObjectStore):
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux waits for sync()")
 def test_many_objects_are_flushed_at_once_and_still_before_their_names(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setattr(os, "sync", lambda: None)  # of the whole machine
     for number in range(disk.MANY_FILES + 1):
         store.add(b"blob", b"%d" % number)
@@ -109,14 +109,14 @@ def test_many_objects_are_flushed_at_once_and_still_before_their_names(
     assert "rename" not in (operations[0], operations[-1])
 
 
-def test_a_flush_with_nothing_to_do_touches_nothing(store: ObjectStore):
+def test_a_flush_with_nothing_to_do_touches_nothing(store: ObjectStore) -> None:
     with observed() as seen:
         store.flush()
 
     assert seen == []
 
 
-def test_a_flush_that_fails_names_nothing_that_is_not_durable(store: ObjectStore):
+def test_a_flush_that_fails_names_nothing_that_is_not_durable(store: ObjectStore) -> None:
     store.add(b"blob", b"one")
     store.add(b"blob", b"two")
     with failing("fsync", after=1), pytest.raises(OSError):
@@ -127,7 +127,7 @@ def test_a_flush_that_fails_names_nothing_that_is_not_durable(store: ObjectStore
     assert files_below(Path(store.path)) == []
 
 
-def test_a_flush_can_be_tried_again(store: ObjectStore):
+def test_a_flush_can_be_tried_again(store: ObjectStore) -> None:
     made = [store.add(b"blob", b"one"), store.add(b"blob", b"two")]
     with failing("rename", after=1), pytest.raises(OSError):
         store.flush()
@@ -137,16 +137,16 @@ def test_a_flush_can_be_tried_again(store: ObjectStore):
     assert len(files_below(Path(store.path))) == 2
 
 
-def test_the_same_content_twice_is_one_object(store: ObjectStore):
+def test_the_same_content_twice_is_one_object(store: ObjectStore) -> None:
     assert store.add(b"blob", b"hello\n") == store.add(b"blob", b"hello\n")
     assert len(files_below(Path(store.path))) == 1
 
 
-def test_the_same_content_as_another_kind_is_another_object(store: ObjectStore):
+def test_the_same_content_as_another_kind_is_another_object(store: ObjectStore) -> None:
     assert store.add(b"blob", b"") != store.add(b"tree", b"")
 
 
-def test_two_stores_may_write_the_same_object_at_once(store: ObjectStore):
+def test_two_stores_may_write_the_same_object_at_once(store: ObjectStore) -> None:
     other = object_store(Path(store.path))
     store.add(b"blob", b"hello\n")
     other.add(b"blob", b"hello\n")
@@ -157,7 +157,7 @@ def test_two_stores_may_write_the_same_object_at_once(store: ObjectStore):
     assert store.read(HELLO, b"blob") == b"hello\n"
 
 
-def test_what_a_killed_process_left_stops_nobody(store: ObjectStore):
+def test_what_a_killed_process_left_stops_nobody(store: ObjectStore) -> None:
     loose(store, HELLO).parent.mkdir()
     loose(store, HELLO).with_name("tmp_obj_0123456789abcdef").write_bytes(b"half")
     loose(store, HELLO).with_name(HELLO[2:].decode() + ".lock").write_bytes(b"half")
@@ -167,7 +167,7 @@ def test_what_a_killed_process_left_stops_nobody(store: ObjectStore):
     assert store.read(HELLO, b"blob") == b"hello\n"
 
 
-def test_discarding_leaves_no_file(store: ObjectStore):
+def test_discarding_leaves_no_file(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     store.add(b"blob", b"more")
     store.discard()
@@ -178,7 +178,7 @@ def test_discarding_leaves_no_file(store: ObjectStore):
     assert files_below(Path(store.path)) == []
 
 
-def test_an_object_can_be_added_again_after_it_was_discarded(store: ObjectStore):
+def test_an_object_can_be_added_again_after_it_was_discarded(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     store.discard()
     store.add(b"blob", b"hello\n")
@@ -187,7 +187,7 @@ def test_an_object_can_be_added_again_after_it_was_discarded(store: ObjectStore)
     assert store.read(HELLO, b"blob") == b"hello\n"
 
 
-def test_closing_discards(store: ObjectStore):
+def test_closing_discards(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     store.close()
 
@@ -195,7 +195,7 @@ def test_closing_discards(store: ObjectStore):
 
 
 @pytest.mark.parametrize("operation", ["create", "write"])
-def test_a_write_that_fails_leaves_no_file(operation: str, store: ObjectStore):
+def test_a_write_that_fails_leaves_no_file(operation: str, store: ObjectStore) -> None:
     with failing(operation), pytest.raises(OSError):
         store.add(b"blob", b"hello\n")
 
@@ -203,7 +203,7 @@ def test_a_write_that_fails_leaves_no_file(operation: str, store: ObjectStore):
     assert not store.is_new(HELLO)
 
 
-def test_an_object_is_readable_by_all_and_writable_by_none(store: ObjectStore):
+def test_an_object_is_readable_by_all_and_writable_by_none(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     store.flush()
 
@@ -213,7 +213,7 @@ def test_an_object_is_readable_by_all_and_writable_by_none(store: ObjectStore):
 # Objects that are there already
 
 
-def test_a_loose_object_is_not_written_again_but_made_young(store: ObjectStore):
+def test_a_loose_object_is_not_written_again_but_made_young(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     store.flush()
     os.utime(loose(store, HELLO), (OLD, OLD))
@@ -226,7 +226,9 @@ def test_a_loose_object_is_not_written_again_but_made_young(store: ObjectStore):
     assert loose(store, HELLO).stat().st_mtime > OLD
 
 
-def test_an_object_in_a_pack_is_not_written_again_and_its_pack_is_made_young(store: ObjectStore):
+def test_an_object_in_a_pack_is_not_written_again_and_its_pack_is_made_young(
+    store: ObjectStore,
+) -> None:
     path = pack(Path(store.path), b"hello\n", b"other")
     os.utime(path, (OLD, OLD))
     store.add(b"blob", b"hello\n")
@@ -237,7 +239,7 @@ def test_an_object_in_a_pack_is_not_written_again_and_its_pack_is_made_young(sto
     assert store.read(HELLO, b"blob") == b"hello\n"
 
 
-def test_a_pack_is_made_young_once_for_all_its_objects(store: ObjectStore):
+def test_a_pack_is_made_young_once_for_all_its_objects(store: ObjectStore) -> None:
     pack(Path(store.path), b"hello\n", b"other")
     with observed() as seen:
         for _ in range(2):
@@ -247,7 +249,7 @@ def test_a_pack_is_made_young_once_for_all_its_objects(store: ObjectStore):
     assert len([path for _, path in seen if path.endswith(".pack")]) == 1
 
 
-def test_a_pack_is_made_young_again_for_the_next_save(store: ObjectStore):
+def test_a_pack_is_made_young_again_for_the_next_save(store: ObjectStore) -> None:
     path = pack(Path(store.path), b"hello\n")
     store.add(b"blob", b"hello\n")
     store.flush()
@@ -257,7 +259,7 @@ def test_a_pack_is_made_young_again_for_the_next_save(store: ObjectStore):
     assert path.stat().st_mtime > OLD
 
 
-def test_a_pack_that_came_after_the_first_look_is_seen_after_the_flush(store: ObjectStore):
+def test_a_pack_that_came_after_the_first_look_is_seen_after_the_flush(store: ObjectStore) -> None:
     store.add(b"blob", b"something else")
     store.flush()
     pack(Path(store.path), b"hello\n")
@@ -267,7 +269,7 @@ def test_a_pack_that_came_after_the_first_look_is_seen_after_the_flush(store: Ob
     assert not loose(store, HELLO).exists()
 
 
-def test_an_object_that_cannot_be_made_young_is_written_once_more(store: ObjectStore):
+def test_an_object_that_cannot_be_made_young_is_written_once_more(store: ObjectStore) -> None:
     """Another process's gc may take it otherwise."""
     path = pack(Path(store.path), b"hello\n")
     with failing("utime"):
@@ -278,7 +280,7 @@ def test_an_object_that_cannot_be_made_young_is_written_once_more(store: ObjectS
     assert path.exists()
 
 
-def test_an_object_that_went_with_its_pack_is_written(store: ObjectStore):
+def test_an_object_that_went_with_its_pack_is_written(store: ObjectStore) -> None:
     path = pack(Path(store.path), b"hello\n")
     assert store.has(HELLO)
     path.unlink()
@@ -293,7 +295,7 @@ def test_an_object_that_went_with_its_pack_is_written(store: ObjectStore):
 @pytest.mark.parametrize("by_environment", [True, False])
 def test_an_object_of_an_alternate_is_read_and_made_young(
     packed: bool, by_environment: bool, tmp_path: Path
-):
+) -> None:
     lender = object_store(tmp_path / "lender")
     if packed:
         path = pack(tmp_path / "lender", b"hello\n")
@@ -315,7 +317,7 @@ def test_an_object_of_an_alternate_is_read_and_made_young(
         assert path.stat().st_mtime > OLD
 
 
-def test_an_alternate_of_a_sha256_repository_is_read_as_such(tmp_path: Path):
+def test_an_alternate_of_a_sha256_repository_is_read_as_such(tmp_path: Path) -> None:
     lender = object_store(tmp_path / "lender", SHA256)
     made = lender.add(b"blob", b"hello\n")
     lender.flush()
@@ -334,7 +336,7 @@ def damaged(store: ObjectStore, data: bytes) -> None:
     loose(store, HELLO).write_bytes(data)
 
 
-def test_a_missing_object_is_named(store: ObjectStore):
+def test_a_missing_object_is_named(store: ObjectStore) -> None:
     assert not store.has(HELLO)
     with pytest.raises(MissingObject, match=f"missing object '{HELLO.decode()}'") as caught:
         store.read(HELLO, b"blob")
@@ -356,14 +358,14 @@ def test_a_missing_object_is_named(store: ObjectStore):
         zlib.compress(b""),
     ],
 )
-def test_a_damaged_object_is_never_taken_for_its_content(data: bytes, store: ObjectStore):
+def test_a_damaged_object_is_never_taken_for_its_content(data: bytes, store: ObjectStore) -> None:
     damaged(store, data)
 
     with pytest.raises(MissingObject):
         store.read(HELLO, b"blob")
 
 
-def test_an_object_of_another_kind_is_not_what_was_asked_for(store: ObjectStore):
+def test_an_object_of_another_kind_is_not_what_was_asked_for(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     store.flush()
 
@@ -371,7 +373,7 @@ def test_an_object_of_another_kind_is_not_what_was_asked_for(store: ObjectStore)
         store.read(HELLO, b"tree")
 
 
-def test_an_object_in_a_damaged_pack_is_an_error(store: ObjectStore):
+def test_an_object_in_a_damaged_pack_is_an_error(store: ObjectStore) -> None:
     path = pack(Path(store.path), b"hello\n")
     data = bytearray(path.read_bytes())
     data[16] ^= 0xFF
@@ -383,14 +385,14 @@ def test_an_object_in_a_damaged_pack_is_an_error(store: ObjectStore):
 
 
 @pytest.mark.parametrize("name", [b"", b"ce", b"../../../etc/passwd", b"x" * 40, b"\xff" * 20])
-def test_what_is_no_id_is_no_object(name: bytes, store: ObjectStore):
+def test_what_is_no_id_is_no_object(name: bytes, store: ObjectStore) -> None:
     with pytest.raises(MissingObject):
         store.read(ObjectID(name), b"blob")
 
 
 def test_an_object_of_any_size_can_be_read(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """dulwich refuses a loose object of more than 512 MiB; a file may be larger."""
     monkeypatch.setattr(dulwich_store, "DEFAULT_LOOSE_OBJECT_SIZE_LIMIT", 100)
     made = store.add(b"blob", b"x" * 1000)
@@ -402,7 +404,7 @@ def test_an_object_of_any_size_can_be_read(
 # In memory only
 
 
-def test_a_scratch_store_has_all_that_was_there_and_leaves_no_trace(store: ObjectStore):
+def test_a_scratch_store_has_all_that_was_there_and_leaves_no_trace(store: ObjectStore) -> None:
     store.add(b"blob", b"hello\n")
     store.flush()
     scratch = store.scratch()
@@ -419,7 +421,7 @@ def test_a_scratch_store_has_all_that_was_there_and_leaves_no_trace(store: Objec
     assert not scratch.has(ObjectID(b"0" * 40))
 
 
-def test_processes_that_save_the_same_content_at_once_all_succeed(tmp_path: Path):
+def test_processes_that_save_the_same_content_at_once_all_succeed(tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     script = (
         "import sys; from ckpt.store.objects import ObjectStore;"

@@ -30,14 +30,16 @@ def put(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(contents)
 
 
-def test_normally_there_is_no_operation(tmp_path: Path):
+def test_normally_there_is_no_operation(tmp_path: Path) -> None:
     put(tmp_path, {"HEAD": "x", "ORIG_HEAD": "1", "FETCH_HEAD": "1", "MERGE_MSG": "x"})
 
     assert in_progress(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(("name", "files"), STOPPED)
-def test_an_operation_is_named_as_git_names_it(name: str, files: dict[str, str], tmp_path: Path):
+def test_an_operation_is_named_as_git_names_it(
+    name: str, files: dict[str, str], tmp_path: Path
+) -> None:
     put(tmp_path, files)
     found = in_progress(str(tmp_path))
 
@@ -67,7 +69,7 @@ def test_an_operation_is_named_as_git_names_it(name: str, files: dict[str, str],
 )
 def test_the_same_kind_of_operation_about_something_else_is_another(
     files: dict[str, str], changed: str, tmp_path: Path
-):
+) -> None:
     put(tmp_path, files)
     before = in_progress(str(tmp_path))
     put(tmp_path, {changed: "9"})
@@ -75,7 +77,7 @@ def test_the_same_kind_of_operation_about_something_else_is_another(
     assert before != in_progress(str(tmp_path))
 
 
-def test_an_edited_message_is_the_same_operation(tmp_path: Path):
+def test_an_edited_message_is_the_same_operation(tmp_path: Path) -> None:
     put(tmp_path, {"MERGE_HEAD": "1", "MERGE_MSG": "text"})
     before = in_progress(str(tmp_path))
     put(tmp_path, {"MERGE_MSG": "a better text"})
@@ -83,7 +85,7 @@ def test_an_edited_message_is_the_same_operation(tmp_path: Path):
     assert before == in_progress(str(tmp_path))
 
 
-def test_a_step_of_a_rebase_is_the_same_rebase(tmp_path: Path):
+def test_a_step_of_a_rebase_is_the_same_rebase(tmp_path: Path) -> None:
     put(tmp_path, {"rebase-merge/onto": "1", "rebase-merge/orig-head": "2"})
     before = in_progress(str(tmp_path))
     put(tmp_path, {"rebase-merge/done": "pick 1", "rebase-merge/msgnum": "2"})
@@ -91,7 +93,7 @@ def test_a_step_of_a_rebase_is_the_same_rebase(tmp_path: Path):
     assert before == in_progress(str(tmp_path))
 
 
-def test_an_operation_whose_files_are_unreadable_is_one_all_the_same(tmp_path: Path):
+def test_an_operation_whose_files_are_unreadable_is_one_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "MERGE_HEAD").mkdir()
     found = in_progress(str(tmp_path))
 

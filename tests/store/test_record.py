@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     opened.close()
 
 
-def written(store: ObjectStore, message: str, parents: tuple[ObjectID, ...] = (NOWHERE,)) -> ObjectID:
+def written(
+    store: ObjectStore, message: str, parents: tuple[ObjectID, ...] = (NOWHERE,)
+) -> ObjectID:
     return record.write_commit(store, write_tree(store, {}), parents, message, MOMENT)
 
 
@@ -53,7 +54,7 @@ def same(first: Checkpoint, second: Checkpoint) -> bool:
     return all(getattr(first, name) == getattr(second, name) for name in names)
 
 
-def test_a_checkpoint_with_everything_comes_back(store: ObjectStore):
+def test_a_checkpoint_with_everything_comes_back(store: ObjectStore) -> None:
     full = draft(
         name="before the refactor",
         description="Why.\n\nAnd how.",
@@ -73,7 +74,7 @@ def test_a_checkpoint_with_everything_comes_back(store: ObjectStore):
     assert same(there_and_back(store, full), full)
 
 
-def test_a_checkpoint_with_nothing_optional_comes_back(store: ObjectStore):
+def test_a_checkpoint_with_nothing_optional_comes_back(store: ObjectStore) -> None:
     bare = draft(branch=None)
 
     assert same(there_and_back(store, bare), bare)
@@ -106,21 +107,21 @@ descriptions = st.one_of(accepted(ids.check_description), lines.map(ids.check_de
     branch=st.none() | any_text,
     worktree=any_text,
 )
-def test_any_text_comes_back(store: ObjectStore, **texts: str | None):
+def test_any_text_comes_back(store: ObjectStore, **texts: str | None) -> None:
     checkpoint = draft(**texts)
 
     assert same(there_and_back(store.scratch(), checkpoint), checkpoint)
 
 
 @given(st.datetimes(datetime(1980, 1, 1), datetime(2200, 1, 1)), st.integers(-14, 14))
-def test_any_moment_comes_back(store: ObjectStore, moment: datetime, hours: int):
+def test_any_moment_comes_back(store: ObjectStore, moment: datetime, hours: int) -> None:
     aware = moment.replace(tzinfo=timezone(timedelta(hours=hours)))
     found = there_and_back(store.scratch(), draft(timestamp=aware))
 
     assert found.timestamp == aware
 
 
-def test_the_message_reads_like_one_of_git(store: ObjectStore):
+def test_the_message_reads_like_one_of_git(store: ObjectStore) -> None:
     checkpoint = draft(
         name="before", description="Why.", session="a b", head_commit=HEAD.decode(), pinned=True
     )
@@ -142,24 +143,24 @@ def test_the_message_reads_like_one_of_git(store: ObjectStore):
     )
 
 
-def test_without_a_name_the_subject_is_the_id():
+def test_without_a_name_the_subject_is_the_id() -> None:
     assert record.compose_message(draft()).startswith(f"{ID}\n\nCkpt-Format: 1\n")
 
 
-def test_a_trailer_is_one_line_whatever_is_in_it():
+def test_a_trailer_is_one_line_whatever_is_in_it() -> None:
     message = record.compose_message(draft(session="a\nCkpt-Pinned: yes\r\0%41\x7f\udcff"))
 
     assert "Ckpt-Session: a%0ACkpt-Pinned: yes%0D%00%2541%7F%FF\n" in message
     assert "\nCkpt-Pinned" not in message
 
 
-def test_a_percent_sign_that_we_did_not_write_stays(store: ObjectStore):
+def test_a_percent_sign_that_we_did_not_write_stays(store: ObjectStore) -> None:
     message = record.compose_message(draft(session="x")).replace("Session: x", "Session: 100%")
 
     assert read(store, written(store, message)).session == "100%"
 
 
-def test_a_commit_is_unsigned_and_of_a_fixed_identity(store: ObjectStore):
+def test_a_commit_is_unsigned_and_of_a_fixed_identity(store: ObjectStore) -> None:
     tree = write_tree(store, {})
     made = record.write_commit(store, tree, [HEAD, NOWHERE], "text\n", MOMENT)
 
@@ -174,7 +175,7 @@ def test_a_commit_is_unsigned_and_of_a_fixed_identity(store: ObjectStore):
     )
 
 
-def test_a_commit_of_anyone_can_be_read(store: ObjectStore):
+def test_a_commit_of_anyone_can_be_read(store: ObjectStore) -> None:
     signed = (
         b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"
         b"parent " + HEAD + b"\n"
@@ -192,22 +193,24 @@ def test_a_commit_of_anyone_can_be_read(store: ObjectStore):
 # What ckpt did not write
 
 
-@pytest.mark.parametrize("message", ["", "a commit\n", "a\n\nbody\n\nSigned-off-by: me\n", "\n\n\n"])
-def test_a_foreign_commit_is_explained(message: str, store: ObjectStore):
+@pytest.mark.parametrize(
+    "message", ["", "a commit\n", "a\n\nbody\n\nSigned-off-by: me\n", "\n\n\n"]
+)
+def test_a_foreign_commit_is_explained(message: str, store: ObjectStore) -> None:
     with pytest.raises(NotACheckpoint, match="was not written by ckpt") as caught:
         read(store, written(store, message))
 
     assert caught.value.hint == f"git show refs/checkpoints/{ID}"
 
 
-def test_a_checkpoint_under_another_id_is_foreign(store: ObjectStore):
+def test_a_checkpoint_under_another_id_is_foreign(store: ObjectStore) -> None:
     commit = written(store, record.compose_message(draft()))
 
     with pytest.raises(NotACheckpoint, match="was not written by ckpt"):
         record.read_checkpoint(store, "20270101-000000-000-aaaa", commit, Details)
 
 
-def test_trailers_count_only_in_the_last_paragraph(store: ObjectStore):
+def test_trailers_count_only_in_the_last_paragraph(store: ObjectStore) -> None:
     message = record.compose_message(draft()) + "\nmore text\n"
 
     with pytest.raises(NotACheckpoint, match="was not written by ckpt"):
@@ -215,7 +218,7 @@ def test_trailers_count_only_in_the_last_paragraph(store: ObjectStore):
 
 
 @pytest.mark.parametrize("number", ["2", "10", "x", "1.1"])
-def test_a_newer_format_is_refused_not_guessed(number: str, store: ObjectStore):
+def test_a_newer_format_is_refused_not_guessed(number: str, store: ObjectStore) -> None:
     message = record.compose_message(draft()).replace("Format: 1", f"Format: {number}")
 
     with pytest.raises(Refused, match=f"has format {number}, newer than this ckpt") as caught:
@@ -223,7 +226,7 @@ def test_a_newer_format_is_refused_not_guessed(number: str, store: ObjectStore):
     assert "upgrade" in (caught.value.hint or "")
 
 
-def test_a_trailer_that_is_not_known_is_passed_over(store: ObjectStore):
+def test_a_trailer_that_is_not_known_is_passed_over(store: ObjectStore) -> None:
     message = record.compose_message(draft()) + "Ckpt-Colour: blue\n"
 
     assert same(read(store, written(store, message)), draft())
@@ -247,7 +250,7 @@ def test_a_trailer_that_is_not_known_is_passed_over(store: ObjectStore):
 )
 def test_damaged_trailers_are_an_error_that_names_the_checkpoint(
     old: str, new: str, store: ObjectStore
-):
+) -> None:
     message = record.compose_message(draft())
     assert old in message
 
@@ -258,7 +261,7 @@ def test_damaged_trailers_are_an_error_that_names_the_checkpoint(
 @pytest.mark.parametrize("parents", [(), (HEAD,), (NOWHERE, HEAD), (HEAD, NOWHERE)])
 def test_parents_that_the_trailers_do_not_tell_are_damage(
     parents: tuple[ObjectID, ...], store: ObjectStore
-):
+) -> None:
     """HEAD's commit comes first, if there is one, and the state commit last."""
     with pytest.raises(NotACheckpoint, match="damaged trailers"):
         read(store, written(store, record.compose_message(draft()), parents))
@@ -271,16 +274,14 @@ def with_state(store: ObjectStore, **blobs: Any) -> Checkpoint:
     """A checkpoint whose state tree holds these documents."""
     paths = {"manifest": record.MANIFEST, "state": record.AGENT_STATE}
     entries = {
-        paths[name]: blob(
-            store, value if isinstance(value, bytes) else json.dumps(value).encode()
-        )
+        paths[name]: blob(store, value if isinstance(value, bytes) else json.dumps(value).encode())
         for name, value in blobs.items()
     }
     commit = record.write_commit(store, write_tree(store, entries), (), "state\n", MOMENT)
     return draft(state_commit=commit.decode())
 
 
-def test_details_come_from_the_state_tree(store: ObjectStore):
+def test_details_come_from_the_state_tree(store: ObjectStore) -> None:
     checkpoint = with_state(
         store,
         manifest={
@@ -305,7 +306,7 @@ def test_details_come_from_the_state_tree(store: ObjectStore):
     )
 
 
-def test_a_checkpoint_without_agent_state_has_none(store: ObjectStore):
+def test_a_checkpoint_without_agent_state_has_none(store: ObjectStore) -> None:
     assert record.read_details(store, with_state(store, manifest={})) == Details()
 
 
@@ -313,7 +314,7 @@ def test_a_checkpoint_without_agent_state_has_none(store: ObjectStore):
 @pytest.mark.parametrize("name", ["manifest", "state"])
 def test_a_damaged_document_is_an_error_that_names_the_checkpoint(
     name: str, data: bytes, store: ObjectStore
-):
+) -> None:
     with pytest.raises(NotACheckpoint, match=f"of checkpoint '{ID}' is damaged"):
         record.read_details(store, with_state(store, **{name: data}))
 
@@ -330,16 +331,16 @@ def test_a_damaged_document_is_an_error_that_names_the_checkpoint(
         {"state": {"features": {"completed": 7}}},
     ],
 )
-def test_a_document_of_another_shape_is_an_error(blobs: dict[str, Any], store: ObjectStore):
+def test_a_document_of_another_shape_is_an_error(blobs: dict[str, Any], store: ObjectStore) -> None:
     with pytest.raises(NotACheckpoint, match="is damaged"):
         record.read_details(store, with_state(store, **blobs))
 
 
-def test_a_missing_state_commit_is_an_error(store: ObjectStore):
+def test_a_missing_state_commit_is_an_error(store: ObjectStore) -> None:
     with pytest.raises(CkptError, match=NOWHERE.decode()):
         record.read_details(store, draft())
 
 
-def test_an_absent_document_is_empty(store: ObjectStore):
+def test_an_absent_document_is_empty(store: ObjectStore) -> None:
     assert record.read_json(store, with_state(store), record.MANIFEST) == {}
     assert record.read_state_blob(store, with_state(store), b"no/such") is None

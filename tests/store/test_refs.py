@@ -55,19 +55,19 @@ def pack_refs(folder: Path, **refs: bytes) -> None:
 # Checkpoints
 
 
-def test_without_refs_there_are_no_checkpoints(refs: Refs):
+def test_without_refs_there_are_no_checkpoints(refs: Refs) -> None:
     assert refs.checkpoints() == {}
     assert refs.trash() == {}
 
 
-def test_loose_and_packed_checkpoints_are_found(folder: Path, refs: Refs):
+def test_loose_and_packed_checkpoints_are_found(folder: Path, refs: Refs) -> None:
     put(folder, REF, ONE + b"\n")
     pack_refs(folder, **{f"refs/checkpoints/{SECOND}": TWO, "refs/heads/main": THREE})
 
     assert refs.checkpoints() == {FIRST: ONE, SECOND: TWO}
 
 
-def test_a_loose_ref_hides_a_packed_one(folder: Path, refs: Refs):
+def test_a_loose_ref_hides_a_packed_one(folder: Path, refs: Refs) -> None:
     put(folder, REF, ONE + b"\n")
     pack_refs(folder, **{REF.decode(): TWO})
 
@@ -75,7 +75,7 @@ def test_a_loose_ref_hides_a_packed_one(folder: Path, refs: Refs):
     assert refs.read(REF) == ONE
 
 
-def test_the_peeled_value_of_a_packed_tag_is_no_ref(folder: Path, refs: Refs):
+def test_the_peeled_value_of_a_packed_tag_is_no_ref(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{"refs/checkpoints/x": ONE})
     with open(folder / "packed-refs", "ab") as file:
         file.write(b"^" + TWO + b"\n")
@@ -83,7 +83,7 @@ def test_the_peeled_value_of_a_packed_tag_is_no_ref(folder: Path, refs: Refs):
     assert refs.checkpoints() == {"x": ONE}
 
 
-def test_the_trash_is_listed_by_day(folder: Path, refs: Refs):
+def test_the_trash_is_listed_by_day(folder: Path, refs: Refs) -> None:
     put(folder, f"refs/checkpoints-trash/20261116/{FIRST}", ONE + b"\n")
     pack_refs(folder, **{f"refs/checkpoints-trash/20261117/{SECOND}": TWO})
 
@@ -103,7 +103,7 @@ def test_the_trash_is_listed_by_day(folder: Path, refs: Refs):
         b"\xff\0garbage",
     ],
 )
-def test_what_names_no_object_is_passed_over(contents: bytes, folder: Path, refs: Refs):
+def test_what_names_no_object_is_passed_over(contents: bytes, folder: Path, refs: Refs) -> None:
     put(folder, MAIN, ONE + b"\n")
     put(folder, REF, contents)
     put(folder, f"refs/checkpoints/{SECOND}", TWO + b"\n")
@@ -111,13 +111,13 @@ def test_what_names_no_object_is_passed_over(contents: bytes, folder: Path, refs
     assert refs.checkpoints() == {SECOND: TWO}
 
 
-def test_a_lock_is_no_ref(folder: Path, refs: Refs):
+def test_a_lock_is_no_ref(folder: Path, refs: Refs) -> None:
     put(folder, REF + b".lock", ONE + b"\n")
 
     assert refs.checkpoints() == {}
 
 
-def test_a_damaged_line_of_packed_refs_hides_no_other(folder: Path, refs: Refs):
+def test_a_damaged_line_of_packed_refs_hides_no_other(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{REF.decode(): ONE})
     with open(folder / "packed-refs", "ab") as file:
         file.write(b"what is this\n\n" + TWO + b"\n" + TWO + b" refs/checkpoints/caf\xe9\n")
@@ -125,7 +125,7 @@ def test_a_damaged_line_of_packed_refs_hides_no_other(folder: Path, refs: Refs):
     assert refs.checkpoints() == {FIRST: ONE, "caf\udce9": TWO}
 
 
-def test_a_sha256_ref_is_told_by_its_length(folder: Path):
+def test_a_sha256_ref_is_told_by_its_length(folder: Path) -> None:
     refs = Refs(str(folder), str(folder), 64)
     put(folder, REF, b"a" * 64 + b"\n")
     put(folder, f"refs/checkpoints/{SECOND}", ONE + b"\n")
@@ -133,7 +133,7 @@ def test_a_sha256_ref_is_told_by_its_length(folder: Path):
     assert refs.checkpoints() == {FIRST: b"a" * 64}
 
 
-def test_linked_worktrees_share_the_checkpoints(refs: Refs, linked: Refs):
+def test_linked_worktrees_share_the_checkpoints(refs: Refs, linked: Refs) -> None:
     assert linked.create(REF, ONE)
 
     assert refs.checkpoints() == linked.checkpoints() == {FIRST: ONE}
@@ -142,7 +142,7 @@ def test_linked_worktrees_share_the_checkpoints(refs: Refs, linked: Refs):
 # Changing them
 
 
-def test_a_ref_is_created_only_if_it_is_new(folder: Path, refs: Refs):
+def test_a_ref_is_created_only_if_it_is_new(folder: Path, refs: Refs) -> None:
     assert refs.create(REF, ONE)
     assert (folder / os.fsdecode(REF)).read_bytes() == ONE + b"\n"
 
@@ -150,14 +150,14 @@ def test_a_ref_is_created_only_if_it_is_new(folder: Path, refs: Refs):
     assert refs.read(REF) == ONE
 
 
-def test_a_packed_ref_is_not_new(folder: Path, refs: Refs):
+def test_a_packed_ref_is_not_new(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{REF.decode(): ONE})
 
     assert not refs.create(REF, TWO)
     assert refs.checkpoints() == {FIRST: ONE}
 
 
-def test_the_folders_of_a_new_ref_are_durable(folder: Path, refs: Refs):
+def test_the_folders_of_a_new_ref_are_durable(folder: Path, refs: Refs) -> None:
     with observed() as seen:
         refs.create(REF, ONE)
         refs.create(f"refs/checkpoints/{SECOND}".encode(), ONE)
@@ -170,7 +170,7 @@ def test_the_folders_of_a_new_ref_are_durable(folder: Path, refs: Refs):
     ]
 
 
-def test_a_ref_moves_only_from_where_it_was_read(refs: Refs):
+def test_a_ref_moves_only_from_where_it_was_read(refs: Refs) -> None:
     refs.create(REF, ONE)
 
     assert not refs.replace(REF, TWO, THREE)
@@ -179,14 +179,14 @@ def test_a_ref_moves_only_from_where_it_was_read(refs: Refs):
     assert refs.read(REF) == TWO
 
 
-def test_a_packed_ref_moves_to_a_loose_one(folder: Path, refs: Refs):
+def test_a_packed_ref_moves_to_a_loose_one(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{REF.decode(): ONE})
 
     assert refs.replace(REF, ONE, TWO)
     assert refs.checkpoints() == {FIRST: TWO}
 
 
-def test_a_ref_is_removed_only_if_it_is_where_it_was_read(folder: Path, refs: Refs):
+def test_a_ref_is_removed_only_if_it_is_where_it_was_read(folder: Path, refs: Refs) -> None:
     refs.create(REF, ONE)
 
     assert not refs.remove(REF, TWO)
@@ -196,7 +196,7 @@ def test_a_ref_is_removed_only_if_it_is_where_it_was_read(folder: Path, refs: Re
     assert files_below(folder / "refs") == []
 
 
-def test_removing_takes_the_packed_ref_too_and_no_other(folder: Path, refs: Refs):
+def test_removing_takes_the_packed_ref_too_and_no_other(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{REF.decode(): ONE, "refs/heads/main": TWO})
     put(folder, REF, ONE + b"\n")
 
@@ -205,13 +205,13 @@ def test_removing_takes_the_packed_ref_too_and_no_other(folder: Path, refs: Refs
     assert refs.read(MAIN) == TWO
 
 
-def test_a_ref_that_is_not_there_is_neither_moved_nor_removed(refs: Refs):
+def test_a_ref_that_is_not_there_is_neither_moved_nor_removed(refs: Refs) -> None:
     assert not refs.replace(REF, ONE, TWO)
     assert not refs.remove(REF, ONE)
     assert refs.checkpoints() == {}
 
 
-def test_refs_that_another_process_packed_are_seen(folder: Path, refs: Refs):
+def test_refs_that_another_process_packed_are_seen(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{"refs/heads/main": ONE})
     assert refs.read(MAIN) == ONE
     pack_refs(folder, **{"refs/heads/main": TWO, REF.decode(): THREE})
@@ -221,7 +221,7 @@ def test_refs_that_another_process_packed_are_seen(folder: Path, refs: Refs):
 
 
 @pytest.mark.parametrize("change", ["create", "replace", "remove"])
-def test_a_lock_of_another_process_is_told_as_busy(change: str, folder: Path, refs: Refs):
+def test_a_lock_of_another_process_is_told_as_busy(change: str, folder: Path, refs: Refs) -> None:
     if change != "create":
         put(folder, REF, ONE + b"\n")
     put(folder, REF + b".lock", b"")
@@ -237,7 +237,7 @@ def test_a_lock_of_another_process_is_told_as_busy(change: str, folder: Path, re
     assert (folder / os.fsdecode(REF + b".lock")).exists()
 
 
-def test_each_change_of_a_ref_is_announced(refs: Refs):
+def test_each_change_of_a_ref_is_announced(refs: Refs) -> None:
     with observed() as seen:
         refs.create(REF, ONE)
         refs.replace(REF, ONE, TWO)
@@ -251,7 +251,7 @@ def test_each_change_of_a_ref_is_announced(refs: Refs):
 
 
 @pytest.mark.parametrize("contents", [b"ref: refs/heads/main\n", b"ref: refs/heads/main"])
-def test_head_on_a_branch(contents: bytes, folder: Path, refs: Refs):
+def test_head_on_a_branch(contents: bytes, folder: Path, refs: Refs) -> None:
     put(folder, "HEAD", contents)
     assert refs.head() == Head(MAIN, None)
 
@@ -259,13 +259,13 @@ def test_head_on_a_branch(contents: bytes, folder: Path, refs: Refs):
     assert refs.head() == Head(MAIN, ONE)
 
 
-def test_head_on_a_packed_branch(folder: Path, refs: Refs):
+def test_head_on_a_packed_branch(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{"refs/heads/main": ONE})
 
     assert refs.head() == Head(MAIN, ONE)
 
 
-def test_head_on_a_branch_that_is_a_link_to_another(folder: Path, refs: Refs):
+def test_head_on_a_branch_that_is_a_link_to_another(folder: Path, refs: Refs) -> None:
     put(folder, "HEAD", b"ref: refs/heads/alias\n")
     put(folder, "refs/heads/alias", b"ref: refs/heads/main\n")
     put(folder, MAIN, ONE + b"\n")
@@ -273,21 +273,21 @@ def test_head_on_a_branch_that_is_a_link_to_another(folder: Path, refs: Refs):
     assert refs.head() == Head(b"refs/heads/alias", ONE)
 
 
-def test_a_detached_head(folder: Path, refs: Refs):
+def test_a_detached_head(folder: Path, refs: Refs) -> None:
     put(folder, "HEAD", ONE + b"\n")
 
     assert refs.head() == Head(None, ONE)
 
 
 @pytest.mark.parametrize("contents", [b"", b"garbage\n", b"1" * 39, b"refs/heads/main\n"])
-def test_a_broken_head_is_an_error(contents: bytes, folder: Path, refs: Refs):
+def test_a_broken_head_is_an_error(contents: bytes, folder: Path, refs: Refs) -> None:
     put(folder, "HEAD", contents)
 
     with pytest.raises(CkptError, match="neither a branch nor a commit"):
         refs.head()
 
 
-def test_each_worktree_has_its_own_head(folder: Path, refs: Refs, linked: Refs):
+def test_each_worktree_has_its_own_head(folder: Path, refs: Refs, linked: Refs) -> None:
     put(folder, MAIN, ONE + b"\n")
     put(folder, "refs/heads/topic", TWO + b"\n")
 
@@ -295,14 +295,14 @@ def test_each_worktree_has_its_own_head(folder: Path, refs: Refs, linked: Refs):
     assert linked.head() == Head(b"refs/heads/topic", TWO)
 
 
-def test_a_branch_checked_out_elsewhere_is_known(folder: Path, refs: Refs, linked: Refs):
+def test_a_branch_checked_out_elsewhere_is_known(folder: Path, refs: Refs, linked: Refs) -> None:
     assert refs.other_worktree_with(b"refs/heads/topic") == str(folder / "worktrees/other")
     assert linked.other_worktree_with(MAIN) == str(folder)
     assert refs.other_worktree_with(MAIN) is None
     assert linked.other_worktree_with(b"refs/heads/topic") is None
 
 
-def test_refs_that_lead_in_a_circle_are_an_error_and_no_crash(folder: Path, refs: Refs):
+def test_refs_that_lead_in_a_circle_are_an_error_and_no_crash(folder: Path, refs: Refs) -> None:
     put(folder, MAIN, b"ref: refs/heads/main\n")
 
     with pytest.raises(CkptError, match="refs/heads/main"):
@@ -312,7 +312,7 @@ def test_refs_that_lead_in_a_circle_are_an_error_and_no_crash(folder: Path, refs
 @pytest.mark.parametrize("contents", [b"", b"# pack-refs with: peeled \ngarbage\n", b"^" + ONE])
 def test_damaged_packed_refs_are_an_error_and_no_crash(
     contents: bytes, folder: Path, refs: Refs
-):
+) -> None:
     (folder / "packed-refs").write_bytes(contents)
 
     with pytest.raises(CkptError):
@@ -329,7 +329,7 @@ def reflog(folder: Path, ref: str) -> list[bytes]:
     return [b"%s %s %s" % (*line.split(b" ")[:2], line.partition(b"\t")[2]) for line in lines]
 
 
-def test_a_branch_moves_from_the_value_that_was_read(folder: Path, refs: Refs):
+def test_a_branch_moves_from_the_value_that_was_read(folder: Path, refs: Refs) -> None:
     put(folder, MAIN, ONE + b"\n")
     refs.move_branch(MAIN, ONE, TWO, b"why")
 
@@ -338,7 +338,7 @@ def test_a_branch_moves_from_the_value_that_was_read(folder: Path, refs: Refs):
     assert not (folder / "refs/heads/main.lock").exists()
 
 
-def test_a_branch_that_moved_meanwhile_is_left(folder: Path, refs: Refs):
+def test_a_branch_that_moved_meanwhile_is_left(folder: Path, refs: Refs) -> None:
     put(folder, MAIN, THREE + b"\n")
 
     with pytest.raises(Busy, match="'refs/heads/main' moved while the rollback ran"):
@@ -348,7 +348,7 @@ def test_a_branch_that_moved_meanwhile_is_left(folder: Path, refs: Refs):
     assert not (folder / "logs").exists()
 
 
-def test_a_branch_that_another_process_has_locked_is_left(folder: Path, refs: Refs):
+def test_a_branch_that_another_process_has_locked_is_left(folder: Path, refs: Refs) -> None:
     put(folder, MAIN, ONE + b"\n")
     put(folder, MAIN + b".lock", b"")
 
@@ -357,14 +357,14 @@ def test_a_branch_that_another_process_has_locked_is_left(folder: Path, refs: Re
     assert refs.read(MAIN) == ONE
 
 
-def test_a_packed_branch_moves(folder: Path, refs: Refs):
+def test_a_packed_branch_moves(folder: Path, refs: Refs) -> None:
     pack_refs(folder, **{"refs/heads/a/b": ONE})
     refs.move_branch(b"refs/heads/a/b", ONE, TWO, b"why")
 
     assert refs.read(b"refs/heads/a/b") == TWO
 
 
-def test_a_branch_that_was_absent_is_made_and_taken_away_again(folder: Path, refs: Refs):
+def test_a_branch_that_was_absent_is_made_and_taken_away_again(folder: Path, refs: Refs) -> None:
     refs.move_branch(b"refs/heads/a/b", None, ONE, b"why")
     assert refs.read(b"refs/heads/a/b") == ONE
     assert reflog(folder, "refs/heads/a/b") == [b"0" * 40 + b" " + ONE + b" why"]
@@ -373,7 +373,7 @@ def test_a_branch_that_was_absent_is_made_and_taken_away_again(folder: Path, ref
     assert refs.read(b"refs/heads/a/b") is None
 
 
-def test_a_branch_that_appeared_meanwhile_is_left(folder: Path, refs: Refs):
+def test_a_branch_that_appeared_meanwhile_is_left(folder: Path, refs: Refs) -> None:
     put(folder, MAIN, THREE + b"\n")
 
     with pytest.raises(Busy):
@@ -383,7 +383,7 @@ def test_a_branch_that_appeared_meanwhile_is_left(folder: Path, refs: Refs):
     assert refs.read(MAIN) == THREE
 
 
-def test_a_branch_that_need_not_move_is_not_touched(folder: Path, refs: Refs):
+def test_a_branch_that_need_not_move_is_not_touched(folder: Path, refs: Refs) -> None:
     put(folder, MAIN, ONE + b"\n")
     with observed() as seen:
         refs.move_branch(MAIN, ONE, ONE, b"why")
@@ -410,7 +410,7 @@ def test_a_branch_that_need_not_move_is_not_touched(folder: Path, refs: Refs):
 )
 def test_a_branch_with_a_hostile_name_is_never_written(
     branch: bytes, tmp_path: Path, folder: Path, refs: Refs
-):
+) -> None:
     """The name comes from a checkpoint, and that may have come from anywhere."""
     before = {path: (tmp_path / path).read_bytes() for path in files_below(tmp_path)}
 
@@ -424,7 +424,7 @@ def test_a_branch_with_a_hostile_name_is_never_written(
     assert {path: (tmp_path / path).read_bytes() for path in files_below(tmp_path)} == before
 
 
-def test_head_is_pointed_at_a_branch_with_a_reflog_entry(folder: Path, refs: Refs):
+def test_head_is_pointed_at_a_branch_with_a_reflog_entry(folder: Path, refs: Refs) -> None:
     put(folder, "refs/heads/topic", TWO + b"\n")
     refs.set_head(Head(b"refs/heads/topic", TWO), ONE, b"why")
 
@@ -432,14 +432,14 @@ def test_head_is_pointed_at_a_branch_with_a_reflog_entry(folder: Path, refs: Ref
     assert reflog(folder, "HEAD") == [ONE + b" " + TWO + b" why"]
 
 
-def test_head_is_detached(folder: Path, refs: Refs):
+def test_head_is_detached(folder: Path, refs: Refs) -> None:
     refs.set_head(Head(None, TWO), None, b"why")
 
     assert (folder / "HEAD").read_bytes() == TWO + b"\n"
     assert reflog(folder, "HEAD") == [b"0" * 40 + b" " + TWO + b" why"]
 
 
-def test_the_head_of_a_linked_worktree_is_its_own(folder: Path, refs: Refs, linked: Refs):
+def test_the_head_of_a_linked_worktree_is_its_own(folder: Path, refs: Refs, linked: Refs) -> None:
     linked.set_head(Head(None, TWO), None, b"why")
 
     assert (folder / "HEAD").read_bytes() == b"ref: refs/heads/main\n"
@@ -447,7 +447,7 @@ def test_the_head_of_a_linked_worktree_is_its_own(folder: Path, refs: Refs, link
     assert reflog(folder / "worktrees/other", "HEAD") == [b"0" * 40 + b" " + TWO + b" why"]
 
 
-def test_a_locked_head_is_left(folder: Path, refs: Refs):
+def test_a_locked_head_is_left(folder: Path, refs: Refs) -> None:
     put(folder, "HEAD.lock", b"")
 
     with pytest.raises(Busy, match="unable to lock"):
@@ -455,7 +455,7 @@ def test_a_locked_head_is_left(folder: Path, refs: Refs):
     assert (folder / "HEAD").read_bytes() == b"ref: refs/heads/main\n"
 
 
-def test_the_files_that_a_move_locks_are_those_it_writes(folder: Path, linked: Refs):
+def test_the_files_that_a_move_locks_are_those_it_writes(folder: Path, linked: Refs) -> None:
     assert linked.lock_candidates(MAIN, None) == [
         str(folder / "worktrees/other/HEAD"),
         str(folder / "refs/heads/main"),

@@ -36,7 +36,7 @@ def link(main: Path, path: Path, name: str = "other") -> Path:
 
 
 @pytest.mark.parametrize("start", ["", "src", "src/deep"])
-def test_a_repository_is_found_from_any_folder_below(start: str, top: Path):
+def test_a_repository_is_found_from_any_folder_below(start: str, top: Path) -> None:
     found = opened(top / start)
 
     assert found.worktree == str(top)
@@ -47,39 +47,39 @@ def test_a_repository_is_found_from_any_folder_below(start: str, top: Path):
     assert found.owns_index
 
 
-def test_the_worktree_is_named_without_links(top: Path):
+def test_the_worktree_is_named_without_links(top: Path) -> None:
     (top.parent / "link").symlink_to("repo/src")
 
     assert opened(top.parent / "link").worktree == str(top)
 
 
-def test_the_innermost_repository_counts(top: Path):
+def test_the_innermost_repository_counts(top: Path) -> None:
     worktree(top / "src/inner")
 
     assert opened(top / "src/inner").worktree == str(top / "src/inner")
 
 
-def test_outside_a_repository_there_is_none(tmp_path: Path):
+def test_outside_a_repository_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(NotARepository) as caught:
         opened(tmp_path)
 
     assert "git init" in (caught.value.hint or "")
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path):
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CkptError, match="no such directory"):
         opened(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("missing", ["HEAD", "objects", "refs"])
-def test_a_folder_called_dot_git_is_not_enough(missing: str, top: Path):
+def test_a_folder_called_dot_git_is_not_enough(missing: str, top: Path) -> None:
     os.rename(top / ".git" / missing, top / ".git/away")
 
     with pytest.raises(NotARepository):
         opened(top)
 
 
-def test_the_search_stops_at_a_ceiling(top: Path):
+def test_the_search_stops_at_a_ceiling(top: Path) -> None:
     with pytest.raises(NotARepository):
         opened(top / "src/deep", GIT_CEILING_DIRECTORIES=str(top))
     with pytest.raises(NotARepository):
@@ -89,7 +89,7 @@ def test_the_search_stops_at_a_ceiling(top: Path):
     assert opened(top / "src", GIT_CEILING_DIRECTORIES=str(top.parent)).worktree == str(top)
 
 
-def test_a_gitfile_leads_to_the_git_dir(tmp_path: Path):
+def test_a_gitfile_leads_to_the_git_dir(tmp_path: Path) -> None:
     git_dir(tmp_path / "elsewhere")
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo/.git").write_text("gitdir: ../elsewhere\n")
@@ -110,14 +110,14 @@ def test_a_gitfile_leads_to_the_git_dir(tmp_path: Path):
         (b"gitdir: a\0b\n", "invalid gitfile format"),
     ],
 )
-def test_a_broken_gitfile_is_an_error(contents: bytes, message: str, tmp_path: Path):
+def test_a_broken_gitfile_is_an_error(contents: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / ".git").write_bytes(contents)
 
     with pytest.raises(CkptError, match=message):
         opened(tmp_path)
 
 
-def test_a_link_to_a_git_dir_is_followed(tmp_path: Path):
+def test_a_link_to_a_git_dir_is_followed(tmp_path: Path) -> None:
     git_dir(tmp_path / "elsewhere")
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo/.git").symlink_to("../elsewhere")
@@ -128,7 +128,7 @@ def test_a_link_to_a_git_dir_is_followed(tmp_path: Path):
 # Linked worktrees
 
 
-def test_a_linked_worktree_shares_all_but_head_and_index(top: Path, tmp_path: Path):
+def test_a_linked_worktree_shares_all_but_head_and_index(top: Path, tmp_path: Path) -> None:
     found = opened(link(top / ".git", tmp_path / "linked"))
 
     assert found.git_dir == str(top / ".git/worktrees/other")
@@ -140,13 +140,13 @@ def test_a_linked_worktree_shares_all_but_head_and_index(top: Path, tmp_path: Pa
     assert found.objects.path == str(top / ".git/objects")
 
 
-def test_a_linked_worktree_of_a_bare_repository_is_no_bare_one(tmp_path: Path):
+def test_a_linked_worktree_of_a_bare_repository_is_no_bare_one(tmp_path: Path) -> None:
     bare = git_dir(tmp_path / "bare.git", config="\tbare = true\n")
 
     assert opened(link(bare, tmp_path / "linked")).worktree == str(tmp_path / "linked")
 
 
-def test_a_linked_worktree_is_not_where_the_main_one_is_configured_to_be(tmp_path: Path):
+def test_a_linked_worktree_is_not_where_the_main_one_is_configured_to_be(tmp_path: Path) -> None:
     """A submodule's git dir has core.worktree, and may have linked worktrees too."""
     main = git_dir(tmp_path / "module", config="\tworktree = ../sub\n")
 
@@ -156,43 +156,45 @@ def test_a_linked_worktree_is_not_where_the_main_one_is_configured_to_be(tmp_pat
 # The environment
 
 
-def test_git_dir_names_the_repository_and_the_folder_is_its_worktree(top: Path, tmp_path: Path):
+def test_git_dir_names_the_repository_and_the_folder_is_its_worktree(
+    top: Path, tmp_path: Path
+) -> None:
     (tmp_path / "files").mkdir()
     found = opened(tmp_path / "files", GIT_DIR=str(top / ".git"))
 
     assert (found.git_dir, found.worktree) == (str(top / ".git"), str(tmp_path / "files"))
 
 
-def test_git_dir_is_relative_to_the_folder(top: Path):
+def test_git_dir_is_relative_to_the_folder(top: Path) -> None:
     assert opened(top, GIT_DIR=".git").worktree == str(top)
     with pytest.raises(CkptError, match=r"not a git repository: '\.git'"):
         opened(top / "src", GIT_DIR=".git")
 
 
-def test_git_dir_may_name_a_gitfile(top: Path, tmp_path: Path):
+def test_git_dir_may_name_a_gitfile(top: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text(f"gitdir: {top}/.git\n")
 
     assert opened(top, GIT_DIR=str(tmp_path / "file")).git_dir == str(top / ".git")
 
 
-def test_an_empty_git_dir_makes_no_worktree_of_a_git_dir(top: Path):
+def test_an_empty_git_dir_makes_no_worktree_of_a_git_dir(top: Path) -> None:
     with pytest.raises(Refused, match="must be run in a work tree"):
         opened(top / ".git", GIT_DIR="")
 
 
-def test_git_work_tree_names_the_worktree(top: Path, tmp_path: Path):
+def test_git_work_tree_names_the_worktree(top: Path, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     found = opened(top / "src", GIT_DIR=str(top / ".git"), GIT_WORK_TREE="../../files")
 
     assert found.worktree == str(tmp_path / "files")
 
 
-def test_a_work_tree_that_is_not_there_is_an_error(top: Path, tmp_path: Path):
+def test_a_work_tree_that_is_not_there_is_an_error(top: Path, tmp_path: Path) -> None:
     with pytest.raises(CkptError, match="does not exist"):
         opened(top, GIT_DIR=str(top / ".git"), GIT_WORK_TREE=str(tmp_path / "absent"))
 
 
-def test_git_index_file_lends_another_index(top: Path):
+def test_git_index_file_lends_another_index(top: Path) -> None:
     found = opened(top, GIT_INDEX_FILE=".git/next-index-7.lock")
 
     assert found.index_path == str(top / ".git/next-index-7.lock")
@@ -200,7 +202,7 @@ def test_git_index_file_lends_another_index(top: Path):
     assert opened(top, GIT_INDEX_FILE=".git/index").owns_index
 
 
-def test_the_object_folders_can_be_named(top: Path, tmp_path: Path):
+def test_the_object_folders_can_be_named(top: Path, tmp_path: Path) -> None:
     with opened(top, GIT_OBJECT_DIRECTORY=str(tmp_path / "objects")) as repo:
         commit(repo.objects)
         repo.objects.flush()
@@ -214,7 +216,7 @@ def test_the_object_folders_can_be_named(top: Path, tmp_path: Path):
 # Refusals
 
 
-def test_a_bare_repository_has_no_working_state(tmp_path: Path):
+def test_a_bare_repository_has_no_working_state(tmp_path: Path) -> None:
     bare = git_dir(tmp_path / "bare.git", config="\tbare = true\n")
 
     with pytest.raises(Refused, match="must be run in a work tree"):
@@ -228,12 +230,12 @@ def test_a_bare_repository_has_no_working_state(tmp_path: Path):
 
 
 @pytest.mark.parametrize("inside", ["", "refs", "objects/pack"])
-def test_the_inside_of_a_git_dir_is_no_worktree(inside: str, top: Path):
+def test_the_inside_of_a_git_dir_is_no_worktree(inside: str, top: Path) -> None:
     with pytest.raises(Refused, match="must be run in a work tree"):
         opened(top / ".git" / inside)
 
 
-def test_core_worktree_is_relative_to_the_git_dir(tmp_path: Path):
+def test_core_worktree_is_relative_to_the_git_dir(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     worktree(tmp_path / "repo", config="\tworktree = ../../files\n")
 
@@ -241,7 +243,7 @@ def test_core_worktree_is_relative_to_the_git_dir(tmp_path: Path):
 
 
 @pytest.mark.parametrize("place", ["home", "above", "root"])
-def test_a_worktree_that_holds_the_home_folder_is_refused(place: str, tmp_path: Path):
+def test_a_worktree_that_holds_the_home_folder_is_refused(place: str, tmp_path: Path) -> None:
     top = worktree(tmp_path / "repo")
     env = {"home": str(top), "above": str(top / "home/me"), "root": ""}
 
@@ -252,7 +254,7 @@ def test_a_worktree_that_holds_the_home_folder_is_refused(place: str, tmp_path: 
             opened(top, HOME=env[place])
 
 
-def test_a_worktree_beside_or_below_the_home_folder_is_served(tmp_path: Path):
+def test_a_worktree_beside_or_below_the_home_folder_is_served(tmp_path: Path) -> None:
     top = worktree(tmp_path / "repo")
 
     assert opened(top, HOME=str(tmp_path)).worktree == str(top)
@@ -273,56 +275,56 @@ class TestOwnership:
         lines = "".join(f"\tdirectory = {value}\n" for value in values)
         (home / ".gitconfig").write_text("[safe]\n" + lines)
 
-    def test_the_repository_of_another_user_is_refused(self, top: Path):
+    def test_the_repository_of_another_user_is_refused(self, top: Path) -> None:
         with pytest.raises(Refused, match="detected dubious ownership") as caught:
             opened(top / "src")
 
         assert caught.value.hint == f"git config --global --add safe.directory '{top}'"
 
-    def test_it_is_refused_before_its_configuration_is_read(self, top: Path):
+    def test_it_is_refused_before_its_configuration_is_read(self, top: Path) -> None:
         (top / ".git/config").write_text("[broken")
 
         with pytest.raises(Refused, match="detected dubious ownership"):
             opened(top)
 
-    def test_it_cannot_declare_itself_safe(self, top: Path):
+    def test_it_cannot_declare_itself_safe(self, top: Path) -> None:
         with open(top / ".git/config", "a") as file:
             file.write("[safe]\n\tdirectory = *\n")
 
         with pytest.raises(Refused, match="detected dubious ownership"):
             opened(top)
 
-    def test_the_user_can_declare_it_safe(self, top: Path, isolated: Path):
+    def test_the_user_can_declare_it_safe(self, top: Path, isolated: Path) -> None:
         for values in ([str(top)], [f"{top}/"], ["*"], [f"{top.parent}/*"], ["/x", str(top)]):
             self.declare(isolated, *values)
             assert opened(top).worktree == str(top)
 
-    def test_an_empty_value_takes_earlier_ones_back(self, top: Path, isolated: Path):
+    def test_an_empty_value_takes_earlier_ones_back(self, top: Path, isolated: Path) -> None:
         for values in (["*", '""'], [str(top), '""', "/elsewhere"]):
             self.declare(isolated, *values)
             with pytest.raises(Refused):
                 opened(top)
 
     @pytest.mark.parametrize("value", ["/elsewhere", "{top}/src", "{top}x", "{top}/*"])
-    def test_another_folder_is_not_meant(self, value: str, top: Path, isolated: Path):
+    def test_another_folder_is_not_meant(self, value: str, top: Path, isolated: Path) -> None:
         self.declare(isolated, value.format(top=top))
 
         with pytest.raises(Refused):
             opened(top)
 
-    def test_the_home_folder_may_be_written_as_a_tilde(self, isolated: Path):
+    def test_the_home_folder_may_be_written_as_a_tilde(self, isolated: Path) -> None:
         top = worktree(isolated / "project")
         self.declare(isolated, "~/project")
 
         assert opened(top).worktree == str(top)
 
-    def test_a_repository_that_is_named_is_trusted(self, top: Path):
+    def test_a_repository_that_is_named_is_trusted(self, top: Path) -> None:
         assert opened(top, GIT_DIR=str(top / ".git")).worktree == str(top)
 
 
 def test_under_sudo_the_repository_of_the_caller_is_trusted(
     top: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     real = os.lstat
     monkeypatch.setattr(os, "lstat", lambda path, **options: _of(4711, real(path, **options)))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -352,24 +354,24 @@ def with_config(path: Path, version: str, extension: str = "") -> Path:
 
 
 @pytest.mark.parametrize("version", ["2", "99", "x"])
-def test_a_newer_version_of_the_format_is_refused(version: str, tmp_path: Path):
+def test_a_newer_version_of_the_format_is_refused(version: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=f"found {version}"):
         opened(with_config(tmp_path / "repo", version))
 
 
-def test_an_unknown_extension_is_refused(tmp_path: Path):
+def test_an_unknown_extension_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="unknown repository extension found: 'newthing'"):
         opened(with_config(tmp_path / "repo", "1", "\tnewThing = true"))
 
 
-def test_unknown_extensions_mean_nothing_in_version_0(tmp_path: Path):
+def test_unknown_extensions_mean_nothing_in_version_0(tmp_path: Path) -> None:
     assert opened(with_config(tmp_path / "repo", "0", "\tnewThing = true"))
 
 
 @pytest.mark.parametrize("extension", ["objectFormat = sha256", "refStorage = reftable"])
 def test_extensions_that_version_0_cannot_have_are_refused_as_by_git(
     extension: str, tmp_path: Path
-):
+) -> None:
     with pytest.raises(Refused, match="repo version is 0, but v1-only extension found"):
         opened(with_config(tmp_path / "repo", "0", "\t" + extension))
 
@@ -386,18 +388,18 @@ def test_extensions_that_version_0_cannot_have_are_refused_as_by_git(
         "objectFormat = sha1",
     ],
 )
-def test_known_extensions_are_served(extension: str, tmp_path: Path):
+def test_known_extensions_are_served(extension: str, tmp_path: Path) -> None:
     assert opened(with_config(tmp_path / "repo", "1", "\t" + extension))
 
 
-def test_a_reftable_repository_is_refused_with_the_way_out(tmp_path: Path):
+def test_a_reftable_repository_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="keeps its refs as 'reftable'") as caught:
         opened(with_config(tmp_path / "repo", "1", "\trefStorage = reftable"))
 
     assert caught.value.hint == "git refs migrate --ref-format=files"
 
 
-def test_sha256_is_known_and_other_hashes_are_refused(tmp_path: Path):
+def test_sha256_is_known_and_other_hashes_are_refused(tmp_path: Path) -> None:
     found = opened(with_config(tmp_path / "new", "1", "\tobjectFormat = sha256"))
     assert found.object_format.hex_length == 64
     assert opened(worktree(tmp_path / "old")).object_format.hex_length == 40
@@ -409,7 +411,7 @@ def test_sha256_is_known_and_other_hashes_are_refused(tmp_path: Path):
 # Nested repositories
 
 
-def test_the_head_of_a_nested_repository_is_its_commit(tmp_path: Path):
+def test_the_head_of_a_nested_repository_is_its_commit(tmp_path: Path) -> None:
     nested = worktree(tmp_path / "nested")
     assert nested_head(os.fsencode(nested)) is None
 
@@ -417,7 +419,7 @@ def test_the_head_of_a_nested_repository_is_its_commit(tmp_path: Path):
     assert nested_head(os.fsencode(nested)) == NOWHERE
 
 
-def test_the_head_of_a_submodule_is_found_through_its_gitfile(tmp_path: Path):
+def test_the_head_of_a_submodule_is_found_through_its_gitfile(tmp_path: Path) -> None:
     git_dir(tmp_path / "modules/sub", head=NOWHERE.decode() + "\n")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/.git").write_text("gitdir: ../modules/sub\n")
@@ -426,14 +428,14 @@ def test_the_head_of_a_submodule_is_found_through_its_gitfile(tmp_path: Path):
 
 
 @pytest.mark.parametrize("contents", [None, b"", b"gitdir: nowhere\n"])
-def test_a_folder_without_a_repository_has_no_head(contents: bytes | None, tmp_path: Path):
+def test_a_folder_without_a_repository_has_no_head(contents: bytes | None, tmp_path: Path) -> None:
     if contents is not None:
         (tmp_path / ".git").write_bytes(contents)
 
     assert nested_head(os.fsencode(tmp_path)) is None
 
 
-def test_a_nested_repository_with_a_broken_head_has_none(tmp_path: Path):
+def test_a_nested_repository_with_a_broken_head_has_none(tmp_path: Path) -> None:
     (worktree(tmp_path) / ".git/HEAD").write_text("garbage")
 
     assert nested_head(os.fsencode(tmp_path)) is None

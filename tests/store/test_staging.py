@@ -56,14 +56,14 @@ def put_index(repo: Repository, *entries: IndexEntry, **options: Any) -> None:
 # Reading git's file
 
 
-def test_without_an_index_nothing_is_staged(repo: Repository):
+def test_without_an_index_nothing_is_staged(repo: Repository) -> None:
     found = staging.read_staged(repo)
 
     assert (found.index.entries, found.mtime_ns) == ([], None)
     assert staging.index_mtime(repo) is None
 
 
-def test_the_index_is_read_with_its_time(repo: Repository, objects: ObjectStore):
+def test_the_index_is_read_with_its_time(repo: Repository, objects: ObjectStore) -> None:
     put_index(repo, entry(objects, b"a"), entry(objects, b"b"))
     os.utime(repo.index_path, ns=(5, 7))
     found = staging.read_staged(repo)
@@ -72,7 +72,7 @@ def test_the_index_is_read_with_its_time(repo: Repository, objects: ObjectStore)
     assert found.mtime_ns == staging.index_mtime(repo) == 7
 
 
-def test_a_split_index_is_refused_with_the_way_out(repo: Repository, objects: ObjectStore):
+def test_a_split_index_is_refused_with_the_way_out(repo: Repository, objects: ObjectStore) -> None:
     put_index(repo, entry(objects, b"a"), extensions={b"link": bytes(20)})
 
     with pytest.raises(Refused, match="split index") as caught:
@@ -80,7 +80,7 @@ def test_a_split_index_is_refused_with_the_way_out(repo: Repository, objects: Ob
     assert caught.value.hint == "git update-index --no-split-index"
 
 
-def test_a_sparse_index_is_expanded_to_its_files(repo: Repository, objects: ObjectStore):
+def test_a_sparse_index_is_expanded_to_its_files(repo: Repository, objects: ObjectStore) -> None:
     """`a.txt` lies between the folder's name and what is in it: the order changes."""
     tree = write_tree(objects, {b"x": blob(objects, b"1"), b"deep/y": blob(objects, b"2")})
     folder = IndexEntry.of(b"a/", tree, FOLDER, skip_worktree=True)
@@ -104,7 +104,7 @@ def test_a_sparse_index_is_expanded_to_its_files(repo: Repository, objects: Obje
 )
 def test_an_entry_as_young_as_the_index_proves_nothing(
     mtime: tuple[int, int], index_time: int | None, expected: bool
-):
+) -> None:
     fields = (0, 0, *mtime, 0, 0, 0, 0, 0, 0)
     found = IndexEntry.of(b"a", NOWHERE, 0o100644, fields)
 
@@ -114,7 +114,7 @@ def test_an_entry_as_young_as_the_index_proves_nothing(
 # As part of a checkpoint
 
 
-def test_a_staged_file_is_in_the_tree_that_git_would_write(objects: ObjectStore):
+def test_a_staged_file_is_in_the_tree_that_git_would_write(objects: ObjectStore) -> None:
     state = staging.write_state(objects, index(entry(objects, b"a/b"), entry(objects, b"c")))
 
     assert list(walk(objects, state[b"index"].id)) == [
@@ -123,7 +123,7 @@ def test_a_staged_file_is_in_the_tree_that_git_would_write(objects: ObjectStore)
     ]
 
 
-def test_every_flag_and_stage_comes_back(objects: ObjectStore):
+def test_every_flag_and_stage_comes_back(objects: ObjectStore) -> None:
     before = index(
         entry(objects, b"plain"),
         IndexEntry.of(b"run", objects.add(b"blob", b"2"), 0o100755),
@@ -145,20 +145,20 @@ def test_every_flag_and_stage_comes_back(objects: ObjectStore):
     assert after.entries == before.entries
 
 
-def test_an_intent_to_add_is_not_in_the_tree(objects: ObjectStore):
+def test_an_intent_to_add_is_not_in_the_tree(objects: ObjectStore) -> None:
     state = staging.write_state(objects, index(entry(objects, b"new", intent_to_add=True)))
 
     assert list(walk(objects, state[b"index"].id)) == []
 
 
-def test_without_conflicts_there_are_no_stages(objects: ObjectStore):
+def test_without_conflicts_there_are_no_stages(objects: ObjectStore) -> None:
     assert set(staging.write_state(objects, index(entry(objects, b"a")))) == {
         b"index",
         b"index-flags.json",
     }
 
 
-def test_stat_data_are_no_part_of_a_checkpoint(objects: ObjectStore):
+def test_stat_data_are_no_part_of_a_checkpoint(objects: ObjectStore) -> None:
     young = IndexEntry.of(b"a", objects.add(b"blob", b"1"), 0o100644, OLD)
 
     assert staging.write_state(objects, index(young)) == staging.write_state(
@@ -174,7 +174,7 @@ flags = st.sampled_from(["assume_valid", "skip_worktree", "intent_to_add", None]
 @given(st.dictionaries(paths.map(b"/".join), flags, max_size=6))
 def test_paths_of_any_bytes_come_back(
     tmp_path_factory: pytest.TempPathFactory, wanted: dict[bytes, str | None]
-):
+) -> None:
     with opened(worktree(tmp_path_factory.mktemp("repo"))) as repo:
         objects = repo.objects.scratch()
         objects.add(b"blob", b"1")
@@ -191,15 +191,17 @@ def test_paths_of_any_bytes_come_back(
         assert there_and_back(objects, before).entries == before.entries
 
 
-def test_a_state_tree_without_flags_has_none(objects: ObjectStore):
+def test_a_state_tree_without_flags_has_none(objects: ObjectStore) -> None:
     tree = write_tree(objects, {b"a": blob(objects, b"1")})
     state = write_tree(objects, {b"index": TreeEntry(FOLDER, tree)})
 
     assert staging.read_state(objects, state).entries == [entry(objects, b"a")]
 
 
-@pytest.mark.parametrize("document", [[], 7, None, {"version": 1}, {"version": 5}, {"version": "2"}])
-def test_flags_of_another_shape_are_refused(document: Any, objects: ObjectStore):
+@pytest.mark.parametrize(
+    "document", [[], 7, None, {"version": 1}, {"version": 5}, {"version": "2"}]
+)
+def test_flags_of_another_shape_are_refused(document: Any, objects: ObjectStore) -> None:
     flags = blob(objects, json.dumps(document).encode())
     state = write_tree(objects, {staging.FLAGS: flags})
 
@@ -207,7 +209,7 @@ def test_flags_of_another_shape_are_refused(document: Any, objects: ObjectStore)
         staging.read_state(objects, state)
 
 
-def test_an_index_that_names_a_missing_object_is_not_saved(objects: ObjectStore):
+def test_an_index_that_names_a_missing_object_is_not_saved(objects: ObjectStore) -> None:
     with pytest.raises(MissingObject, match="'a' needs missing"):
         staging.write_state(objects, index(IndexEntry.of(b"a", NOWHERE, 0o100644)))
 
@@ -224,13 +226,13 @@ def test_an_index_that_names_a_missing_object_is_not_saved(objects: ObjectStore)
         {"intent_to_add": True},
     ],
 )
-def test_indexes_differ_in_all_that_git_status_looks_at(other: dict[str, Any]):
+def test_indexes_differ_in_all_that_git_status_looks_at(other: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"path": b"a", "id": NOWHERE, "mode": 0o100644}
 
     assert not staging.same(index(IndexEntry.of(**plain)), index(IndexEntry.of(**plain | other)))
 
 
-def test_indexes_with_other_stat_data_or_version_are_the_same():
+def test_indexes_with_other_stat_data_or_version_are_the_same() -> None:
     plain = IndexEntry.of(b"a", NOWHERE, 0o100644)
     young = IndexEntry.of(b"a", NOWHERE, 0o100644, OLD)
 
@@ -250,18 +252,20 @@ def unknown(path: bytes) -> None:
 
 def test_a_file_whose_content_is_certain_brings_its_stat_data(
     tmp_path: Path, objects: ObjectStore
-):
+) -> None:
     (tmp_path / "a").write_bytes(b"1")
     status = (tmp_path / "a").stat()
     wanted = entry(objects, b"a")
 
-    (found,) = composed(index(wanted), Staged(index(), 1), lambda path: (blob(objects, b"1"), status))
+    (found,) = composed(
+        index(wanted), Staged(index(), 1), lambda path: (blob(objects, b"1"), status)
+    )
     assert found.mtime_s == status.st_mtime_ns // 10**9
     assert found.size == 1
     assert found.stat == IndexEntry.of(b"a", b"", 0o100644, stat_fields(status)).stat
 
 
-def test_a_file_of_another_content_brings_nothing(tmp_path: Path, objects: ObjectStore):
+def test_a_file_of_another_content_brings_nothing(tmp_path: Path, objects: ObjectStore) -> None:
     status = tmp_path.stat()
     known = (blob(objects, b"other"), status)
 
@@ -269,14 +273,14 @@ def test_a_file_of_another_content_brings_nothing(tmp_path: Path, objects: Objec
     assert found.stat == entry(objects, b"a").stat
 
 
-def test_an_entry_that_does_not_change_keeps_its_stat_data(objects: ObjectStore):
+def test_an_entry_that_does_not_change_keeps_its_stat_data(objects: ObjectStore) -> None:
     before = IndexEntry.of(b"a", objects.add(b"blob", b"1"), 0o100644, OLD)
     present = Staged(index(before), 10**18)
 
     assert composed(index(entry(objects, b"a")), present, unknown) == [before]
 
 
-def test_racy_stat_data_are_not_kept(objects: ObjectStore):
+def test_racy_stat_data_are_not_kept(objects: ObjectStore) -> None:
     """A file written in the same tick as the index would look unchanged for ever."""
     before = IndexEntry.of(b"a", objects.add(b"blob", b"1"), 0o100644, OLD)
     present = Staged(index(before), 3 * 10**9 + 4)
@@ -285,7 +289,9 @@ def test_racy_stat_data_are_not_kept(objects: ObjectStore):
 
 
 @pytest.mark.parametrize("change", [{"data": b"2"}, {"mode": True}])
-def test_stat_data_of_another_content_are_not_kept(change: dict[str, Any], objects: ObjectStore):
+def test_stat_data_of_another_content_are_not_kept(
+    change: dict[str, Any], objects: ObjectStore
+) -> None:
     made = objects.add(b"blob", change.get("data", b"1"))
     before = IndexEntry.of(b"a", made, 0o100755 if "mode" in change else 0o100644, OLD)
     present = Staged(index(before), 10**18)
@@ -293,7 +299,7 @@ def test_stat_data_of_another_content_are_not_kept(change: dict[str, Any], objec
     assert composed(index(entry(objects, b"a")), present, unknown) == [entry(objects, b"a")]
 
 
-def test_conflicts_and_intents_have_no_stat_data(tmp_path: Path, objects: ObjectStore):
+def test_conflicts_and_intents_have_no_stat_data(tmp_path: Path, objects: ObjectStore) -> None:
     sides = [entry(objects, b"a", side, stage=n) for n, side in enumerate((b"1", b"2"), 2)]
     new = IndexEntry.of(b"new", objects.hash(b"blob", b""), 0o100644, intent_to_add=True)
     present = Staged(index(*sides, new), 10**18)
@@ -303,14 +309,14 @@ def test_conflicts_and_intents_have_no_stat_data(tmp_path: Path, objects: Object
     assert found == [*sides, new]
 
 
-def test_the_flags_of_the_target_are_written(objects: ObjectStore):
+def test_the_flags_of_the_target_are_written(objects: ObjectStore) -> None:
     target = index(entry(objects, b"a", skip_worktree=True, assume_valid=True))
 
     (found,) = composed(target, Staged(index(entry(objects, b"a")), 10**18), unknown)
     assert (found.skip_worktree, found.assume_valid) == (True, True)
 
 
-def test_the_objects_of_a_state_are_found_by_name(objects: ObjectStore):
+def test_the_objects_of_a_state_are_found_by_name(objects: ObjectStore) -> None:
     state = write_tree(objects, staging.write_state(objects, index(entry(objects, b"a"))))
     found = lookup(objects, state, b"index/a")
 

@@ -60,11 +60,11 @@ def changes(store: ObjectStore, old: ObjectID | None, new: ObjectID | None) -> d
     }
 
 
-def test_no_files_make_the_empty_tree(store: ObjectStore):
+def test_no_files_make_the_empty_tree(store: ObjectStore) -> None:
     assert write_tree(store, {}) == EMPTY
 
 
-def test_a_nested_tree_has_the_id_that_git_gives_it(store: ObjectStore):
+def test_a_nested_tree_has_the_id_that_git_gives_it(store: ObjectStore) -> None:
     made = write_tree(
         store,
         {
@@ -78,7 +78,7 @@ def test_a_nested_tree_has_the_id_that_git_gives_it(store: ObjectStore):
     assert made == b"2307c3d87f3141ee1db59b660a7a8b620e3dc965"
 
 
-def test_a_folder_sorts_as_if_its_name_ended_in_a_slash(store: ObjectStore):
+def test_a_folder_sorts_as_if_its_name_ended_in_a_slash(store: ObjectStore) -> None:
     """`a.b` < `a/` < `a0`: a dot comes before the slash, a digit after."""
     entry = blob(store)
     made = write_tree(store, {b"a0": entry, b"a/x": entry, b"a.b": entry, b"a-": entry})
@@ -86,14 +86,14 @@ def test_a_folder_sorts_as_if_its_name_ended_in_a_slash(store: ObjectStore):
     assert [name for name, _, _ in read_tree(store, made)] == [b"a-", b"a.b", b"a", b"a0"]
 
 
-def test_a_file_sorts_by_its_bare_name(store: ObjectStore):
+def test_a_file_sorts_by_its_bare_name(store: ObjectStore) -> None:
     entry = blob(store)
     made = write_tree(store, {b"a0": entry, b"a": entry, b"a.b": entry, b"a-": entry})
 
     assert [name for name, _, _ in read_tree(store, made)] == [b"a", b"a-", b"a.b", b"a0"]
 
 
-def test_modes_are_written_as_git_writes_them(store: ObjectStore):
+def test_modes_are_written_as_git_writes_them(store: ObjectStore) -> None:
     made = write_tree(store, {b"folder/x": blob(store), b"sub": TreeEntry(GITLINK, ABSENT)})
     data = store.read(made, b"tree")
 
@@ -109,7 +109,7 @@ names = st.binary(min_size=1, max_size=3).filter(
 @given(st.sets(st.lists(names, min_size=1, max_size=3).map(b"/".join), max_size=8))
 def test_what_is_written_can_be_walked_and_found(
     tmp_path_factory: pytest.TempPathFactory, paths: set[bytes]
-):
+) -> None:
     store = object_store(tmp_path_factory.mktemp("objects"))
     free = {p for p in paths if not any(other.startswith(p + b"/") for other in paths)}
     entries = {path: blob(store, path) for path in free}
@@ -122,20 +122,20 @@ def test_what_is_written_can_be_walked_and_found(
     store.discard()
 
 
-def test_a_tree_that_wants_a_missing_object_is_refused(store: ObjectStore):
+def test_a_tree_that_wants_a_missing_object_is_refused(store: ObjectStore) -> None:
     with pytest.raises(MissingObject, match="'a/b' needs missing") as caught:
         write_tree(store, {b"a/b": TreeEntry(REGULAR, ABSENT), b"c": blob(store)})
 
     assert caught.value.details == {"object": ABSENT.decode()}
 
 
-def test_the_commit_of_a_submodule_need_not_be_there(store: ObjectStore):
+def test_the_commit_of_a_submodule_need_not_be_there(store: ObjectStore) -> None:
     assert write_tree(store, {b"sub": TreeEntry(GITLINK, ABSENT)})
 
 
 def test_the_children_of_a_tree_that_is_there_are_not_looked_for_again(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     entries = {b"a/b": blob(store)}
     write_tree(store, entries)
     store.flush()
@@ -155,7 +155,7 @@ def test_the_children_of_a_tree_that_is_there_are_not_looked_for_again(
 @pytest.mark.parametrize("mode", [REGULAR, SYMLINK, FOLDER])
 def test_a_name_that_could_leave_its_folder_stops_every_reader(
     name: bytes, mode: int, store: ObjectStore
-):
+) -> None:
     made = hostile(store, name, mode)
 
     for read in (
@@ -170,11 +170,11 @@ def test_a_name_that_could_leave_its_folder_stops_every_reader(
 
 
 @pytest.mark.parametrize("name", [b".gitignore", b".github", b"...", b".. ", b"git", b"~", b"\xff"])
-def test_a_name_that_only_looks_odd_is_read(name: bytes, store: ObjectStore):
+def test_a_name_that_only_looks_odd_is_read(name: bytes, store: ObjectStore) -> None:
     assert [found for found, _, _ in read_tree(store, hostile(store, name))] == [name]
 
 
-def test_a_nul_byte_cannot_be_in_a_name():
+def test_a_nul_byte_cannot_be_in_a_name() -> None:
     with pytest.raises(UnsafeTree):
         trees.check_name(b"a\0b")
 
@@ -190,14 +190,14 @@ def test_a_nul_byte_cannot_be_in_a_name():
         b"\0" * 30,
     ],
 )
-def test_a_damaged_tree_is_an_error_with_its_id(data: bytes, store: ObjectStore):
+def test_a_damaged_tree_is_an_error_with_its_id(data: bytes, store: ObjectStore) -> None:
     made = store.add(b"tree", data)
 
     with pytest.raises((MissingObject, UnsafeTree)):
         read_tree(store, made)
 
 
-def test_a_missing_subtree_is_an_error(store: ObjectStore):
+def test_a_missing_subtree_is_an_error(store: ObjectStore) -> None:
     made = store.add(b"tree", b"40000 folder\0" + bytes.fromhex(ABSENT.decode()))
 
     with pytest.raises(MissingObject):
@@ -208,7 +208,7 @@ def test_a_missing_subtree_is_an_error(store: ObjectStore):
 
 def test_a_tree_nested_without_end_is_refused(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setattr(trees, "MAX_DEPTH", 3)
     deep = write_tree(store, {b"a/a/a/a/a/a": blob(store)})
 
@@ -216,7 +216,7 @@ def test_a_tree_nested_without_end_is_refused(
         list(diff_trees(store, None, deep))
 
 
-def test_a_deep_tree_is_walked_without_recursion(store: ObjectStore):
+def test_a_deep_tree_is_walked_without_recursion(store: ObjectStore) -> None:
     path = b"/".join([b"d"] * 1500)
     scratch = store.scratch()
     made = write_tree(scratch, {path: blob(scratch)})
@@ -228,7 +228,7 @@ def test_a_deep_tree_is_walked_without_recursion(store: ObjectStore):
 # Differences
 
 
-def test_equal_trees_do_not_differ(store: ObjectStore):
+def test_equal_trees_do_not_differ(store: ObjectStore) -> None:
     made = tree(store, a=b"1", b__c=b"2")
 
     assert changes(store, made, made) == {}
@@ -236,7 +236,7 @@ def test_equal_trees_do_not_differ(store: ObjectStore):
 
 def test_a_folder_with_the_same_id_is_never_opened(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     old, new = tree(store, a=b"1", same__x=b"x"), tree(store, a=b"2", same__x=b"x")
     same = lookup(store, old, b"same")
     read: list[bytes] = []
@@ -253,7 +253,7 @@ def test_a_folder_with_the_same_id_is_never_opened(
     assert same.id not in read
 
 
-def test_added_removed_and_changed_paths_are_told_apart(store: ObjectStore):
+def test_added_removed_and_changed_paths_are_told_apart(store: ObjectStore) -> None:
     old = tree(store, gone=b"1", changed=b"1", same=b"1", deep__gone=b"1", deep__same=b"1")
     new = tree(store, new=b"1", changed=b"2", same=b"1", deep__new=b"1", deep__same=b"1")
 
@@ -266,7 +266,7 @@ def test_added_removed_and_changed_paths_are_told_apart(store: ObjectStore):
     }
 
 
-def test_a_change_of_mode_alone_is_a_difference(store: ObjectStore):
+def test_a_change_of_mode_alone_is_a_difference(store: ObjectStore) -> None:
     old = write_tree(store, {b"a": blob(store, b"1", REGULAR)})
     new = write_tree(store, {b"a": blob(store, b"1", EXECUTABLE)})
 
@@ -276,21 +276,21 @@ def test_a_change_of_mode_alone_is_a_difference(store: ObjectStore):
     assert now == blob(store, b"1", EXECUTABLE)
 
 
-def test_a_file_that_becomes_a_folder_goes_and_its_contents_come(store: ObjectStore):
+def test_a_file_that_becomes_a_folder_goes_and_its_contents_come(store: ObjectStore) -> None:
     file, folder = tree(store, a=b"1"), tree(store, a__x=b"1", a__y__z=b"1")
 
     assert changes(store, file, folder) == {b"a": "-", b"a/x": "+", b"a/y/z": "+"}
     assert changes(store, folder, file) == {b"a": "+", b"a/x": "-", b"a/y/z": "-"}
 
 
-def test_a_submodule_that_becomes_a_folder_is_told_as_both(store: ObjectStore):
+def test_a_submodule_that_becomes_a_folder_is_told_as_both(store: ObjectStore) -> None:
     old = write_tree(store, {b"a": TreeEntry(GITLINK, ABSENT)})
     new = tree(store, a__x=b"1")
 
     assert changes(store, old, new) == {b"a": "-", b"a/x": "+"}
 
 
-def test_a_tree_against_nothing_is_all_of_it(store: ObjectStore):
+def test_a_tree_against_nothing_is_all_of_it(store: ObjectStore) -> None:
     made = tree(store, a=b"1", b__c=b"1")
 
     assert changes(store, None, made) == {b"a": "+", b"b/c": "+"}
@@ -301,7 +301,7 @@ def test_a_tree_against_nothing_is_all_of_it(store: ObjectStore):
 # Looking up
 
 
-def test_a_path_is_looked_up_folder_by_folder(store: ObjectStore):
+def test_a_path_is_looked_up_folder_by_folder(store: ObjectStore) -> None:
     made = tree(store, a__b__c=b"1", file=b"2")
 
     assert lookup(store, made, b"a/b/c") == blob(store, b"1")
@@ -312,17 +312,17 @@ def test_a_path_is_looked_up_folder_by_folder(store: ObjectStore):
 
 
 @pytest.mark.parametrize("path", [b"absent", b"a/absent", b"file/below", b"absent/below", b"a//b"])
-def test_where_there_is_nothing_nothing_is_found(path: bytes, store: ObjectStore):
+def test_where_there_is_nothing_nothing_is_found(path: bytes, store: ObjectStore) -> None:
     assert lookup(store, tree(store, a__b=b"1", file=b"2"), path) is None
 
 
-def test_a_walk_gives_paths_below_a_prefix(store: ObjectStore):
+def test_a_walk_gives_paths_below_a_prefix(store: ObjectStore) -> None:
     made = tree(store, a__b=b"1", c=b"2")
 
     assert sorted(path for path, _ in walk(store, made, b"top/in")) == [b"top/in/a/b", b"top/in/c"]
 
 
-def test_nothing_is_written_for_what_is_there_already(store: ObjectStore):
+def test_nothing_is_written_for_what_is_there_already(store: ObjectStore) -> None:
     tree(store, a__b=b"1", c=b"2")
     store.flush()
     before = files_below(Path(store.path))

@@ -344,6 +344,16 @@ def test_a_file_goes_that_the_sparse_checkout_did_not_have(repo: Path) -> None:
     there_and_back(repo, lambda top: _widen(top, "src/app.py"))
 
 
+def test_new_permission_bits_everywhere_bring_nothing_into_a_sparse_checkout(repo: Path) -> None:
+    _narrow(repo, "src/app.py")
+
+    def tighten(top: Path) -> None:
+        for name in ("README.md", ".gitignore", "src/data.bin"):
+            (top / name).chmod(0o600)
+
+    there_and_back(repo, tighten)
+
+
 def _narrow(top: Path, path: str) -> None:
     git("update-index", "--skip-worktree", path, cwd=top)
     remove(top, path)

@@ -9,12 +9,12 @@ from ckpt.worktree.convert import converts
 
 
 @pytest.mark.parametrize("value", ["true", "input", "TRUE", "yes", "on", "1", "anything"])
-def test_line_endings_may_be_converted_by_configuration(value: str):
+def test_line_endings_may_be_converted_by_configuration(value: str) -> None:
     assert converts(value, [])
 
 
 @pytest.mark.parametrize("value", [None, "false", "False", "no", "off", "0"])
-def test_without_configuration_they_are_not(value: str | None):
+def test_without_configuration_they_are_not(value: str | None) -> None:
     assert not converts(value, [])
 
 
@@ -34,7 +34,7 @@ def test_without_configuration_they_are_not(value: str | None):
         b"*.txt text\r",
     ],
 )
-def test_an_attribute_that_asks_for_a_conversion_counts(line: bytes):
+def test_an_attribute_that_asks_for_a_conversion_counts(line: bytes) -> None:
     assert converts(None, [b"# comment\n*.png -text\n" + line + b"\n"])
     assert converts("false", [b"", line])
 
@@ -51,9 +51,9 @@ def test_an_attribute_that_asks_for_a_conversion_counts(line: bytes):
         b"text -diff\n",
     ],
 )
-def test_other_attributes_do_not(text: bytes):
+def test_other_attributes_do_not(text: bytes) -> None:
     assert not converts(None, [text])
 
 
-def test_one_of_several_files_is_enough():
+def test_one_of_several_files_is_enough() -> None:
     assert converts(None, [b"*.c diff\n", b"*.c text\n"])

@@ -13,7 +13,7 @@ bits = st.integers(0, 0o777)
 
 
 @given(st.dictionaries(st.binary(max_size=4), st.tuples(bits, st.booleans())))
-def test_the_bits_of_every_file_come_back(files: dict[bytes, tuple[int, bool]]):
+def test_the_bits_of_every_file_come_back(files: dict[bytes, tuple[int, bool]]) -> None:
     executables = {path for path, (_, executable) in files.items() if executable}
     modes = collect({path: mode for path, (mode, _) in files.items()}, executables)
 
@@ -21,17 +21,17 @@ def test_the_bits_of_every_file_come_back(files: dict[bytes, tuple[int, bool]]):
         assert modes.of(path, executable) == mode
 
 
-def test_the_usual_bits_cost_nothing():
+def test_the_usual_bits_cost_nothing() -> None:
     files = {b"a": 0o664, b"b": 0o664, b"c": 0o600, b"run": 0o775, b"tool": 0o775}
 
     assert collect(files, {b"run", b"tool"}) == Modes(0o664, 0o775, {b"c": 0o600})
 
 
-def test_a_worktree_without_files_has_gits_own_bits():
+def test_a_worktree_without_files_has_gits_own_bits() -> None:
     assert collect({}, set()) == Modes(0o644, 0o755, {})
 
 
-def test_bits_that_are_equally_common_are_chosen_the_same_way_each_time():
+def test_bits_that_are_equally_common_are_chosen_the_same_way_each_time() -> None:
     """Equal states must have equal manifests."""
     first = collect({b"a": 0o600, b"b": 0o644}, set())
     second = collect({b"b": 0o644, b"a": 0o600}, set())
@@ -39,14 +39,14 @@ def test_bits_that_are_equally_common_are_chosen_the_same_way_each_time():
     assert first == second
 
 
-def test_without_file_modes_git_says_what_is_executable():
+def test_without_file_modes_git_says_what_is_executable() -> None:
     """On such a file system every file has the same bits."""
     modes = collect({b"a": 0o777, b"run": 0o777}, {b"run"})
 
     assert modes == Modes(0o777, 0o777, {})
 
 
-def test_a_file_that_is_not_known_has_the_usual_bits():
+def test_a_file_that_is_not_known_has_the_usual_bits() -> None:
     modes = Modes(0o640, 0o750, {b"private": 0o600})
 
     assert modes.of(b"new", False) == 0o640
@@ -57,5 +57,5 @@ def test_a_file_that_is_not_known_has_the_usual_bits():
 @pytest.mark.parametrize(
     ("mode", "expected"), [(0o644, False), (0o755, True), (0o100, True), (0o655, False), (0, False)]
 )
-def test_executable_is_what_its_owner_may_run(mode: int, expected: bool):
+def test_executable_is_what_its_owner_may_run(mode: int, expected: bool) -> None:
     assert is_executable(mode) is expected

@@ -61,7 +61,7 @@ def listed(top: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # Taking
 
 
-def test_files_and_links_are_taken_with_their_stat_data(top: Path):
+def test_files_and_links_are_taken_with_their_stat_data(top: Path) -> None:
     put(top, "a", "deep/er/b")
     (top / "link").symlink_to("nowhere")
     (top / "to-folder").symlink_to("deep")
@@ -73,7 +73,7 @@ def test_files_and_links_are_taken_with_their_stat_data(top: Path):
     assert found.skipped == {}
 
 
-def test_names_of_any_bytes_are_taken(top: Path):
+def test_names_of_any_bytes_are_taken(top: Path) -> None:
     names = {b"caf\xe9", b"two\nlines", b" ", b"\xff\xfe", b"-rf"}
     for name in names:
         with open(os.path.join(os.fsencode(top), name), "wb"):
@@ -82,22 +82,22 @@ def test_names_of_any_bytes_are_taken(top: Path):
     assert set(scanned(top).files) == names
 
 
-def test_empty_folders_are_listed(top: Path):
+def test_empty_folders_are_listed(top: Path) -> None:
     (top / "empty/inner").mkdir(parents=True)
     put(top, "full/x")
 
     assert scanned(top).empty_folders == [b"empty/inner"]
 
 
-def test_an_empty_worktree_is_no_empty_folder(top: Path):
+def test_an_empty_worktree_is_no_empty_folder(top: Path) -> None:
     assert scanned(top).empty_folders == []
 
 
-def test_a_worktree_that_is_gone_holds_nothing(top: Path):
+def test_a_worktree_that_is_gone_holds_nothing(top: Path) -> None:
     assert scanned(top / "gone") == Scan()
 
 
-def test_progress_is_told_folder_by_folder(top: Path):
+def test_progress_is_told_folder_by_folder(top: Path) -> None:
     put(top, "a", "b/c")
     told: list[int] = []
     scan(os.fsencode(top), ScanRules(), told.append)
@@ -105,7 +105,7 @@ def test_progress_is_told_folder_by_folder(top: Path):
     assert told == [1, 2]
 
 
-def test_half_written_files_of_a_rollback_are_passed_over(top: Path):
+def test_half_written_files_of_a_rollback_are_passed_over(top: Path) -> None:
     put(top, ".ckpt-tmp-0123", "src/.ckpt-tmp-4567", "src/a", "logs/.ckpt-tmp-89ab", "logs/b")
     found = scanned(top, include_paths=(b"logs",), force=(b"src",))
 
@@ -116,28 +116,28 @@ def test_half_written_files_of_a_rollback_are_passed_over(top: Path):
 # Ignoring
 
 
-def test_ignored_files_are_not_taken(top: Path):
+def test_ignored_files_are_not_taken(top: Path) -> None:
     put(top, ".gitignore", data="*.log\n/build\n")
     put(top, "a.log", "src/b.log", "build/x", "src/build/y")
 
     assert taken(top) == [".gitignore", "src/build/y"]
 
 
-def test_the_rules_given_count_below_those_of_the_worktree(top: Path):
+def test_the_rules_given_count_below_those_of_the_worktree(top: Path) -> None:
     put(top, ".gitignore", data="!keep.log\n")
     put(top, "a.log", "keep.log")
 
     assert taken(top, ignore=patterns("*.log")) == [".gitignore", "keep.log"]
 
 
-def test_a_gitignore_counts_from_its_folder_down(top: Path):
+def test_a_gitignore_counts_from_its_folder_down(top: Path) -> None:
     put(top, "src/.gitignore", data="/x\n")
     put(top, "x", "src/x", "src/deep/x")
 
     assert taken(top) == ["src/.gitignore", "src/deep/x", "x"]
 
 
-def test_a_gitignore_that_is_a_link_is_not_read(top: Path):
+def test_a_gitignore_that_is_a_link_is_not_read(top: Path) -> None:
     put(top, "rules", data="a\n")
     (top / ".gitignore").symlink_to("rules")
     put(top, "a")
@@ -145,7 +145,7 @@ def test_a_gitignore_that_is_a_link_is_not_read(top: Path):
     assert taken(top) == [".gitignore", "a", "rules"]
 
 
-def test_case_is_ignored_where_the_file_system_ignores_it(top: Path):
+def test_case_is_ignored_where_the_file_system_ignores_it(top: Path) -> None:
     put(top, ".gitignore", data="*.LOG\n")
     put(top, "a.log")
 
@@ -153,14 +153,14 @@ def test_case_is_ignored_where_the_file_system_ignores_it(top: Path):
     assert taken(top, ignore_case=True) == [".gitignore"]
 
 
-def test_the_ignore_files_that_were_read_are_told_with_their_texts(top: Path):
+def test_the_ignore_files_that_were_read_are_told_with_their_texts(top: Path) -> None:
     put(top, ".gitignore", data="/build\n")
     put(top, "src/.gitignore", "build/.gitignore", data="x\n")
 
     assert scanned(top).ignore_files == {b".gitignore": b"/build\n", b"src/.gitignore": b"x\n"}
 
 
-def test_an_ignored_folder_is_never_opened(top: Path, listed: list[str]):
+def test_an_ignored_folder_is_never_opened(top: Path, listed: list[str]) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/deep/x", "src/y")
 
@@ -170,7 +170,7 @@ def test_an_ignored_folder_is_never_opened(top: Path, listed: list[str]):
 
 def test_tracked_files_in_an_ignored_folder_are_taken_without_opening_it(
     top: Path, listed: list[str]
-):
+) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/deep/tracked", "build/untracked", "build/run.sh")
     tracked = (b"build/deep/tracked", b"build/gone", b"build/run.sh", b"other")
@@ -179,14 +179,14 @@ def test_tracked_files_in_an_ignored_folder_are_taken_without_opening_it(
     assert listed == ["."]
 
 
-def test_a_tracked_file_that_matches_a_pattern_is_taken(top: Path):
+def test_a_tracked_file_that_matches_a_pattern_is_taken(top: Path) -> None:
     put(top, ".gitignore", data="*.log\n")
     put(top, "a.log", "b.log")
 
     assert taken(top, tracked=(b"a.log",)) == [".gitignore", "a.log"]
 
 
-def test_tracked_paths_of_a_folder_with_a_similar_name_are_not_mixed_up(top: Path):
+def test_tracked_paths_of_a_folder_with_a_similar_name_are_not_mixed_up(top: Path) -> None:
     put(top, ".gitignore", data="a/\n")
     put(top, "a/x", "a.b/x", "ab/x")
     tracked = (b"a.b/x", b"a/x", b"ab/x")
@@ -197,7 +197,7 @@ def test_tracked_paths_of_a_folder_with_a_similar_name_are_not_mixed_up(top: Pat
 # Links on the way
 
 
-def test_a_tracked_path_behind_a_link_is_a_deletion(top: Path, tmp_path_factory: Any):
+def test_a_tracked_path_behind_a_link_is_a_deletion(top: Path, tmp_path_factory: Any) -> None:
     outside = tmp_path_factory.mktemp("outside")
     put(outside, "x", "deep/y")
     (top / "src").symlink_to(outside)
@@ -207,7 +207,7 @@ def test_a_tracked_path_behind_a_link_is_a_deletion(top: Path, tmp_path_factory:
 
 def test_a_tracked_path_behind_a_link_in_an_ignored_folder_is_a_deletion(
     top: Path, tmp_path_factory: Any
-):
+) -> None:
     outside = tmp_path_factory.mktemp("outside")
     put(outside, "x")
     put(top, ".gitignore", data="build/\n")
@@ -217,7 +217,7 @@ def test_a_tracked_path_behind_a_link_in_an_ignored_folder_is_a_deletion(
     assert taken(top, tracked=(b"build/a", b"build/link/x")) == [".gitignore", "build/a"]
 
 
-def test_a_tracked_path_below_a_file_is_a_deletion(top: Path):
+def test_a_tracked_path_below_a_file_is_a_deletion(top: Path) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/a")
 
@@ -227,7 +227,7 @@ def test_a_tracked_path_below_a_file_is_a_deletion(top: Path):
 # Skipping, with reasons
 
 
-def test_an_untracked_file_over_the_limit_is_oversize(top: Path):
+def test_an_untracked_file_over_the_limit_is_oversize(top: Path) -> None:
     put(top, "big", "tracked", data="12345")
     put(top, "small", data="1234")
     rules: dict[str, Any] = {"max_file_size": 4, "tracked": (b"tracked",)}
@@ -236,7 +236,7 @@ def test_an_untracked_file_over_the_limit_is_oversize(top: Path):
     assert skipped(top, **rules) == {"big": "oversize"}
 
 
-def test_a_denied_file_is_skipped_unless_it_is_tracked(top: Path):
+def test_a_denied_file_is_skipped_unless_it_is_tracked(top: Path) -> None:
     put(top, ".env", "src/.env", "a")
     rules: dict[str, Any] = {"deny": patterns(".env"), "tracked": (b"src/.env",)}
 
@@ -246,7 +246,7 @@ def test_a_denied_file_is_skipped_unless_it_is_tracked(top: Path):
 
 def test_a_denied_folder_is_never_opened_and_gives_up_its_tracked_files(
     top: Path, listed: list[str]
-):
+) -> None:
     put(top, "node_modules/deep/x", "node_modules/tracked", "src/node_modules/y")
     rules: dict[str, Any] = {
         "deny": patterns("node_modules/"),
@@ -260,14 +260,14 @@ def test_a_denied_folder_is_never_opened_and_gives_up_its_tracked_files(
     assert sorted(listed) == [".", "src"]
 
 
-def test_what_is_ignored_is_not_listed_as_denied(top: Path):
+def test_what_is_ignored_is_not_listed_as_denied(top: Path) -> None:
     put(top, ".gitignore", data=".env\nnode_modules/\n")
     put(top, ".env", "node_modules/x")
 
     assert skipped(top, deny=patterns(".env", "node_modules/")) == {}
 
 
-def test_special_files_are_skipped_even_if_tracked(top: Path):
+def test_special_files_are_skipped_even_if_tracked(top: Path) -> None:
     os.mkfifo(top / "pipe")
     put(top, ".gitignore", data="build/\n")
     (top / "build").mkdir()
@@ -283,7 +283,7 @@ def test_special_files_are_skipped_even_if_tracked(top: Path):
         }
 
 
-def test_an_ignored_special_file_is_only_ignored(top: Path):
+def test_an_ignored_special_file_is_only_ignored(top: Path) -> None:
     put(top, ".gitignore", data="pipe\n")
     os.mkfifo(top / "pipe")
 
@@ -304,7 +304,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, call: str, path: str) -> None:
 
 def test_a_folder_that_cannot_be_listed_is_unreadable_and_gives_up_its_tracked_files(
     top: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     put(top, "src/tracked", "src/untracked", "a")
     refusing(monkeypatch, "scandir", "/src")
     found = scanned(top, tracked=(b"src/tracked",))
@@ -313,7 +313,9 @@ def test_a_folder_that_cannot_be_listed_is_unreadable_and_gives_up_its_tracked_f
     assert found.skipped == {b"src": SkipReason.UNREADABLE}
 
 
-def test_a_top_that_cannot_be_listed_is_unreadable(top: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_top_that_cannot_be_listed_is_unreadable(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(top, "a", "b/c", "d")
     refusing(monkeypatch, "scandir", "/" + top.name + "/")
     found = scanned(top, tracked=(b"a", b"b/c"))
@@ -324,7 +326,7 @@ def test_a_top_that_cannot_be_listed_is_unreadable(top: Path, monkeypatch: pytes
 
 def test_a_tracked_file_that_cannot_be_looked_at_is_unreadable(
     top: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/tracked")
     refusing(monkeypatch, "lstat", "build/tracked")
@@ -335,7 +337,7 @@ def test_a_tracked_file_that_cannot_be_looked_at_is_unreadable(
 # Repositories inside
 
 
-def test_a_nested_repository_is_listed_and_not_entered(top: Path):
+def test_a_nested_repository_is_listed_and_not_entered(top: Path) -> None:
     worktree(top / "vendor/lib")
     put(top, "vendor/lib/a", "vendor/lib/deep/b", "vendor/c")
 
@@ -343,7 +345,7 @@ def test_a_nested_repository_is_listed_and_not_entered(top: Path):
     assert skipped(top) == {"vendor/lib": "nested"}
 
 
-def test_a_nested_worktree_with_a_gitfile_is_listed(top: Path):
+def test_a_nested_worktree_with_a_gitfile_is_listed(top: Path) -> None:
     put(top, "linked/.git", data="gitdir: /elsewhere\n")
     put(top, "linked/a")
 
@@ -351,14 +353,14 @@ def test_a_nested_worktree_with_a_gitfile_is_listed(top: Path):
     assert skipped(top) == {"linked": "nested"}
 
 
-def test_tracked_files_in_a_nested_repository_are_taken(top: Path):
+def test_tracked_files_in_a_nested_repository_are_taken(top: Path) -> None:
     worktree(top / "lib")
     put(top, "lib/tracked", "lib/other")
 
     assert taken(top, tracked=(b"lib/tracked",)) == ["lib/tracked"]
 
 
-def test_something_called_dot_git_that_is_no_repository_is_passed_over(top: Path):
+def test_something_called_dot_git_that_is_no_repository_is_passed_over(top: Path) -> None:
     """Git takes no such name into a tree, in upper case neither."""
     put(top, "a/.git/x", "a/y", "c/.GIT/x", "c/.Git")
     put(top, "b/.git", "b/z", data="not a gitfile")
@@ -367,7 +369,7 @@ def test_something_called_dot_git_that_is_no_repository_is_passed_over(top: Path
     assert skipped(top) == {}
 
 
-def test_an_ignored_nested_repository_is_only_ignored(top: Path, listed: list[str]):
+def test_an_ignored_nested_repository_is_only_ignored(top: Path, listed: list[str]) -> None:
     put(top, ".gitignore", data="vendor/\n")
     worktree(top / "vendor")
     listed.clear()
@@ -376,7 +378,7 @@ def test_an_ignored_nested_repository_is_only_ignored(top: Path, listed: list[st
     assert listed == ["."]
 
 
-def test_a_submodule_is_a_gitlink_and_never_opened(top: Path, listed: list[str]):
+def test_a_submodule_is_a_gitlink_and_never_opened(top: Path, listed: list[str]) -> None:
     worktree(top / "sub")
     put(top, "sub/a")
     listed.clear()
@@ -387,27 +389,27 @@ def test_a_submodule_is_a_gitlink_and_never_opened(top: Path, listed: list[str])
     assert listed == ["."]
 
 
-def test_a_submodule_that_is_not_checked_out_is_no_empty_folder(top: Path):
+def test_a_submodule_that_is_not_checked_out_is_no_empty_folder(top: Path) -> None:
     (top / "sub").mkdir()
     found = scanned(top, gitlinks=frozenset([b"sub"]))
 
     assert (found.gitlinks, found.empty_folders) == ([b"sub"], [])
 
 
-def test_a_submodule_in_an_ignored_folder_is_known(top: Path):
+def test_a_submodule_in_an_ignored_folder_is_known(top: Path) -> None:
     put(top, ".gitignore", data="vendor/\n")
     worktree(top / "vendor/sub")
 
     assert scanned(top, gitlinks=frozenset([b"vendor/sub"])).gitlinks == [b"vendor/sub"]
 
 
-def test_a_submodule_whose_folder_is_gone_is_gone(top: Path):
+def test_a_submodule_whose_folder_is_gone_is_gone(top: Path) -> None:
     assert scanned(top, gitlinks=frozenset([b"sub"])).gitlinks == []
 
 
 def test_a_git_dir_of_this_repository_inside_its_worktree_is_never_opened(
     top: Path, listed: list[str]
-):
+) -> None:
     git_dir(top / "meta/own")
     put(top, "meta/a")
     listed.clear()
@@ -416,7 +418,7 @@ def test_a_git_dir_of_this_repository_inside_its_worktree_is_never_opened(
     assert sorted(listed) == [".", "meta"]
 
 
-def test_the_git_dir_at_the_top_is_not_looked_into(top: Path, listed: list[str]):
+def test_the_git_dir_at_the_top_is_not_looked_into(top: Path, listed: list[str]) -> None:
     worktree(top)
     put(top, "a")
     listed.clear()
@@ -428,21 +430,21 @@ def test_the_git_dir_at_the_top_is_not_looked_into(top: Path, listed: list[str])
 # Included although ignored
 
 
-def test_an_included_file_is_taken_although_it_is_ignored(top: Path):
+def test_an_included_file_is_taken_although_it_is_ignored(top: Path) -> None:
     put(top, ".gitignore", data="*.log\n")
     put(top, "a.log", "keep.log")
 
     assert taken(top, include=patterns("keep.log")) == [".gitignore", "keep.log"]
 
 
-def test_an_included_folder_is_taken_with_all_that_is_in_it(top: Path):
+def test_an_included_folder_is_taken_with_all_that_is_in_it(top: Path) -> None:
     put(top, ".gitignore", data="build/\n*.o\n")
     put(top, "build/deep/x", "build/y.o")
 
     assert taken(top, include=patterns("build/")) == [".gitignore", "build/deep/x", "build/y.o"]
 
 
-def test_what_is_denied_stays_out_of_an_included_folder(top: Path):
+def test_what_is_denied_stays_out_of_an_included_folder(top: Path) -> None:
     put(top, ".gitignore", data="build/\nnode_modules/\n")
     put(top, "build/.env", "build/a", "node_modules/x")
     rules: dict[str, Any] = {
@@ -454,7 +456,7 @@ def test_what_is_denied_stays_out_of_an_included_folder(top: Path):
     assert skipped(top, **rules) == {"build/.env": "denied", "node_modules": "denied"}
 
 
-def test_a_submodule_and_an_own_git_dir_stay_closed_in_spite_of_an_include(top: Path):
+def test_a_submodule_and_an_own_git_dir_stay_closed_in_spite_of_an_include(top: Path) -> None:
     put(top, ".gitignore", data="sub/\nown/\n")
     worktree(top / "sub")
     git_dir(top / "own")
@@ -470,7 +472,7 @@ def test_a_submodule_and_an_own_git_dir_stay_closed_in_spite_of_an_include(top: 
     assert found.skipped == {}
 
 
-def test_a_path_named_for_inclusion_is_found_in_an_ignored_folder(top: Path):
+def test_a_path_named_for_inclusion_is_found_in_an_ignored_folder(top: Path) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/out/x", "build/out/deep/y", "build/other")
 
@@ -483,7 +485,7 @@ def test_a_path_named_for_inclusion_is_found_in_an_ignored_folder(top: Path):
     assert taken(top, include_paths=(b"build/absent", b"absent")) == [".gitignore"]
 
 
-def test_the_other_rules_count_for_a_path_named_for_inclusion(top: Path):
+def test_the_other_rules_count_for_a_path_named_for_inclusion(top: Path) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/out/.env", "build/out/a", "build/out/cache/x")
     put(top, "build/out/big", data="12345678")
@@ -503,7 +505,7 @@ def test_the_other_rules_count_for_a_path_named_for_inclusion(top: Path):
     }
 
 
-def test_a_path_named_for_inclusion_that_is_denied_is_left(top: Path):
+def test_a_path_named_for_inclusion_that_is_denied_is_left(top: Path) -> None:
     put(top, "secrets/.env", ".gitignore")
 
     assert taken(top, include_paths=(b"secrets/.env",), deny=patterns(".env")) == [".gitignore"]
@@ -512,7 +514,7 @@ def test_a_path_named_for_inclusion_that_is_denied_is_left(top: Path):
 # Taken whatever the rules say
 
 
-def test_a_forced_path_is_taken_whatever_the_rules_say(top: Path):
+def test_a_forced_path_is_taken_whatever_the_rules_say(top: Path) -> None:
     put(top, ".gitignore", data="*.log\nbuild/\n")
     put(top, "a.log", ".env", "build/x", "build/.env")
     put(top, "big", data="12345")
@@ -526,7 +528,7 @@ def test_a_forced_path_is_taken_whatever_the_rules_say(top: Path):
     assert skipped(top, **rules) == {".gitignore": "oversize"}
 
 
-def test_a_forced_special_file_is_skipped_all_the_same(top: Path):
+def test_a_forced_special_file_is_skipped_all_the_same(top: Path) -> None:
     os.mkfifo(top / "pipe")
 
     assert skipped(top, force=(b"pipe",)) == {"pipe": "special"}
@@ -534,7 +536,7 @@ def test_a_forced_special_file_is_skipped_all_the_same(top: Path):
 
 def test_a_forced_path_that_cannot_be_listed_is_unreadable(
     top: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/x")
     refusing(monkeypatch, "listdir", "/build")
@@ -546,7 +548,9 @@ def test_a_forced_path_that_cannot_be_listed_is_unreadable(
 class TestPathsThatAreNamed:
     """They come from settings and plans, and must not lead where a walk would not go."""
 
-    def test_nothing_is_taken_through_a_link(self, rule: str, top: Path, tmp_path_factory: Any):
+    def test_nothing_is_taken_through_a_link(
+        self, rule: str, top: Path, tmp_path_factory: Any
+    ) -> None:
         outside = tmp_path_factory.mktemp("outside")
         put(outside, "secret", "deep/secret")
         (top / "link").symlink_to(outside)
@@ -557,18 +561,19 @@ class TestPathsThatAreNamed:
         assert taken(top, **{rule: paths}) == ["in/a", "in/link", "link"]
 
     @pytest.mark.parametrize(
-        "path", [b"../secret", b"src/../../secret", b".git/config", b"src/.GIT/x", b"", b".", b"./a"]
+        "path",
+        [b"../secret", b"src/../../secret", b".git/config", b"src/.GIT/x", b"", b".", b"./a"],
     )
     def test_nothing_is_taken_outside_the_worktree_or_in_a_git_dir(
         self, rule: str, path: bytes, tmp_path: Path
-    ):
+    ) -> None:
         top = worktree(tmp_path / "repo")
         put(tmp_path, "secret")
         put(top, "src/.GIT/x", "a")
 
         assert taken(top, **{rule: (path,)}) == ["a"]
 
-    def test_nothing_is_taken_out_of_a_submodule(self, rule: str, top: Path):
+    def test_nothing_is_taken_out_of_a_submodule(self, rule: str, top: Path) -> None:
         worktree(top / "sub")
         put(top, "sub/a", "sub/deep/b")
         rules: dict[str, Any] = {rule: (b"sub", b"sub/a", b"sub/deep")}
@@ -577,11 +582,20 @@ class TestPathsThatAreNamed:
         assert found.gitlinks == [b"sub"]
         assert found.files == {}
 
+    def test_nothing_is_taken_out_of_a_nested_repository(self, rule: str, top: Path) -> None:
+        put(top, ".gitignore", data="build/\n")
+        worktree(top / "build/lib")
+        put(top, "build/lib/a", "build/b")
+        rules: dict[str, Any] = {rule: (b"build",)}
+
+        assert taken(top, **rules) == [".gitignore", "build/b"]
+        assert skipped(top, **rules) == {"build/lib": "nested"}
+
 
 # Helpers
 
 
-def test_only_a_regular_file_is_read(top: Path):
+def test_only_a_regular_file_is_read(top: Path) -> None:
     put(top, "a", data="text")
     (top / "link").symlink_to("a")
     os.mkfifo(top / "pipe")
@@ -592,7 +606,7 @@ def test_only_a_regular_file_is_read(top: Path):
         assert read_plain_file(os.fsencode(top / name)) is None
 
 
-def test_a_nested_repository_is_told_by_its_git_dir(top: Path):
+def test_a_nested_repository_is_told_by_its_git_dir(top: Path) -> None:
     worktree(top / "yes")
     put(top, "file/.git", data="gitdir: x")
     (top / "linked").mkdir()

@@ -65,7 +65,7 @@ def write(tree: Worktree, path: bytes, data: bytes = b"new", mode: int = 0o644) 
 # Writing
 
 
-def test_a_file_is_written_with_its_exact_bits(top: Path, tree: Worktree):
+def test_a_file_is_written_with_its_exact_bits(top: Path, tree: Worktree) -> None:
     os.umask(0o077)
     status = tree.write_file(b"src/run", b"#!\0\xff\n", 0o751, lambda: True)
 
@@ -74,7 +74,7 @@ def test_a_file_is_written_with_its_exact_bits(top: Path, tree: Worktree):
     assert status == (top / "src/run").stat()
 
 
-def test_missing_folders_are_made(top: Path, tree: Worktree):
+def test_missing_folders_are_made(top: Path, tree: Worktree) -> None:
     write(tree, b"a/b/c/file")
     tree.make_folder(b"d/e")
 
@@ -82,7 +82,7 @@ def test_missing_folders_are_made(top: Path, tree: Worktree):
     assert (top / "d/e").is_dir()
 
 
-def test_a_file_is_replaced_in_one_step(top: Path, tree: Worktree):
+def test_a_file_is_replaced_in_one_step(top: Path, tree: Worktree) -> None:
     """Whoever has the old one open, or linked, keeps it whole."""
     os.link(top / "file", top / "twin")
     with open(top / "file", "rb") as reader, observed() as seen:
@@ -94,14 +94,14 @@ def test_a_file_is_replaced_in_one_step(top: Path, tree: Worktree):
     assert [operation for operation, _ in seen] == ["create", "write", "chmod", "rename"]
 
 
-def test_the_name_of_a_half_written_file_says_whose_it_is(top: Path, tree: Worktree):
+def test_the_name_of_a_half_written_file_says_whose_it_is(top: Path, tree: Worktree) -> None:
     with observed() as seen:
         write(tree, b"src/file")
 
     assert seen[0][1].startswith(".ckpt-tmp-")
 
 
-def test_a_link_is_replaced_not_followed(top: Path, tree: Worktree):
+def test_a_link_is_replaced_not_followed(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("../outside/file")
     write(tree, b"link")
 
@@ -111,7 +111,7 @@ def test_a_link_is_replaced_not_followed(top: Path, tree: Worktree):
 
 
 @pytest.mark.parametrize("target", [b"nowhere", b"/etc/passwd", b"caf\xe9", b"../../.."])
-def test_a_link_is_written_as_it_was(target: bytes, top: Path, tree: Worktree):
+def test_a_link_is_written_as_it_was(target: bytes, top: Path, tree: Worktree) -> None:
     status = tree.write_link(b"file", target, lambda: True)
 
     assert os.readlink(os.fsencode(top / "file")) == target
@@ -120,7 +120,9 @@ def test_a_link_is_written_as_it_was(target: bytes, top: Path, tree: Worktree):
 
 
 @pytest.mark.parametrize("change", ["write_file", "write_link"])
-def test_a_path_that_changed_at_the_last_moment_is_left(change: str, top: Path, tree: Worktree):
+def test_a_path_that_changed_at_the_last_moment_is_left(
+    change: str, top: Path, tree: Worktree
+) -> None:
     before = tree_state(top)
     asked: list[list[str]] = []
 
@@ -139,7 +141,7 @@ def test_a_path_that_changed_at_the_last_moment_is_left(change: str, top: Path, 
 @pytest.mark.parametrize("operation", ["create", "write", "chmod", "rename"])
 def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_other(
     operation: str, top: Path, tree: Worktree
-):
+) -> None:
     before = tree_state(top)
     with failing(operation), pytest.raises(OSError):
         write(tree, b"src/file")
@@ -150,7 +152,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_other(
 @pytest.mark.parametrize("operation", ["symlink", "rename"])
 def test_a_link_that_cannot_be_written_leaves_the_old_file_and_no_other(
     operation: str, top: Path, tree: Worktree
-):
+) -> None:
     before = tree_state(top)
     with failing(operation), pytest.raises(OSError):
         tree.write_link(b"src/file", b"target", lambda: True)
@@ -159,7 +161,7 @@ def test_a_link_that_cannot_be_written_leaves_the_old_file_and_no_other(
 
 
 @pytest.mark.parametrize("change", ["write_file", "write_link"])
-def test_a_folder_is_never_replaced(change: str, top: Path, tree: Worktree):
+def test_a_folder_is_never_replaced(change: str, top: Path, tree: Worktree) -> None:
     before = tree_state(top)
     with pytest.raises(OSError):
         CHANGES[change](tree, b"src")
@@ -167,7 +169,7 @@ def test_a_folder_is_never_replaced(change: str, top: Path, tree: Worktree):
     assert tree_state(top) == before
 
 
-def test_permissions_change_without_touching_the_content(top: Path, tree: Worktree):
+def test_permissions_change_without_touching_the_content(top: Path, tree: Worktree) -> None:
     before = (top / "file").stat()
     status = tree.set_permissions(b"file", 0o600)
 
@@ -176,7 +178,7 @@ def test_permissions_change_without_touching_the_content(top: Path, tree: Worktr
     assert status == (top / "file").stat()
 
 
-def test_permissions_of_a_link_are_not_those_of_its_target(top: Path, tree: Worktree):
+def test_permissions_of_a_link_are_not_those_of_its_target(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("../outside/file")
 
     with pytest.raises(OSError):
@@ -187,7 +189,7 @@ def test_permissions_of_a_link_are_not_those_of_its_target(top: Path, tree: Work
 # Removing
 
 
-def test_a_file_or_link_is_removed(top: Path, tree: Worktree):
+def test_a_file_or_link_is_removed(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("src")
     tree.remove_file(b"src/file")
     tree.remove_file(b"link")
@@ -196,7 +198,7 @@ def test_a_file_or_link_is_removed(top: Path, tree: Worktree):
     assert (top / "src").is_dir()
 
 
-def test_removing_what_is_gone_is_no_error(top: Path, tree: Worktree):
+def test_removing_what_is_gone_is_no_error(top: Path, tree: Worktree) -> None:
     tree.remove_file(b"gone")
     tree.remove_file(b"gone/too")
     tree.remove_file(b"file/below")
@@ -204,14 +206,14 @@ def test_removing_what_is_gone_is_no_error(top: Path, tree: Worktree):
     assert files_below(top) == ["file", "src/file"]
 
 
-def test_a_folder_is_not_removed_as_a_file(top: Path, tree: Worktree):
+def test_a_folder_is_not_removed_as_a_file(top: Path, tree: Worktree) -> None:
     with pytest.raises(OSError):
         tree.remove_file(b"src")
 
     assert (top / "src/file").exists()
 
 
-def test_only_an_empty_folder_is_removed(top: Path, tree: Worktree):
+def test_only_an_empty_folder_is_removed(top: Path, tree: Worktree) -> None:
     (top / "empty").mkdir()
 
     assert tree.remove_folder(b"empty")
@@ -221,7 +223,7 @@ def test_only_an_empty_folder_is_removed(top: Path, tree: Worktree):
     assert files_below(top) == ["file", "src/file"]
 
 
-def test_a_folder_can_be_removed_after_its_last_file(top: Path, tree: Worktree):
+def test_a_folder_can_be_removed_after_its_last_file(top: Path, tree: Worktree) -> None:
     tree.remove_file(b"src/file")
 
     assert tree.remove_folder(b"src")
@@ -231,14 +233,14 @@ def test_a_folder_can_be_removed_after_its_last_file(top: Path, tree: Worktree):
 
 def test_a_folder_that_cannot_be_removed_for_another_reason_is_an_error(
     top: Path, tree: Worktree
-):
+) -> None:
     (top / "empty").mkdir()
 
     with failing("rmdir"), pytest.raises(OSError):
         tree.remove_folder(b"empty")
 
 
-def test_half_written_files_of_a_killed_rollback_are_cleared(top: Path, tree: Worktree):
+def test_half_written_files_of_a_killed_rollback_are_cleared(top: Path, tree: Worktree) -> None:
     (top / "src/.ckpt-tmp-0123").write_bytes(b"half")
     (top / ".ckpt-tmp-4567").symlink_to("../outside/file")
     tree.clear_temporaries(b"src")
@@ -254,7 +256,9 @@ def test_half_written_files_of_a_killed_rollback_are_cleared(top: Path, tree: Wo
 
 @pytest.mark.parametrize("path", HOSTILE)
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_hostile_path_changes_nothing(change: str, path: bytes, top: Path, tree: Worktree):
+def test_a_hostile_path_changes_nothing(
+    change: str, path: bytes, top: Path, tree: Worktree
+) -> None:
     for folder in (".git", "src/.git/hooks"):
         (top / folder).mkdir(parents=True)
     before = tree_state(top.parent)
@@ -272,7 +276,7 @@ def test_a_hostile_path_changes_nothing(change: str, path: bytes, top: Path, tre
     "path", [b"link/file", b"link/new", b"link/empty", b"src/link/file", b"link/empty/deep/file"]
 )
 @pytest.mark.parametrize("change", CHANGES)
-def test_nothing_changes_behind_a_link(change: str, path: bytes, top: Path, tree: Worktree):
+def test_nothing_changes_behind_a_link(change: str, path: bytes, top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to(top.parent / "outside")
     (top / "src/link").symlink_to("../../outside")
     before = tree_state(top.parent)
@@ -286,7 +290,7 @@ def test_nothing_changes_behind_a_link(change: str, path: bytes, top: Path, tree
     assert tree_state(top.parent) == before
 
 
-def test_a_link_to_the_inside_is_not_followed_either(top: Path, tree: Worktree):
+def test_a_link_to_the_inside_is_not_followed_either(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("src")
 
     with pytest.raises((UnsafePath, NotADirectoryError)):
@@ -294,7 +298,9 @@ def test_a_link_to_the_inside_is_not_followed_either(top: Path, tree: Worktree):
     assert (top / "src/file").read_bytes() == b"old"
 
 
-def test_a_link_swapped_in_between_two_calls_sends_nothing_elsewhere(top: Path, tree: Worktree):
+def test_a_link_swapped_in_between_two_calls_sends_nothing_elsewhere(
+    top: Path, tree: Worktree
+) -> None:
     assert tree.lstat(b"src/file") is not None
     (top / "src").rename(top / "moved")
     (top / "src").symlink_to("../outside")
@@ -306,7 +312,7 @@ def test_a_link_swapped_in_between_two_calls_sends_nothing_elsewhere(top: Path, 
 
 def test_a_link_swapped_in_while_a_folder_is_made_sends_nothing_elsewhere(
     top: Path, tree: Worktree, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     real = os.mkdir
 
     def faster(path: bytes, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
@@ -319,7 +325,7 @@ def test_a_link_swapped_in_while_a_folder_is_made_sends_nothing_elsewhere(
     assert (top.parent / "outside/file").read_bytes() == b"precious"
 
 
-def test_a_refusal_leaves_no_handle_open(top: Path, tree: Worktree):
+def test_a_refusal_leaves_no_handle_open(top: Path, tree: Worktree) -> None:
     before = len(os.listdir("/dev/fd"))
     for path in (b"src/../x/y", b"a\0b/c", b"file/x/y", b"gone/x/y"):
         with pytest.raises((UnsafePath, OSError)):
@@ -328,7 +334,7 @@ def test_a_refusal_leaves_no_handle_open(top: Path, tree: Worktree):
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_closing_leaves_no_handle_open(top: Path):
+def test_closing_leaves_no_handle_open(top: Path) -> None:
     before = len(os.listdir("/dev/fd"))
     with Worktree(os.fsencode(top)) as opened:
         opened.lstat(b"src/file")
@@ -340,7 +346,7 @@ def test_closing_leaves_no_handle_open(top: Path):
 # Looking
 
 
-def test_what_is_there_is_seen_without_following_links(top: Path, tree: Worktree):
+def test_what_is_there_is_seen_without_following_links(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("../outside")
 
     assert tree.lstat(b"file") == (top / "file").stat()
@@ -349,7 +355,7 @@ def test_what_is_there_is_seen_without_following_links(top: Path, tree: Worktree
         assert tree.lstat(path) is None
 
 
-def test_the_names_in_a_folder(top: Path, tree: Worktree):
+def test_the_names_in_a_folder(top: Path, tree: Worktree) -> None:
     with open(os.path.join(os.fsencode(top), b"src/caf\xe9"), "wb"):
         pass
     (top / "link").symlink_to("../outside")
@@ -360,7 +366,7 @@ def test_the_names_in_a_folder(top: Path, tree: Worktree):
         assert tree.names(folder) == []
 
 
-def test_a_pipe_is_not_waited_for(top: Path, tree: Worktree):
+def test_a_pipe_is_not_waited_for(top: Path, tree: Worktree) -> None:
     os.mkfifo(top / "pipe")
 
     assert tree.read(b"pipe") == b""
@@ -369,7 +375,7 @@ def test_a_pipe_is_not_waited_for(top: Path, tree: Worktree):
 # Durability
 
 
-def test_files_and_folders_are_made_durable(top: Path, tree: Worktree):
+def test_files_and_folders_are_made_durable(top: Path, tree: Worktree) -> None:
     with observed() as seen:
         tree.sync(b"src/file")
         tree.sync(b"src")
@@ -378,7 +384,7 @@ def test_files_and_folders_are_made_durable(top: Path, tree: Worktree):
     assert seen == [("fsync", "src/file"), ("fsync", "src"), ("fsync", "")]
 
 
-def test_what_is_gone_or_a_link_needs_no_flush(top: Path, tree: Worktree):
+def test_what_is_gone_or_a_link_needs_no_flush(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("../outside")
     with observed() as seen:
         for path in (b"gone", b"gone/too", b"link", b"link/file"):
@@ -387,6 +393,6 @@ def test_what_is_gone_or_a_link_needs_no_flush(top: Path, tree: Worktree):
     assert seen == []
 
 
-def test_a_flush_that_fails_is_an_error(top: Path, tree: Worktree):
+def test_a_flush_that_fails_is_an_error(top: Path, tree: Worktree) -> None:
     with failing("fsync"), pytest.raises(OSError):
         tree.sync(b"file")

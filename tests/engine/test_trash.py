@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Dropped checkpoints are held at every moment, and come back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from byhand import NOWHERE, commit, draft, observed, worktree, write_checkpoint
+from byhand import open_repository as opened
+
+from ckpt.engine import journal, trash
+from ckpt.engine.catalog import Catalog, set_pinned
+from ckpt.engine.journal import Journal
+from ckpt.errors import NotFound, Refused, UsageError
+from ckpt.models import Checkpoint
+from ckpt.store import record
+from ckpt.store.objects import ObjectID
+from ckpt.store.repository import Repository
+
+A = "20260101-000000-000-aaaa"
+B = "20260102-000000-000-abbb"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repository]:
+    with opened(worktree(tmp_path / "repo")) as repository:
+        yield repository
+
+
+@pytest.fixture
+def found(repo: Repository) -> Checkpoint:
+    return write_checkpoint(repo, id=A, name="before")
+
+
+def put_aside(repo: Repository, name: str, commit: ObjectID) -> None:
+    assert repo.refs.create(f"refs/checkpoints-trash/{name}".encode(), commit)
+
+
+def test_a_dropped_checkpoint_is_in_the_trash_under_its_day(
+    repo: Repository, found: Checkpoint
+) -> None:
+    trash.drop(repo, found)
+
+    (item,) = trash.dropped(repo)
+    assert Catalog(repo).ids() == []
+    assert item.checkpoint == found
+    assert abs(item.day - datetime.now(timezone.utc).date()).days <= 1
+    assert item.ref == f"refs/checkpoints-trash/{item.day:%Y%m%d}/{A}"
+
+
+def test_a_checkpoint_is_held_at_every_moment(repo: Repository, found: Checkpoint) -> None:
+    with observed() as seen:
+        trash.drop(repo, found)
+        trash.restore(repo, A)
+
+    changes = [(op, path.split("/")[1]) for op, path in seen if op.endswith("-ref")]
+    assert changes == [
+        ("create-ref", "checkpoints-trash"),
+        ("remove-ref", "checkpoints"),
+        ("create-ref", "checkpoints"),
+        ("remove-ref", "checkpoints-trash"),
+    ]
+
+
+def test_a_restored_checkpoint_is_as_it_was(repo: Repository, found: Checkpoint) -> None:
+    trash.drop(repo, found)
+
+    assert trash.restore(repo, A) == found
+    assert Catalog(repo).get(A) == found
+    assert trash.dropped(repo) == []
+
+
+def test_a_checkpoint_that_changed_meanwhile_is_not_dropped(
+    repo: Repository, found: Checkpoint
+) -> None:
+    """It may just have been pinned."""
+    set_pinned(repo, found, True)
+
+    with pytest.raises(NotFound, match="was changed or removed meanwhile"):
+        trash.drop(repo, found)
+    assert Catalog(repo).get(A).pinned
+    assert trash.dropped(repo) == []
+
+
+def test_a_drop_that_was_interrupted_can_be_repeated(repo: Repository, found: Checkpoint) -> None:
+    put_aside(repo, f"{datetime.now(timezone.utc):%Y%m%d}/{A}", ObjectID(found.commit.encode()))
+    trash.drop(repo, found)
+
+    assert len(trash.dropped(repo)) == 1
+    assert Catalog(repo).ids() == []
+
+
+def test_a_restore_that_was_interrupted_can_be_repeated(
+    repo: Repository, found: Checkpoint
+) -> None:
+    put_aside(repo, f"20260101/{A}", ObjectID(found.commit.encode()))
+    trash.restore(repo, A)
+
+    assert Catalog(repo).ids() == [A]
+    assert trash.dropped(repo) == []
+
+
+@pytest.mark.parametrize("needed", ["target", "safety"])
+@pytest.mark.parametrize("place", ["ckpt", "worktrees/other/ckpt"])
+def test_what_an_interrupted_rollback_needs_is_not_dropped(
+    place: str, needed: str, repo: Repository, found: Checkpoint
+) -> None:
+    ids = {"target": B, "safety": B} | {needed: A}
+    private = Path(repo.common_dir, place)
+    private.mkdir(parents=True)
+    journal.write(str(private), Journal(ids["target"], ids["safety"], (), ()))
+
+    with pytest.raises(Refused, match=f"an interrupted rollback needs checkpoint '{A}'"):
+        trash.drop(repo, found)
+    assert Catalog(repo).ids() == [A]
+
+    other = write_checkpoint(repo, id="20270101-000000-000-zzzz")
+    trash.drop(repo, other)
+
+
+def test_with_a_damaged_journal_nothing_is_dropped(repo: Repository, found: Checkpoint) -> None:
+    Path(repo.private_dir).mkdir()
+    Path(repo.private_dir, "journal").write_bytes(b"garbage")
+
+    with pytest.raises(Refused, match="damaged"):
+        trash.drop(repo, found)
+    assert Catalog(repo).ids() == [A]
+
+
+def test_the_trash_is_listed_newest_first(repo: Repository, found: Checkpoint) -> None:
+    other = write_checkpoint(repo, id=B)
+    trash.drop(repo, other)
+    trash.drop(repo, found)
+
+    assert [item.checkpoint.id for item in trash.dropped(repo)] == [B, A]
+
+
+def test_what_we_did_not_put_into_the_trash_is_passed_over(
+    repo: Repository, found: Checkpoint
+) -> None:
+    held = ObjectID(found.commit.encode())
+    odd = draft(id="odd")
+    hostile = commit(repo.objects, NOWHERE, message=record.compose_message(odd))
+    repo.objects.flush()
+    for name in (f"someday/{A}", f"20261301/{A}", A, "20260101/x/y", f"20260101/{B}"):
+        put_aside(repo, name, held)
+    put_aside(repo, "20260101/odd", hostile)
+
+    assert trash.dropped(repo) == []
+    with pytest.raises(NotFound):
+        trash.restore(repo, "anything")
+
+
+@pytest.mark.parametrize("word", [A, "before", "20260101", "aaaa", "aa"])
+def test_a_dropped_checkpoint_answers_to_id_name_and_prefix(
+    word: str, repo: Repository, found: Checkpoint
+) -> None:
+    trash.drop(repo, found)
+
+    assert trash.restore(repo, word) == found
+
+
+def test_of_several_with_a_name_the_newest_comes_back(repo: Repository, found: Checkpoint) -> None:
+    other = write_checkpoint(repo, id=B, name="before")
+    trash.drop(repo, found)
+    trash.drop(repo, other)
+
+    assert trash.restore(repo, "before") == other
+    assert trash.restore(repo, "before") == found
+
+
+def test_a_prefix_of_several_is_ambiguous(repo: Repository, found: Checkpoint) -> None:
+    trash.drop(repo, found)
+    trash.drop(repo, write_checkpoint(repo, id=B))
+
+    with pytest.raises(UsageError, match="'a' is ambiguous"):
+        trash.restore(repo, "a")
+    assert len(trash.dropped(repo)) == 2
+
+
+def test_what_is_not_in_the_trash_is_not_found(repo: Repository, found: Checkpoint) -> None:
+    with pytest.raises(NotFound, match="'before' is not in the trash"):
+        trash.restore(repo, "before")
+
+
+@pytest.mark.parametrize("word", ["", "-", "--json"])
+def test_what_cannot_be_a_checkpoint_is_an_error_of_use(word: str, repo: Repository) -> None:
+    with pytest.raises(UsageError, match="is not a checkpoint"):
+        trash.restore(repo, word)
