@@ -287,6 +287,18 @@ def test_a_file_that_was_ignored_at_the_checkpoint_is_kept(repo: Path) -> None:
     assert told["removed"] == []
 
 
+def test_an_empty_folder_that_was_ignored_at_the_checkpoint_is_kept(repo: Path) -> None:
+    hollow(repo, "build/cache")
+    saved = save()
+    write(repo, ".gitignore", "")
+    hollow(repo, "new/hollow")
+
+    rollback(saved)
+
+    assert (repo / "build/cache").is_dir()
+    assert not (repo / "new").exists()
+
+
 def test_a_file_that_only_the_present_rules_ignore_is_not_removed(repo: Path) -> None:
     """The rules go with the rollback; what they hid must not go with them."""
     saved = save()
