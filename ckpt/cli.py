@@ -184,8 +184,8 @@ def _parse_common(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
             rest += ["--", *words]
         elif word in ("--json", "-q", "--quiet"):
             options["json" if word == "--json" else "quiet"] = True
-        elif word == "-C" or word.startswith("-C"):
-            folder = word[2:] or next(words, None)
+        elif word == "-C":
+            folder = next(words, None)
             if folder is None:
                 raise UsageError("option -C needs a directory", hint=_USAGE)
             options["directory"] = os.path.join(options["directory"], folder)

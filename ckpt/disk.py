@@ -53,7 +53,7 @@ def fsync(fd: int, path: Path) -> None:
 
 def fsync_files(paths: Sequence[Path]) -> None:
     """Make the contents of files durable; many at once, where the system can do that."""
-    if _sync_instead_of(len(paths)):
+    if sync_instead_of(len(paths)):
         return
     for path in paths:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -65,12 +65,13 @@ def fsync_files(paths: Sequence[Path]) -> None:
 
 def fsync_dirs(paths: Sequence[Path]) -> None:
     """Make the names in folders durable, likewise."""
-    if not _sync_instead_of(len(paths)):
+    if not sync_instead_of(len(paths)):
         for path in paths:
             fsync_dir(path)
 
 
-def _sync_instead_of(count: int) -> bool:
+def sync_instead_of(count: int) -> bool:
+    """Flush everything, if so many files are to be flushed that it is quicker."""
     if count <= MANY_FILES or sys.platform != "linux":
         return False
     _about_to("sync", b"")

@@ -64,6 +64,10 @@ def relative_to_top(path: str, worktree: str, start: str) -> bytes:
             f"'{path}' is outside the worktree at '{worktree}'",
             hint="name a path inside it, relative to this folder",
         )
+    if absolute.startswith(top) and absolute != resolved:
+        raise UsageError(
+            f"'{path}' is beyond a symbolic link", hint="name the path without the link"
+        )
     relative = os.fsencode(resolved[len(top) :])
     if b".git" in (part.lower() for part in relative.split(b"/")):
         raise UsageError(f"'{path}' is inside a git dir", hint="name a path of the worktree")

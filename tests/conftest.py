@@ -9,6 +9,7 @@ a command given no folder cannot reach the checkout the tests are run from.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ckpt")
+
+# A run started in the background ignores Ctrl-C, and so would every program it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where each test does a thing many times over; elsewhere a test is marked by itself.
 SLOW_FOLDERS = {"faults", "properties"}

@@ -13,11 +13,13 @@ the caller removes its journal.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ckpt import disk
 from ckpt.engine.capture import identity
 from ckpt.engine.journal import Action, FileState
 from ckpt.paths import folders_of
@@ -28,6 +30,9 @@ from ckpt.worktree.write import Unchanged, UnsafePath, Worktree
 
 # A path that changes each time it is looked at is left to whoever changes it.
 _ATTEMPTS = 4
+
+# The file system forbids this one path; another may well succeed.
+_LEFT_ALONE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 SaveFirst = Callable[[bytes, FileState, os.stat_result], None]
 
@@ -86,6 +91,8 @@ class Applier:
 
     def sync(self) -> None:
         """Make all of it durable: contents, and the names in every folder up to the top."""
+        if disk.sync_instead_of(len(self.done.written) + len(self.done.removed)):
+            return
         for path in self.done.written:
             self._worktree.sync(path)
         folders = folders_of(self.done.written + self.done.removed) | self._changed_folders
@@ -98,6 +105,10 @@ class Applier:
                 self.done.blocked[action.path] = "changing"
         except (NotADirectoryError, IsADirectoryError, UnsafePath):
             self.done.blocked[action.path] = "in the way"
+        except OSError as error:
+            if error.errno not in _LEFT_ALONE:
+                raise
+            self.done.blocked[action.path] = (error.strerror or "not permitted").lower()
 
     def _attempt(self, action: Action) -> bool:
         """Change a path, if it may be; False if it changed under our hands."""

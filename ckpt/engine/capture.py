@@ -82,10 +82,17 @@ class Present:
 
 
 class IndexContents:
-    """What git's index proves about files, in a worktree without conversions."""
+    """What git's index proves about files, in a worktree without conversions.
 
-    def __init__(self, staged: Staged, *, trust_ctime: bool, file_mode: bool) -> None:
+    Even there a file may have been converted by rules that are gone, or its blob be
+    missing: so its size must be its blob's.
+    """
+
+    def __init__(
+        self, staged: Staged, objects: ObjectStore, *, trust_ctime: bool, file_mode: bool
+    ) -> None:
         self._staged = staged
+        self._objects = objects
         self._entries = {e.path: e for e in staged.index.entries if e.stage == 0}
         self._trust_ctime = trust_ctime
         self._file_mode = file_mode
@@ -94,7 +101,8 @@ class IndexContents:
         found = self._entries.get(path)
         if found is None or self._staged.is_racy(found) or not self._proves(found, status):
             return None
-        return TreeEntry(found.mode, ObjectID(found.id))
+        entry = TreeEntry(found.mode, ObjectID(found.id))
+        return entry if self._objects.size(entry.id) == status.st_size else None
 
     def _proves(self, entry: IndexEntry, status: os.stat_result) -> bool:
         return matches(entry, status, trust_ctime=self._trust_ctime, file_mode=self._file_mode)
@@ -164,6 +172,7 @@ def _known_contents(repo: Repository, staged: Staged, found: Scan) -> KnownConte
         return _Nothing()
     return IndexContents(
         staged,
+        repo.objects,
         trust_ctime=repo.config.get_bool("core.trustctime", True),
         file_mode=repo.config.get_bool("core.filemode", True),
     )
@@ -232,12 +241,13 @@ class _Reader:
             entry = self._known.entry(path, status)
             if entry is None:
                 try:
-                    entry, status = self._read(path)
+                    data, status = read_stable(os.path.join(self._top, path))
                 except (FileNotFoundError, NotADirectoryError):
                     continue
                 except (OSError, _Unstable):
                     found.skipped[path] = SkipReason.UNREADABLE
                     continue
+                entry = TreeEntry(self._mode(path, status), self._objects.add(b"blob", data))
             self.entries[path] = entry
             self.stats[path] = status
 
@@ -247,10 +257,6 @@ class _Reader:
             commit = nested_head(os.path.join(self._top, path)) or recorded.get(path)
             if commit is not None:
                 self.entries[path] = TreeEntry(GITLINK, ObjectID(commit))
-
-    def _read(self, path: bytes) -> tuple[TreeEntry, os.stat_result]:
-        data, status = read_stable(os.path.join(self._top, path))
-        return TreeEntry(self._mode(path, status), self._objects.add(b"blob", data)), status
 
     def _mode(self, path: bytes, status: os.stat_result) -> int:
         if stat.S_ISLNK(status.st_mode):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ckpt import ids
-from ckpt.errors import CkptError, NotFound, UsageError
+from ckpt.errors import Busy, CkptError, NotFound, UsageError
 from ckpt.models import Checkpoint, Details, Kind, Scope
 from ckpt.store import record
 from ckpt.store.objects import ObjectID
@@ -191,6 +191,9 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     )
     repo.objects.flush()
     _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
+    if not repo.objects.has(commit):  # a prune without grace came in between
+        repo.refs.replace(checkpoint.ref.encode(), commit, old)
+        raise Busy("git pruned the new commit", hint="wait for 'git gc' to end, then try again")
     return load(repo, checkpoint.id, commit)
 
 

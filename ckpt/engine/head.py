@@ -31,6 +31,12 @@ def check_move(repo: Repository, target: Recorded) -> None:
     if head.branch is None:
         return
     repo.refs.check_branch(head.branch)
+    obstacle = repo.refs.obstacle_to(head.branch)
+    if obstacle is not None:
+        raise Refused(
+            f"branch '{branch_name(head)}' cannot be put back: {obstacle}",
+            hint="leave HEAD where it is: repeat the command without --head",
+        )
     other = repo.refs.other_worktree_with(head.branch)
     if other is not None:
         raise Refused(

@@ -244,8 +244,8 @@ def _checksum(data: bytes) -> bytes:
 def _damaged(private_dir: str, error: Exception) -> Refused:
     return Refused(
         f"the journal of an interrupted rollback is damaged ({error})",
-        hint="'git ckpt list --kind safety' shows the state before it; after rolling back "
-        f"to that, remove '{os.path.join(private_dir, _JOURNAL)}'",
+        hint=f"remove '{os.path.join(private_dir, _JOURNAL)}', then roll back to the newest of "
+        "'git ckpt list --kind safety', which is the state before it",
     )
 
 

@@ -142,7 +142,11 @@ def _block(plan: Plan, present: Present, worktree: Worktree, given_up: frozenset
         if around is not None and action.before is None:
             plan.blocked[action.path] = around
             continue
-        obstacles = _obstacles(action, removed, worktree)
+        try:
+            obstacles = _obstacles(action, removed, worktree)
+        except PermissionError:
+            plan.blocked[action.path] = str(SkipReason.UNREADABLE)
+            continue
         if obstacles:
             plan.obstacles.update(obstacles)
             plan.blocked[action.path] = _reason(obstacles[0], present)

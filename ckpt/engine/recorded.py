@@ -7,7 +7,6 @@ anything is touched. Damage shows here, as an error that names the checkpoint.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,7 +68,7 @@ class Recorded:
         commit = self.checkpoint.head_commit
         full_name = None
         if branch is not None:
-            name = os.fsencode(branch)
+            name = branch.encode("utf-8", "surrogateescape")
             full_name = name if name.startswith(b"refs/") else b"refs/heads/" + name
         return Head(full_name, None if commit is None else ObjectID(commit.encode()))
 

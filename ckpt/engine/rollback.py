@@ -67,6 +67,7 @@ class RollbackOptions:
     consented: frozenset[bytes] = frozenset()
     created: frozenset[bytes] = frozenset()
     left: BranchMove | None = None
+    check_paths: bool = True
     progress: Callable[[int], None] | None = None
 
 
@@ -107,6 +108,7 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
         consented=_paths_of(repo, catalog, last.target),
         created=frozenset(last.created),
         left=branch_to_return(last.move),
+        check_paths=False,
     )
     return rollback(repo, settings, catalog.get(last.safety), scope)
 
@@ -152,7 +154,10 @@ class _Rollback:
         safety = self._save_safety(present, move)
         record = self._journal(plan, safety, changes_index, move)
         journal.write(self._repo.private_dir, record)
-        return self._apply(record, plan, present, safety, index, changes_index)
+        try:
+            return self._apply(record, plan, present, safety, index, changes_index)
+        except (OSError, Busy) as error:
+            raise _interrupted(error) from error
 
     # -- before anything is touched ---------------------------------------------------
 
@@ -162,7 +167,8 @@ class _Rollback:
         check_operation(now, then, self._options, target.checkpoint.id)
         if self._options.head:
             check_move(self._repo, target)
-        self._check_limits()
+        if self._options.check_paths:
+            self._check_limits()
 
     def _check_limits(self) -> None:
         """A path that neither state knows is a typing mistake."""
@@ -357,6 +363,17 @@ class _Rollback:
             dry_run=self._options.dry_run,
             undo_command=UNDO if safety is not None else None,
         )
+
+
+def _interrupted(error: OSError | Busy) -> CkptError:
+    """Why a rollback stopped half way, and how to go on."""
+    busy = isinstance(error, Busy)
+    cause = error.message if isinstance(error, Busy) else error.strerror or str(error)
+    return (Busy if busy else RollbackError)(
+        f"the rollback stopped half way: {cause}",
+        hint="'git ckpt rollback --continue' finishes it, "
+        "'git ckpt rollback --abort' returns to the state before it",
+    )
 
 
 def _oversize(plan: Plan, present: Present) -> set[bytes]:

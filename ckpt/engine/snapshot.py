@@ -23,7 +23,7 @@ from ckpt.engine import journal
 from ckpt.engine.capture import Present, capture
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.manifest import Manifest
-from ckpt.errors import UsageError
+from ckpt.errors import Busy, UsageError
 from ckpt.models import (
     Checkpoint,
     Details,
@@ -305,9 +305,22 @@ def _publish(
         commit = record.write_commit(repo.objects, tree, parents, message, now)
         repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
+            if not _is_whole(repo, commit, tree, parents):
+                repo.refs.remove(draft.ref.encode(), commit)
+                raise Busy(
+                    "git pruned the checkpoint's objects before its ref was made",
+                    hint="wait for 'git gc --prune=now' to end, then try again",
+                )
             return load(repo, draft.id, commit)
         time.sleep(0.001)
         catalog = Catalog(repo)
+
+
+def _is_whole(
+    repo: Repository, commit: ObjectID, tree: ObjectID, parents: tuple[ObjectID, ...]
+) -> bool:
+    """A prune without grace takes new objects; it takes all of them, or none."""
+    return all(repo.objects.has(object_id) for object_id in (commit, tree, *parents))
 
 
 def branch_name(head: Head) -> str | None:

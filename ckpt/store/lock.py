@@ -68,6 +68,7 @@ def replace_locked(
     lock = path + ".lock"
     fd = disk.create(private, 0o666)
     try:
+        _like(fd, path)
         disk.write(fd, contents, private)
         disk.fsync(fd, private)
         _take(private, lock, path)
@@ -85,6 +86,14 @@ def replace_locked(
         _forget(private)
     disk.fsync_dir(os.path.dirname(path))
     return True
+
+
+def _like(fd: int, path: str) -> None:
+    """Give the new file the bits of the one it replaces: a repository may be shared."""
+    try:
+        os.fchmod(fd, os.stat(path).st_mode & 0o777)
+    except FileNotFoundError:
+        pass
 
 
 def _take(private: str, lock: str, path: str) -> None:

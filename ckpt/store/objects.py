@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ckpt import disk
 from ckpt.errors import CkptError
+from ckpt.store.sizes import PackSizes, loose_size
 
 if TYPE_CHECKING:
     from dulwich.object_format import ObjectFormat
@@ -60,6 +61,7 @@ class ObjectStore:
         self._packs_seen: list[Pack] | None = None
         self._fresh: set[ObjectID] = set()
         self._touched: set[str] = set()
+        self._sizes: dict[str, PackSizes] = {}
 
     # -- reading ---------------------------------------------------------------
 
@@ -77,6 +79,21 @@ class ObjectStore:
     def is_new(self, object_id: ObjectID) -> bool:
         """Written by us and not yet flushed."""
         return object_id in self._pending
+
+    def size(self, object_id: ObjectID) -> int | None:
+        """How large an object is; None if it is not to be found whole."""
+        raw = RawObjectID(unhexlify(object_id))
+        for pack in self._pack_list():
+            try:
+                offset = pack.index.object_offset(raw)
+            except KeyError:
+                continue
+            path = os.fsdecode(pack.data.path)
+            if path not in self._sizes:
+                self._sizes[path] = PackSizes(path, self.object_format.oid_length)
+            return self._sizes[path].at(offset)
+        paths = (os.path.join(os.fsdecode(s.path), *_split(object_id)) for s in self._stores())
+        return next((size for path in paths if (size := loose_size(path)) is not None), None)
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         """The content of an object of that kind, checked against its id."""
@@ -185,6 +202,8 @@ class ObjectStore:
     def _touch(self, path: str) -> bool:
         if path not in self._touched:
             try:
+                if not os.stat(path).st_size:  # what a crash of the machine makes of a file
+                    return False
                 disk.utime(path)
             except OSError:
                 return False
@@ -204,6 +223,9 @@ class ObjectStore:
         return self._packs_seen
 
     def _forget_looks(self) -> None:
+        for sizes in self._sizes.values():
+            sizes.close()
+        self._sizes.clear()
         self._packs_seen = None
         self._fresh.clear()
         self._touched.clear()
@@ -235,6 +257,9 @@ class ScratchObjects(ObjectStore):
 
     def is_new(self, object_id: ObjectID) -> bool:
         return object_id in self._added
+
+    def size(self, object_id: ObjectID) -> int | None:
+        return self._base.size(object_id)
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         if object_id in self._added:

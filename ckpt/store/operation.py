@@ -14,14 +14,22 @@ from dataclasses import dataclass
 
 # In git's own order of telling them apart: name, the file that shows it, what identifies it.
 _OPERATIONS = (
-    ("rebase", "rebase-merge", ("rebase-merge/onto", "rebase-merge/orig-head")),
-    ("am", "rebase-apply/applying", ("rebase-apply/orig-head", "ORIG_HEAD")),
-    ("rebase", "rebase-apply", ("rebase-apply/onto", "rebase-apply/orig-head")),
+    (
+        "rebase",
+        "rebase-merge",
+        ("rebase-merge/onto", "rebase-merge/orig-head", "rebase-merge/done"),
+    ),
+    ("am", "rebase-apply/applying", ("rebase-apply/abort-safety", "rebase-apply/next")),
+    (
+        "rebase",
+        "rebase-apply",
+        ("rebase-apply/onto", "rebase-apply/orig-head", "rebase-apply/next"),
+    ),
     ("merge", "MERGE_HEAD", ("MERGE_HEAD",)),
     ("cherry-pick", "CHERRY_PICK_HEAD", ("CHERRY_PICK_HEAD",)),
     ("revert", "REVERT_HEAD", ("REVERT_HEAD",)),
     ("sequencer", "sequencer", ("sequencer/head", "sequencer/todo")),
-    ("bisect", "BISECT_LOG", ("BISECT_START",)),
+    ("bisect", "BISECT_LOG", ("BISECT_START", "BISECT_LOG")),
 )
 
 

@@ -52,6 +52,7 @@ class Refs:
         self._private_dir = os.path.join(git_dir, "ckpt")
         self._zero = b"0" * hex_length
         self._hex_length = hex_length
+        self.logs_updates = True
         self._container: DiskRefsContainer | None = None
 
     # -- checkpoints -------------------------------------------------------------
@@ -138,9 +139,18 @@ class Refs:
         if os.path.isdir(linked):
             others += [os.path.join(linked, name) for name in sorted(os.listdir(linked))]
         for git_dir in others:
-            contents = _read(os.path.join(git_dir, "HEAD")).strip()
-            if git_dir != self.git_dir and contents == _SYMREF + branch:
+            if git_dir != self.git_dir and branch in _branches_in_use(git_dir):
                 return git_dir
+        return None
+
+    def obstacle_to(self, branch: bytes) -> str | None:
+        """What forbids to write a branch as a plain ref: a link, or a name above or below it."""
+        if _read(self._path(branch)).startswith(_SYMREF):
+            return "it is a symbolic ref"
+        names = {b"refs/heads/" + os.fsencode(name) for name in self._below("refs/heads/")}
+        for name in sorted(names):
+            if name.startswith(branch + b"/") or branch.startswith(name + b"/"):
+                return f"'{os.fsdecode(name)}' exists"
         return None
 
     def check_branch(self, branch: bytes) -> None:
@@ -203,6 +213,11 @@ class Refs:
             int(time.time()),
             message,
         )
+        if new is None and ref != b"HEAD":
+            _remove_log(log)
+            return
+        if not (self.logs_updates or os.path.exists(log)):
+            return
         os.makedirs(os.path.dirname(log), exist_ok=True)
         fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
@@ -252,6 +267,25 @@ class _translating:
                 f"cannot read '{os.fsdecode(self._ref)}' ({kind.__name__}: {error})",
                 hint="'git fsck' tells what is wrong, 'git pack-refs --all' may mend it",
             )
+
+
+def _remove_log(path: str) -> None:
+    """A deleted branch has no reflog, which would stand in the way of others' logs."""
+    try:
+        disk.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _branches_in_use(git_dir: str) -> set[bytes]:
+    """The branch a worktree is on, and those that a rebase or bisect there will return to."""
+    head = _read(os.path.join(git_dir, "HEAD")).strip().removeprefix(_SYMREF)
+    bisected = _read(os.path.join(git_dir, "BISECT_START")).strip()
+    rebased = {
+        _read(os.path.join(git_dir, folder, "head-name")).strip()
+        for folder in ("rebase-merge", "rebase-apply")
+    }
+    return {head, b"refs/heads/" + bisected, *rebased}
 
 
 def _read(path: str) -> bytes:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dulwich.object_format import ObjectFormat
 
 MAIN_WORKTREE = "main"
+_OFF = ("false", "no", "off", "0")
 _KNOWN_EXTENSIONS = {
     "noop",
     "noop-v1",
@@ -95,7 +96,9 @@ class Repository:
 
     @cached_property
     def refs(self) -> Refs:
-        return Refs(self.git_dir, self.common_dir, self.object_format.hex_length)
+        refs = Refs(self.git_dir, self.common_dir, self.object_format.hex_length)
+        refs.logs_updates = self.config.get("core.logallrefupdates") not in _OFF
+        return refs
 
     def close(self) -> None:
         if "objects" in self.__dict__:
@@ -129,7 +132,7 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
         git_dir=git_dir,
         common_dir=common_dir,
         worktree=worktree,
-        index_path=os.path.join(start, index) if index else os.path.join(git_dir, "index"),
+        index_path=os.path.join(worktree, index) if index else os.path.join(git_dir, "index"),
         config=config,
         env=env,
     )

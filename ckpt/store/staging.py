@@ -141,7 +141,16 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
     empty = objects.hash(b"blob", b"")
     for item in flags.get("intent_to_add", ()):
         path, mode = from_json(item), int(item["mode"], 8)
-        entries.append(IndexEntry.of(path, empty, mode, intent_to_add=True))
+        entries.append(
+            IndexEntry.of(
+                path,
+                empty,
+                mode,
+                assume_valid=path in marked["assume_valid"],
+                skip_worktree=path in marked["skip_worktree"],
+                intent_to_add=True,
+            )
+        )
     entries.sort(key=_order)
     return Index(flags.get("version", 2), entries, {}, objects.object_format.oid_length)
 

@@ -13,6 +13,7 @@ for the file system or for the hashing that comes after.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from ckpt.worktree.ignore import IgnoreStack, Rules, parse
 
 # Files that a rollback has begun to write and not yet named.
 TEMPORARY_PREFIX = b".ckpt-tmp-"
+TEMPORARY_NAME = re.compile(rb"\.ckpt-tmp-[0-9a-f]{16}")
 
 Progress = Callable[[int], None]
 
@@ -105,15 +107,18 @@ class _Walk:
             self._found.empty_folders.append(folder)
         prefix = folder + b"/" if folder else b""
         names = {child.name for child in children}
-        if folder and b".git" in names and is_nested_repository(os.path.join(self._top, folder)):
+        if folder and self._is_repository(folder, names):
             self._leave_out(folder, SkipReason.NESTED)
             return
         if b".gitignore" in names:
             ignore = ignore.enter(self._read_ignore_file(prefix))
         for child in children:
-            if child.name[:1] == b"." and _is_never_taken(child.name):
-                continue
             path = prefix + child.name
+            if child.name == b".git" or self._is_unfinished(path, child.name):
+                continue
+            if is_like_dot_git(child.name) and path not in self._tracked:
+                self._found.skipped[path] = SkipReason.SPECIAL
+                continue
             if not child.is_dir(follow_symlinks=False):
                 self._take_file(path, child, ignore)
                 continue
@@ -121,6 +126,16 @@ class _Walk:
             inner = IgnoreStack.root() if included else ignore
             if self._enters(path, inner):
                 yield path, inner
+
+    def _is_repository(self, folder: bytes, names: set[bytes]) -> bool:
+        """A repository of its own, or the git dir of one."""
+        if b".git" in names and is_nested_repository(os.path.join(self._top, folder)):
+            return True
+        return names >= {b"HEAD", b"objects", b"refs"}
+
+    def _is_unfinished(self, path: bytes, name: bytes) -> bool:
+        """A temporary file of a rollback, which nobody else's file looks like."""
+        return TEMPORARY_NAME.fullmatch(name) is not None and path not in self._tracked
 
     def _enters(self, path: bytes, ignore: IgnoreStack) -> bool:
         """Decide on a folder; one that is not entered still gives up its tracked files."""
@@ -221,7 +236,7 @@ class _Walk:
 
     def _can_be_reached(self, path: bytes) -> bool:
         """False where a walk would not come: through a link, or inside a git dir or submodule."""
-        if any(name in (b"", b".", b"..") or _is_never_taken(name) for name in path.split(b"/")):
+        if any(name in (b"", b".", b"..") or is_like_dot_git(name) for name in path.split(b"/")):
             return False
         if any(map(self._is_closed, folders_above(path))):
             return False
@@ -241,7 +256,7 @@ class _Walk:
                 self._take_named_file(path, status, forced)
             elif self._opens(path, forced):
                 names = os.listdir(place)
-                return [path + b"/" + name for name in names if not _is_never_taken(name)]
+                return [path + b"/" + name for name in names if not is_like_dot_git(name)]
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError:
@@ -279,9 +294,10 @@ class _Walk:
         return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
 
 
-def _is_never_taken(name: bytes) -> bool:
-    """A git dir, which git knows in any case, or a file that is not finished."""
-    return name.lower() == b".git" or name.startswith(TEMPORARY_PREFIX)
+def is_like_dot_git(name: bytes) -> bool:
+    """A name that git keeps out of every tree, since some file system takes it for `.git`."""
+    plain = name.lower().split(b":")[0].rstrip(b". ")
+    return plain in (b".git", b"git~1")
 
 
 def read_plain_file(path: bytes) -> bytes | None:

@@ -20,7 +20,7 @@ from types import TracebackType
 
 from ckpt import disk
 from ckpt.errors import CkptError
-from ckpt.worktree.scan import TEMPORARY_PREFIX
+from ckpt.worktree.scan import TEMPORARY_NAME, TEMPORARY_PREFIX
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A folder that somebody uses stays; some file systems cannot flush one, and need not.
@@ -175,7 +175,7 @@ class Worktree:
     def clear_temporaries(self, folder: bytes) -> None:
         """Remove half-written files that a killed rollback left in a folder."""
         for name in self.names(folder):
-            if name.startswith(TEMPORARY_PREFIX):
+            if TEMPORARY_NAME.fullmatch(name):
                 disk.unlink(name, dir_fd=self._folder(folder))
 
     # -- folders by handle ---------------------------------------------------------

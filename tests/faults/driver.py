@@ -28,6 +28,9 @@ from ckpt import disk
 # What fails on a full disk. Removing, renaming and flushing still work.
 NEEDS_SPACE = {"create", "write", "mkdir", "symlink", "link", "create-ref"}
 
+# Calls whose second path is the one that appears.
+TWO_PATHS = {"link", "rename", "replace", "symlink"}
+
 
 class Observer:
     """Notes every operation, and strikes before those that the blows name."""
@@ -74,6 +77,28 @@ def _announce_and_wait(go: str) -> None:
         time.sleep(0.005)
 
 
+def _observe_the_system() -> None:
+    """Observe also what others do, dulwich with its locks above all, call by call."""
+    for name in ("link", "mkdir", "remove", "rename", "replace", "rmdir", "symlink", "unlink"):
+        setattr(os, name, _observed(name, getattr(os, name)))
+    system_open = os.open
+
+    def observed_open(path: Any, flags: int, *rest: Any, **options: Any) -> int:
+        if flags & os.O_CREAT:
+            disk.observer("os.open", path)
+        return system_open(path, flags, *rest, **options)
+
+    os.open = observed_open
+
+
+def _observed(name: str, call: Callable[..., None]) -> Callable[..., None]:
+    def observed(path: Any, *rest: Any, **options: Any) -> None:
+        disk.observer(f"os.{name}", rest[0] if rest and name in TWO_PATHS else path)
+        call(path, *rest, **options)
+
+    return observed
+
+
 def _announce_sleep(path: str) -> None:
     """ckpt sleeps only while it waits for somebody else: say so at the first time."""
     sleep = time.sleep
@@ -92,6 +117,8 @@ def run(request: dict[str, Any], note: Callable[[str, str], None]) -> int:
     if request["announce_sleep"] is not None:
         _announce_sleep(request["announce_sleep"])
     disk.observer = Observer(request["blows"], note)
+    if request["deep"]:
+        _observe_the_system()
     return ckpt.cli.main(request["words"])
 
 

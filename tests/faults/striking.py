@@ -92,10 +92,10 @@ class Driver:
             text=True,
         )
 
-    def run(self, cwd: Path, *words: str, blow: Blows = ()) -> Struck:
-        """Run a command and wait for its end."""
+    def run(self, cwd: Path, *words: str, blow: Blows = (), deep: bool = False) -> Struck:
+        """Run a command and wait for its end; `deep` counts calls of the system as well."""
         assert self._server.stdin is not None and self._server.stdout is not None
-        self._server.stdin.write(json.dumps(_request(cwd, words, blow)) + "\n")
+        self._server.stdin.write(json.dumps(_request(cwd, words, blow, deep)) + "\n")
         self._server.stdin.flush()
         reply = json.loads(self._server.stdout.readline())
         reply["operations"] = tuple(map(tuple, reply["operations"]))
@@ -120,12 +120,13 @@ def start(
     )
 
 
-def _request(cwd: Path, words: Sequence[str], blow: Blows) -> dict[str, Any]:
+def _request(cwd: Path, words: Sequence[str], blow: Blows, deep: bool = False) -> dict[str, Any]:
     return {
         "cwd": str(cwd),
         "env": dict(os.environ),
         "words": list(words),
         "blows": [asdict(each) for each in ([blow] if isinstance(blow, Blow) else blow)],
+        "deep": deep,
         "announce_sleep": None,
     }
 

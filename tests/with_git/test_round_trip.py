@@ -305,14 +305,19 @@ def test_what_was_staged_only_comes_back_although_no_file_has_it(repo: Path) -> 
     assert (repo / "README.md").read_text() == "in the worktree\n"
 
 
-def test_a_file_edited_within_the_tick_of_git_add_is_not_taken_from_the_index(repo: Path) -> None:
-    """Same size, same times: only the content tells, and git's index cannot."""
+@pytest.mark.parametrize("trusts_ctime", ["true", "false"])
+def test_a_file_edited_within_the_tick_of_git_add_is_not_taken_from_the_index(
+    repo: Path, trusts_ctime: str
+) -> None:
+    """Same size, same times, and the index no newer: only the content tells."""
+    git("config", "core.trustCtime", trusts_ctime)
     write(repo, "race", "aaaa")
     git("add", "race")
     seen = os.stat("race")
     with open("race", "r+b") as file:
         file.write(b"bbbb")
-    os.utime("race", ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    for path in ("race", ".git/index"):
+        os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     saved = save(repo)
     remove(repo, "race")
 
