@@ -59,14 +59,14 @@ def loose(store: ObjectStore, object_id: bytes) -> Path:
     return Path(store.path, name[:2], name[2:])
 
 
-def pack(folder: Path, *blobs: bytes) -> Path:
+def pack(folder: Path, *blobs: bytes, deltify: bool = False) -> Path:
     """Put blobs into a pack of the object store at `folder`, and nowhere else."""
     from dulwich.objects import Blob
     from dulwich.pack import write_pack
 
     (folder / "pack").mkdir(parents=True, exist_ok=True)
     name = folder / "pack" / f"pack-{len(list(folder.glob('pack/*.pack')))}"
-    write_pack(str(name), [Blob.from_string(data) for data in blobs], SHA1)
+    write_pack(str(name), [Blob.from_string(data) for data in blobs], SHA1, deltify=deltify)
     return name.with_suffix(".pack")
 
 

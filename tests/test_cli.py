@@ -124,7 +124,6 @@ def test_quiet_has_two_spellings(option: str, asked: dict[str, Any]) -> None:
     [
         ((), "."),
         (("-C", "a"), "./a"),
-        (("-Ca",), "./a"),
         (("-C", "a", "-C", "b"), "./a/b"),
         (("-C", "a", "-C", "/b"), "/b"),
     ],

@@ -83,8 +83,8 @@ def test_text_that_utf8_cannot_hold_is_refused(manager: CheckpointManager) -> No
 
 
 def test_features_with_an_unknown_key_are_refused(manager: CheckpointManager) -> None:
-    with pytest.raises(UsageError, match="'curent'"):
-        manager.create(features={"curent": "x"})
+    with pytest.raises(UsageError, match="'finished'"):
+        manager.create(features={"finished": "x"})
 
 
 def test_an_unknown_kind_is_refused(manager: CheckpointManager) -> None:

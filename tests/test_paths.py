@@ -114,10 +114,12 @@ def test_a_path_outside_the_worktree_is_refused(path: str, start: str, top: Path
         typed(path, top, start)
 
 
-def test_a_link_in_a_folder_above_is_resolved(top: Path) -> None:
+def test_a_path_beyond_a_link_is_refused(top: Path) -> None:
     (top / "short").symlink_to("src/deep")
 
-    assert typed("short/file", top) == b"src/deep/file"
+    with pytest.raises(UsageError, match="'short/file' is beyond a symbolic link"):
+        typed("short/file", top)
+    assert typed("src/deep/file", top) == b"src/deep/file"
 
 
 def test_a_link_that_leads_outside_takes_its_contents_with_it(top: Path) -> None:

@@ -84,16 +84,19 @@ class ObjectStore:
         """How large an object is; None if it is not to be found whole."""
         raw = RawObjectID(unhexlify(object_id))
         for pack in self._pack_list():
-            try:
-                offset = pack.index.object_offset(raw)
-            except KeyError:
-                continue
-            path = os.fsdecode(pack.data.path)
-            if path not in self._sizes:
-                self._sizes[path] = PackSizes(path, self.object_format.oid_length)
-            return self._sizes[path].at(offset)
+            place = _place_in(pack, raw)
+            if place is not None:
+                return self._size_at(*place)
         paths = (os.path.join(os.fsdecode(s.path), *_split(object_id)) for s in self._stores())
         return next((size for path in paths if (size := loose_size(path)) is not None), None)
+
+    def _size_at(self, path: str, offset: int) -> int | None:
+        if path not in self._sizes:
+            try:
+                self._sizes[path] = PackSizes(path, self.object_format.oid_length)
+            except FileNotFoundError:
+                return None
+        return self._sizes[path].at(offset)
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         """The content of an object of that kind, checked against its id."""
@@ -191,9 +194,9 @@ class ObjectStore:
             return True
         raw = RawObjectID(unhexlify(object_id))
         for pack in self._pack_list():
-            path = _path_if_it_holds(pack, raw)
-            if path is not None:
-                return self._touch(path)
+            place = _place_in(pack, raw)
+            if place is not None:
+                return self._touch(place[0])
         return any(
             self._touch(os.path.join(os.fsdecode(store.path), *_split(object_id)))
             for store in self._stores()[1:]
@@ -276,13 +279,17 @@ class ScratchObjects(ObjectStore):
         """Nothing is ever made durable here."""
 
 
-def _path_if_it_holds(pack: Pack, object_id: RawObjectID) -> str | None:
-    from dulwich.pack import PackFileDisappeared
-
+def _place_in(pack: Pack, object_id: RawObjectID) -> tuple[str, int] | None:
+    """The pack's file and where in it an object is; None if it is not there."""
     try:
-        return os.fsdecode(pack.data.path) if object_id in pack else None
-    except PackFileDisappeared:  # git has repacked since the pack was listed
+        offset = pack.index.object_offset(object_id)
+        return os.fsdecode(pack.data.path), offset
+    except KeyError:
         return None
+    except Exception as error:
+        if type(error).__name__ == "PackFileDisappeared":  # git has repacked meanwhile
+            return None
+        raise
 
 
 def _prepare(store: DiskObjectStore, object_format: ObjectFormat, depth: int = 0) -> None:

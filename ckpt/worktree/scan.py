@@ -255,8 +255,12 @@ class _Walk:
             if not stat.S_ISDIR(status.st_mode):
                 self._take_named_file(path, status, forced)
             elif self._opens(path, forced):
-                names = os.listdir(place)
-                return [path + b"/" + name for name in names if not is_like_dot_git(name)]
+                return [
+                    inside
+                    for name in os.listdir(place)
+                    if not is_like_dot_git(name)
+                    and not self._is_unfinished(inside := path + b"/" + name, name)
+                ]
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError:

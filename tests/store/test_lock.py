@@ -192,10 +192,19 @@ def test_an_error_while_looking_leaves_no_lock(index: Path, private: Path) -> No
     assert files_below(index.parent) == ["index"]
 
 
-def test_a_new_file_gets_the_usual_permissions(index: Path, private: Path) -> None:
-    replace_locked(str(index), b"new", str(private))
+def test_a_file_keeps_its_permissions(index: Path, private: Path) -> None:
+    """In a repository that several users share, the index must stay writable to them."""
+    for mode in (0o644, 0o664, 0o600):
+        index.chmod(mode)
+        replace_locked(str(index), b"new", str(private))
 
-    assert index.stat().st_mode & 0o777 == 0o644
+        assert index.stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_gets_the_usual_permissions(index: Path, private: Path) -> None:
+    replace_locked(str(index.with_name("new")), b"new", str(private))
+
+    assert index.with_name("new").stat().st_mode & 0o777 == 0o644
 
 
 # What a killed process left

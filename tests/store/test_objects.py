@@ -280,6 +280,15 @@ def test_an_object_that_cannot_be_made_young_is_written_once_more(store: ObjectS
     assert path.exists()
 
 
+def test_an_empty_file_is_no_object(store: ObjectStore) -> None:
+    """What a crash of the machine makes of a file whose bytes were not on the disk yet."""
+    damaged(store, b"")
+    store.add(b"blob", b"hello\n")
+    store.flush()
+
+    assert store.read(HELLO, b"blob") == b"hello\n"
+
+
 def test_an_object_that_went_with_its_pack_is_written(store: ObjectStore) -> None:
     path = pack(Path(store.path), b"hello\n")
     assert store.has(HELLO)
@@ -326,6 +335,66 @@ def test_an_alternate_of_a_sha256_repository_is_read_as_such(tmp_path: Path) -> 
     with closing(object_store(tmp_path / "objects", SHA256, alternates=alternates)) as store:
         assert store.has(made)
         assert store.read(made, b"blob") == b"hello\n"
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 2047, 2048, 300_000])
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_size_of_an_object_is_told_without_its_content(
+    packed: bool, size: int, store: ObjectStore
+) -> None:
+    data = bytes(n % 251 for n in range(size))
+    if packed:
+        pack(Path(store.path), data, b"other")
+    else:
+        store.add(b"blob", data)
+        store.flush()
+
+    assert store.size(store.hash(b"blob", data)) == size
+    assert store.scratch().size(store.hash(b"blob", data)) == size
+
+
+def test_the_size_of_a_delta_is_that_of_what_it_makes(store: ObjectStore) -> None:
+    base = bytes(range(256)) * 40
+    versions = [base, base + b"more", base[:5000] + b"!" + base[5000:]]
+    pack(Path(store.path), *versions, deltify=True)
+
+    assert [store.size(store.hash(b"blob", data)) for data in versions] == list(map(len, versions))
+
+
+def test_the_size_of_an_object_of_an_alternate_is_told(tmp_path: Path) -> None:
+    lender = object_store(tmp_path / "lender")
+    lender.add(b"blob", b"hello\n")
+    lender.flush()
+    alternates = [str(tmp_path / "lender")]
+
+    with closing(object_store(tmp_path / "objects", alternates=alternates)) as store:
+        assert store.size(HELLO) == 6
+
+
+@pytest.mark.parametrize("data", [None, b"", b"garbage", zlib.compress(b"blob"), b"x\x9c"])
+def test_what_is_missing_or_damaged_has_no_size(data: bytes | None, store: ObjectStore) -> None:
+    if data is not None:
+        damaged(store, data)
+
+    assert store.size(HELLO) is None
+
+
+def test_the_size_of_an_object_is_told_after_git_has_repacked(store: ObjectStore) -> None:
+    old = pack(Path(store.path), b"hello\n")
+    assert store.size(HELLO) == 6
+    store.flush()
+    pack(Path(store.path), b"hello\n", b"other")
+    old.unlink()
+    old.with_suffix(".idx").unlink()
+
+    assert store.size(HELLO) == 6
+    store.flush()
+    for path in Path(store.path, "pack").iterdir():
+        path.unlink()
+    assert store.size(HELLO) is None
 
 
 # Damage

@@ -85,12 +85,23 @@ def test_an_edited_message_is_the_same_operation(tmp_path: Path) -> None:
     assert before == in_progress(str(tmp_path))
 
 
-def test_a_step_of_a_rebase_is_the_same_rebase(tmp_path: Path) -> None:
-    put(tmp_path, {"rebase-merge/onto": "1", "rebase-merge/orig-head": "2"})
+@pytest.mark.parametrize(
+    ("start", "step"),
+    [
+        ({"rebase-merge/onto": "1", "rebase-merge/done": "pick 1"}, "rebase-merge/done"),
+        ({"rebase-apply/onto": "1", "rebase-apply/next": "1"}, "rebase-apply/next"),
+        ({"rebase-apply/applying": "", "rebase-apply/next": "1"}, "rebase-apply/next"),
+        ({"BISECT_START": "main", "BISECT_LOG": "bad 1"}, "BISECT_LOG"),
+    ],
+)
+def test_a_step_further_is_another_state_of_the_operation(
+    start: dict[str, str], step: str, tmp_path: Path
+) -> None:
+    put(tmp_path, start)
     before = in_progress(str(tmp_path))
-    put(tmp_path, {"rebase-merge/done": "pick 1", "rebase-merge/msgnum": "2"})
+    put(tmp_path, {step: "2"})
 
-    assert before == in_progress(str(tmp_path))
+    assert before != in_progress(str(tmp_path))
 
 
 def test_an_operation_whose_files_are_unreadable_is_one_all_the_same(tmp_path: Path) -> None:

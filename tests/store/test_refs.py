@@ -302,6 +302,23 @@ def test_a_branch_checked_out_elsewhere_is_known(folder: Path, refs: Refs, linke
     assert linked.other_worktree_with(b"refs/heads/topic") is None
 
 
+@pytest.mark.parametrize(
+    ("path", "contents"),
+    [
+        ("rebase-merge/head-name", b"refs/heads/busy\n"),
+        ("rebase-apply/head-name", b"refs/heads/busy\n"),
+        ("BISECT_START", b"busy\n"),
+    ],
+)
+def test_a_branch_that_an_operation_elsewhere_returns_to_is_in_use(
+    path: str, contents: bytes, folder: Path, refs: Refs, linked: Refs
+) -> None:
+    put(folder / "worktrees/other", path, contents)
+
+    assert refs.other_worktree_with(b"refs/heads/busy") == str(folder / "worktrees/other")
+    assert linked.other_worktree_with(b"refs/heads/busy") is None
+
+
 def test_refs_that_lead_in_a_circle_are_an_error_and_no_crash(folder: Path, refs: Refs) -> None:
     put(folder, MAIN, b"ref: refs/heads/main\n")
 
@@ -422,6 +439,42 @@ def test_a_branch_with_a_hostile_name_is_never_written(
         with pytest.raises(Refused, match="is not a valid branch"):
             act()
     assert {path: (tmp_path / path).read_bytes() for path in files_below(tmp_path)} == before
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_branch_above_or_below_stands_in_the_way(packed: bool, folder: Path, refs: Refs) -> None:
+    if packed:
+        pack_refs(folder, **{"refs/heads/a/b": ONE})
+    else:
+        put(folder, "refs/heads/a/b", ONE + b"\n")
+
+    assert refs.obstacle_to(b"refs/heads/a") == "'refs/heads/a/b' exists"
+    assert refs.obstacle_to(b"refs/heads/a/b/c") == "'refs/heads/a/b' exists"
+    for free in (b"refs/heads/a/b", b"refs/heads/a/c", b"refs/heads/a/bc", b"refs/heads/x"):
+        assert refs.obstacle_to(free) is None
+
+
+def test_a_branch_that_is_a_link_is_not_written_through(folder: Path, refs: Refs) -> None:
+    put(folder, MAIN, b"ref: refs/heads/other\n")
+
+    assert refs.obstacle_to(MAIN) == "it is a symbolic ref"
+
+
+def test_a_branch_that_goes_takes_its_reflog_along(folder: Path, refs: Refs) -> None:
+    refs.move_branch(b"refs/heads/a", None, ONE, b"why")
+    refs.move_branch(b"refs/heads/a", ONE, None, b"why")
+
+    assert files_below(folder / "logs") == []
+
+
+def test_without_reflogs_only_those_that_are_there_go_on(folder: Path, refs: Refs) -> None:
+    refs.logs_updates = False
+    put(folder, "logs/HEAD", b"")
+    refs.move_branch(MAIN, None, ONE, b"why")
+    refs.set_head(Head(None, ONE), None, b"why")
+
+    assert files_below(folder / "logs") == ["HEAD"]
+    assert len(reflog(folder, "HEAD")) == 1
 
 
 def test_head_is_pointed_at_a_branch_with_a_reflog_entry(folder: Path, refs: Refs) -> None:

@@ -442,7 +442,7 @@ def test_every_command_works_from_a_subfolder(repo: Path) -> None:
         (repo / "src", ()),
         (repo, ("-C", "src")),
         (repo.parent, ("-C", "repo", "-C", "src")),
-        (repo.parent, ("-Crepo/src",)),
+        (repo.parent, ("-C", "repo/src")),
     ):
         ckpt(*words, "save", "here", cwd=cwd, code=0)
         write(repo, "README.md", "edited\n")

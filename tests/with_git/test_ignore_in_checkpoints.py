@@ -241,6 +241,11 @@ def git_would_take_all(repo: Path) -> list[str]:
 
 
 def test_our_own_temporary_files_are_not_taken(repo: Path) -> None:
-    write(repo, ".ckpt-tmp-abc", "left by a kill\n")
+    write(repo, ".ckpt-tmp-0123456789abcdef", "left by a kill\n")
+    write(repo, ".ckpt-tmp-notes", "somebody's own\n")
+    write(repo, ".ckpt-tmp-fedcba9876543210", "tracked, for whatever reason\n")
+    git("add", ".ckpt-tmp-fedcba9876543210")
 
-    assert ".ckpt-tmp-abc" not in taken(save())
+    found = [path for path in taken(save()) if path.startswith(".ckpt")]
+
+    assert found == [".ckpt-tmp-fedcba9876543210", ".ckpt-tmp-notes"]

@@ -106,11 +106,20 @@ def test_progress_is_told_folder_by_folder(top: Path) -> None:
 
 
 def test_half_written_files_of_a_rollback_are_passed_over(top: Path) -> None:
-    put(top, ".ckpt-tmp-0123", "src/.ckpt-tmp-4567", "src/a", "logs/.ckpt-tmp-89ab", "logs/b")
+    name = ".ckpt-tmp-0123456789abcdef"
+    put(top, name, f"src/{name}", "src/a", f"logs/{name}", "logs/b")
     found = scanned(top, include_paths=(b"logs",), force=(b"src",))
 
     assert sorted(found.files) == [b"logs/b", b"src/a"]
     assert found.skipped == {}
+
+
+def test_a_file_that_only_resembles_a_half_written_one_is_taken(top: Path) -> None:
+    put(top, ".ckpt-tmp-mine", ".ckpt-tmp-0123456789abcde", "x.ckpt-tmp-0123456789abcdef")
+    put(top, ".ckpt-tmp-0123456789abcdef")
+
+    assert len(taken(top)) == 3
+    assert len(taken(top, tracked=(b".ckpt-tmp-0123456789abcdef",))) == 4
 
 
 # Ignoring
@@ -361,12 +370,27 @@ def test_tracked_files_in_a_nested_repository_are_taken(top: Path) -> None:
 
 
 def test_something_called_dot_git_that_is_no_repository_is_passed_over(top: Path) -> None:
-    """Git takes no such name into a tree, in upper case neither."""
-    put(top, "a/.git/x", "a/y", "c/.GIT/x", "c/.Git")
+    put(top, "a/.git/x", "a/y")
     put(top, "b/.git", "b/z", data="not a gitfile")
 
     assert taken(top) == ["a/y", "b/z"]
     assert skipped(top) == {}
+
+
+@pytest.mark.parametrize("name", [".GIT", ".Git", ".git ", ".git.", "git~1", "GIT~1", ".git::$x"])
+def test_a_name_that_git_takes_into_no_tree_is_listed(name: str, top: Path) -> None:
+    put(top, f"{name}/x", f"src/{name}", "a", ".gitignore", ".github", "git")
+
+    assert taken(top) == [".github", ".gitignore", "a", "git"]
+    assert skipped(top) == {name: "special", f"src/{name}": "special"}
+
+
+def test_the_git_dir_of_another_repository_is_nested(top: Path) -> None:
+    git_dir(top / "backup.git")
+    put(top, "half/HEAD", "half/objects/x")
+
+    assert taken(top) == ["half/HEAD", "half/objects/x"]
+    assert skipped(top) == {"backup.git": "nested"}
 
 
 def test_an_ignored_nested_repository_is_only_ignored(top: Path, listed: list[str]) -> None:

@@ -241,13 +241,14 @@ def test_a_folder_that_cannot_be_removed_for_another_reason_is_an_error(
 
 
 def test_half_written_files_of_a_killed_rollback_are_cleared(top: Path, tree: Worktree) -> None:
-    (top / "src/.ckpt-tmp-0123").write_bytes(b"half")
-    (top / ".ckpt-tmp-4567").symlink_to("../outside/file")
+    (top / "src/.ckpt-tmp-0123456789abcdef").write_bytes(b"half")
+    (top / ".ckpt-tmp-fedcba9876543210").symlink_to("../outside/file")
+    (top / ".ckpt-tmp-mine").write_bytes(b"somebody's")
     tree.clear_temporaries(b"src")
     tree.clear_temporaries(b"")
     tree.clear_temporaries(b"gone")
 
-    assert files_below(top) == ["file", "src/file"]
+    assert files_below(top) == [".ckpt-tmp-mine", "file", "src/file"]
     assert (top.parent / "outside/file").exists()
 
 
