@@ -323,6 +323,7 @@ class _Rollback:
                 safety = self._save_safety(present, record.head)
                 record = replace(record, safety=safety.id)
                 journal.write(self._repo.private_dir, record)
+                index = limited(self._target.index, staged.index, self._options.paths)
             restage(self._repo, index, staged, applier.known)
         if record.head is not None:
             move_head(self._repo, record.head, self._target.checkpoint.id)
