@@ -88,6 +88,22 @@ def replace_locked(
     return True
 
 
+@contextmanager
+def holding(path: str, private_dir: str) -> Iterator[None]:
+    """Hold git's lock on a file without replacing it."""
+    disk.ensure_private_dir(private_dir)
+    private = os.path.join(private_dir, disk.temporary_name("lock-"))
+    os.close(disk.create(private, 0o666))
+    try:
+        _take(private, path + ".lock", path)
+        try:
+            yield
+        finally:
+            disk.unlink(path + ".lock")
+    finally:
+        _forget(private)
+
+
 def _like(fd: int, path: str) -> None:
     """Give the new file the bits of the one it replaces: a repository may be shared."""
     try:

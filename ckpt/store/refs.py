@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ckpt import disk
 from ckpt.errors import Busy, CkptError, Refused
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
-from ckpt.store.lock import replace_locked
+from ckpt.store.lock import holding, replace_locked
 from ckpt.store.objects import ObjectID
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Refs:
         if old == new:
             return
         if new is None:
-            moved = old is not None and self.remove(branch, old)
+            moved = self._remove_branch(branch, old)
         else:
             moved = self._write_branch(branch, old, new)
         if not moved:
@@ -192,7 +192,22 @@ class Refs:
 
     def lock_candidates(self, *branches: bytes | None) -> list[str]:
         """The files that moving HEAD and these branches locks."""
-        return [self._path(ref) for ref in (b"HEAD", *branches) if ref is not None]
+        refs = (b"HEAD", b"packed-refs", *branches)
+        return [self._path(ref) for ref in refs if ref is not None]
+
+    def _remove_branch(self, branch: bytes, old: ObjectID | None) -> bool:
+        """Delete a branch under locks of ours: the packed ref first, or it would come back."""
+        path, packed = self._path(branch), os.path.join(self.common_dir, "packed-refs")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with holding(path, self._private_dir):
+            if self.read(branch) != old:
+                return False
+            contents = _read(packed)
+            kept = _without(contents, branch)
+            if kept != contents:
+                replace_locked(packed, kept, self._private_dir, lambda: _read(packed) == contents)
+            _remove_file(path)
+        return True
 
     def _write_branch(self, branch: bytes, old: ObjectID | None, new: ObjectID) -> bool:
         path = self._path(branch)
@@ -214,7 +229,7 @@ class Refs:
             message,
         )
         if new is None and ref != b"HEAD":
-            _remove_log(log)
+            _remove_file(log)  # it would stand in the way of other branches' logs
             return
         if not (self.logs_updates or os.path.exists(log)):
             return
@@ -269,12 +284,22 @@ class _translating:
             )
 
 
-def _remove_log(path: str) -> None:
-    """A deleted branch has no reflog, which would stand in the way of others' logs."""
+def _remove_file(path: str) -> None:
     try:
         disk.unlink(path)
     except FileNotFoundError:
         pass
+
+
+def _without(packed: bytes, ref: bytes) -> bytes:
+    """The packed refs but for one, and for the line that says what it peels to."""
+    kept: list[bytes] = []
+    dropping = False
+    for line in packed.splitlines(keepends=True):
+        dropping = line.rstrip(b"\n").endswith(b" " + ref) or (dropping and line[:1] == b"^")
+        if not dropping:
+            kept.append(line)
+    return b"".join(kept)
 
 
 def _branches_in_use(git_dir: str) -> set[bytes]:

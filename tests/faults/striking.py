@@ -76,9 +76,11 @@ class Struck:
         return self.code == -signal.SIGKILL
 
     def did(self, operation: str, path: str) -> bool:
-        """True if an operation on a path that ends like this was carried out."""
+        """True if a rename, removal or the like of a path that ends so was carried out."""
         done = self.operations[:-1] if self.killed else self.operations
-        return any(name == operation and at.endswith(path) for name, at in done)
+        deep = any(name.startswith("os.") for name, _ in done)
+        wanted = f"os.{operation}" if deep else operation
+        return any(name == wanted and at.endswith(path) for name, at in done)
 
 
 class Driver:

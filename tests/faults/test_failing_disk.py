@@ -103,6 +103,19 @@ def test_a_recovery_that_fails_can_be_repeated(
                 sweep.count("failures survived")
 
 
+@pytest.mark.parametrize("at", [("fsync", "src/edited"), ("fsync", "src"), ("rmdir", "")])
+def test_a_rollback_does_not_end_well_if_the_disk_refuses_to_flush_or_to_remove_a_folder(
+    at: tuple[str, str], driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+
+    failed = driver.run(top, *scene.words, blow=Blow(1, *at, error=errno.EIO))
+
+    assert failed.code == 1, failed
+    assert has_journal(top)
+
+
 @pytest.mark.parametrize("command", ["save", "rollback"])
 def test_an_interrupted_program_ends_quietly_and_leaves_nothing_half_done(
     command: str, driver: Driver, tmp_path: Path

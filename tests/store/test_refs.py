@@ -511,5 +511,6 @@ def test_a_locked_head_is_left(folder: Path, refs: Refs) -> None:
 def test_the_files_that_a_move_locks_are_those_it_writes(folder: Path, linked: Refs) -> None:
     assert linked.lock_candidates(MAIN, None) == [
         str(folder / "worktrees/other/HEAD"),
+        str(folder / "packed-refs"),
         str(folder / "refs/heads/main"),
     ]
