@@ -123,6 +123,25 @@ def test_an_edit_after_the_crash_is_saved_before_it_is_overwritten(
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_all_edits_after_the_crash_are_in_one_checkpoint(
+    way: str, driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = crash(driver, scene, CRASHES["amid the files"])
+    known = new_checkpoints(scene, top)
+    paths = ["src/edited", "src/deleted", "run", "untracked/deeper/file"]
+    write_all = f"for path in {' '.join(paths)}; do echo by hand > $path; done"
+    sh(f"{STAGE}; mkdir -p untracked/deeper; {write_all}", top)
+
+    assert driver.run(top, "rollback", way).code == 0
+
+    (saved,) = set(new_checkpoints(scene, top)) - set(known)
+    assert {held(top, saved, path)[1] for path in paths} == {BY_HAND}
+    assert held(top, f"{saved}^2", "index/src/same")[1] == BY_HAND
+    scene.check(top, scene.after if way == "--continue" else scene.before)
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("when", CRASHES)
 def test_permission_bits_changed_after_the_crash_are_saved_too(
     when: str, way: str, driver: Driver, tmp_path: Path

@@ -103,6 +103,23 @@ def test_a_recovery_that_fails_can_be_repeated(
                 sweep.count("failures survived")
 
 
+@pytest.mark.parametrize("blow", [{"error": errno.EIO}, {"signal": signal.SIGINT}])
+@pytest.mark.parametrize("locked", ["/.git/index", "/.git/HEAD", "/refs/heads/topic/one"])
+def test_a_failure_under_a_lock_of_gits_leaves_no_lock_behind(
+    locked: str, blow: dict[str, int], driver: Driver, tmp_path: Path
+) -> None:
+    scene = other_branch(tmp_path / "before")
+    top = scene.copy()
+
+    failed = driver.run(top, *scene.words, blow=Blow(1, "rename", locked, **blow))
+
+    assert failed.code in (1, 130), failed
+    assert leftovers(top) == [".git/ckpt/journal"]
+    git("add", "--refresh", ".", cwd=top)
+    assert driver.run(top, "rollback", "--continue").code == 0
+    scene.check(top, scene.after)
+
+
 @pytest.mark.parametrize("at", [("fsync", "src/edited"), ("fsync", "src"), ("rmdir", "")])
 def test_a_rollback_does_not_end_well_if_the_disk_refuses_to_flush_or_to_remove_a_folder(
     at: tuple[str, str], driver: Driver, tmp_path: Path
