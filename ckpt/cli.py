@@ -165,6 +165,8 @@ def _split_paths(words: list[str]) -> tuple[list[str], list[str]]:
     if "--" not in words:
         return words, []
     cut = words.index("--")
+    if not words[cut + 1 :]:  # most likely a variable that turned out empty
+        raise UsageError("no path after '--'", hint="name paths, or leave '--' out for all")
     return words[:cut], words[cut + 1 :]
 
 

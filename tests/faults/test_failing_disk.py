@@ -42,7 +42,7 @@ def test_a_rollback_that_fails_anywhere_says_so_and_is_finished_or_taken_back_ex
     operations = driver.run(scene.copy(), *scene.words).operations
 
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=25):
+        for nth in sample(operations, every=30):
             way = WAYS[nth % 2]
             with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count("operations of rollbacks struck")

@@ -27,7 +27,7 @@ def test_a_rollback_killed_anywhere_is_finished_or_taken_back_exactly(
     operations = driver.run(scene.copy(), *scene.words).operations
 
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=14, edges=name == "whole"):
+        for nth in sample(operations, every=18, edges=name == "whole"):
             with sweep.trying((nth, operations[nth - 1])):
                 sweep.count("operations of rollbacks struck")
                 top = scene.copy()

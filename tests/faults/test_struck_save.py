@@ -84,7 +84,7 @@ def test_a_save_struck_anywhere_loses_nothing_and_the_next_one_works(
     operations = driver.run(scene.copy(), "save", "struck").operations
 
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=10, edges=kind == "kill"):
+        for nth in sample(operations, every=14, edges=kind == "kill"):
             with sweep.trying((nth, operations[nth - 1])):
                 sweep.count("operations of saves struck")
                 top = scene.copy()

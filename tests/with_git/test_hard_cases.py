@@ -161,3 +161,13 @@ def test_an_undo_by_path_works_though_the_path_is_gone_again(repo: Path) -> None
     ckpt("undo", cwd=repo, code=0)
 
     assert not (repo / "p").exists()
+
+
+def test_dashes_without_a_path_do_not_mean_everything(repo: Path) -> None:
+    ckpt("save", "then", cwd=repo, code=0)
+    (repo / "new").write_text("new\n")
+
+    ran = ckpt("rollback", "then", "--", cwd=repo, code=2)
+
+    assert "no path after" in ran.stderr
+    assert (repo / "new").exists()
