@@ -99,7 +99,10 @@ class Driver:
         assert self._server.stdin is not None and self._server.stdout is not None
         self._server.stdin.write(json.dumps(_request(cwd, words, blow, deep)) + "\n")
         self._server.stdin.flush()
-        reply = json.loads(self._server.stdout.readline())
+        answer = self._server.stdout.readline()
+        if not answer:
+            pytest.exit(f"the process that runs the commands has gone: {self._server.wait()}")
+        reply = json.loads(answer)
         reply["operations"] = tuple(map(tuple, reply["operations"]))
         return Struck(**reply)
 
