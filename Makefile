@@ -7,7 +7,7 @@ PYTEST := -q -n auto --maxprocesses 8 --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help test suite other-pythons lint types format demo wheel clean
+.PHONY: help test suite other-pythons lint types format fuzz torture demo wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -15,6 +15,8 @@ help:
 	@echo 'make demo     see ckpt at work in a scratch repository'
 	@echo 'make test     lint, types, all tests; then the tests on every other Python found'
 	@echo 'make suite    all tests, on one Python'
+	@echo 'make fuzz     random work against real git, thousands of steps; WALKS=500 sets how many'
+	@echo 'make torture  kill and fail each single operation, and files of a gigabyte'
 	@echo 'make lint     ruff and codespell'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff put the code in order'
@@ -25,6 +27,13 @@ test: lint types suite other-pythons
 
 suite: .venv/ready
 	$(BIN)/python -m pytest $(PYTEST)
+
+WALKS := 300
+fuzz: .venv/ready
+	CKPT_FUZZ_EXAMPLES=$(WALKS) $(BIN)/python -m pytest $(PYTEST) tests/properties
+
+torture: .venv/ready
+	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/with_git/test_large_files.py
 
 lint: .venv/ready
 	$(BIN)/ruff check

@@ -183,3 +183,14 @@ def remove_private_file(path: str) -> None:
     except FileNotFoundError:
         return
     fsync_dir(os.path.dirname(path))
+
+
+def remove_tree(path: str) -> None:
+    """Take a private folder away with all that is in it; no matter if it was not there."""
+    for folder, folders, names in os.walk(path, topdown=False):
+        for name in names:
+            unlink(os.path.join(folder, name))
+        for name in folders:
+            rmdir(os.path.join(folder, name))
+    if os.path.isdir(path):
+        rmdir(path)

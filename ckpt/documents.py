@@ -18,6 +18,7 @@ from ckpt.models import (
     FeatureState,
     GitState,
     HeadReport,
+    OperationReport,
     RollbackResult,
     SaveResult,
     Skipped,
@@ -45,7 +46,10 @@ def checkpoint(value: Checkpoint) -> Document:
         "partial": value.partial,
         "during_rollback": value.during_rollback,
         "git_state": _git_state(value.git_state)
-        | {"dirty_files": [to_json(path) for path in value.git_state.dirty_files]},
+        | {
+            "dirty_files": [to_json(path) for path in value.git_state.dirty_files],
+            "operation": value.operation,
+        },
         "feature_state": _features(value.feature_state),
         "context": value.context,
         "data": value.data,
@@ -156,7 +160,12 @@ def _head(report: HeadReport | None) -> Document | None:
         "after": _git_state(report.after),
         "ahead": report.ahead,
         "behind": report.behind,
+        "operation": _operation(report.operation),
     }
+
+
+def _operation(report: OperationReport | None) -> Document | None:
+    return None if report is None else {"before": report.before, "after": report.after}
 
 
 def _features(features: FeatureState | None) -> Document:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -135,7 +136,7 @@ class CheckpointManager:
             features=_as_features(features),
             pinned=pin,
         )
-        with self._mutex:
+        with self._writing():
             return snapshot.save(self._repo, self.settings, request, progress=self.progress)
 
     def _triggers_are_off(self) -> bool:
@@ -248,7 +249,7 @@ class CheckpointManager:
             yes=yes,
             progress=self.progress,
         )
-        with self._mutex:
+        with self._mutex if dry_run else self._writing():
             target = Catalog(self._repo).resolve(_word(which))
             return engine_rollback.rollback(self._repo, self.forgiving_settings, target, options)
 
@@ -267,24 +268,24 @@ class CheckpointManager:
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
         options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
-        with self._mutex:
+        with self._mutex if dry_run else self._writing():
             return engine_rollback.undo(self._repo, self.forgiving_settings, options)
 
     def resume_rollback(self) -> RollbackResult:
         """Finish a rollback that was interrupted."""
-        with self._mutex:
+        with self._writing():
             return recovery.resume(self._repo, self.forgiving_settings)
 
     def abort_rollback(self) -> RollbackResult:
         """Return to the state before a rollback that was interrupted."""
-        with self._mutex:
+        with self._writing():
             return recovery.abort(self._repo, self.forgiving_settings)
 
     # -- keeping -----------------------------------------------------------------
 
     def delete(self, which: Which) -> Checkpoint:
         """Drop one checkpoint; it stays in the trash."""
-        with self._mutex:
+        with self._writing():
             checkpoint = Catalog(self._repo).resolve(_word(which))
             trash.drop(self._repo, checkpoint)
             return checkpoint
@@ -296,17 +297,24 @@ class CheckpointManager:
 
     def restore_dropped(self, which: Which) -> Checkpoint:
         """Bring a dropped checkpoint back."""
-        with self._mutex:
+        with self._writing():
             return trash.restore(self._repo, _word(which))
 
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
         """Protect a checkpoint from retention, or (`pinned=False`) no longer."""
-        with self._mutex:
+        with self._writing():
             checkpoint = Catalog(self._repo).resolve(_word(which))
             return catalog.set_pinned(self._repo, checkpoint, pinned)
 
     def unpin(self, which: Which) -> Checkpoint:
         return self.pin(which, pinned=False)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Alone in this process, and where refs can be written."""
+        self._repo.check_writable()
+        with self._mutex:
+            yield
 
     def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
         if isinstance(paths, str):

@@ -98,6 +98,23 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
+class NestedState:
+    """A repository inside the worktree: a submodule that is there, or an untracked one.
+
+    `dirty` is what git calls new commits, modified content or untracked content; None if that
+    could not be told. `checkpoint` is the id of its own checkpoint, taken with `recurse`;
+    `problem` says why there is none.
+    """
+
+    path: str
+    commit_hash: str | None
+    branch: str | None
+    dirty: bool | None
+    checkpoint: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """The part of a checkpoint that lies in its state tree."""
 
@@ -108,6 +125,7 @@ class Details:
     context: Mapping[str, Any] | None = None
     features: FeatureState | None = None
     operation: str | None = None
+    nested: tuple[NestedState, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,6 +168,11 @@ class Checkpoint:
     def operation(self) -> str | None:
         """The merge, rebase or other operation of git's that was under way."""
         return self.details.operation
+
+    @property
+    def nested(self) -> tuple[NestedState, ...]:
+        """The repositories inside the worktree, as they were."""
+        return self.details.nested
 
     @property
     def feature_state(self) -> FeatureState | None:
@@ -227,14 +250,34 @@ class DiffResult:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationReport:
+    """The operation in progress (a merge, a rebase …) before and after; None: there was none."""
+
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class HeadReport:
-    """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks."""
+    """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks.
+
+    `operation` is None where a rollback leaves it alone.
+    """
 
     moved: bool
     before: GitState
     after: GitState
     ahead: int | None = None
     behind: int | None = None
+    operation: OperationReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NestedResult:
+    """What a rollback with `recurse` did in a repository inside the worktree."""
+
+    path: str
+    result: RollbackResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +295,7 @@ class RollbackResult:
     state: Mapping[str, Any] | None = None
     dry_run: bool = False
     undo_command: str | None = None
+    nested: tuple[NestedResult, ...] = ()
 
     @property
     def data(self) -> Any:
@@ -259,5 +303,12 @@ class RollbackResult:
 
     @property
     def changed(self) -> bool:
-        moved = self.head is not None and self.head.moved
-        return bool(self.written or self.removed or self.index_changed or moved)
+        head = self.head
+        moved = head is not None and (head.moved or head.operation is not None)
+        here = bool(self.written or self.removed or self.index_changed or moved)
+        return here or any(child.result.changed for child in self.nested)
+
+    @property
+    def is_complete(self) -> bool:
+        """False if something was left, here or in a nested repository."""
+        return not self.skipped and all(child.result.is_complete for child in self.nested)

@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 
 from ckpt import linediff
-from ckpt.models import Checkpoint, DiffResult, RollbackResult, Skipped, Stats
+from ckpt.models import (
+    Checkpoint,
+    DiffResult,
+    OperationReport,
+    RollbackResult,
+    Skipped,
+    Stats,
+)
 
 Paint = Callable[[str, str], str]
 _MOST_PATHS = 20
@@ -215,6 +222,16 @@ def _head(result: RollbackResult) -> Iterator[str]:
         yield f"  HEAD stays, {' and '.join(parts)} the checkpoint's commit:"
         seen = "git sees the difference as staged; " if result.index_changed else ""
         yield f"  {seen}--head moves HEAD too"
+    if report.operation is not None:
+        yield from _operation(report.operation, result.dry_run)
+
+
+def _operation(report: OperationReport, dry: bool) -> Iterator[str]:
+    """Which operation the rollback ended, or which it brought back."""
+    if report.after is not None:
+        yield f"  the {report.after} {'would be' if dry else 'is'} in progress again"
+    elif report.before is not None:
+        yield f"  the {report.before} {'would end' if dry else 'is no longer in progress'}"
 
 
 def _commits(number: int) -> str:

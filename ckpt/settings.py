@@ -53,6 +53,8 @@ DEPENDENCY_FOLDERS = (
 class Settings:
     enabled: bool = True
     max_file_size: int = 50 * 2**20
+    max_new_bytes: int = 2**30
+    max_new_files: int = 20_000
     include: tuple[str, ...] = ()
     trusted_include: tuple[str, ...] = ()  # the part of `include` that beats the deny lists
     deny: tuple[str, ...] = ()
@@ -82,6 +84,7 @@ class SettingsError(UsageError):
 
 Value = bool | int | tuple[str, ...]
 _LARGEST = 2**63 - 1
+NO_LIMIT = _LARGEST
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _SIZE = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))? ?([a-z]*)", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "b": 1} | {
@@ -140,6 +143,32 @@ def _size_of_text(text: str) -> int:
     raise _Unfit('a size such as "50MiB"', text)
 
 
+def _limit(raw: object) -> int:
+    """A size, or that there is none to observe."""
+    if raw in ("none", 0) and not isinstance(raw, bool):
+        return NO_LIMIT
+    try:
+        return _size(raw)
+    except _Unfit:
+        raise _Unfit('a size such as "1GiB", or "none"', raw) from None
+
+
+def _count(raw: object) -> int:
+    if raw in ("none", 0) and not isinstance(raw, bool):
+        return NO_LIMIT
+    if not isinstance(raw, int) or isinstance(raw, bool) or not 0 < raw <= _LARGEST:
+        raise _Unfit('a number such as 20000, or "none"', raw)
+    return raw
+
+
+def _count_of_text(text: str) -> int:
+    return _count(int(text) if re.fullmatch("[0-9]{1,19}", text) else text)
+
+
+def _limit_of_text(text: str) -> int:
+    return _limit(0 if text == "0" else text)
+
+
 def _patterns(raw: object) -> tuple[str, ...]:
     if not isinstance(raw, list | tuple):
         raise _Unfit('a list of patterns such as ["*.log"]', raw)
@@ -161,6 +190,8 @@ def _pattern(raw: object) -> str:
 
 BOOL = Type(_bool, _bool_of_text)
 SIZE = Type(_size, _size_of_text)
+LIMIT = Type(_limit, _limit_of_text)
+COUNT = Type(_count, _count_of_text)
 PATTERNS = Type(_patterns, _patterns_of_text, many=True)
 
 
@@ -199,6 +230,22 @@ ROWS = (
         "ckpt.maxFileSize",
         "CKPT_MAX_FILE_SIZE",
         "leave out untracked files larger than this",
+        ge,
+    ),
+    Row(
+        "max_new_bytes",
+        LIMIT,
+        "ckpt.maxNewBytes",
+        "CKPT_MAX_NEW_BYTES",
+        "leave out untracked files when a checkpoint adds more than this",
+        ge,
+    ),
+    Row(
+        "max_new_files",
+        COUNT,
+        "ckpt.maxNewFiles",
+        "CKPT_MAX_NEW_FILES",
+        "leave out untracked files when a checkpoint adds more than so many",
         ge,
     ),
     Row(

@@ -57,7 +57,12 @@ def test_a_checkpoint_with_nothing_optional_has_every_key() -> None:
         "pinned": False,
         "partial": False,
         "during_rollback": False,
-        "git_state": {"commit_hash": None, "branch": None, "dirty_files": []},
+        "git_state": {
+            "commit_hash": None,
+            "branch": None,
+            "dirty_files": [],
+            "operation": None,
+        },
         "feature_state": {"current": None, "completed": [], "snapshot_path": None},
         "context": None,
         "data": None,
@@ -98,6 +103,7 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
         "commit_hash": "d" * 40,
         "branch": "topic",
         "dirty_files": [{"path": "a"}, AS_JSON],
+        "operation": None,
     }
     assert found["skipped"] == [
         {"path": ".env", "reason": "denied"},
@@ -243,6 +249,7 @@ def test_a_rollback_tells_paths_reasons_and_head() -> None:
         "after": {"commit_hash": None, "branch": None},
         "ahead": 1,
         "behind": None,
+        "operation": None,
     }
     assert (found["index_changed"], found["dry_run"], found["undo"]) == (
         True,

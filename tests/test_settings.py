@@ -13,6 +13,7 @@ from ckpt.errors import UsageError
 from ckpt.settings import (
     DENIED_FILES,
     DEPENDENCY_FOLDERS,
+    NO_LIMIT,
     ROWS,
     Settings,
     SettingsError,
@@ -334,6 +335,19 @@ def test_sizes(text, size):
     assert of_git(("maxfilesize", text)).max_file_size == size
 
 
+def test_budgets_can_be_lifted_and_the_repository_cannot_lower_them():
+    lifted = of_env(CKPT_MAX_NEW_BYTES="none", CKPT_MAX_NEW_FILES="0")
+    assert (lifted.max_new_bytes, lifted.max_new_files) == (NO_LIMIT, NO_LIMIT)
+    assert of_env(CKPT_MAX_NEW_BYTES="0").max_new_bytes == NO_LIMIT
+    assert of_env(CKPT_MAX_NEW_BYTES="2k", CKPT_MAX_NEW_FILES="7").max_new_files == 7
+
+    raised = of_file('max_new_bytes = "none"\nmax_new_files = 30000\n')
+    assert (raised.max_new_bytes, raised.max_new_files) == (NO_LIMIT, 30000)
+    lowered = of_file('max_new_bytes = "1MiB"\nmax_new_files = 5\n')
+    assert (lowered.max_new_bytes, lowered.max_new_files) == (2**30, 20_000)
+    assert len(lowered.notes) == 2
+
+
 BAD_SIZES = ["0", "-1", "1.5", "1.5B", "MiB", "10 MB ", " 10", "10  MB", "1e6", "1,5 GB", "10 PB"]
 
 
@@ -368,6 +382,10 @@ def test_a_word_that_is_no_boolean_is_an_error():
         ("max_file_size = 1.5", 'max_file_size: expected a size such as "50MiB", got 1.5'),
         ("max_file_size = 0", 'max_file_size: expected a size such as "50MiB", got 0'),
         ("max_file_size = [1]", 'max_file_size: expected a size such as "50MiB", got a list'),
+        ("max_new_bytes = -1", 'max_new_bytes: expected a size such as "1GiB", or "none", got -1'),
+        ("max_new_bytes = false", 'max_new_bytes: expected a size such as "1GiB", or "none"'),
+        ('max_new_files = "5"', 'max_new_files: expected a number such as 20000, or "none"'),
+        ("max_new_files = 1.5", 'max_new_files: expected a number such as 20000, or "none"'),
         ('enabled = "true"', 'enabled: expected true or false, got "true"'),
         ("enabled = 1", "enabled: expected true or false, got 1"),
         ("enabled = 2000-01-01", 'enabled: expected true or false, got "2000-01-01"'),
@@ -419,17 +437,17 @@ def test_a_class_of_characters_is_refused_where_colons_part_patterns():
         (
             from_ckpt_toml(b"[retention.auto]\nkeep = 1\n"),
             "ckpt.toml: retention.auto.keep: unknown key",
-            "known: enabled, max_file_size, include, deny, allow",
+            "known: enabled, max_file_size, max_new_bytes, max_new_files, include, deny, allow",
         ),
         (
             from_ckpt_toml(b"[nothing]\n"),
             "ckpt.toml: nothing: unknown key",
-            "known: enabled, max_file_size, include, deny, allow",
+            "known: enabled, max_file_size, max_new_bytes, max_new_files, include, deny, allow",
         ),
         (
             from_ckpt_toml(b'"\\u001b[2J" = 1\n'),
             'ckpt.toml: "\\u001b[2J": unknown key',
-            "known: enabled, max_file_size, include, deny, allow",
+            "known: enabled, max_file_size, max_new_bytes, max_new_files, include, deny, allow",
         ),
     ],
 )

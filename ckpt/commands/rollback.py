@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="go back to this one (default: latest)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    parser.add_argument("--head", action="store_true", help="put HEAD and its branch back too")
+    parser.add_argument("--head", action="store_true", help="put HEAD, its branch and an operation in progress back too")
     parser.add_argument("--no-index", action="store_true", help="leave the index as it is")
     parser.add_argument(
         "--overwrite-ignored",

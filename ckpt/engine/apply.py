@@ -20,8 +20,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ckpt import disk
-from ckpt.engine.capture import identity
-from ckpt.engine.journal import Action, FileState
+from ckpt.engine.contents import identity
+from ckpt.engine.folders import OPEN
+from ckpt.engine.journal import Action, FileState, FolderChange
+from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
@@ -39,7 +41,7 @@ SaveFirst = Callable[[bytes, FileState, os.stat_result], None]
 
 @dataclass(slots=True)
 class Applied:
-    """What was done; `files` are those written, with the stat data they have now."""
+    """What was done; `files` are those that are as wanted now, with their stat data."""
 
     written: list[bytes] = field(default_factory=list)
     removed: list[bytes] = field(default_factory=list)
@@ -54,19 +56,26 @@ class Applier:
     def __init__(
         self,
         objects: ObjectStore,
+        smudger: Smudger,
         worktree: Worktree,
         recorded: Mapping[bytes, os.stat_result] | None,
         save_first: SaveFirst,
+        folders: tuple[FolderChange, ...] = (),
     ) -> None:
         self._objects = objects
+        self._smudger = smudger
         self._worktree = worktree
         self._recorded = recorded
         self._save_first = save_first
+        self._folders = folders
+        worktree.new_folders = {f.path: f.after for f in folders if f.after is not None}
         self.done = Applied()
         self._changed_folders: set[bytes] = set()
+        self._settled: list[bytes] = []
 
     def files(self, actions: tuple[Action, ...], remove_folders: tuple[bytes, ...]) -> None:
         """Removals, the folders they empty, then writes: a file may become a folder."""
+        self._open_folders()
         for action in actions:
             if action.after is None:
                 self._one(action)
@@ -84,6 +93,32 @@ class Applier:
             except (NotADirectoryError, FileExistsError, UnsafePath):
                 self.done.blocked[folder] = "in the way"
         self._changed_folders |= folders_of(make_folders)
+        self._settle_folders()
+
+    def _open_folders(self) -> None:
+        """Let the owner into folders that are closed to changes, as far as we may."""
+        for change in self._folders:
+            try:
+                bits = self._worktree.folder_permissions(change.path)
+                if bits is not None and bits & OPEN != OPEN:
+                    self._worktree.set_folder_permissions(change.path, bits | OPEN)
+            except OSError as error:  # what is inside will be listed
+                if error.errno not in _LEFT_ALONE:
+                    raise
+
+    def _settle_folders(self) -> None:
+        """Give folders the bits they shall have, the innermost first: the last look into one."""
+        for change in reversed(self._folders):
+            # A folder that should have gone and did not is left as it was.
+            bits = change.before if change.after is None else change.after
+            try:
+                if bits is not None:
+                    self._worktree.set_folder_permissions(change.path, bits)
+            except OSError as error:
+                if error.errno not in _LEFT_ALONE:
+                    raise
+                self.done.blocked[change.path] = _why(error)
+        self._changed_folders |= {change.path for change in self._folders}
 
     def known(self, path: bytes) -> tuple[TreeEntry, os.stat_result] | None:
         """A file whose content is certain because it was written here."""
@@ -91,11 +126,12 @@ class Applier:
 
     def sync(self) -> None:
         """Make all of it durable: contents, and the names in every folder up to the top."""
-        if disk.sync_instead_of(len(self.done.written) + len(self.done.removed)):
+        files = [*self.done.written, *self._settled]
+        folders = folders_of([*files, *self.done.removed]) | self._changed_folders
+        if disk.sync_instead_of(len(files) + len(folders)):
             return
-        for path in self.done.written:
+        for path in files:
             self._worktree.sync(path)
-        folders = folders_of(self.done.written + self.done.removed) | self._changed_folders
         for folder in sorted({b"", *folders}):
             self._worktree.sync(folder)
 
@@ -105,10 +141,12 @@ class Applier:
                 self.done.blocked[action.path] = "changing"
         except (NotADirectoryError, IsADirectoryError, UnsafePath):
             self.done.blocked[action.path] = "in the way"
+        except Unrestorable as error:
+            self.done.blocked[action.path] = str(error)
         except OSError as error:
             if error.errno not in _LEFT_ALONE:
                 raise
-            self.done.blocked[action.path] = (error.strerror or "not permitted").lower()
+            self.done.blocked[action.path] = _why(error)
 
     def _attempt(self, action: Action) -> bool:
         """Change a path, if it may be; False if it changed under our hands."""
@@ -130,7 +168,10 @@ class Applier:
             self.done.blocked[action.path] = "unreadable"
             return False
         if found == action.after:
-            self._note(action, status)
+            # Not our doing now, but maybe that of a rollback which died before it was durable.
+            self._settled.append(action.path)
+            if action.after is not None and status is not None:
+                self.done.files[action.path] = (action.after.entry, status)
             return False
         if status is not None and found is None:
             self.done.blocked[action.path] = "special"
@@ -164,13 +205,14 @@ class Applier:
     def _put(
         self, path: bytes, before: FileState | None, after: FileState, unchanged: Unchanged
     ) -> os.stat_result | None:
-        if after.entry.mode == SYMLINK:
+        if after.is_link:
             target = self._objects.read(after.entry.id, b"blob")
             return self._worktree.write_link(path, target, unchanged)
-        if before is not None and before.entry == after.entry and self._is_still(path, after):
+        has_content = before is not None and before.entry.id == after.entry.id
+        if has_content and self._is_still(path, after):
             return self._worktree.set_permissions(path, after.permissions)
-        data = self._objects.read(after.entry.id, b"blob")
-        return self._worktree.write_file(path, data, after.permissions, unchanged)
+        pieces = self._smudger.pieces(path, after)
+        return self._worktree.write_file(path, pieces, after.permissions, unchanged)
 
     def _is_unchanged(self, path: bytes, status: os.stat_result | None) -> bool:
         now = self._worktree.lstat(path)
@@ -181,7 +223,7 @@ class Applier:
     def _is_still(self, path: bytes, wanted: FileState) -> bool:
         status = self._worktree.lstat(path)
         found = self._look(path, status)
-        return found is not None and found.entry.id == wanted.entry.id
+        return found is not None and not found.is_link and found.entry.id == wanted.entry.id
 
     def _note(self, action: Action, status: os.stat_result | None) -> None:
         if action.after is None:
@@ -189,17 +231,34 @@ class Applier:
             return
         self.done.written.append(action.path)
         if status is not None:
-            self.done.files[action.path] = (action.after.entry, status)
+            self.done.files[action.path] = (action.after.git_entry, status)
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or "not permitted").lower()
+
+
+def keep(objects: ObjectStore, worktree: Worktree, path: bytes, state: FileState) -> TreeEntry:
+    """Add to the object store what a path holds now; OSError as with `look`."""
+    if state.entry.mode == SYMLINK:
+        return state.entry._replace(id=objects.add(b"blob", worktree.read(path)))
+    with worktree.open(path) as file:
+        content = objects.add_file(file.fileno(), os.fstat(file.fileno()).st_size)
+    return state.entry._replace(id=content)
 
 
 def look(
     objects: ObjectStore, worktree: Worktree, path: bytes, status: os.stat_result
 ) -> FileState | None:
-    """What a path holds now, by its content; None for a folder or a special file."""
+    """What a path holds now, by its content; None for a folder or a special file.
+
+    OSError if it cannot be read, or its length is another at the end than at the start.
+    """
     if stat.S_ISLNK(status.st_mode):
         return FileState(TreeEntry(SYMLINK, objects.hash(b"blob", worktree.read(path))), 0)
     if not stat.S_ISREG(status.st_mode):
         return None
     mode = EXECUTABLE if is_executable(status.st_mode) else REGULAR
-    entry = TreeEntry(mode, objects.hash(b"blob", worktree.read(path)))
-    return FileState(entry, stat.S_IMODE(status.st_mode) & 0o777)
+    with worktree.open(path) as file:
+        content = objects.hash_file(file.fileno(), os.fstat(file.fileno()).st_size)
+    return FileState(TreeEntry(mode, content), stat.S_IMODE(status.st_mode) & 0o777)

@@ -3,9 +3,9 @@
 
 Takes tracked and untracked files with their exact bytes, links, permission bits, empty
 folders, the index, HEAD and whether an operation is under way. Ignored files, secrets,
-dependency folders, oversize untracked files, nested repositories and special files are
-left out, the last five by name. Contents come from git's index where its stat data
-prove them, or any other `KnownContents`; everything else is read.
+dependency folders, untracked files that are too large or too many, nested repositories
+and special files are left out, all but the first by name. Contents come from git's index
+where its stat data prove them, or any other `KnownContents`; everything else is read.
 
 Blobs go to the object store that is passed in. Nothing else is written.
 """
@@ -15,23 +15,35 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
+from ckpt.engine.attribute_files import attribute_tree
+from ckpt.engine.budget import keep_within
+from ckpt.engine.contents import VanishedFile, add_stable
+from ckpt.engine.git_modes import GitModes, git_modes
 from ckpt.engine.rules import scan_rules
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.operation import Operation, in_progress
+from ckpt.store.operation_record import OperationState, read_now
+from ckpt.store.record import read_commit
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository, nested_head
 from ckpt.store.staging import Staged, index_mtime, read_staged
-from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
+from ckpt.store.streams import UnreadableFile
+from ckpt.store.trees import EXECUTABLE, GITLINK, SYMLINK, TreeEntry, lookup
 from ckpt.worktree import modes
-from ckpt.worktree.convert import converts
-from ckpt.worktree.scan import Scan, read_plain_file, scan
+from ckpt.worktree.convert import is_on
+from ckpt.worktree.scan import Scan, scan
+
+if TYPE_CHECKING:
+    from ckpt.engine.cleaning import Cleaner
+    from ckpt.engine.origins import Converted
+    from ckpt.engine.remembered import Memory
+    from ckpt.worktree.convert import Conversion
 
 _READ_ATTEMPTS = 4
 
@@ -46,18 +58,24 @@ class KnownContents(Protocol):
 class Present:
     """The working state as captured; blobs of `entries` are in the object store.
 
-    `absent` are entries that a sparse checkout leaves out: unchanged, but not on disk.
+    `folders` are the permission bits of the folders that were walked. `absent` are entries
+    that a sparse checkout leaves out: unchanged, but not on disk. `converted` are files whose
+    bytes are not those of their blob.
     """
 
     entries: dict[bytes, TreeEntry]
     stats: dict[bytes, os.stat_result]
+    folders: dict[bytes, int]
     empty_folders: tuple[bytes, ...]
     skipped: dict[bytes, SkipReason]
     excludes: dict[str, bytes]
+    include: tuple[str, ...]
     staged: Staged
     head: Head
-    operation: Operation | None
+    operation: OperationState
     absent: set[bytes]
+    converted: dict[bytes, Converted] = field(default_factory=dict)
+    memory: Memory | None = None
 
     @property
     def unskipped(self) -> tuple[bytes, ...]:
@@ -71,21 +89,21 @@ class Present:
 
     @property
     def modes(self) -> modes.Modes:
-        return modes.collect(
-            {
-                path: stat.S_IMODE(status.st_mode) & 0o777
-                for path, status in self.stats.items()
-                if stat.S_ISREG(status.st_mode)
-            },
-            {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE},
-        )
+        bits = {
+            path: stat.S_IMODE(status.st_mode) & 0o777
+            for path, status in self.stats.items()
+            if stat.S_ISREG(status.st_mode)
+        }
+        executables = {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE}
+        links = {path for path, entry in self.entries.items() if entry.mode == SYMLINK}
+        return modes.collect(bits, executables, self.folders, listed=links)
 
 
 class IndexContents:
-    """What git's index proves about files, in a worktree without conversions.
+    """What git's index proves about files that git does not convert.
 
-    Even there a file may have been converted by rules that are gone, or its blob be
-    missing: so its size must be its blob's.
+    Even these may have been converted by rules that are gone, or their blob be missing: so
+    a file's size must be its blob's.
     """
 
     def __init__(
@@ -108,11 +126,6 @@ class IndexContents:
         return matches(entry, status, trust_ctime=self._trust_ctime, file_mode=self._file_mode)
 
 
-class _Nothing:
-    def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None:
-        return None
-
-
 def capture(
     repo: Repository,
     settings: Settings,
@@ -123,14 +136,23 @@ def capture(
 ) -> Present:
     """Capture the worktree of `repo`, and the paths of `force` whatever the rules say.
 
-    If git moves HEAD or rewrites the index meanwhile, files of two states would mix: the
+    If git moves HEAD, the index or an operation on meanwhile, files of two states would mix: the
     capture is taken again, a few times at most.
     """
     for _ in range(_READ_ATTEMPTS):
         present = _capture(repo, settings, objects, force, progress)
-        if present.head == repo.refs.head() and present.staged.mtime_ns == index_mtime(repo):
+        if _is_still(repo, present):
             break
     return present
+
+
+def _is_still(repo: Repository, present: Present) -> bool:
+    """False if git has been at work since the capture began."""
+    return (
+        present.head == repo.refs.head()
+        and present.staged.mtime_ns == index_mtime(repo)
+        and present.operation == read_now(repo.refs)
+    )
 
 
 def _capture(
@@ -142,13 +164,19 @@ def _capture(
 ) -> Present:
     staged = read_staged(repo)
     head = repo.refs.head()
+    operation = read_now(repo.refs)
     rules, excludes = scan_rules(repo, settings, staged, force)
     top = os.fsencode(repo.worktree)
     found = scan(top, rules, progress)
-    reader = _Reader(
-        top, objects, _known_contents(repo, staged, found), _modes_by_git(repo, staged)
-    )
-    reader.take(found)
+    keep_within(found, settings, objects, top)
+    cleaner = _open_cleaner(repo, staged, objects, head, found)
+    known = _known_contents(repo, staged)
+    reader = _Reader(top, objects, known, cleaner, git_modes(repo, staged))
+    try:
+        reader.take(found)
+    finally:
+        if cleaner is not None:
+            cleaner.close()
     reader.take_gitlinks(found, staged)
     absent = _add_sparse(reader.entries, staged, found)
     # A .gitignore may ignore itself; what it said decides what a later rollback keeps.
@@ -157,19 +185,21 @@ def _capture(
     return Present(
         entries=reader.entries,
         stats=reader.stats,
+        folders=found.folders,
         empty_folders=tuple(sorted(found.empty_folders)),
         skipped=dict(sorted(found.skipped.items())),
         excludes=excludes,
+        include=settings.include,
         staged=staged,
         head=head,
-        operation=in_progress(repo.git_dir),
+        operation=operation,
         absent=absent,
+        converted={} if cleaner is None else cleaner.converted,
+        memory=None if cleaner is None else cleaner.memory,
     )
 
 
-def _known_contents(repo: Repository, staged: Staged, found: Scan) -> KnownContents:
-    if converts(repo.config.get("core.autocrlf"), _attribute_texts(repo, found)):
-        return _Nothing()
+def _known_contents(repo: Repository, staged: Staged) -> KnownContents:
     return IndexContents(
         staged,
         repo.objects,
@@ -178,31 +208,23 @@ def _known_contents(repo: Repository, staged: Staged, found: Scan) -> KnownConte
     )
 
 
-def _attribute_texts(repo: Repository, found: Scan) -> list[bytes]:
-    """Every attributes file that git might read; those in the worktree may be untracked."""
-    top = os.fsencode(repo.worktree)
-    paths = [
-        os.path.join(top, path)
-        for path in found.files
-        if path.rpartition(b"/")[2] == b".gitattributes"
-    ]
-    config_home = repo.env.get("XDG_CONFIG_HOME") or os.path.join(
-        repo.env.get("HOME", ""), ".config"
-    )
-    for name in (
-        repo.config.get_path("core.attributesfile") or os.path.join(config_home, "git/attributes"),
-        os.path.join(repo.common_dir, "info/attributes"),
-        "/etc/gitattributes",
-    ):
-        paths.append(os.fsencode(name))
-    return [text for text in map(read_plain_file, paths) if text]
-
-
-def _modes_by_git(repo: Repository, staged: Staged) -> dict[bytes, int] | None:
-    """Without core.fileMode the index, not the file system, says what is executable."""
-    if repo.config.get_bool("core.filemode", True):
+def _open_cleaner(
+    repo: Repository, staged: Staged, objects: ObjectStore, head: Head, found: Scan
+) -> Cleaner | None:
+    """None in a worktree in which git converts nothing."""
+    attributes = attribute_tree(repo, staged, found.files)
+    if attributes is None:
         return None
-    return {entry.path: entry.mode for entry in staged.index.entries if entry.stage == 0}
+    from ckpt.engine.cleaning import Cleaner
+
+    def head_blob(path: bytes) -> ObjectID | None:
+        if head.commit is None:
+            return None
+        entry = lookup(repo.objects, read_commit(repo.objects, head.commit).tree, path)
+        return None if entry is None else entry.id
+
+    autocrlf = is_on(repo.config.get("core.autocrlf"))
+    return Cleaner(repo, objects, attributes, staged.index, head_blob, autocrlf=autocrlf)
 
 
 def _add_sparse(entries: dict[bytes, TreeEntry], staged: Staged, found: Scan) -> set[bytes]:
@@ -227,81 +249,57 @@ class _Reader:
         top: bytes,
         objects: ObjectStore,
         known: KnownContents,
-        modes_by_git: dict[bytes, int] | None,
+        cleaner: Cleaner | None,
+        modes_by_git: GitModes,
     ) -> None:
         self._top = top
         self._objects = objects
         self._known = known
+        self._cleaner = cleaner
         self._modes_by_git = modes_by_git
         self.entries: dict[bytes, TreeEntry] = {}
         self.stats: dict[bytes, os.stat_result] = {}
 
     def take(self, found: Scan) -> None:
         for path, status in found.files.items():
-            entry = self._known.entry(path, status)
+            asked = self._asked(path, status)
+            entry = self._entry(path, status, asked)
             if entry is None:
                 try:
-                    data, status = read_stable(os.path.join(self._top, path))
-                except (FileNotFoundError, NotADirectoryError):
+                    blob, status = self._add(path, asked)
+                except VanishedFile:
                     continue
-                except (OSError, _Unstable):
+                except UnreadableFile:
                     found.skipped[path] = SkipReason.UNREADABLE
                     continue
-                entry = TreeEntry(self._mode(path, status), self._objects.add(b"blob", data))
+                entry = TreeEntry(self._modes_by_git.of(path, status), blob)
             self.entries[path] = entry
             self.stats[path] = status
+
+    def _asked(self, path: bytes, status: os.stat_result) -> Conversion | None:
+        """What git converts in a file; a link is left alone, also one that is a plain file."""
+        if self._cleaner is None or self._modes_by_git.of(path, status) == SYMLINK:
+            return None
+        return self._cleaner.asked(path)
+
+    def _entry(
+        self, path: bytes, status: os.stat_result, asked: Conversion | None
+    ) -> TreeEntry | None:
+        if self._cleaner is None or asked is None:
+            return self._known.entry(path, status)
+        blob = self._cleaner.known(path, status, asked)
+        return None if blob is None else TreeEntry(self._modes_by_git.of(path, status), blob)
+
+    def _add(self, path: bytes, asked: Conversion | None) -> tuple[ObjectID, os.stat_result]:
+        place = os.path.join(self._top, path)
+        if self._cleaner is None or asked is None:
+            return add_stable(self._objects, place)
+        return self._cleaner.add(path, place, asked)
 
     def take_gitlinks(self, found: Scan, staged: Staged) -> None:
         recorded = {e.path: e.id for e in staged.index.entries if e.mode == GITLINK}
         for path in found.gitlinks:
-            commit = nested_head(os.path.join(self._top, path)) or recorded.get(path)
+            length = self._objects.object_format.hex_length
+            commit = nested_head(os.path.join(self._top, path), length) or recorded.get(path)
             if commit is not None:
                 self.entries[path] = TreeEntry(GITLINK, ObjectID(commit))
-
-    def _mode(self, path: bytes, status: os.stat_result) -> int:
-        if stat.S_ISLNK(status.st_mode):
-            return SYMLINK
-        if self._modes_by_git is not None:
-            return self._modes_by_git.get(path, REGULAR)
-        return EXECUTABLE if modes.is_executable(status.st_mode) else REGULAR
-
-
-class _Unstable(Exception):
-    """A file that changed each time it was read."""
-
-
-def read_stable(path: bytes) -> tuple[bytes, os.stat_result]:
-    """A file's or link's content and the stat data that it had before and after."""
-    for _ in range(_READ_ATTEMPTS):
-        before = os.lstat(path)
-        if stat.S_ISLNK(before.st_mode):
-            data, after = os.readlink(path), os.lstat(path)
-        else:
-            data, before, after = _read_file(path)
-        if identity(before) == identity(after) and len(data) == after.st_size:
-            return data, after
-    raise _Unstable(path)
-
-
-def _read_file(path: bytes) -> tuple[bytes, os.stat_result, os.stat_result]:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
-            raise _Unstable(path)
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(), before, os.fstat(fd)
-    finally:
-        os.close(fd)
-
-
-def identity(status: os.stat_result) -> tuple[int, ...]:
-    """What changes when a file's content or mode does."""
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )

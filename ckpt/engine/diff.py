@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Compare a checkpoint with another one, or with the worktree as it is now.
 
-Only paths whose ids differ are opened. The present is captured into a scratch store:
+Only paths whose ids differ are opened, and of large files it is only said that they
+differ, as git does with yet larger ones. The present is captured into a scratch store:
 a diff leaves no trace in the repository.
 """
 
@@ -12,7 +13,7 @@ from ckpt.engine.capture import capture
 from ckpt.models import Checkpoint, DiffResult, FileChange
 from ckpt.paths import is_within, to_str
 from ckpt.settings import Settings
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.objects import LARGEST_KEPT, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, Change, TreeEntry, diff_trees, write_tree
 
@@ -81,4 +82,8 @@ def _content(objects: ObjectStore, entry: TreeEntry | None) -> bytes | None:
         return None
     if entry.mode == GITLINK:
         return b"Subproject commit " + entry.id + b"\n"
+    size = objects.size(entry.id)
+    is_elsewhere = size is None and objects.is_partial
+    if is_elsewhere or (size is not None and size > LARGEST_KEPT):
+        return b"\0" + entry.id  # no text, as far as a diff is concerned, and like itself alone
     return objects.read(entry.id, b"blob")

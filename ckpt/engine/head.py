@@ -7,10 +7,12 @@ behind stay reachable from the safety checkpoint.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ckpt.engine.capture import Present
 from ckpt.engine.journal import BranchMove, HeadMove
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.snapshot import branch_name
+from ckpt.engine.snapshot import branch_name, short_name
 from ckpt.errors import Refused, RollbackError
 from ckpt.models import GitState, HeadReport
 from ckpt.paths import to_str
@@ -19,65 +21,86 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 
+WITHOUT_HEAD = "leave HEAD where it is: repeat the command without --head"
+
 
 def check_move(repo: Repository, target: Recorded) -> None:
     """Refuse a move that another worktree or a missing commit forbids."""
-    head = target.head
-    if head.commit is not None and not repo.objects.has(head.commit):
-        raise RollbackError(
-            f"the commit '{head.commit.decode()}' of the checkpoint's HEAD is missing",
-            hint="leave HEAD where it is: repeat the command without --head",
-        )
-    if head.branch is None:
-        return
-    repo.refs.check_branch(head.branch)
-    obstacle = repo.refs.obstacle_to(head.branch)
+    wanted: dict[bytes | None, ObjectID | None] = dict(target.operation.branches.items())
+    wanted[target.head.branch] = target.head.commit
+    for branch, commit in wanted.items():
+        if commit is not None and not repo.objects.has(commit):
+            raise RollbackError(
+                f"the commit '{commit.decode()}' of the checkpoint's "
+                f"{'HEAD' if branch == target.head.branch else 'operation'} is missing",
+                hint=WITHOUT_HEAD,
+            )
+        if branch is not None:
+            _check_branch(repo, branch)
+
+
+def _check_branch(repo: Repository, branch: bytes) -> None:
+    repo.refs.check_branch(branch)
+    obstacle = repo.refs.obstacle_to(branch)
     if obstacle is not None:
         raise Refused(
-            f"branch '{branch_name(head)}' cannot be put back: {obstacle}",
-            hint="leave HEAD where it is: repeat the command without --head",
+            f"branch '{short_name(branch)}' cannot be put back: {obstacle}", hint=WITHOUT_HEAD
         )
-    other = repo.refs.other_worktree_with(head.branch)
+    other = repo.refs.other_worktree_with(branch)
     if other is not None:
         raise Refused(
-            f"branch '{branch_name(head)}' is checked out in another worktree ('{other}')",
-            hint="leave HEAD where it is: repeat the command without --head",
+            f"branch '{short_name(branch)}' is checked out in another worktree ('{other}')",
+            hint=WITHOUT_HEAD,
         )
 
 
 def plan_move(
-    repo: Repository, present: Present, target: Recorded, left: BranchMove | None = None
+    repo: Repository, present: Present, target: Recorded, returning: tuple[BranchMove, ...] = ()
 ) -> HeadMove | None:
-    """How HEAD must move to stand where the target's stood; None if it does already."""
+    """How HEAD must move to stand where the target's stood; None if it does already.
+
+    `returning` are the branches that an undo puts back besides.
+    """
     wanted = target.head
-    if left is not None and not _may_move(repo, left):
-        left = None
+    others = {move.branch: move for move in returning if _may_move(repo, move)}
+    others |= {move.branch: move for move in _operation_moves(repo, target)}
+    others.pop(wanted.branch or b"", None)
     branch_now = repo.refs.read(wanted.branch) if wanted.branch is not None else None
     stands = present.head == wanted and branch_now == (wanted.commit if wanted.branch else None)
-    if stands and left is None:
+    if stands and not others:
         return None
-    return HeadMove(present.head, wanted, branch_now, left)
+    return HeadMove(present.head, wanted, branch_now, tuple(others.values()))
 
 
-def _may_move(repo: Repository, left: BranchMove) -> bool:
-    is_where_it_was = repo.refs.read(left.branch) == left.before
-    return is_where_it_was and repo.refs.other_worktree_with(left.branch) is None
+def _operation_moves(repo: Repository, target: Recorded) -> Iterator[BranchMove]:
+    """A rebase ends by moving branches, and only from where they stood when it began."""
+    for branch, commit in target.operation.branches.items():
+        now = repo.refs.read(branch)
+        if commit is not None and now != commit:
+            yield BranchMove(branch, now, commit)
 
 
-def branch_to_return(move: HeadMove | None) -> BranchMove | None:
-    """The branch that a rollback took HEAD to from another one, back to where it stood."""
-    if move is None or move.after.branch is None or move.after.branch == move.before.branch:
-        return None
-    if move.branch_before == move.after.commit:
-        return None
-    return BranchMove(move.after.branch, move.after.commit, move.branch_before)
+def _may_move(repo: Repository, move: BranchMove) -> bool:
+    is_where_it_was = repo.refs.read(move.branch) == move.before
+    return is_where_it_was and repo.refs.other_worktree_with(move.branch) is None
 
 
-def branch_to_keep(present: Present, move: HeadMove | None) -> tuple[ObjectID, ...]:
+def branches_to_return(move: HeadMove | None) -> tuple[BranchMove, ...]:
+    """The branches that a rollback moved and HEAD was not on, back to where they stood."""
+    if move is None:
+        return ()
+    back = [other.reversed() for other in move.others]
+    branch = move.after.branch
+    if branch is not None and branch != move.before.branch:
+        back.append(BranchMove(branch, move.after.commit, move.branch_before))
+    return tuple(move for move in back if move.before != move.after)
+
+
+def commits_to_keep(present: Present, move: HeadMove | None) -> tuple[ObjectID, ...]:
     """The commits that moving branches leave, where HEAD's own commit does not hold them."""
     if move is None:
         return ()
-    leaving = {move.branch_before, move.left.before if move.left is not None else None}
+    leaving = {move.branch_before, *(other.before for other in move.others)}
     return tuple(sorted(c for c in leaving if c is not None and c != present.head.commit))
 
 
@@ -92,14 +115,14 @@ def move_head(repo: Repository, move: HeadMove, target_id: str) -> None:
     before = Head(move.before.branch, move.before.commit)
     if repo.refs.head() != wanted or before != wanted:
         repo.refs.set_head(wanted, move.before.commit, message)
-    if move.left is not None:
-        move_left_branch(repo, move.left, message)
+    for other in move.others:
+        move_other_branch(repo, other, message)
 
 
-def move_left_branch(repo: Repository, left: BranchMove, message: bytes) -> None:
+def move_other_branch(repo: Repository, move: BranchMove, message: bytes) -> None:
     """Move a branch that HEAD is not on, unless someone else has moved it."""
-    if repo.refs.read(left.branch) == left.before:
-        repo.refs.move_branch(left.branch, left.before, left.after, message)
+    if repo.refs.read(move.branch) == move.before:
+        repo.refs.move_branch(move.branch, move.before, move.after, message)
 
 
 def head_report(

@@ -22,7 +22,7 @@ from ckpt.errors import Refused
 from ckpt.paths import from_json, to_json
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
-from ckpt.store.trees import TreeEntry
+from ckpt.store.trees import SYMLINK, TreeEntry
 
 _JOURNAL = "journal"
 _LAST = "last-rollback"
@@ -30,11 +30,47 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the bytes of a file come from that are not those of git's blob.
+
+    Without a recipe they are stored as they are.
+    """
+
+    blob: ObjectID
+    recipe: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FileState:
-    """What a path holds: entry and permission bits; a link's bits are 0."""
+    """What a path holds: entry and permission bits; a link's bits are 0.
+
+    The id is that of the bytes on disk; `origin` is where these differ from git's blob.
+    An entry of a link with other bits is a plain file with the target in it. Two states are
+    equal if they are the same on disk: what git calls executable need not be.
+    """
 
     entry: TreeEntry
     permissions: int
+    origin: Origin | None = None
+
+    @property
+    def git_entry(self) -> TreeEntry:
+        """The entry that git's index has if the file is unchanged."""
+        return self.entry if self.origin is None else self.entry._replace(id=self.origin.blob)
+
+    @property
+    def is_link(self) -> bool:
+        return self.entry.mode == SYMLINK and not self.permissions
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FileState) and self._on_disk == other._on_disk
+
+    def __hash__(self) -> int:
+        return hash(self._on_disk)
+
+    @property
+    def _on_disk(self) -> tuple[bool, ObjectID, int]:
+        return self.is_link, self.entry.id, self.permissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +83,18 @@ class Action:
 
     def reversed(self) -> Action:
         return Action(self.path, self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChange:
+    """The permission bits of a folder before and after; None where it is not there."""
+
+    path: bytes
+    before: int | None
+    after: int | None
+
+    def reversed(self) -> FolderChange:
+        return FolderChange(self.path, self.after, self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +113,22 @@ class BranchMove:
 class HeadMove:
     """HEAD before and after, and where the branch it goes to stood before.
 
-    `left` is a branch that an earlier rollback moved and its undo must put back, although
-    HEAD does not go to it.
+    `others` are branches that move although HEAD does not go to them: those that a rebase
+    in the target will move when it ends, and those that an undo puts back.
     """
 
     before: Head
     after: Head
     branch_before: ObjectID | None
-    left: BranchMove | None = None
+    others: tuple[BranchMove, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
     """A rollback that has begun: from the safety checkpoint's state to the target's.
 
-    `index` and `head` are what changes; `asked_…` is what the user asked for, which is
-    what an undo will ask for in turn.
+    `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for,
+    which is what an undo will ask for in turn.
     """
 
     target: str
@@ -89,7 +137,9 @@ class Journal:
     actions: tuple[Action, ...]
     make_folders: tuple[bytes, ...] = ()
     remove_folders: tuple[bytes, ...] = ()
+    folders: tuple[FolderChange, ...] = ()
     index: bool = True
+    operation: bool = False
     head: HeadMove | None = None
     asked_index: bool = True
     asked_head: bool = False
@@ -100,7 +150,8 @@ class Journal:
 class LastRollback:
     """The last rollback that finished here, and how `undo` takes it back.
 
-    `created` are the files that it put where there were none.
+    `created` are the files that it put where there were none, `replaced` those it put in
+    the place of others.
     """
 
     target: str
@@ -110,6 +161,7 @@ class LastRollback:
     head: bool = False
     overwrite: bool = False
     created: tuple[bytes, ...] = ()
+    replaced: tuple[bytes, ...] = ()
     move: HeadMove | None = None
 
 
@@ -126,7 +178,9 @@ def write(private_dir: str, journal: Journal) -> None:
         "actions": [_dump_action(action) for action in journal.actions],
         "make_folders": [to_json(path) for path in journal.make_folders],
         "remove_folders": [to_json(path) for path in journal.remove_folders],
+        "folders": [_dump_folder(change) for change in journal.folders],
         "index": journal.index,
+        "operation": journal.operation,
         "head": _dump_move(journal.head),
         "asked_index": journal.asked_index,
         "asked_head": journal.asked_head,
@@ -151,7 +205,9 @@ def read(private_dir: str) -> Journal:
             actions=tuple(map(_load_action, document["actions"])),
             make_folders=tuple(map(from_json, document["make_folders"])),
             remove_folders=tuple(map(from_json, document["remove_folders"])),
+            folders=tuple(map(_load_folder, document["folders"])),
             index=bool(document["index"]),
+            operation=bool(document["operation"]),
             head=_load_move(document["head"]),
             asked_index=bool(document["asked_index"]),
             asked_head=bool(document["asked_head"]),
@@ -185,6 +241,7 @@ def remember(private_dir: str, last: LastRollback) -> None:
         "head": last.head,
         "overwrite": last.overwrite,
         "created": [to_json(path) for path in last.created],
+        "replaced": [to_json(path) for path in last.replaced],
         "move": _dump_move(last.move),
     }
     _store(private_dir, _LAST, document)
@@ -204,6 +261,7 @@ def last_rollback(private_dir: str) -> LastRollback | None:
             head=bool(document["head"]),
             overwrite=bool(document["overwrite"]),
             created=tuple(map(from_json, document["created"])),
+            replaced=tuple(map(from_json, document["replaced"])),
             move=_load_move(document["move"]),
         )
     except (Refused, AttributeError, KeyError, TypeError, ValueError):
@@ -262,18 +320,37 @@ def _load_action(document: dict[str, Any]) -> Action:
     )
 
 
+def _dump_folder(change: FolderChange) -> dict[str, Any]:
+    return to_json(change.path) | {"before": change.before, "after": change.after}
+
+
+def _load_folder(document: dict[str, Any]) -> FolderChange:
+    before, after = (_folder_bits(document[key]) for key in ("before", "after"))
+    return FolderChange(from_json(document), before, after)
+
+
+def _folder_bits(document: int | None) -> int | None:
+    return None if document is None else int(document) & 0o777
+
+
 def _dump_state(state: FileState | None) -> list[str] | None:
     if state is None:
         return None
-    return [f"{state.entry.mode:06o}", state.entry.id.decode(), f"{state.permissions:04o}"]
+    entry, origin = state.entry, state.origin
+    came_from = [] if origin is None else [origin.blob.decode(), origin.recipe]
+    return [f"{entry.mode:06o}", entry.id.decode(), f"{state.permissions:04o}", *came_from]
 
 
 def _load_state(document: list[str] | None) -> FileState | None:
     if document is None:
         return None
-    mode, object_id, permissions = document
+    mode, object_id, permissions, *came_from = document
+    origin = None
+    if came_from:
+        blob, recipe = came_from
+        origin = Origin(ObjectID(blob.encode()), recipe)
     return FileState(
-        TreeEntry(int(mode, 8), ObjectID(object_id.encode())), int(permissions, 8) & 0o777
+        TreeEntry(int(mode, 8), ObjectID(object_id.encode())), int(permissions, 8) & 0o777, origin
     )
 
 
@@ -284,7 +361,7 @@ def _dump_move(move: HeadMove | None) -> dict[str, Any] | None:
         "before": _dump_head(move.before),
         "after": _dump_head(move.after),
         "branch_before": _text(move.branch_before),
-        "left": _dump_branch(move.left),
+        "others": [_dump_branch(other) for other in move.others],
     }
 
 
@@ -295,13 +372,11 @@ def _load_move(document: dict[str, Any] | None) -> HeadMove | None:
         _load_head(document["before"]),
         _load_head(document["after"]),
         _object_id(document["branch_before"]),
-        _load_branch(document["left"]),
+        tuple(map(_load_branch, document["others"])),
     )
 
 
-def _dump_branch(move: BranchMove | None) -> dict[str, Any] | None:
-    if move is None:
-        return None
+def _dump_branch(move: BranchMove) -> dict[str, Any]:
     return {
         "branch": to_json(move.branch),
         "before": _text(move.before),
@@ -309,9 +384,7 @@ def _dump_branch(move: BranchMove | None) -> dict[str, Any] | None:
     }
 
 
-def _load_branch(document: dict[str, Any] | None) -> BranchMove | None:
-    if document is None:
-        return None
+def _load_branch(document: dict[str, Any]) -> BranchMove:
     return BranchMove(
         from_json(document["branch"]),
         _object_id(document["before"]),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The manifest: what a tree cannot say about the worktree it came from.
 
-Permission bits, empty folders, every path that was left out and why, the exclude
-files in force that the tree does not hold, the operation under way. Holds nothing that
-changes between two saves of the same state (no id, no time), so that equal states have
-equal manifests.
+Permission bits, empty folders, every path that was left out and why, the exclude files
+in force that the tree does not hold, the patterns of what was included all the same, the
+operation under way. Holds nothing that changes between two saves of the same state (no
+id, no time), so that equal states have equal manifests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ckpt.models import NestedState
 from ckpt.paths import from_json, to_json
+from ckpt.store import record
 from ckpt.store.operation import Operation
 from ckpt.worktree.modes import Modes
 
@@ -25,10 +27,12 @@ class Manifest:
     empty_folders: tuple[bytes, ...] = ()
     skipped: Mapping[bytes, str] = field(default_factory=dict)
     excludes: Mapping[str, bytes] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
     operation: Operation | None = None
     branch: str | None = None
     dirty_files: tuple[bytes, ...] = ()
     unskipped: tuple[bytes, ...] = ()
+    nested: tuple[NestedState, ...] = ()
 
     def dump(self) -> bytes:
         document = {
@@ -40,14 +44,15 @@ class Manifest:
                 for name, text in self.excludes.items()
             },
             "format": 1,
+            "include": list(self.include),
             "modes": {
                 "executable": f"{self.modes.executable:04o}",
-                "others": [
-                    to_json(path) | {"mode": f"{bits:04o}"}
-                    for path, bits in sorted(self.modes.others.items())
-                ],
+                "folder": None if self.modes.folder is None else f"{self.modes.folder:04o}",
+                "folders": _bits_by_path(self.modes.folders),
+                "others": _bits_by_path(self.modes.others),
                 "plain": f"{self.modes.plain:04o}",
             },
+            "nested": [_nested_to_json(state) for state in self.nested],
             "operation": _operation_to_json(self.operation),
             "skipped": [
                 to_json(path) | {"reason": str(reason)} for path, reason in self.skipped.items()
@@ -68,10 +73,12 @@ def load(document: Mapping[str, Any]) -> Manifest:
                 str(name): text.encode("utf-8", "surrogateescape")
                 for name, text in document["excludes"].items()
             },
+            include=tuple(map(str, document["include"])),
             operation=_operation(document["operation"]),
             branch=document["branch"],
             dirty_files=tuple(from_json(item) for item in document["dirty_files"]),
             unskipped=tuple(from_json(item) for item in document["unskipped"]),
+            nested=record.read_nested(document),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"damaged manifest: {error!r}") from error
@@ -82,11 +89,27 @@ def _modes(document: Mapping[str, Any]) -> Modes:
         plain=_bits(document["plain"]),
         executable=_bits(document["executable"]),
         others={from_json(item): _bits(item["mode"]) for item in document["others"]},
+        folder=None if document["folder"] is None else _bits(document["folder"]),
+        folders={from_json(item): _bits(item["mode"]) for item in document["folders"]},
     )
+
+
+def _bits_by_path(bits: Mapping[bytes, int]) -> list[dict[str, str]]:
+    return [to_json(path) | {"mode": f"{mode:04o}"} for path, mode in sorted(bits.items())]
 
 
 def _bits(text: str) -> int:
     return int(text, 8) & 0o777
+
+
+def _nested_to_json(state: NestedState) -> dict[str, Any]:
+    return to_json(state.path) | {
+        "branch": state.branch,
+        "checkpoint": state.checkpoint,
+        "commit": state.commit_hash,
+        "dirty": state.dirty,
+        "problem": state.problem,
+    }
 
 
 def _operation(document: Mapping[str, str] | None) -> Operation | None:

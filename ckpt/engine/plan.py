@@ -14,16 +14,19 @@ rules that keep people's files are all here:
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ckpt.engine.apply import look
 from ckpt.engine.capture import Present
-from ckpt.engine.journal import Action
+from ckpt.engine.folders import folders_needed, plan_permissions
+from ckpt.engine.journal import Action, FolderChange
+from ckpt.engine.origins import write_state
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, TreeEntry, diff_trees
+from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
 from ckpt.worktree.modes import Modes
 from ckpt.worktree.write import Worktree
 
@@ -41,6 +44,7 @@ class Plan:
     obstacles: set[bytes] = field(default_factory=set)
     make_folders: list[bytes] = field(default_factory=list)
     remove_folders: list[bytes] = field(default_factory=list)
+    folders: tuple[FolderChange, ...] = ()
 
     @property
     def removals(self) -> list[Action]:
@@ -50,9 +54,18 @@ class Plan:
     def writes(self) -> list[Action]:
         return [action for action in self.actions if action.after is not None]
 
+    def leave(self, reasons: Mapping[bytes, str]) -> None:
+        """Do nothing at these paths, nor to what would have to make room for them."""
+        self.blocked |= reasons
+
+        def is_left(path: bytes) -> bool:
+            return any(place in reasons for place in (path, *folders_above(path)))
+
+        self.actions = [action for action in self.actions if not is_left(action.path)]
+
     @property
     def is_empty(self) -> bool:
-        return not (self.actions or self.make_folders or self.remove_folders)
+        return not (self.actions or self.make_folders or self.remove_folders or self.folders)
 
 
 def make_plan(
@@ -80,12 +93,23 @@ def make_plan(
         if reason is not None:
             plan.kept[path] = f"{reason} at the checkpoint"
             continue
-        plan.actions.append(
-            Action(path, file_state(path, before, now), file_state(path, after, then))
-        )
+        here = file_state(path, before, now, present.converted.get(path))
+        there = file_state(path, after, then, target.converted(path, after))
+        if here != there:  # else they differ only in what git calls them
+            plan.actions.append(Action(path, here, there))
     plan.actions.sort(key=lambda action: action.path)
-    _block(plan, present, worktree, given_up)
+    _block(plan, present, objects, worktree, given_up)
     _plan_folders(plan, present, target, worktree, limits)
+    plan.folders = plan_permissions(
+        present,
+        now,
+        target,
+        worktree,
+        limits,
+        changing=[*(a.path for a in plan.actions), *plan.make_folders, *plan.remove_folders],
+        needed=folders_needed((action.path for action in plan.writes), plan.make_folders),
+        doomed=plan.remove_folders,
+    )
     return plan
 
 
@@ -108,23 +132,23 @@ def _differences(
     seen |= present.absent
     for path in _candidates_for_bits(present, now, then):
         entry = present.entries.get(path)
-        if entry is None or path in seen or entry.mode not in (REGULAR, EXECUTABLE):
-            continue
-        executable = entry.mode == EXECUTABLE
-        if now.of(path, executable) != then.of(path, executable):
+        if path not in seen and file_state(path, entry, now) != file_state(path, entry, then):
             yield path, entry, entry
 
 
 def _tree_differences(
     present: Present, present_tree: ObjectID, target: Recorded, objects: ObjectStore
 ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-    """Where the trees differ; and where they agree on a file that only one state has on
-    disk, because a sparse checkout leaves it out of the other."""
+    """Where the trees differ; where only the bytes on disk do, converted in another way; and
+    where a file is on disk in one state only, because a sparse checkout leaves it out."""
     seen = set()
     for change in diff_trees(objects, present_tree, target.tree):
         seen.add(change[0])
         yield change
-    for path in sorted((present.absent ^ target.absent) - seen):
+    others = present.absent ^ target.absent
+    for name, tree in write_state(objects, present.converted).items():
+        others |= {path for path, _, _ in diff_trees(objects, tree, target.origins.tree(name))}
+    for path in sorted(others - seen):
         yield path, present.entries.get(path), present.entries.get(path)
 
 
@@ -134,20 +158,29 @@ def _candidates_for_bits(present: Present, now: Modes, then: Modes) -> Iterable[
     return present.entries
 
 
-def _block(plan: Plan, present: Present, worktree: Worktree, given_up: frozenset[bytes]) -> None:
+def _block(
+    plan: Plan,
+    present: Present,
+    objects: ObjectStore,
+    worktree: Worktree,
+    given_up: frozenset[bytes],
+) -> None:
     """Take out the writes that something stands in the way of which nobody holds."""
     removed = {action.path for action in plan.removals}
+    settled = set()
     for action in plan.writes:
         around = _repository_around(action.path, present)
         if around is not None and action.before is None:
             plan.blocked[action.path] = around
             continue
         try:
-            obstacles = _obstacles(action, removed, worktree)
+            obstacles = _obstacles(action, removed, present, worktree)
         except PermissionError:
             plan.blocked[action.path] = str(SkipReason.UNREADABLE)
             continue
-        if obstacles:
+        if obstacles == [action.path] and _is_as_wanted(action, objects, worktree):
+            settled.add(action.path)
+        elif obstacles:
             plan.obstacles.update(obstacles)
             plan.blocked[action.path] = _reason(obstacles[0], present)
 
@@ -156,7 +189,17 @@ def _block(plan: Plan, present: Present, worktree: Worktree, given_up: frozenset
         above = folders_above(action.path)
         return action.path in given_up and any(folder in plan.blocked for folder in above)
 
-    plan.actions = [a for a in plan.actions if a.path not in plan.blocked and not in_vain(a)]
+    done = plan.blocked.keys() | settled
+    plan.actions = [a for a in plan.actions if a.path not in done and not in_vain(a)]
+
+
+def _is_as_wanted(action: Action, objects: ObjectStore, worktree: Worktree) -> bool:
+    """True of a file that nobody holds and that need not change: ignored now, but not then."""
+    status = worktree.lstat(action.path)
+    try:
+        return status is not None and look(objects, worktree, action.path, status) == action.after
+    except OSError:
+        return False
 
 
 def _repository_around(path: bytes, present: Present) -> str | None:
@@ -179,34 +222,37 @@ def _reason(obstacle: bytes, present: Present) -> str:
     return "ignored"
 
 
-def _obstacles(action: Action, removed: set[bytes], worktree: Worktree) -> list[bytes]:
+def _obstacles(
+    action: Action, removed: set[bytes], present: Present, worktree: Worktree
+) -> list[bytes]:
     """What would be lost, or stops the write, if the path were written now."""
-    for parent in folders_above(action.path):
-        status = worktree.lstat(parent)
-        if status is not None and not stat.S_ISDIR(status.st_mode):
-            return [] if parent in removed else [parent]
+    parent = worktree.in_the_way(action.path)
+    if parent is not None:
+        return [] if parent in removed else [parent]
     if action.before is not None:
         return []
     status = worktree.lstat(action.path)
     if status is None:
         return []
     if stat.S_ISDIR(status.st_mode):
-        return list(_unheld_below(action.path, removed, worktree))
+        held = removed.union(present.empty_folders)
+        return list(_unheld_below(action.path, held, worktree))
     return [action.path]
 
 
-def _unheld_below(folder: bytes, removed: set[bytes], worktree: Worktree) -> Iterator[bytes]:
-    """Files in a folder that the plan does not remove."""
-    names = sorted(worktree.names(folder))
-    if any(name.lower() == b".git" for name in names):
-        yield folder  # another repository, or what looks like one
-        return
-    for name in names:
-        path = folder + b"/" + name
+def _unheld_below(top: bytes, held: set[bytes], worktree: Worktree) -> Iterator[bytes]:
+    """What a folder holds, itself included, that the plan cannot take away."""
+    todo = [top]
+    while todo:
+        path = todo.pop()
         status = worktree.lstat(path)
-        if status is not None and stat.S_ISDIR(status.st_mode):
-            yield from _unheld_below(path, removed, worktree)
-        elif path not in removed:
+        is_folder = status is not None and stat.S_ISDIR(status.st_mode)
+        names = worktree.names(path) if is_folder else []
+        if any(name.lower() == b".git" for name in names):
+            yield path  # another repository, or what looks like one
+        elif names:
+            todo += (path + b"/" + name for name in sorted(names, reverse=True))
+        elif path not in held:
             yield path
 
 
@@ -223,12 +269,16 @@ def _plan_folders(
         if not is_there and _repository_around(folder, present) is None:
             plan.make_folders.append(folder)
     needed = wanted | folders_of(wanted) | folders_of(action.path for action in plan.writes)
+    files = {action.path for action in plan.writes}
     doomed = {
         folder
         for folder in present.empty_folders
         if folder not in needed
         and (not limits or is_within(folder, limits))
-        and target.left_out(folder, is_folder=True) is None
+        and (
+            target.left_out(folder, is_folder=True) is None
+            or not files.isdisjoint((folder, *folders_above(folder)))
+        )
     }
     emptied = folders_of(action.path for action in plan.removals) | folders_of(doomed)
     plan.remove_folders = sorted((doomed | emptied) - needed, key=len, reverse=True)

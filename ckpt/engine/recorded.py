@@ -7,21 +7,23 @@ anything is touched. Damage shows here, as an error that names the checkpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ckpt.engine import manifest
-from ckpt.engine.journal import FileState
-from ckpt.engine.rules import ignore_stack
+from ckpt.engine.journal import FileState, Origin
+from ckpt.engine.origins import Converted, Origins
+from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint
-from ckpt.paths import folders_above, to_str
-from ckpt.store import record, staging
+from ckpt.paths import folders_above, folders_of, to_str
+from ckpt.store import operation_record, record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
-from ckpt.store.trees import EXECUTABLE, REGULAR, TreeEntry, lookup
+from ckpt.store.trees import EXECUTABLE, REGULAR, TreeEntry, lookup, walk
 from ckpt.worktree.ignore import IgnoreTree
 from ckpt.worktree.modes import Modes
 
@@ -63,6 +65,23 @@ class Recorded:
             ) from None
 
     @cached_property
+    def origins(self) -> Origins:
+        commit = ObjectID(self.checkpoint.state_commit.encode())
+        return Origins(self.objects, record.read_commit(self.objects, commit).tree)
+
+    def converted(self, path: bytes, entry: TreeEntry | None) -> Converted | None:
+        """What the file was on disk, if that is not the blob of its entry."""
+        if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
+            return None
+        return self.origins.of(path, entry.id)
+
+    @cached_property
+    def operation(self) -> OperationState:
+        commit = ObjectID(self.checkpoint.state_commit.encode())
+        state_tree = record.read_commit(self.objects, commit).tree
+        return operation_record.read_state(self.objects, state_tree)
+
+    @cached_property
     def head(self) -> Head:
         branch = self.checkpoint.branch
         commit = self.checkpoint.head_commit
@@ -78,9 +97,19 @@ class Recorded:
         for place in (path, *folders_above(path)):
             if place in skipped:
                 return skipped[place]
-        if path in self._tracked:
+        if path in self._tracked or (self._ignores_case and path.lower() in self._folded):
             return None
-        return "ignored" if self._ignore.ignored(path, is_folder) else None
+        if not self._ignore.ignored(path, is_folder):
+            return None
+        # What was included and is not there, was not there.
+        return None if self._included.takes(path, is_folder, self._ignore) else "ignored"
+
+    @cached_property
+    def folders(self) -> frozenset[bytes]:
+        """Every folder that was there, so far as it held something of this state or nothing."""
+        held = {path for path, _ in walk(self.objects, self.tree)} - self.absent
+        empty = self.manifest.empty_folders
+        return frozenset({*folders_of(held), *empty, *folders_of(empty)})
 
     @cached_property
     def absent(self) -> frozenset[bytes]:
@@ -93,8 +122,22 @@ class Recorded:
         return frozenset(entry.path for entry in self.index.entries)
 
     @cached_property
-    def _ignore(self) -> IgnoreTree:
+    def _folded(self) -> frozenset[bytes]:
+        """As git does it with core.ignoreCase: only the letters of ASCII have a case."""
+        return frozenset(path.lower() for path in self._tracked)
+
+    @property
+    def _ignores_case(self) -> bool:
+        return self.repo.config.get_bool("core.ignorecase", False)
+
+    @cached_property
+    def _included(self) -> Included:
         ignore_case = self.repo.config.get_bool("core.ignorecase", False)
+        return Included(self.manifest.include, ignore_case)
+
+    @cached_property
+    def _ignore(self) -> IgnoreTree:
+        ignore_case = self._ignores_case
         stack = ignore_stack(dict(self.manifest.excludes), ignore_case)
         return IgnoreTree(stack, self._gitignore, ignore_case=ignore_case)
 
@@ -106,13 +149,22 @@ class Recorded:
         entry = lookup(self.objects, self.tree, path)
         if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
             return None
+        if self.objects.is_partial and not self.objects.has(entry.id):
+            return None  # left out by a sparse checkout, and never fetched
         return self.objects.read(entry.id, b"blob")
 
 
-def file_state(path: bytes, entry: TreeEntry | None, modes: Modes) -> FileState | None:
-    """An entry with its permission bits, which only regular files have."""
+def file_state(
+    path: bytes, entry: TreeEntry | None, modes: Modes, converted: Converted | None = None
+) -> FileState | None:
+    """An entry with its permission bits, which only regular files have: a link that has
+    some was a plain file with the target in it (core.symlinks)."""
     if entry is None:
         return None
     if entry.mode not in (REGULAR, EXECUTABLE):
-        return FileState(entry, 0)
-    return FileState(entry, modes.of(path, entry.mode == EXECUTABLE))
+        return FileState(entry, modes.others.get(path, 0))
+    state = FileState(entry, modes.of(path, entry.mode == EXECUTABLE))
+    if converted is None:
+        return state
+    origin = Origin(entry.id, converted.recipe)
+    return replace(state, entry=entry._replace(id=converted.raw), origin=origin)

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from ckpt.engine import journal
+from ckpt.engine import journal, operation
 from ckpt.engine.apply import Applier, look
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.head import branch_to_return, head_report, move_head, move_left_branch
-from ckpt.engine.journal import Action, FileState, HeadMove, Journal
+from ckpt.engine.folders import OPEN
+from ckpt.engine.head import branches_to_return, head_report, move_head, move_other_branch
+from ckpt.engine.journal import Action, FileState, FolderChange, HeadMove, Journal
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.restage import limited, outside, restage
 from ckpt.engine.rollback import UNDO, check_index_free, finish
+from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint, Kind, RollbackResult, Skipped
@@ -50,10 +53,11 @@ def _recover(repo: Repository, settings: Settings, *, forwards: bool) -> Rollbac
     with (
         worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT),
         Worktree(os.fsencode(repo.worktree)) as worktree,
+        Smudger(repo) as smudger,
     ):
         record = journal.read(repo.private_dir)
         try:
-            return _Recovery.open(repo, settings, record, worktree, forwards).go()
+            return _Recovery.open(repo, settings, record, worktree, smudger, forwards).go()
         except BaseException:
             repo.objects.discard()
             raise
@@ -76,6 +80,7 @@ class _Recovery:
     settings: Settings
     record: Journal
     worktree: Worktree
+    smudger: Smudger
     forwards: bool
     origin: Recorded
     goal: Recorded
@@ -88,6 +93,7 @@ class _Recovery:
         settings: Settings,
         record: Journal,
         worktree: Worktree,
+        smudger: Smudger,
         forwards: bool,
     ) -> _Recovery:
         catalog = Catalog(repo)
@@ -95,7 +101,7 @@ class _Recovery:
         target = Recorded(repo, catalog.get(record.target))
         origin, goal = (safety, target) if forwards else (target, safety)
         record = replace(record, actions=_between(safety, record.actions))
-        return cls(repo, settings, record, worktree, forwards, origin, goal)
+        return cls(repo, settings, record, worktree, smudger, forwards, origin, goal)
 
     def go(self) -> RollbackResult:
         repo, record = self.repo, self.record
@@ -104,8 +110,13 @@ class _Recovery:
         check_index_free(repo)
         self._clear_temporaries()
         self._save_strangers()
+        if record.operation:
+            operation.clear(repo)
         actions = record.actions if self.forwards else _reversed(record.actions)
-        applier = Applier(repo.objects, self.worktree, None, self._save_first)
+        folders = record.folders if self.forwards else _reversed(record.folders)
+        applier = Applier(
+            repo.objects, self.smudger, self.worktree, None, self._save_first, folders
+        )
         applier.files(actions, self._folders_to_remove())
         applier.folders(self._folders_to_make())
         applier.sync()
@@ -117,6 +128,8 @@ class _Recovery:
         move = self._move()
         if move is not None:
             move_head(repo, move, self.goal.checkpoint.id)
+        if record.operation:
+            operation.install(repo, self.goal.operation.files)
         self._finish(applier)
         return RollbackResult(
             target=self.goal.checkpoint,
@@ -143,7 +156,9 @@ class _Recovery:
         """Save the present if any of it is neither the state before nor the one wanted."""
         strangers = [a.path for a in self.record.actions if self._is_strange(a)]
         index = staging.read_staged(self.repo).index
-        if strangers or self._index_is_strange(index) or self._head_is_strange():
+        strange = self._index_is_strange(index) or self._head_is_strange()
+        strange = strange or any(map(self._is_strange_folder, self.record.folders))
+        if strangers or strange or self._operation_is_strange():
             self._save(strangers)
 
     def _save(self, strangers: list[bytes]) -> None:
@@ -164,7 +179,8 @@ class _Recovery:
         self.saved.checkpoint = write(self.repo, present, request).checkpoint
         modes = present.modes
         for path in strangers:
-            self.saved.files[path] = file_state(path, present.entries.get(path), modes)
+            entry, converted = present.entries.get(path), present.converted.get(path)
+            self.saved.files[path] = file_state(path, entry, modes, converted)
         self.saved.indexes.append(present.staged.index)
         self.saved.heads.append(present.head)
         self.saved.branches.append(branch)
@@ -184,6 +200,12 @@ class _Recovery:
             return True
         return found is not None and found not in (action.before, action.after)
 
+    def _is_strange_folder(self, change: FolderChange) -> bool:
+        """Someone set other permission bits; the owner's own were ours to set."""
+        bits = self.worktree.folder_permissions(change.path)
+        known = [known | OPEN for known in (change.before, change.after) if known is not None]
+        return bits is not None and change.before is not None and bits | OPEN not in known
+
     def _index_is_strange(self, now: Index) -> bool:
         if not self.record.index:
             return False
@@ -197,6 +219,10 @@ class _Recovery:
         ours = (safety.index, limited(target.index, safety.index, paths))
         untouched = any(staging.same(outside(now, paths), outside(i, paths)) for i in ours)
         return limited(state.index, safety.index if untouched else now, paths)
+
+    def _operation_is_strange(self) -> bool:
+        known = (self.origin.operation.files, self.goal.operation.files)
+        return self.record.operation and operation.is_strange(self.repo, *known)
 
     def _head_is_strange(self) -> bool:
         move = self.record.head
@@ -242,7 +268,7 @@ class _Recovery:
             return None
         if self.forwards:
             now = self._branch_now()
-            return HeadMove(self.repo.refs.head(), planned.after, now, planned.left)
+            return HeadMove(self.repo.refs.head(), planned.after, now, planned.others)
         self._put_branch_back(planned)
         branch = planned.before.branch
         now = self.repo.refs.read(branch) if branch is not None else None
@@ -251,17 +277,16 @@ class _Recovery:
     def _put_branch_back(self, planned: HeadMove) -> None:
         """Aborting, the branches that the rollback moved return to where they stood."""
         message = f"ckpt: rollback to {self.goal.checkpoint.id}".encode()
-        for moved in (branch_to_return(planned), planned.left and planned.left.reversed()):
-            if moved is not None:
-                move_left_branch(self.repo, moved, message)
+        for moved in branches_to_return(planned):
+            move_other_branch(self.repo, moved, message)
 
     def _branches(self) -> list[bytes | None]:
         """The branches that the rollback may have locked."""
         move = self.record.head
         if move is None:
             return []
-        left = None if move.left is None else move.left.branch
-        return [move.before.branch, move.after.branch, left]
+        others = (other.branch for other in move.others)
+        return [move.before.branch, move.after.branch, *others]
 
     def _finish(self, applier: Applier) -> None:
         if self.forwards:
@@ -279,10 +304,13 @@ def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...
         entry = lookup(safety.objects, safety.tree, action.path)
         if entry is None or entry.mode == FOLDER or action.path in safety.absent:
             return None
-        return file_state(action.path, entry, modes)
+        return file_state(action.path, entry, modes, safety.converted(action.path, entry))
 
     return tuple(replace(action, before=before(action)) for action in actions)
 
 
-def _reversed(actions: tuple[Action, ...]) -> tuple[Action, ...]:
-    return tuple(action.reversed() for action in actions)
+_Change = TypeVar("_Change", Action, FolderChange)
+
+
+def _reversed(changes: tuple[_Change, ...]) -> tuple[_Change, ...]:
+    return tuple(change.reversed() for change in changes)

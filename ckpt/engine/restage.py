@@ -30,14 +30,15 @@ def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
             continue
         if not any(folder in taken for folder in folders_above(entry.path)):
             entries.append(entry)
-    entries.sort(key=lambda entry: (entry.path, entry.stage))
-    return Index(present.version, entries, {}, present.hash_len)
+    return staging.select(target, present, entries, limits)
 
 
 def outside(index: Index, limits: tuple[bytes, ...]) -> Index:
     """The entries that a rollback with these limits leaves alone."""
-    entries = [e for e in index.entries if limits and not is_within(e.path, limits)]
-    return Index(index.version, entries, {}, index.hash_len)
+    limits = limits or (b"",)  # without any, everything is inside
+    entries = [e for e in index.entries if not is_within(e.path, limits)]
+    nothing = Index(index.version, [], {}, index.hash_len)
+    return staging.select(nothing, index, entries, limits)
 
 
 def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:
@@ -45,7 +46,8 @@ def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:
     if wanted is None:
         return set()
     held = {entry.id for entry in present.entries}
-    return {
+    undo = staging.resolved_blobs(wanted) - staging.resolved_blobs(present)
+    return undo | {
         ObjectID(entry.id)
         for entry in wanted.entries
         if entry.id not in held and entry.mode != GITLINK and not entry.intent_to_add

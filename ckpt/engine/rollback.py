@@ -15,14 +15,14 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ckpt.engine import journal
-from ckpt.engine.apply import Applied, Applier
+from ckpt.engine import journal, operation
+from ckpt.engine.apply import Applied, Applier, keep
 from ckpt.engine.capture import Present, capture
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.head import (
-    branch_to_keep,
-    branch_to_return,
+    branches_to_return,
     check_move,
+    commits_to_keep,
     head_report,
     move_head,
     plan_move,
@@ -31,6 +31,7 @@ from ckpt.engine.journal import BranchMove, FileState, HeadMove, Journal, LastRo
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.restage import limited, needed_blobs, restage
+from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError
 from ckpt.models import Checkpoint, HeadReport, Kind, RollbackResult, Skipped, SkipReason
@@ -40,7 +41,8 @@ from ckpt.store import staging
 from ckpt.store.index import Index
 from ckpt.store.lock import clear_own_locks, worktree_lock
 from ckpt.store.objects import MissingObject, ObjectID
-from ckpt.store.operation import Operation, in_progress
+from ckpt.store.operation import in_progress
+from ckpt.store.operation_record import read_now
 from ckpt.store.repository import Repository
 from ckpt.store.trees import lookup, walk, write_tree
 from ckpt.worktree.write import Worktree
@@ -54,8 +56,8 @@ _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 class RollbackOptions:
     """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
 
-    An undo says what the rollback did that it takes back: files that it `created` go, also
-    where they are ignored now, and the branch `left` returns.
+    An undo says what the rollback did that it takes back: files that it `created` go, and
+    those that it `replaced` come back, also where they are ignored now, and branches that it moved besides HEAD's are `returning`.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -66,7 +68,8 @@ class RollbackOptions:
     yes: bool = False
     consented: frozenset[bytes] = frozenset()
     created: frozenset[bytes] = frozenset()
-    left: BranchMove | None = None
+    replaced: frozenset[bytes] = frozenset()
+    returning: tuple[BranchMove, ...] = ()
     check_paths: bool = True
     progress: Callable[[int], None] | None = None
 
@@ -80,8 +83,9 @@ def rollback(
     with (
         worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT),
         Worktree(os.fsencode(repo.worktree)) as worktree,
+        Smudger(repo) as smudger,
     ):
-        run = _Rollback(repo, settings, Recorded(repo, target), options, worktree)
+        run = _Rollback(repo, settings, Recorded(repo, target), options, worktree, smudger)
         try:
             return run.go()
         except BaseException:
@@ -107,7 +111,8 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
         overwrite_ignored=last.overwrite,
         consented=_paths_of(repo, catalog, last.target),
         created=frozenset(last.created),
-        left=branch_to_return(last.move),
+        replaced=frozenset(last.replaced),
+        returning=branches_to_return(last.move),
         check_paths=False,
     )
     return rollback(repo, settings, catalog.get(last.safety), scope)
@@ -131,8 +136,10 @@ class _Rollback:
         target: Recorded,
         options: RollbackOptions,
         worktree: Worktree,
+        smudger: Smudger,
     ) -> None:
         self._repo = repo
+        self._smudger = smudger
         self._settings = settings
         self._target = target
         self._options = options
@@ -146,13 +153,14 @@ class _Rollback:
         move = self._wanted_move(present)
         self._validate(plan, present, index)
         changes_index = index is not None and not staging.same(index, present.staged.index)
+        changes_operation = self._changes_operation(present)
         if self._options.dry_run:
             return self._foresee(plan, present, changes_index, move)
-        if plan.is_empty and not changes_index and move is None:
+        if plan.is_empty and not changes_index and not changes_operation and move is None:
             return self._report(plan, Applied(), None, changes_index, move, present)
         self._check_removals(plan, present)
         safety = self._save_safety(present, move)
-        record = self._journal(plan, safety, changes_index, move)
+        record = self._journal(plan, safety, changes_index, changes_operation, move)
         journal.write(self._repo.private_dir, record)
         try:
             return self._apply(record, plan, present, safety, index, changes_index)
@@ -162,11 +170,12 @@ class _Rollback:
     # -- before anything is touched ---------------------------------------------------
 
     def _check_target(self) -> None:
-        target, now = self._target, in_progress(self._repo.git_dir)
-        then = target.manifest.operation
-        check_operation(now, then, self._options, target.checkpoint.id)
+        target = self._target
         if self._options.head:
             check_move(self._repo, target)
+        elif not self._options.paths:
+            now = in_progress(self._repo.git_dir)
+            operation.check_operation(now, target.manifest.operation, target.checkpoint.id)
         if self._options.check_paths:
             self._check_limits()
 
@@ -189,12 +198,30 @@ class _Rollback:
 
     def _look(self) -> tuple[Present, Plan]:
         created = frozenset(filter(self._is_file, self._options.created))
-        present, plan = self._capture_and_plan(created, created)
+        ours = created | frozenset(filter(self._is_file, self._options.replaced))
+        present, plan = self._capture_and_plan(ours, created)
         overwrite = self._options.overwrite_ignored
-        force = created | (plan.obstacles if overwrite else _oversize(plan, present))
-        if force > created:
+        force = ours | (plan.obstacles if overwrite else set())
+        force |= self._unaffordable(plan, present)
+        if force > ours:
             present, plan = self._capture_and_plan(force, force if overwrite else created)
         return present, plan
+
+    def _unaffordable(self, plan: Plan, present: Present) -> set[bytes]:
+        """What a budget left out and the plan is about: the safety checkpoint takes it.
+
+        That is what stands in the way, and what was made since in such numbers that only
+        a part of it would go.
+        """
+        in_the_way = {path for path in plan.obstacles if present.skipped.get(path) in _BUDGETED}
+        limits = self._options.paths
+        return in_the_way | {
+            path
+            for path, reason in present.skipped.items()
+            if reason is SkipReason.BUDGET
+            and (not limits or is_within(path, limits))
+            and self._target.left_out(path) is None
+        }
 
     def _is_file(self, path: bytes) -> bool:
         status = self._worktree.lstat(path)
@@ -221,7 +248,11 @@ class _Rollback:
     def _wanted_move(self, present: Present) -> HeadMove | None:
         if not self._options.head:
             return None
-        return plan_move(self._repo, present, self._target, self._options.left)
+        return plan_move(self._repo, present, self._target, self._options.returning)
+
+    def _changes_operation(self, present: Present) -> bool:
+        wanted = self._target.operation.files if self._options.head else present.operation.files
+        return operation.differs(present.operation.files, wanted)
 
     def _wanted_index(self, present: Present) -> Index | None:
         if not self._options.index:
@@ -229,16 +260,23 @@ class _Rollback:
         return limited(self._target.index, present.staged.index, self._options.paths)
 
     def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
-        """Read every blob that will be needed, so that damage shows before the first change."""
+        """Read every content that will be needed, so that damage shows before the first change.
+
+        What a filter driver does not give any more is left as it is.
+        """
         objects = self._repo.objects
+        lost = {}
         try:
             for action in plan.writes:
                 if action.after is not None and (
                     action.before is None or action.before.entry.id != action.after.entry.id
                 ):
-                    objects.read(action.after.entry.id, b"blob")
+                    try:
+                        self._smudger.check(action.path, action.after)
+                    except Unrestorable as error:
+                        lost[action.path] = str(error)
             for blob in needed_blobs(index, present.staged.index):
-                if not objects.has(blob):
+                if objects.lacks(blob):
                     raise MissingObject(blob, "missing staged object")
         except MissingObject as error:
             raise RollbackError(
@@ -246,6 +284,7 @@ class _Rollback:
                 hint="nothing was touched; 'git ckpt list' shows other checkpoints",
                 details=error.details,
             ) from error
+        plan.leave(lost)
 
     def _check_removals(self, plan: Plan, present: Present) -> None:
         if self._options.yes:
@@ -266,7 +305,7 @@ class _Rollback:
             kind=Kind.SAFETY,
             trigger="rollback",
             description=f"The state before the rollback to {self._target.checkpoint.id}.",
-            keep=branch_to_keep(present, move),
+            keep=commits_to_keep(present, move),
         )
         saved = write(self._repo, present, request).checkpoint
         if saved is None:
@@ -274,7 +313,12 @@ class _Rollback:
         return saved
 
     def _journal(
-        self, plan: Plan, safety: Checkpoint, changes_index: bool, move: HeadMove | None
+        self,
+        plan: Plan,
+        safety: Checkpoint,
+        changes_index: bool,
+        changes_operation: bool,
+        move: HeadMove | None,
     ) -> Journal:
         return Journal(
             target=self._target.checkpoint.id,
@@ -283,7 +327,9 @@ class _Rollback:
             actions=tuple(plan.actions),
             make_folders=tuple(plan.make_folders),
             remove_folders=tuple(plan.remove_folders),
+            folders=plan.folders,
             index=changes_index,
+            operation=changes_operation,
             head=move,
             asked_index=self._options.index,
             asked_head=self._options.head,
@@ -301,18 +347,34 @@ class _Rollback:
         index: Index | None,
         changes_index: bool,
     ) -> RollbackResult:
-        def save_first(path: bytes, state: FileState, status: os.stat_result) -> None:
-            """A file changed after the safety checkpoint: make another that has it."""
+        def save_again() -> None:
+            """The present changed after the safety checkpoint: make another that has it."""
             nonlocal safety, record
-            data = self._worktree.read(path)
-            entry = state.entry._replace(id=self._repo.objects.add(b"blob", data))
-            present.entries[path], present.stats[path] = entry, status
-            present.absent.discard(path)
             safety = self._save_safety(present, record.head)
             record = replace(record, safety=safety.id)
             journal.write(self._repo.private_dir, record)
 
-        applier = Applier(self._repo.objects, self._worktree, present.stats, save_first)
+        def save_first(path: bytes, state: FileState, status: os.stat_result) -> None:
+            entry = keep(self._repo.objects, self._worktree, path, state)
+            present.entries[path], present.stats[path] = entry, status
+            present.converted.pop(path, None)
+            present.absent.discard(path)
+            save_again()
+
+        if record.operation:
+            now = read_now(self._repo.refs)
+            if now != present.operation:
+                present.operation = now
+                save_again()
+            operation.clear(self._repo)
+        applier = Applier(
+            self._repo.objects,
+            self._smudger,
+            self._worktree,
+            present.stats,
+            save_first,
+            record.folders,
+        )
         applier.files(record.actions, record.remove_folders)
         applier.folders(record.make_folders)
         applier.sync()
@@ -320,13 +382,13 @@ class _Rollback:
             staged = staging.read_staged(self._repo)
             if not staging.same(staged.index, present.staged.index):
                 present.staged = staged
-                safety = self._save_safety(present, record.head)
-                record = replace(record, safety=safety.id)
-                journal.write(self._repo.private_dir, record)
+                save_again()
                 index = limited(self._target.index, staged.index, self._options.paths)
             restage(self._repo, index, staged, applier.known)
         if record.head is not None:
             move_head(self._repo, record.head, self._target.checkpoint.id)
+        if record.operation:
+            operation.install(self._repo, self._target.operation.files)
         finish(self._repo, record, applier.done)
         return self._report(plan, applier.done, safety, changes_index, record.head, present)
 
@@ -352,6 +414,9 @@ class _Rollback:
     ) -> RollbackResult:
         blocked = sorted({**plan.blocked, **done.blocked}.items())
         head: HeadReport = head_report(self._repo, present.head, self._target, move)
+        if self._changes_operation(present):
+            then = self._target.operation.files
+            head = replace(head, operation=operation.report(present.operation.files, then))
         return RollbackResult(
             target=self._target.checkpoint,
             safety=safety,
@@ -375,11 +440,6 @@ def _interrupted(error: OSError | Busy) -> CkptError:
         hint="'git ckpt rollback --continue' finishes it, "
         "'git ckpt rollback --abort' returns to the state before it",
     )
-
-
-def _oversize(plan: Plan, present: Present) -> set[bytes]:
-    """What stands in the way only because of its size: the safety checkpoint takes it."""
-    return {path for path in plan.obstacles if present.skipped.get(path) in _BUDGETED}
 
 
 def check_ready(repo: Repository) -> None:
@@ -407,24 +467,9 @@ def check_index_free(repo: Repository) -> None:
         )
 
 
-def check_operation(
-    now: Operation | None, then: Operation | None, options: RollbackOptions, target: str
-) -> None:
-    """Files of one operation and the HEAD of another must not meet in a commit."""
-    if now == then or options.paths:
-        return
-    was = f"in the middle of a {then.name}" if then else "with no operation in progress"
-    has = f"a {now.name} is in progress" if now else "none is in progress now"
-    raise Refused(
-        f"checkpoint '{target}' was taken {was}, but {has}",
-        hint=f"restore single files with 'git ckpt rollback {target} -- PATH', "
-        "or end the operation with git first",
-    )
-
-
 def finish(repo: Repository, record: Journal, done: Applied) -> None:
     """The rollback is complete: remember it for `undo`, and forget the journal."""
-    new = (a.path for a in record.actions if a.before is None and a.after is not None)
+    put = [a for a in record.actions if a.after is not None and a.path not in done.blocked]
     last = LastRollback(
         record.target,
         record.safety,
@@ -432,7 +477,8 @@ def finish(repo: Repository, record: Journal, done: Applied) -> None:
         index=record.asked_index,
         head=record.asked_head,
         overwrite=record.asked_overwrite,
-        created=tuple(path for path in new if path not in done.blocked),
+        created=tuple(action.path for action in put if action.before is None),
+        replaced=tuple(action.path for action in put if action.before is not None),
         move=record.head,
     )
     journal.remember(repo.private_dir, last)

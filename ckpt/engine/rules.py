@@ -8,14 +8,17 @@ needs to know neither git's configuration nor ours.
 from __future__ import annotations
 
 import os
+from itertools import takewhile
 
-from ckpt.paths import folders_above
+from ckpt.paths import folders_above, is_within
 from ckpt.settings import Settings
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
 from ckpt.store.trees import GITLINK
-from ckpt.worktree.ignore import IgnoreStack, parse
-from ckpt.worktree.scan import ScanRules, read_plain_file
+from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
+from ckpt.worktree.scan import ScanRules, leads_to, read_plain_file
+
+_WILD = frozenset("*?[\\!")
 
 
 def scan_rules(
@@ -34,6 +37,7 @@ def scan_rules(
         deny=deny,
         include=_stack(settings.include, ignore_case),
         include_paths=_include_paths(settings, deny),
+        include_roots=Included(settings.include, ignore_case).roots,
         ignore_case=ignore_case,
         max_file_size=settings.max_file_size,
         force=force,
@@ -43,19 +47,21 @@ def scan_rules(
 
 def read_excludes(repo: Repository) -> dict[str, bytes]:
     """`global` is core.excludesFile or its default place, `info` the repository's own file."""
-    config_home = repo.env.get("XDG_CONFIG_HOME") or os.path.join(
-        repo.env.get("HOME", ""), ".config"
-    )
-    default = os.path.join(config_home, "git", "ignore")
+    default = os.path.join(config_home(repo), "git", "ignore")
     files = {
         "global": repo.config.get_path("core.excludesfile") or default,
         "info": os.path.join(repo.common_dir, "info", "exclude"),
     }
-    return {name: _follow(path) for name, path in files.items()}
+    return {name: read_followed(path) for name, path in files.items()}
 
 
-def _follow(path: str) -> bytes:
-    """These two files are the user's own and may be links, unlike a `.gitignore`."""
+def config_home(repo: Repository) -> str:
+    home = repo.env.get("HOME", "")
+    return repo.env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+
+
+def read_followed(path: str) -> bytes:
+    """A file that is the user's own and may be a link, unlike a `.gitignore`."""
     return read_plain_file(os.fsencode(os.path.realpath(path))) or b""
 
 
@@ -81,13 +87,55 @@ def _include_paths(settings: Settings, deny: IgnoreStack) -> tuple[bytes, ...]:
     """Included patterns that name one path from the top: they need no walk to be found."""
     found = []
     for pattern in settings.include:
-        if "/" not in pattern.rstrip("/") or set(pattern) & set("*?[\\!"):
+        path = _only_path(pattern)
+        if path is None:
             continue
-        path = os.fsencode(pattern.strip("/"))
         denied = any(deny.ignored(folder, True) for folder in folders_above(path))
         if not denied or pattern in settings.trusted_include:
             found.append(path)
     return tuple(found)
+
+
+def _only_path(pattern: str) -> bytes | None:
+    """The path that a pattern names, if it can be only one."""
+    if "/" not in pattern.rstrip("/") or set(pattern) & _WILD:
+        return None
+    return os.fsencode(pattern.strip("/"))
+
+
+class Included:
+    """What some `include` patterns take although it is ignored.
+
+    A pattern without a slash finds nothing in a folder that is ignored, as that is not
+    looked into; one that begins with the name of a folder does.
+    """
+
+    def __init__(self, patterns: tuple[str, ...], ignore_case: bool) -> None:
+        self._stack = _stack(patterns, ignore_case)
+        self._paths = tuple(path for path in map(_only_path, patterns) if path is not None)
+        wild = (pattern for pattern in patterns if set(pattern) & _WILD)
+        self.roots = tuple(root for root in map(_leading_folders, wild) if root)
+
+    def takes(self, path: bytes, is_folder: bool, ignore: IgnoreTree) -> bool:
+        """Whether a path that is ignored would have been taken."""
+        if not self._stack:
+            return False
+        if is_within(path, self._paths):
+            return True
+        for folder in reversed([*folders_above(path)]):
+            if ignore.ignored(folder, True):
+                if self._stack.ignored(folder, True):
+                    return True
+                if not leads_to(folder, self.roots):
+                    return False
+        return self._stack.ignored(path, is_folder)
+
+
+def _leading_folders(pattern: str) -> bytes:
+    """The folder that all a pattern matches lies in; empty for the top."""
+    names = os.fsencode(pattern.lstrip("/")).split(b"/")[:-1]
+    plain = takewhile(lambda name: not set(os.fsdecode(name)) & _WILD, names)
+    return b"/".join(plain)
 
 
 def _inside(worktree: str, *folders: str) -> list[bytes]:

@@ -19,7 +19,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ckpt import ids, linediff
-from ckpt.engine import journal
+from ckpt.engine import journal, origins
+from ckpt.engine.budget import summarised
 from ckpt.engine.capture import Present, capture
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.manifest import Manifest
@@ -36,12 +37,12 @@ from ckpt.models import (
 )
 from ckpt.paths import to_str
 from ckpt.settings import Settings
-from ckpt.store import record, staging
+from ckpt.store import operation_record, record, staging
 from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
-from ckpt.store.trees import GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
+from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
 
 LOCK_TIMEOUT = 60.0
 # Larger files count as changed, their lines do not: counting must not hold up a save.
@@ -112,9 +113,16 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
         existing = _existing(repo, catalog, request, tree, state_tree, present)
         if existing is not None:
             objects.discard()
+            _remember(present)
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, tree, state_tree, summary.stats)
+    _remember(present)
     return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
+
+
+def _remember(present: Present) -> None:
+    if present.memory is not None:
+        present.memory.save()
 
 
 def _checked(request: SaveRequest) -> SaveRequest:
@@ -172,8 +180,8 @@ def count_lines(objects: ObjectStore, changes: Iterable[Change]) -> Stats:
 def _text(objects: ObjectStore, entry: TreeEntry | None) -> bytes:
     if entry is None or entry.mode == GITLINK:
         return b""
-    data = objects.read(entry.id, b"blob")
-    return data if len(data) <= _COUNTED_SIZE else b"\0"
+    size = objects.size(entry.id)
+    return b"\0" if size is not None and size > _COUNTED_SIZE else objects.read(entry.id, b"blob")
 
 
 def _write_state_tree(
@@ -183,17 +191,22 @@ def _write_state_tree(
     index_state: Mapping[bytes, TreeEntry],
     dirty: tuple[bytes, ...],
 ) -> ObjectID:
+    skipped = summarised(present.skipped, present.entries)
     manifest = Manifest(
         modes=present.modes,
         empty_folders=present.empty_folders,
-        skipped={path: str(reason) for path, reason in present.skipped.items()},
+        skipped={path: str(reason) for path, reason in skipped.items()},
         excludes=present.excludes,
-        operation=present.operation,
+        include=present.include,
+        operation=present.operation.files.operation,
         branch=branch_name(present.head),
         dirty_files=dirty,
         unskipped=present.unskipped,
     )
-    entries = dict(index_state)
+    entries = {**index_state, **operation_record.write_state(objects, present.operation)}
+    for name, folder in origins.write_state(objects, present.converted).items():
+        if folder is not None:
+            entries[name] = TreeEntry(FOLDER, folder)
     entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))
     if request.has_state:
         entries[record.AGENT_STATE] = TreeEntry(REGULAR, objects.add(b"blob", _state(request)))
@@ -259,8 +272,9 @@ def _commit(
     stats: Stats,
 ) -> Checkpoint:
     now = datetime.now(timezone.utc)
+    keep = {*request.keep, *operation_record.commits_to_keep(repo.objects, present.operation)}
     state = record.write_commit(
-        repo.objects, state_tree, request.keep, "ckpt: state of the worktree\n", now
+        repo.objects, state_tree, sorted(keep), "ckpt: state of the worktree\n", now
     )
     parents = tuple(filter(None, [present.head.commit, state]))
     draft = Checkpoint(
@@ -325,9 +339,11 @@ def _is_whole(
 
 def branch_name(head: Head) -> str | None:
     """The short name of HEAD's branch, as git prints it."""
-    if head.branch is None:
-        return None
-    name = to_str(head.branch)
+    return None if head.branch is None else short_name(head.branch)
+
+
+def short_name(branch: bytes) -> str:
+    name = to_str(branch)
     short = name.removeprefix("refs/heads/")
     # A branch may be called `refs/…`; without its prefix it would be another ref.
     return name if short.startswith("refs/") else short

@@ -6,8 +6,8 @@ data as the forty bytes of the file and takes them apart only when asked, which 
 twice as fast as ten integers an entry, and half the memory.
 
 Left out: locking and finding the file, joining a split index with its shared part
-(``is_split`` tells), expanding a sparse one (``is_sparse``), and judging paths: the
-index may hold names that must never be written to disk.
+(``is_split`` tells, `split_index` does), expanding a sparse one (``is_sparse``), and
+judging paths: the index may hold names that must never be written to disk.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def read_index(data: bytes, *, hash_len: int = 20, hash_name: str = "sha1") -> I
         raise CorruptIndex("index file ends inside an entry") from error
     extensions = _read_extensions(data, pos, end)
     if not ascending and b"link" not in extensions:
-        _check_order(entries)
+        check_order(entries)
     return Index(version, entries, extensions, hash_len)
 
 
@@ -291,7 +291,8 @@ def _malformed_name(previous: bytes) -> CorruptIndex:
     return CorruptIndex(f"malformed name field in the index, near path '{near}'")
 
 
-def _check_order(entries: list[IndexEntry]) -> None:
+def check_order(entries: list[IndexEntry]) -> None:
+    """Raise unless the entries are in git's order, each path and stage once."""
     if entries and not entries[0].path:
         raise CorruptIndex("index entry without a path")
     for before, after in pairwise(entries):
@@ -360,7 +361,7 @@ def write_index(
     if version not in (2, 3, 4):
         raise ValueError(f"index version {version}")
     ordered = sorted(entries, key=lambda entry: (entry.path, entry.flags & STAGE))
-    _check_order(ordered)
+    check_order(ordered)
     hasher = hashlib.new(hash_name)
     if version == 2 and any(entry.flags & _EXTENDED_FLAGS for entry in ordered):
         version = 3

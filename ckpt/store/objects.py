@@ -7,7 +7,8 @@ same file collide. Here an object is written to `tmp_obj_<random>`, which git's 
 clears away, and gets its name only in `flush`, when its bytes are on the disk. So an
 object that can be seen is whole, and whoever writes the same one at once succeeds.
 
-Everything read is checked against its id. Deltas and repacking are left to git.
+Everything read is checked against its id. A large content passes through in pieces and
+is never held whole, neither on its way in nor out. Repacking is left to git.
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ import os
 import sys
 import zlib
 from binascii import hexlify, unhexlify
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ckpt import disk
 from ckpt.errors import CkptError
+from ckpt.store.sharing import NOT_SHARED, Sharing
 from ckpt.store.sizes import PackSizes, loose_size
+from ckpt.store.streams import (
+    LARGE,
+    UnreadableFile,
+    deflated,
+    file_pieces,
+    level_for,
+    loose_pieces,
+    packed_pieces,
+)
 
 if TYPE_CHECKING:
     from dulwich.object_format import ObjectFormat
@@ -34,6 +45,7 @@ else:
 
 _MOST_ALTERNATES = 5  # one behind the other, as in git
 _TYPE_NUMBERS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
+LARGEST_KEPT = 16 << 20  # in memory, by a scratch store
 
 
 class MissingObject(CkptError):
@@ -51,9 +63,17 @@ class ObjectStore:
     """The objects of one repository, alternates included."""
 
     def __init__(
-        self, path: str, object_format: ObjectFormat, alternates: Iterable[str] = ()
+        self,
+        path: str,
+        object_format: ObjectFormat,
+        alternates: Iterable[str] = (),
+        *,
+        is_partial: bool = False,
+        sharing: Sharing = NOT_SHARED,
     ) -> None:
         self.path = path
+        self.is_partial = is_partial
+        self._sharing = sharing
         self.object_format = object_format
         self._alternates = tuple(alternates)
         self._disk: DiskObjectStore | None = None
@@ -71,10 +91,21 @@ class ObjectStore:
         digest.update(data)
         return ObjectID(hexlify(digest.digest()))
 
+    def hash_file(self, fd: int, size: int) -> ObjectID:
+        """The id of an open file's blob; UnreadableFile if its length is another."""
+        digest = _Digest(self.object_format, b"blob", size)
+        for _ in digest.over(file_pieces(fd, size)):
+            pass
+        return digest.id
+
     def has(self, object_id: ObjectID) -> bool:
         if object_id in self._pending or os.path.exists(self._loose_path(object_id)):
             return True
         return object_id in self._packs()
+
+    def lacks(self, object_id: ObjectID) -> bool:
+        """Not here though it should be; a partial clone may leave anything at its remote."""
+        return not self.is_partial and not self.has(object_id)
 
     def is_new(self, object_id: ObjectID) -> bool:
         """Written by us and not yet flushed."""
@@ -82,13 +113,13 @@ class ObjectStore:
 
     def size(self, object_id: ObjectID) -> int | None:
         """How large an object is; None if it is not to be found whole."""
-        raw = RawObjectID(unhexlify(object_id))
-        for pack in self._pack_list():
-            place = _place_in(pack, raw)
-            if place is not None:
-                return self._size_at(*place)
-        paths = (os.path.join(os.fsdecode(s.path), *_split(object_id)) for s in self._stores())
-        return next((size for path in paths if (size := loose_size(path)) is not None), None)
+        if object_id in self._pending:
+            return loose_size(self._pending[object_id])
+        place = self._packed(object_id)
+        if place is not None:
+            return self._size_at(*place)
+        sizes = map(loose_size, self._loose_paths(object_id))
+        return next((size for size in sizes if size is not None), None)
 
     def _size_at(self, path: str, offset: int) -> int | None:
         if path not in self._sizes:
@@ -97,6 +128,20 @@ class ObjectStore:
             except FileNotFoundError:
                 return None
         return self._sizes[path].at(offset)
+
+    def kind(self, object_id: ObjectID) -> bytes | None:
+        """What an object is: commit, tree, blob or tag; None if it is not to be found."""
+        for kind in _TYPE_NUMBERS if self.has(object_id) else ():
+            try:
+                self.read(object_id, kind)
+            except MissingObject:
+                continue
+            return kind
+        return None
+
+    def beginning_with(self, prefix: bytes) -> set[ObjectID]:
+        """Every object whose id begins so, as people and git's own lists shorten them."""
+        return set(self._packs().iter_prefix(prefix))
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         """The content of an object of that kind, checked against its id."""
@@ -110,6 +155,41 @@ class ObjectStore:
         if self.hash(kind, data) != object_id:
             raise MissingObject(object_id, f"damaged {kind.decode()}")
         return data
+
+    def pieces(self, object_id: ObjectID, kind: bytes = b"blob") -> Iterator[bytes]:
+        """The same, and in pieces if it is large: only the end of them says that they are
+        right, and until then nothing made of them may be used."""
+        size = self.size(object_id)
+        if size is None:  # git may have repacked meanwhile
+            self._forget_looks()
+            size = self.size(object_id)
+        if size is None or size <= LARGE:
+            yield self.read(object_id, kind)
+            return
+        digest = _Digest(self.object_format, kind, size)
+        try:
+            yield from digest.over(self._large(object_id))
+        except (ValueError, IndexError, RecursionError, zlib.error) as error:
+            raise MissingObject(object_id, "cannot read object") from error
+        if digest.id != object_id:
+            raise MissingObject(object_id, f"damaged {kind.decode()}")
+
+    def check(self, object_id: ObjectID, kind: bytes) -> None:
+        """Read an object to its end, for the errors that this may raise."""
+        for _ in self.pieces(object_id, kind):
+            pass
+
+    def _large(self, object_id: ObjectID) -> Iterator[bytes]:
+        if object_id in self._pending:
+            return loose_pieces(self._pending[object_id])
+        place = self._packed(object_id)
+        if place is not None:
+            return packed_pieces(*place, self.object_format.oid_length, self._base, self.path)
+        found = filter(os.path.exists, self._loose_paths(object_id))
+        return next(map(loose_pieces, found), iter(()))
+
+    def _base(self, raw_id: bytes) -> Iterator[bytes]:
+        return self._large(ObjectID(hexlify(raw_id)))
 
     def _read_from_disk(self, object_id: ObjectID) -> tuple[int, bytes]:
         try:
@@ -131,8 +211,31 @@ class ObjectStore:
         """Write an object unless the repository has it; durable after `flush`."""
         object_id = self.hash(kind, data)
         if object_id not in self._pending and not self._freshen(object_id):
-            self._pending[object_id] = self._write_temporary(object_id, kind, data)
+            packer = zlib.compressobj(1)
+            header = b"%s %d\0" % (kind, len(data))
+            body = packer.compress(header) + packer.compress(data) + packer.flush()
+            self._pending[object_id] = self._write_temporary(object_id, (body,))
         return object_id
+
+    def add_file(self, fd: int, size: int) -> ObjectID:
+        """The same for the blob of an open file; UnreadableFile if it is changing.
+
+        A large file is read twice: what the repository has is not compressed in vain.
+        """
+        if size <= LARGE:
+            return self.add(b"blob", b"".join(file_pieces(fd, size)))
+        object_id = self.hash_file(fd, size)
+        if object_id not in self._pending and not self._freshen(object_id):
+            body = self._compressed(object_id, fd, size)
+            self._pending[object_id] = self._write_temporary(object_id, body)
+        return object_id
+
+    def _compressed(self, object_id: ObjectID, fd: int, size: int) -> Iterator[bytes]:
+        digest = _Digest(self.object_format, b"blob", size)
+        pieces = digest.over(file_pieces(fd, size))
+        yield from deflated(digest.header, pieces, level_for(fd, size))
+        if digest.id != object_id:
+            raise UnreadableFile.changing()
 
     def flush(self) -> None:
         """Make everything added durable and visible: contents first, then names."""
@@ -163,19 +266,18 @@ class ObjectStore:
             self._disk.close()
             self._disk = None
 
-    def _write_temporary(self, object_id: ObjectID, kind: bytes, data: bytes) -> str:
+    def _write_temporary(self, object_id: ObjectID, compressed: Iterable[bytes]) -> str:
         folder = os.path.dirname(self._loose_path(object_id))
         temporary = os.path.join(folder, disk.temporary_name("tmp_obj_"))
         try:
             fd = disk.create(temporary, 0o444)
         except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
+            self._sharing.make_folders(folder)
             fd = disk.create(temporary, 0o444)
         try:
-            header = b"%s %d\0" % (kind, len(data))
-            packer = zlib.compressobj(1)
-            body = packer.compress(header) + packer.compress(data) + packer.flush()
-            disk.write(fd, body, temporary)
+            self._sharing.adjust(temporary)
+            for part in compressed:
+                disk.write(fd, part, temporary)
         except BaseException:
             os.unlink(temporary)
             raise
@@ -192,15 +294,10 @@ class ObjectStore:
     def _find_and_touch(self, object_id: ObjectID) -> bool:
         if self._touch(self._loose_path(object_id)):
             return True
-        raw = RawObjectID(unhexlify(object_id))
-        for pack in self._pack_list():
-            place = _place_in(pack, raw)
-            if place is not None:
-                return self._touch(place[0])
-        return any(
-            self._touch(os.path.join(os.fsdecode(store.path), *_split(object_id)))
-            for store in self._stores()[1:]
-        )
+        place = self._packed(object_id)
+        if place is not None:
+            return self._touch(place[0])
+        return any(map(self._touch, self._loose_paths(object_id)[1:]))
 
     def _touch(self, path: str) -> bool:
         if path not in self._touched:
@@ -224,6 +321,20 @@ class ObjectStore:
         if self._packs_seen is None:
             self._packs_seen = [pack for store in self._stores() for pack in store.packs]
         return self._packs_seen
+
+    def _packed(self, object_id: ObjectID) -> tuple[str, int] | None:
+        """The file of a pack, and where in it an object is."""
+        raw = RawObjectID(unhexlify(object_id))
+        for pack in self._pack_list():
+            place = _place_in(pack, raw)
+            if place is not None:
+                return place
+        return None
+
+    def _loose_paths(self, object_id: ObjectID) -> list[str]:
+        """Where an object may be that is in no pack, here first."""
+        name = _split(object_id)
+        return [os.path.join(os.fsdecode(store.path), *name) for store in self._stores()]
 
     def _forget_looks(self) -> None:
         for sizes in self._sizes.values():
@@ -251,23 +362,31 @@ class ScratchObjects(ObjectStore):
     """Ids of what is added, without a trace on disk: for a dry run, or a diff."""
 
     def __init__(self, base: ObjectStore) -> None:
-        super().__init__(base.path, base.object_format)
-        self._base = base
+        super().__init__(base.path, base.object_format, is_partial=base.is_partial)
+        self._under = base
         self._added: dict[ObjectID, tuple[bytes, bytes]] = {}
+        self._left_out: dict[ObjectID, int] = {}
 
     def has(self, object_id: ObjectID) -> bool:
-        return object_id in self._added or self._base.has(object_id)
+        return self.is_new(object_id) or self._under.has(object_id)
 
     def is_new(self, object_id: ObjectID) -> bool:
-        return object_id in self._added
+        return object_id in self._added or object_id in self._left_out
 
     def size(self, object_id: ObjectID) -> int | None:
-        return self._base.size(object_id)
+        if object_id in self._added:
+            return len(self._added[object_id][1])
+        return self._left_out.get(object_id) or self._under.size(object_id)
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         if object_id in self._added:
             return self._added[object_id][1]
-        return self._base.read(object_id, kind)
+        return self._under.read(object_id, kind)
+
+    def pieces(self, object_id: ObjectID, kind: bytes = b"blob") -> Iterator[bytes]:
+        if object_id in self._added:
+            return iter((self._added[object_id][1],))
+        return self._under.pieces(object_id, kind)
 
     def add(self, kind: bytes, data: bytes) -> ObjectID:
         object_id = self.hash(kind, data)
@@ -275,8 +394,40 @@ class ScratchObjects(ObjectStore):
             self._added[object_id] = (kind, data)
         return object_id
 
+    def add_file(self, fd: int, size: int) -> ObjectID:
+        """What is too large to be kept gets its id all the same, and cannot be read again."""
+        if size <= LARGEST_KEPT:
+            return self.add(b"blob", b"".join(file_pieces(fd, size)))
+        object_id = self.hash_file(fd, size)
+        if not self.has(object_id):
+            self._left_out[object_id] = size
+        return object_id
+
     def flush(self) -> None:
         """Nothing is ever made durable here."""
+
+
+class _Digest:
+    """The id of an object whose content comes in pieces."""
+
+    def __init__(self, object_format: ObjectFormat, kind: bytes, size: int) -> None:
+        self.header = b"%s %d\0" % (kind, size)
+        self._digest = object_format.new_hash()
+        self._digest.update(self.header)
+        self._left = size
+
+    def over(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The same pieces, each of them counted, and no more than the size allows."""
+        for piece in pieces:
+            self._digest.update(piece)
+            self._left -= len(piece)
+            if self._left < 0:
+                return
+            yield piece
+
+    @property
+    def id(self) -> ObjectID:
+        return ObjectID(hexlify(self._digest.digest()))
 
 
 def _place_in(pack: Pack, object_id: RawObjectID) -> tuple[str, int] | None:

@@ -218,12 +218,28 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
             context=state.get("context"),
             features=_features(state.get("features")),
             operation=(manifest.get("operation") or {}).get("name"),
+            nested=read_nested(manifest),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NotACheckpoint(
             f"the manifest of checkpoint '{checkpoint.id}' is damaged ({error})",
             hint=f"git show {checkpoint.state_commit}:manifest.json",
         ) from None
+
+
+def read_nested(manifest: Mapping[str, Any]) -> tuple[NestedState, ...]:
+    """The repositories inside the worktree; earlier manifests say nothing about them."""
+    return tuple(
+        NestedState(
+            path=to_str(from_json(item)),
+            commit_hash=item["commit"],
+            branch=item["branch"],
+            dirty=item["dirty"],
+            checkpoint=item["checkpoint"],
+            problem=item["problem"],
+        )
+        for item in manifest.get("nested", ())
+    )
 
 
 def _features(document: Any) -> FeatureState | None:

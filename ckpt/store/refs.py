@@ -4,7 +4,7 @@
 Checkpoint refs are created only if new and removed only if unchanged, through
 dulwich's file-based container. HEAD and branches move by git's own protocol (a
 `.lock` file, the old value compared under it, a reflog entry), and only for a
-rollback that was asked to move them. Reftable repositories never get here.
+rollback that was asked to move them. Refs in reftables are read by `reftable_refs`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ckpt.errors import Busy, CkptError, Refused
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.store.lock import holding, replace_locked
 from ckpt.store.objects import ObjectID
+from ckpt.store.sharing import NOT_SHARED
 
 if TYPE_CHECKING:
     from dulwich.refs import DiskRefsContainer
@@ -53,7 +54,11 @@ class Refs:
         self._zero = b"0" * hex_length
         self._hex_length = hex_length
         self.logs_updates = True
+        self.sharing = NOT_SHARED
         self._container: DiskRefsContainer | None = None
+
+    def check_writable(self) -> None:
+        """Refuse where no ref can be written, before anything else is."""
 
     # -- checkpoints -------------------------------------------------------------
 
@@ -82,9 +87,11 @@ class Refs:
         disk.touch_ref("create-ref", ref)
         folder = os.path.dirname(self._path(ref))
         is_known = os.path.isdir(folder)
+        self.sharing.make_folders(folder)
         with _translating(ref):
             created = self._refs().add_if_new(_ref(ref), target)
         if created:
+            self.sharing.adjust(self._path(ref))
             disk.fsync_dir(folder)
             while not is_known and folder != os.path.join(self.common_dir, "refs"):
                 folder = os.path.dirname(folder)

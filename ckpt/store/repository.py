@@ -5,7 +5,8 @@ Knows where things are: the worktree's own git dir, the common dir that linked
 worktrees share, the index, the folder for private files. Refusals come before
 anything is written and before the repository's configuration is believed: another
 user's repository, a bare one, the home folder or `/` as a worktree, a format that
-only a newer git understands. Starts no git process.
+only a newer git understands. Reading a repository asks for less than writing to it:
+`check_writable` says so. Starts no git process.
 """
 
 from __future__ import annotations
@@ -19,25 +20,17 @@ from typing import TYPE_CHECKING
 
 from ckpt.errors import CkptError, Refused
 from ckpt.store.config import GitConfig
+from ckpt.store.format import RepositoryFormat, read_format
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import Refs
+from ckpt.store.reftable_refs import ReftableRefs
+from ckpt.store.sharing import Sharing, read_sharing
 
 if TYPE_CHECKING:
     from dulwich.object_format import ObjectFormat
 
 MAIN_WORKTREE = "main"
 _OFF = ("false", "no", "off", "0")
-_KNOWN_EXTENSIONS = {
-    "noop",
-    "noop-v1",
-    "objectformat",
-    "partialclone",
-    "preciousobjects",
-    "refstorage",
-    "relativeworktrees",
-    "worktreeconfig",
-}
-_EXTENSIONS_OF_VERSION_1 = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}
 
 
 class NotARepository(CkptError):
@@ -60,6 +53,7 @@ class Repository:
     index_path: str
     config: GitConfig
     env: Mapping[str, str]
+    format: RepositoryFormat
 
     @property
     def worktree_id(self) -> str:
@@ -82,7 +76,11 @@ class Repository:
     def object_format(self) -> ObjectFormat:
         from dulwich.object_format import get_object_format
 
-        return get_object_format(self.config.get("extensions.objectformat") or "sha1")
+        return get_object_format(self.format.hash_name)
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        return read_sharing(self.config.get("core.sharedrepository"))
 
     @cached_property
     def objects(self) -> ObjectStore:
@@ -92,13 +90,26 @@ class Repository:
             os.path.abspath(path),
             self.object_format,
             [part for part in alternates.split(os.pathsep) if part],
+            is_partial=self.format.is_partial,
+            sharing=self.sharing,
         )
 
     @cached_property
     def refs(self) -> Refs:
-        refs = Refs(self.git_dir, self.common_dir, self.object_format.hex_length)
+        kind = ReftableRefs if self.format.ref_storage == "reftable" else Refs
+        refs = kind(self.git_dir, self.common_dir, self.object_format.hex_length)
         refs.logs_updates = self.config.get("core.logallrefupdates") not in _OFF
+        refs.sharing = self.sharing
         return refs
+
+    def check_writable(self) -> None:
+        """Refuse before anything is written what could not be finished with a ref."""
+        self.refs.check_writable()
+        if self.env.get("GIT_QUARANTINE_PATH"):
+            raise Refused(
+                "ref updates forbidden inside quarantine environment",
+                hint="call ckpt in 'post-receive', when git has taken the new objects in",
+            )
 
     def close(self) -> None:
         if "objects" in self.__dict__:
@@ -124,7 +135,7 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
         _check_owner(git_dir, top, env)
     common_dir = _common_dir(git_dir)
     config = GitConfig.load(env, git_dir=git_dir, common_dir=common_dir)
-    _check_format(config)
+    format = read_format(config, os.path.join(common_dir, "config"))
     worktree = _worktree(start, git_dir, top, config, env)
     _check_breadth(worktree, env)
     index = env.get("GIT_INDEX_FILE")
@@ -135,6 +146,7 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
         index_path=os.path.join(worktree, index) if index else os.path.join(git_dir, "index"),
         config=config,
         env=env,
+        format=format,
     )
 
 
@@ -182,14 +194,17 @@ def read_gitfile(path: str) -> str | None:
     return os.path.realpath(os.path.join(os.path.dirname(path), target))
 
 
-def nested_head(folder: bytes) -> ObjectID | None:
+def nested_head(folder: bytes, hex_length: int = 40) -> ObjectID | None:
     """The commit that a submodule's HEAD names, if it has one."""
     dot_git = os.path.join(os.fsdecode(folder), ".git")
     git_dir = read_gitfile(dot_git) if os.path.isfile(dot_git) else dot_git
     if git_dir is None or not is_git_dir(git_dir):
         return None
     try:
-        return Refs(git_dir, _common_dir(git_dir), 40).head().commit
+        common_dir = _common_dir(git_dir)
+        has_tables = os.path.isdir(os.path.join(common_dir, "reftable"))
+        kind = ReftableRefs if has_tables else Refs
+        return kind(git_dir, common_dir, hex_length).head().commit
     except CkptError:
         return None
 
@@ -272,33 +287,6 @@ def _is_declared_safe(subject: str, values: list[str], env: Mapping[str, str]) -
 
 def _expand_home(path: str, env: Mapping[str, str]) -> str:
     return env.get("HOME", "~") + path[1:] if path.startswith("~/") else path
-
-
-def _check_format(config: GitConfig) -> None:
-    version = config.get("core.repositoryformatversion") or "0"
-    if version not in ("0", "1"):
-        raise Refused(
-            f"expected git repo version <= 1, found {version}", hint="ckpt is too old for it"
-        )
-    for name, value, _origin in config.items("extensions"):
-        if version == "0":
-            if name.lower() in _EXTENSIONS_OF_VERSION_1:
-                raise Refused(
-                    f"repo version is 0, but v1-only extension found: '{name}'",
-                    hint="git config -f .git/config core.repositoryFormatVersion 1",
-                )
-            continue
-        if name.lower() not in _KNOWN_EXTENSIONS:
-            raise Refused(
-                f"unknown repository extension found: '{name}'", hint="ckpt is too old for it"
-            )
-        if name.lower() == "refstorage" and value != "files":
-            raise Refused(
-                f"this repository keeps its refs as '{value}', which ckpt cannot write",
-                hint="git refs migrate --ref-format=files",
-            )
-        if name.lower() == "objectformat" and value not in ("sha1", "sha256"):
-            raise Refused(f"unknown object format '{value}'", hint="ckpt is too old for it")
 
 
 def _check_breadth(worktree: str, env: Mapping[str, str]) -> None:

@@ -2,15 +2,18 @@
 """How large an object is, from its first bytes: no content is inflated to learn it.
 
 A file whose size is not its blob's was converted on its way to the disk, whatever
-attributes are in force now; and an object that has no size is not there.
+attributes are in force now; and an object that has no size is not there. What an
+entry of a pack says of itself is read here for `streams` as well.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
+from typing import NamedTuple
 
 _ENOUGH = 64
+HEAD_LENGTH = 2 * _ENOUGH  # without the id that may be in it
 _OFS_DELTA, _REF_DELTA = 6, 7
 
 
@@ -32,19 +35,42 @@ class PackSizes:
         self._id_length = id_length
 
     def at(self, offset: int) -> int | None:
-        data = os.pread(self._fd, 2 * _ENOUGH + self._id_length, offset)
+        data = os.pread(self._fd, HEAD_LENGTH + self._id_length, offset)
         try:
-            kind, size, position = _header(data)
-            if kind not in (_OFS_DELTA, _REF_DELTA):
-                return size
-            position = _past_base(data, position, kind, self._id_length)
-            delta = zlib.decompressobj().decompress(data[position:], _ENOUGH)
-            return _varint(delta, _varint(delta, 0)[1])[0]
+            entry = pack_entry(data, offset, self._id_length)
+            if entry.base is None:
+                return entry.size
+            delta = zlib.decompressobj().decompress(data[entry.start - offset :], _ENOUGH)
+            return varint(delta, varint(delta, 0)[1])[0]
         except (IndexError, zlib.error):
             return None
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+class PackEntry(NamedTuple):
+    """An entry of a pack: how much it inflates to, and where in the pack that begins.
+
+    A delta names its base by a place in the same pack, or by an id.
+    """
+
+    size: int
+    start: int
+    base: int | bytes | None
+
+
+def pack_entry(data: bytes, offset: int, id_length: int) -> PackEntry:
+    """The entry at `offset`, from its first bytes; IndexError if they end too early."""
+    kind, size, position = _header(data)
+    base: int | bytes | None = None
+    if kind == _REF_DELTA:
+        base = data[position : position + id_length]
+        position += id_length
+    elif kind == _OFS_DELTA:
+        distance, position = _distance(data, position)
+        base = offset - distance
+    return PackEntry(size, offset + position, base)
 
 
 def _header(data: bytes) -> tuple[int, int, int]:
@@ -59,16 +85,18 @@ def _header(data: bytes) -> tuple[int, int, int]:
     return kind, size, position
 
 
-def _past_base(data: bytes, position: int, kind: int, id_length: int) -> int:
-    """Skip what names a delta's base: an id, or a distance."""
-    if kind == _REF_DELTA:
-        return position + id_length
-    while data[position] & 0x80:
+def _distance(data: bytes, position: int) -> tuple[int, int]:
+    """How far before a delta its base is, and where the next part begins."""
+    byte = data[position]
+    distance = byte & 0x7F
+    while byte & 0x80:
         position += 1
-    return position + 1
+        byte = data[position]
+        distance = (distance + 1) << 7 | byte & 0x7F
+    return distance, position + 1
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def varint(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[position]

@@ -3,8 +3,10 @@
 
 In the state tree, `index/` is the tree that `git write-tree` would make, `stages/1|2|3/`
 hold the sides of conflicts, and `index-flags.json` what a tree cannot say: version,
-intent-to-add, skip-worktree, assume-unchanged. Stat data are no part of a checkpoint:
-they are filled in from files whose content is known, and git looks at the rest again.
+intent-to-add, skip-worktree, assume-unchanged, conflicts that were resolved (whose blobs
+`resolve-undo/` keeps alive). Stat data are no part of a checkpoint: they are filled in
+from files whose content is known, and git looks at the rest again. Nor are git's caches
+in the index (cache tree, untracked cache, file monitor): git makes them anew.
 """
 
 from __future__ import annotations
@@ -16,23 +18,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckpt.errors import Refused
-from ckpt.paths import from_json, to_json
+from ckpt.paths import from_json, is_within, to_json, to_str
 from ckpt.store.index import (
     ASSUME_VALID,
     INTENT_TO_ADD,
     SKIP_WORKTREE,
     STAGE,
+    CorruptIndex,
     Index,
     IndexEntry,
     read_index,
     stat_fields,
     write_index,
 )
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
-from ckpt.store.trees import FOLDER, TreeEntry, lookup, walk, write_tree
+from ckpt.store.resolve_undo import Resolved, extension, resolved
+from ckpt.store.split_index import join, shared_name, whole
+from ckpt.store.trees import FOLDER, GITLINK, REGULAR, TreeEntry, lookup, walk, write_tree
 
 FLAGS = b"index-flags.json"
+RESOLVE_UNDO = b"resolve-undo"
+_READ_ATTEMPTS = 4
 _FLAG_NAMES = ("assume_valid", "skip_worktree")
 _CONTENT_FLAGS = ASSUME_VALID | INTENT_TO_ADD | SKIP_WORKTREE | STAGE
 # How a file's state is known: its entry and the stat data it had then.
@@ -53,7 +60,16 @@ class Staged:
 
 
 def read_staged(repo: Repository) -> Staged:
-    """The index of a worktree, a sparse one expanded."""
+    """The index of a worktree, a split one joined and a sparse one expanded."""
+    for _ in range(_READ_ATTEMPTS):
+        try:
+            return _read_staged(repo)
+        except _SharedIndexGone:
+            continue
+    return _read_staged(repo)
+
+
+def _read_staged(repo: Repository) -> Staged:
     hash_len = repo.object_format.oid_length
     try:
         with open(repo.index_path, "rb") as file:
@@ -63,14 +79,31 @@ def read_staged(repo: Repository) -> Staged:
         return Staged(Index(2, [], {}, hash_len), None)
     index = read_index(data, hash_len=hash_len, hash_name=repo.object_format.name)
     if index.is_split:
-        raise Refused(
-            "this worktree has a split index, which ckpt cannot read",
-            hint="git update-index --no-split-index",
-        )
+        name = shared_name(index)
+        index = whole(index, index.entries) if name is None else join(index, _shared(repo, name))
     if index.is_sparse:
         entries = sorted(_expand(repo.objects, index.entries), key=_order)
-        index = Index(index.version, entries, {}, hash_len)
+        index = Index(index.version, entries, extension(resolved(index)), hash_len)
     return Staged(index, mtime)
+
+
+class _SharedIndexGone(CorruptIndex):
+    """The shared part of a split index is not there; git may have written both anew."""
+
+
+def _shared(repo: Repository, name: str) -> Index:
+    """The shared part of a split index; its name is its checksum."""
+    path = os.path.join(repo.git_dir, name)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise _SharedIndexGone(f"the index needs '{path}', which is not there") from None
+    if data[-repo.object_format.oid_length :].hex() != name.rpartition(".")[2]:
+        raise CorruptIndex(f"broken index, '{path}' does not have the checksum in its name")
+    return read_index(
+        data, hash_len=repo.object_format.oid_length, hash_name=repo.object_format.name
+    )
 
 
 def _order(entry: IndexEntry) -> tuple[bytes, int]:
@@ -89,7 +122,15 @@ def _expand(objects: ObjectStore, entries: Iterable[IndexEntry]) -> Iterable[Ind
         if entry.mode != FOLDER:
             yield entry
             continue
-        for path, child in walk(objects, ObjectID(entry.id), entry.path.rstrip(b"/")):
+        try:
+            below = list(walk(objects, ObjectID(entry.id), entry.path.rstrip(b"/")))
+        except MissingObject as error:
+            raise Refused(
+                f"the tree of '{to_str(entry.path)}', which the sparse index names, is not here",
+                hint="'git sparse-checkout reapply --no-sparse-index' fetches it",
+                details=error.details,
+            ) from error
+        for path, child in below:
             yield IndexEntry.of(path, child.id, child.mode, skip_worktree=True)
 
 
@@ -100,16 +141,36 @@ def write_state(objects: ObjectStore, index: Index) -> dict[bytes, TreeEntry]:
         if not entry.intent_to_add:
             side = stages.setdefault(entry.stage, {})
             side[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
-    flags = json.dumps(_flags(index), sort_keys=True, indent=1).encode() + b"\n"
+    flags = json.dumps(_flags(objects, index), sort_keys=True, indent=1).encode() + b"\n"
     state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", flags))}
     for stage, entries in stages.items():
         name = b"stages/%d" % stage if stage else b"index"
         state[name] = TreeEntry(FOLDER, write_tree(objects, entries))
+    blobs = _resolved_blobs(_recreatable(objects, index))
+    for blob in blobs:  # by id: one path may have been a file then and a folder later
+        state[RESOLVE_UNDO + b"/" + blob] = TreeEntry(REGULAR, blob)
     return state
 
 
-def _flags(index: Index) -> dict[str, Any]:
+def _recreatable(objects: ObjectStore, index: Index) -> list[Resolved]:
+    """Resolved conflicts whose sides are all here; git prunes blobs that only these name."""
+    records = resolved(index)
+    return [record for record in records if all(map(objects.has, _resolved_blobs([record])))]
+
+
+def _resolved_blobs(records: Iterable[Resolved]) -> set[ObjectID]:
+    sides = (side for record in records for side in record.sides if side is not None)
+    return {ObjectID(id) for mode, id in sides if mode != GITLINK}
+
+
+def _flags(objects: ObjectStore, index: Index) -> dict[str, Any]:
     document: dict[str, Any] = {"version": index.version}
+    records = _recreatable(objects, index)
+    if records:
+        document["resolve_undo"] = [
+            to_json(path) | {"sides": [s and [f"{s[0]:o}", s[1].decode()] for s in sides]}
+            for path, sides in records
+        ]
     document["intent_to_add"] = [
         to_json(entry.path) | {"mode": f"{entry.mode:o}"}
         for entry in index.entries
@@ -152,7 +213,15 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
             )
         )
     entries.sort(key=_order)
-    return Index(flags.get("version", 2), entries, {}, objects.object_format.oid_length)
+    undo = extension(map(_read_resolved, flags.get("resolve_undo", ())))
+    return Index(flags.get("version", 2), entries, undo, objects.object_format.oid_length)
+
+
+def _read_resolved(item: dict[str, Any]) -> Resolved:
+    base, ours, theirs = (
+        None if side is None else (int(side[0], 8), side[1].encode()) for side in item["sides"]
+    )
+    return Resolved(from_json(item), (base, ours, theirs))
 
 
 def _read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
@@ -165,11 +234,26 @@ def _read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
 
 def same(left: Index, right: Index) -> bool:
     """Equal in all that `git status` and `git commit` look at; stat data and version do not."""
-    return _content(left) == _content(right)
+    return _content(left) == _content(right) and resolved(left) == resolved(right)
 
 
 def _content(index: Index) -> list[tuple[bytes, bytes, int, int]]:
     return [(e.path, e.id, e.flags & _CONTENT_FLAGS, e.mode) for e in index.entries]
+
+
+def resolved_blobs(index: Index) -> set[ObjectID]:
+    """Blobs that only the index's memory of resolved conflicts names."""
+    return _resolved_blobs(resolved(index))
+
+
+def select(
+    inside: Index, outside: Index, entries: list[IndexEntry], limits: tuple[bytes, ...]
+) -> Index:
+    """An index of these entries that remembers conflicts as `inside` does within the limits
+    and as `outside` does elsewhere."""
+    records = [r for r in resolved(inside) if is_within(r.path, limits)]
+    records += [r for r in resolved(outside) if not is_within(r.path, limits)]
+    return Index(outside.version, sorted(entries, key=_order), extension(records), outside.hash_len)
 
 
 def compose(target: Index, present: Staged, known: KnownFile, hash_name: str) -> bytes:
@@ -180,7 +264,8 @@ def compose(target: Index, present: Staged, known: KnownFile, hash_name: str) ->
         if entry.stage == 0 and not entry.intent_to_add:
             entry = _with_stat(entry, before.get((entry.path, 0)), present, known)
         entries.append(entry)
-    return write_index(entries, version=target.version, hash_name=hash_name)
+    undo = extension(resolved(target))
+    return write_index(entries, version=target.version, hash_name=hash_name, extensions=undo)
 
 
 def _with_stat(

@@ -34,7 +34,7 @@ class Pattern:
 
 def parse(text: bytes, base: bytes = b"", *, ignore_case: bool = False) -> Rules:
     """The rules of one ignore file; base is the folder that it stands in."""
-    patterns = (_parse_line(line, base, ignore_case) for line in _lines(text))
+    patterns = (parse_pattern(line, base, ignore_case) for line in _lines(text))
     return Rules([pattern for pattern in patterns if pattern], base, ignore_case=ignore_case)
 
 
@@ -51,8 +51,8 @@ def _without_trailing_spaces(line: bytes) -> bytes:
     return stripped + b" " if backslashes % 2 and stripped != line else stripped
 
 
-def _parse_line(line: bytes, base: bytes, ignore_case: bool) -> Pattern | None:
-    """None for a line that can match nothing."""
+def parse_pattern(line: bytes, base: bytes, ignore_case: bool) -> Pattern | None:
+    """One line without its blanks; None for one that can match nothing."""
     text = line.removeprefix(b"!")
     negated = text != line
     dir_only = text.endswith(b"/")
@@ -186,6 +186,9 @@ class IgnoreStack:
     def __init__(self, files: Iterable[Rules]) -> None:
         self._files = tuple(files)  # the one that counts most comes first
         self._ignore_case = any(rules.ignore_case for rules in self._files)
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
 
     @classmethod
     def root(cls, *files: Rules) -> IgnoreStack:

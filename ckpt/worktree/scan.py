@@ -16,16 +16,23 @@ import os
 import re
 import stat
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ckpt.models import SkipReason
-from ckpt.paths import folders_above, folders_of
+from ckpt.paths import folders_above, is_within
+from ckpt.worktree import reach
 from ckpt.worktree.ignore import IgnoreStack, Rules, parse
 
 # Files that a rollback has begun to write and not yet named.
 TEMPORARY_PREFIX = b".ckpt-tmp-"
 TEMPORARY_NAME = re.compile(rb"\.ckpt-tmp-[0-9a-f]{16}")
+
+# How the names of such files begin, and all that git keeps out of trees.
+_OURS_OR_GITS = b".gG"
+
+# In an ignored folder nothing is brought back; but what is tracked or included is taken.
+_EVERYTHING = IgnoreStack.root(parse(b"*"))
 
 Progress = Callable[[int], None]
 
@@ -37,7 +44,8 @@ class ScanRules:
     `tracked` is sorted. `git_dirs` are git dirs of this repository inside its worktree.
     `deny` holds what must not be taken though it is not ignored (secrets, dependency
     folders), `include` what is taken although it is ignored (`include_paths`: the same,
-    where no pattern is needed), `force` what is taken whatever the other rules say.
+    where no pattern is needed; `include_roots`: folders to look in although they are
+    ignored), `force` what is taken whatever the other rules say.
     """
 
     tracked: tuple[bytes, ...] = ()
@@ -47,6 +55,7 @@ class ScanRules:
     deny: IgnoreStack = field(default_factory=IgnoreStack.root)
     include: IgnoreStack = field(default_factory=IgnoreStack.root)
     include_paths: tuple[bytes, ...] = ()
+    include_roots: tuple[bytes, ...] = ()
     ignore_case: bool = False
     max_file_size: int | None = None
     force: tuple[bytes, ...] = ()
@@ -56,10 +65,15 @@ class ScanRules:
 class Scan:
     """What was found: files and links by path, with the stat data they were found with.
 
-    `ignore_files` are the `.gitignore` files that were read, with their texts.
+    `folders` are those that were walked or hold what was taken, with their permission bits;
+    not the top, which is no part of what it holds. `ignore_files` are the `.gitignore` files
+    that were read, with their texts. `untracked` are the files that nobody forced in and
+    git does not track.
     """
 
     files: dict[bytes, os.stat_result] = field(default_factory=dict)
+    untracked: set[bytes] = field(default_factory=set)
+    folders: dict[bytes, int] = field(default_factory=dict)
     gitlinks: list[bytes] = field(default_factory=list)
     empty_folders: list[bytes] = field(default_factory=list)
     skipped: dict[bytes, SkipReason] = field(default_factory=dict)
@@ -76,8 +90,12 @@ class _Walk:
         self._top = top
         self._rules = rules
         self._progress = progress
+        self._includes = bool(rules.include)
+        self._base = os.path.join(top, b"")
         self._tracked = frozenset(rules.tracked)
-        self._tracked_folders = folders_of(rules.tracked) | folders_of(rules.gitlinks)
+        # With core.ignoreCase, git takes a file for tracked under any case of its name.
+        self._folded = {path.lower() for path in rules.tracked} if rules.ignore_case else set()
+        self._gitlinks = sorted(rules.gitlinks)
         self._found = Scan()
 
     def run(self) -> Scan:
@@ -96,36 +114,58 @@ class _Walk:
     def _folder(self, folder: bytes, ignore: IgnoreStack) -> Iterator[tuple[bytes, IgnoreStack]]:
         """Take the files of one folder; yield the folders to walk below it."""
         try:
-            with os.scandir(os.path.join(self._top, folder)) as listing:
-                children = list(listing)
+            children = reach.children(self._base + folder)
         except FileNotFoundError:
             return
         except OSError:
             self._leave_out(folder, SkipReason.UNREADABLE)
             return
-        if not children and folder:
+        if not children and folder and ignore is not _EVERYTHING:
             self._found.empty_folders.append(folder)
         prefix = folder + b"/" if folder else b""
         names = {child.name for child in children}
         if folder and self._is_repository(folder, names):
             self._leave_out(folder, SkipReason.NESTED)
             return
-        if b".gitignore" in names:
+        if b".gitignore" in names and ignore is not _EVERYTHING:
             ignore = ignore.enter(self._read_ignore_file(prefix))
         for child in children:
-            path = prefix + child.name
-            if child.name == b".git" or self._is_unfinished(path, child.name):
-                continue
-            if is_like_dot_git(child.name) and path not in self._tracked:
-                self._found.skipped[path] = SkipReason.SPECIAL
+            name = child.name
+            path = prefix + name
+            if name[0] in _OURS_OR_GITS and self._is_ours_or_gits(path, name):
                 continue
             if not child.is_dir(follow_symlinks=False):
                 self._take_file(path, child, ignore)
                 continue
-            included = self._rules.include.ignored(path, True) and ignore.ignored(path, True)
-            inner = IgnoreStack.root() if included else ignore
+            inner = self._ignore_within(path, ignore)
             if self._enters(path, inner):
+                self._note_folder(path, child)
                 yield path, inner
+
+    def _ignore_within(self, path: bytes, ignore: IgnoreStack) -> IgnoreStack:
+        """Nothing is ignored in an ignored folder that is included, and everything else in one
+        that is looked through for what is."""
+        if self._includes and ignore.ignored(path, True):
+            if self._is_included(path, True):
+                return IgnoreStack.root()
+            if leads_to(path, self._rules.include_roots):
+                return _EVERYTHING
+        return ignore
+
+    def _is_ours_or_gits(self, path: bytes, name: bytes) -> bool:
+        """A git dir, a file that a rollback has begun, or a name that no tree may hold."""
+        if name == b".git" or self._is_unfinished(path, name):
+            return True
+        if not is_like_dot_git(name) or path in self._tracked:
+            return False
+        self._found.skipped[path] = SkipReason.SPECIAL
+        return True
+
+    def _note_folder(self, path: bytes, child: reach.Child) -> None:
+        try:
+            self._found.folders[path] = child.stat(follow_symlinks=False).st_mode & 0o777
+        except OSError:  # walking it will tell
+            pass
 
     def _is_repository(self, folder: bytes, names: set[bytes]) -> bool:
         """A repository of its own, or the git dir of one."""
@@ -142,21 +182,23 @@ class _Walk:
         if path in self._rules.gitlinks:
             self._found.gitlinks.append(path)
             return False
-        if ignore.ignored(path, True):
+        denied = self._is_denied(path, True)
+        if ignore.ignored(path, True) and (denied or ignore is not _EVERYTHING):
             self._take_tracked_below(path)
             return False
-        if self._is_denied(path, True):
+        if denied:
             self._leave_out(path, SkipReason.DENIED)
             return False
         return path not in self._rules.git_dirs
 
     def _leave_out(self, folder: bytes, reason: SkipReason) -> None:
         self._found.skipped[folder] = reason
+        self._found.folders.pop(folder, None)
         self._take_tracked_below(folder)
 
-    def _take_file(self, path: bytes, child: os.DirEntry[bytes], ignore: IgnoreStack) -> None:
-        tracked = path in self._tracked
-        if not tracked and ignore.ignored(path, False) and not self._is_included(path):
+    def _take_file(self, path: bytes, child: reach.Child, ignore: IgnoreStack) -> None:
+        tracked = path in self._tracked or path.lower() in self._folded
+        if not tracked and ignore.ignored(path, False) and not self._is_included(path, False):
             return
         try:
             status = child.stat(follow_symlinks=False)
@@ -165,11 +207,20 @@ class _Walk:
         except OSError:
             self._found.skipped[path] = SkipReason.UNREADABLE
             return
-        reason = self._reason_to_skip(path, status, tracked)
-        if reason is None:
+        if tracked and stat.S_ISREG(status.st_mode):
             self._found.files[path] = status
-        else:
+            return
+        self._sort(path, status, tracked)
+
+    def _sort(self, path: bytes, status: os.stat_result, tracked: bool) -> None:
+        """Take what is no folder, or list it with the reason why not."""
+        reason = self._reason_to_skip(path, status, tracked)
+        if reason is not None:
             self._found.skipped[path] = reason
+            return
+        self._found.files[path] = status
+        if not tracked:
+            self._found.untracked.add(path)
 
     def _reason_to_skip(
         self, path: bytes, status: os.stat_result, tracked: bool
@@ -185,30 +236,24 @@ class _Walk:
             return SkipReason.OVERSIZE
         return None
 
-    def _is_included(self, path: bytes) -> bool:
-        return self._rules.include.ignored(path, False)
+    def _is_included(self, path: bytes, is_folder: bool) -> bool:
+        return self._rules.include.ignored(path, is_folder)
 
     def _is_denied(self, path: bytes, is_folder: bool) -> bool:
         return self._rules.deny.ignored(path, is_folder)
 
     def _take_tracked_below(self, folder: bytes) -> None:
         """Look at each tracked path in a folder that is not walked."""
-        if folder and folder not in self._tracked_folders:
-            return
         prefix = folder + b"/" if folder else b""
-        tracked = self._rules.tracked
-        for position in range(bisect_left(tracked, prefix), len(tracked)):
-            path = tracked[position]
-            if not path.startswith(prefix):
-                break
+        for path in _beginning_with(prefix, self._rules.tracked):
             self._take_tracked(path, folder)
-        self._found.gitlinks += [p for p in self._rules.gitlinks if p.startswith(prefix)]
+        self._found.gitlinks += _beginning_with(prefix, self._gitlinks)
 
     def _take_tracked(self, path: bytes, folder: bytes) -> None:
         try:
             if not self._parents_are_folders(path, folder):
                 return
-            status = os.lstat(os.path.join(self._top, path))
+            status = reach.lstat(os.path.join(self._top, path))
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError:
@@ -222,10 +267,16 @@ class _Walk:
     def _parents_are_folders(self, path: bytes, folder: bytes) -> bool:
         """A tracked path behind a symbolic link is gone, as git sees it."""
         return all(
-            stat.S_ISDIR(os.lstat(os.path.join(self._top, parent)).st_mode)
-            for parent in folders_above(path)
-            if len(parent) > len(folder)
+            self._is_folder(parent) for parent in folders_above(path) if len(parent) >= len(folder)
         )
+
+    def _is_folder(self, path: bytes) -> bool:
+        if path not in self._found.folders:
+            mode = reach.lstat(os.path.join(self._top, path)).st_mode
+            if not stat.S_ISDIR(mode):
+                return False
+            self._found.folders[path] = mode & 0o777
+        return True
 
     def _take_named(self, path: bytes, *, forced: bool) -> None:
         """Take a path that the walk left out, and all below it; if forced, against the rules:
@@ -251,15 +302,19 @@ class _Walk:
         """Take a file; give back what is in a folder."""
         place = os.path.join(self._top, path)
         try:
-            status = os.lstat(place)
+            status = reach.lstat(place)
             if not stat.S_ISDIR(status.st_mode):
                 self._take_named_file(path, status, forced)
             elif self._opens(path, forced):
+                self._found.folders[path] = status.st_mode & 0o777
+                children = reach.children(place)
+                if forced and not children and path not in self._found.empty_folders:
+                    self._found.empty_folders.append(path)
                 return [
                     inside
-                    for name in os.listdir(place)
-                    if not is_like_dot_git(name)
-                    and not self._is_unfinished(inside := path + b"/" + name, name)
+                    for child in children
+                    if not is_like_dot_git(child.name)
+                    and not self._is_unfinished(inside := path + b"/" + child.name, child.name)
                 ]
         except (FileNotFoundError, NotADirectoryError):
             pass
@@ -268,12 +323,9 @@ class _Walk:
         return []
 
     def _take_named_file(self, path: bytes, status: os.stat_result, forced: bool) -> None:
-        reason = self._reason_to_skip(path, status, forced or path in self._tracked)
-        if reason is None:
-            self._found.files[path] = status
-            self._found.skipped.pop(path, None)
-        else:
-            self._found.skipped[path] = reason
+        self._found.skipped.pop(path, None)
+        self._found.untracked.discard(path)
+        self._sort(path, status, forced or path in self._tracked)
 
     def _opens(self, folder: bytes, forced: bool) -> bool:
         if self._is_closed(folder):
@@ -298,6 +350,19 @@ class _Walk:
         return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
 
 
+def leads_to(folder: bytes, roots: tuple[bytes, ...]) -> bool:
+    """Whether a folder is above one of some folders, or below it."""
+    return any(is_within(root, (folder,)) or is_within(folder, (root,)) for root in roots)
+
+
+def _beginning_with(prefix: bytes, paths: Sequence[bytes]) -> Iterator[bytes]:
+    """Those of some sorted paths that begin so."""
+    for position in range(bisect_left(paths, prefix), len(paths)):
+        if not paths[position].startswith(prefix):
+            return
+        yield paths[position]
+
+
 def is_like_dot_git(name: bytes) -> bool:
     """A name that git keeps out of every tree, since some file system takes it for `.git`."""
     plain = name.lower().split(b":")[0].rstrip(b". ")
@@ -307,7 +372,7 @@ def is_like_dot_git(name: bytes) -> bool:
 def read_plain_file(path: bytes) -> bytes | None:
     """A file's content, if it is one; git follows no link to a `.gitignore`."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = reach.open_file(path)
     except OSError:
         return None
     try:
@@ -325,10 +390,14 @@ def is_nested_repository(path: bytes) -> bool:
     """True if a folder is a repository of its own: a `.git` file, or a git dir in `.git`."""
     dot_git = os.path.join(path, b".git")
     try:
-        status = os.lstat(dot_git)
+        status = reach.lstat(dot_git)
     except OSError:
         return False
     if stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode):
-        return os.path.lexists(os.path.join(dot_git, b"HEAD"))
+        try:
+            reach.lstat(os.path.join(dot_git, b"HEAD"))
+        except OSError:
+            return False
+        return True
     text = read_plain_file(dot_git)
     return text is not None and text.startswith(b"gitdir:")

@@ -29,6 +29,7 @@ _ANY: Step = tuple(b"%c" % byte for byte in range(1, 256) if byte != ord("/"))
 _EMPTY: Component = ((),)
 _STAR: Component = ((), ())
 STARS: Component = ()  # `**`: any number of components
+EVERYTHING: tuple[Glob, ...] = ((_STAR,), (STARS,))  # what matches any name
 
 _PLAIN = re.compile(rb"[^*?\[\\/]+")
 _DIGIT = b"0123456789"

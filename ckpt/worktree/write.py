@@ -13,9 +13,10 @@ write to it. The caller looks immediately before, as near as user space allows.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 from ckpt import disk
@@ -27,6 +28,11 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
 
+# From so many levels down, handles on the folders above are kept: going there again from
+# the top for each of a few thousand nested folders would take minutes.
+_DEEP = 64
+_KEPT = 64
+
 # Asked when all is ready for a change: False if it must not be made after all.
 Unchanged = Callable[[], bool]
 
@@ -36,12 +42,15 @@ class UnsafePath(CkptError):
 
 
 class Worktree:
-    """Handle on the folder at the top; a context manager."""
+    """Handle on the folder at the top; a context manager.
+
+    `new_folders` are the permission bits of folders that may have to be made.
+    """
 
     def __init__(self, top: bytes) -> None:
         self._top = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._open_path: bytes | None = None
-        self._open_fd = -1
+        self._open: list[tuple[bytes, int]] = []  # each above the next
+        self.new_folders: Mapping[bytes, int] = {}
 
     def __enter__(self) -> Worktree:
         return self
@@ -49,7 +58,7 @@ class Worktree:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        self._close_folder()
+        self._close_folders(b"")
         os.close(self._top)
 
     # -- looking -----------------------------------------------------------------
@@ -75,24 +84,44 @@ class Worktree:
         handle = self._folder(folder)
         if stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
             return os.readlink(name, dir_fd=handle)
-        fd = os.open(
-            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle
-        )
-        with open(fd, "rb") as file:
+        with self.open(path) as file:
             return file.read()
+
+    def open(self, path: bytes) -> io.FileIO:
+        """A file, to be read in pieces."""
+        folder, name = _split(path)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return io.FileIO(os.open(name, flags, dir_fd=self._folder(folder)))
+
+    def in_the_way(self, path: bytes) -> bytes | None:
+        """What stands where a folder on the way to a path would have to be."""
+        folder = _split(path)[0]
+        try:
+            self._folder(folder)
+        except FileNotFoundError:
+            return None
+        except (NotADirectoryError, UnsafePath):
+            reached = len(self._open[-1][0]) + 1 if self._open else 0
+            end = folder.find(b"/", reached)
+            return folder if end < 0 else folder[:end]
+        return None
 
     # -- changing ----------------------------------------------------------------
 
     def write_file(
-        self, path: bytes, data: bytes, permissions: int, unchanged: Unchanged
+        self, path: bytes, pieces: Iterable[bytes], permissions: int, unchanged: Unchanged
     ) -> os.stat_result | None:
-        """Put a regular file at `path`, replacing a file or link there; returns its stat data."""
+        """Put a regular file at `path`, replacing a file or link there; returns its stat data.
+
+        If the pieces end with an error, nothing has happened.
+        """
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
         temporary = _temporary_name()
         fd = disk.create(temporary, 0o600, dir_fd=handle)
         try:
-            disk.write(fd, data, path)
+            for piece in pieces:
+                disk.write(fd, piece, path)
             disk.chmod(fd, permissions, path)
             if not unchanged():
                 self._drop(temporary, handle)
@@ -142,9 +171,26 @@ class Worktree:
     def make_folder(self, path: bytes) -> None:
         self._folder(path, create=True)
 
+    def folder_permissions(self, path: bytes) -> int | None:
+        """The permission bits of a folder; None if there is none."""
+        status = self.lstat(path)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            return None
+        return stat.S_IMODE(status.st_mode) & 0o777
+
+    def set_folder_permissions(self, path: bytes, permissions: int) -> None:
+        """Set a folder's bits, if there is one; what is set-group-ID or sticky stays so."""
+        try:
+            fd = self._folder(path)
+        except (FileNotFoundError, NotADirectoryError, UnsafePath):
+            return
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        if mode & 0o777 != permissions:
+            disk.chmod(fd, mode & ~0o777 | permissions, path)
+
     def remove_folder(self, path: bytes) -> bool:
         """Remove a folder if it is empty; tells whether it is gone."""
-        self._close_folder()
+        self._close_folders(path)
         folder, name = _split(path)
         try:
             disk.rmdir(name, dir_fd=self._folder(folder))
@@ -184,52 +230,51 @@ class Worktree:
         """A handle on a folder, valid until the next call; kept for the next path in it."""
         if path == b"":
             return self._top
-        if path != self._open_path:
-            self._close_folder()
-            self._open_fd = self._descend(path, create)
-            self._open_path = path
-        return self._open_fd
+        if not self._open or path != self._open[-1][0]:
+            self._descend(path, create)
+        return self._open[-1][1]
 
-    def _descend(self, path: bytes, create: bool) -> int:
-        fd = os.dup(self._top)
-        for name in path.split(b"/"):
-            try:
-                _check(name, path)
-                child = _open_child(fd, name, create)
-            except OSError as error:
-                if error.errno == errno.ELOOP:
-                    raise UnsafePath(
-                        f"'{_shown(path)}' lies behind a symbolic link", hint="remove the link"
-                    ) from None
+    def _descend(self, path: bytes, create: bool) -> None:
+        """Open each folder on the way, from the nearest that is open already."""
+        kept = _KEPT if path.count(b"/") >= _DEEP else 1
+        while self._open and not (kept > 1 and path.startswith(self._open[-1][0] + b"/")):
+            os.close(self._open.pop()[1])
+        done = self._open[-1][0] if self._open else b""
+        for name in path[len(done) + 1 if done else 0 :].split(b"/"):
+            _check(name, path)
+            fd = self._open[-1][1] if self._open else self._top
+            done = done + b"/" + name if done else name
+            self._open.append((done, self._open_child(fd, name, done, create)))
+            if len(self._open) > kept:
+                os.close(self._open.pop(0)[1])
+
+    def _open_child(self, fd: int, name: bytes, path: bytes, create: bool) -> int:
+        try:
+            return os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise UnsafePath(
+                    f"'{_shown(path)}' is a symbolic link", hint="remove the link"
+                ) from None
+            if not create or error.errno != errno.ENOENT:
                 raise
-            finally:
-                os.close(fd)
-            fd = child
-        return fd
+        try:
+            # Never open to more people than it will be, and to us, who must fill it.
+            disk.mkdir(name, self.new_folders.get(path, 0o777) | 0o700, dir_fd=fd)
+        except FileExistsError:
+            pass
+        return os.open(name, _FOLDER_FLAGS, dir_fd=fd)
 
-    def _close_folder(self) -> None:
-        if self._open_path is not None:
-            os.close(self._open_fd)
-            self._open_path = None
+    def _close_folders(self, path: bytes) -> None:
+        """Forget the handles on a folder and on those below it; without a path, on all."""
+        while self._open and (not path or (self._open[-1][0] + b"/").startswith(path + b"/")):
+            os.close(self._open.pop()[1])
 
     def _drop(self, temporary: bytes, handle: int) -> None:
         try:
             os.unlink(temporary, dir_fd=handle)
         except FileNotFoundError:
             pass
-
-
-def _open_child(fd: int, name: bytes, create: bool) -> int:
-    try:
-        return os.open(name, _FOLDER_FLAGS, dir_fd=fd)
-    except FileNotFoundError:
-        if not create:
-            raise
-    try:
-        disk.mkdir(name, dir_fd=fd)
-    except FileExistsError:
-        pass
-    return os.open(name, _FOLDER_FLAGS, dir_fd=fd)
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:

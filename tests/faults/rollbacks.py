@@ -25,11 +25,13 @@ TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_")
 
 @dataclass(frozen=True)
 class Look:
-    """All that must be exact: files, index and status, HEAD and where each branch stands."""
+    """All that must be exact: files, index and status, HEAD and where each branch stands,
+    and what git remembers of an operation in progress."""
 
     state: State
     head: bytes
     branches: str
+    operation: dict[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,19 @@ class Scene:
 
 def look(top: Path) -> Look:
     branches = git("for-each-ref", "refs/heads", "--format=%(refname) %(objectname)", cwd=top)
-    return Look(state(top), (top / ".git/HEAD").read_bytes(), branches)
+    return Look(state(top), (top / ".git/HEAD").read_bytes(), branches, _operation(top))
+
+
+def _operation(top: Path) -> dict[str, bytes]:
+    files = [path for path in (top / ".git").glob("*_*") if path.name.isupper()]
+    for folder in ("rebase-merge", "rebase-apply", "sequencer", "refs/bisect"):
+        files += (top / ".git" / folder).glob("**/*")
+    unrelated = ("ORIG_HEAD", "COMMIT_EDITMSG")
+    return {
+        str(path.relative_to(top)): path.read_bytes()
+        for path in files
+        if path.is_file() and path.name not in unrelated
+    }
 
 
 def differences(found: Look, expected: Look) -> list[object]:
@@ -72,6 +86,7 @@ def differences(found: Look, expected: Look) -> list[object]:
         (found.state.index, expected.state.index),
         (found.head, expected.head),
         (found.branches, expected.branches),
+        (found.operation, expected.operation),
     ]
     return [item for item in files if item[1] != item[2]] + [o for o in others if o[0] != o[1]]
 
@@ -101,6 +116,12 @@ def leftovers(top: Path) -> list[str]:
 
 def has_journal(top: Path) -> bool:
     return (top / ".git/ckpt/journal").exists()
+
+
+def commit(top: Path) -> None:
+    """Git is not blocked: not by a lock, not by half an operation."""
+    git("add", "--all", cwd=top)
+    git("commit", "-q", "--allow-empty", "-m", "not blocked", cwd=top)
 
 
 def save(top: Path, *words: str) -> str:
@@ -247,6 +268,32 @@ def unborn(top: Path) -> Scene:
     return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
 
 
+def operation(top: Path) -> Scene:
+    """A stopped rebase, in the middle of which a branch has ended in a stopped merge."""
+    _first_commit(top)
+    _grow(top)
+    git("switch", "-q", "-c", "topic", "HEAD~1", cwd=top)
+    write(top, "src/edited", "edited otherwise\n")
+    git("commit", "-q", "-a", "-m", "otherwise", cwd=top)
+    _conflict(top, "rebase", "main")
+    write(top, "untracked", "only here\n")
+    target = save(top, "target")
+    wanted = look(top)
+    git("rebase", "--abort", cwd=top)
+    remove(top, "untracked")
+    write(top, "src/same", "more\n")
+    git("commit", "-q", "-a", "-m", "more", cwd=top)
+    git("bisect", "start", "topic", "main~1", cwd=top)
+    git("checkout", "-q", "main", cwd=top)
+    _conflict(top, "merge", "topic")
+    return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
+
+
+def _conflict(top: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=top, capture_output=True)
+    assert git("ls-files", "--unmerged", cwd=top)
+
+
 def _clean(top: Path) -> None:
     git("reset", "-q", "--hard", cwd=top)
     git("clean", "-q", "-f", "-d", cwd=top)
@@ -278,4 +325,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "same branch": same_branch,
     "detached": detached,
     "unborn": unborn,
+    "operation": operation,
 }

@@ -8,7 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults.rollbacks import SCENES, Look, Scene, differences, has_journal, look, save, whole
+from faults.rollbacks import (
+    SCENES,
+    Look,
+    Scene,
+    commit,
+    differences,
+    has_journal,
+    look,
+    save,
+    whole,
+)
 from faults.striking import TORTURE, Driver, Struck, Sweep, kill, sample
 from helpers import git
 from scenes import write
@@ -35,7 +45,7 @@ def test_a_rollback_killed_anywhere_is_finished_or_taken_back_exactly(
                 reached = _recover(driver, scene, top, struck, way)
                 if reached == scene.after:
                     _undo(driver, scene, top)
-                git("commit", "-q", "--allow-empty", "-m", "not blocked", cwd=top)
+                commit(top)
                 sweep.count("kills survived" if struck.killed else "runs over before the blow")
 
 
@@ -57,7 +67,7 @@ def test_a_rollback_killed_between_two_calls_of_the_system_leaves_no_lock_behind
                     top = scene.copy()
                     struck = driver.run(top, *scene.words, blow=kill(nth), deep=True)
                     _recover(driver, scene, top, struck, way)
-                    git("commit", "-q", "--allow-empty", "-m", "not blocked", cwd=top)
+                    commit(top)
                     git("pack-refs", "--all", cwd=top)
                     sweep.count("kills survived" if struck.killed else "runs over before the blow")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ckpt.errors import CkptError
 from ckpt.store.operation import in_progress
 
 # Files as git leaves them when an operation stops: name, path, contents.
@@ -104,9 +105,8 @@ def test_a_step_further_is_another_state_of_the_operation(
     assert before != in_progress(str(tmp_path))
 
 
-def test_an_operation_whose_files_are_unreadable_is_one_all_the_same(tmp_path: Path) -> None:
+def test_an_operation_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
     (tmp_path / "MERGE_HEAD").mkdir()
-    found = in_progress(str(tmp_path))
 
-    assert found is not None
-    assert found.name == "merge"
+    with pytest.raises(CkptError, match="MERGE_HEAD"):
+        in_progress(str(tmp_path))

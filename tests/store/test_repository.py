@@ -392,11 +392,46 @@ def test_known_extensions_are_served(extension: str, tmp_path: Path) -> None:
     assert opened(with_config(tmp_path / "repo", "1", "\t" + extension))
 
 
-def test_a_reftable_repository_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="keeps its refs as 'reftable'") as caught:
-        opened(with_config(tmp_path / "repo", "1", "\trefStorage = reftable"))
+def test_a_reftable_repository_cannot_be_written_and_the_way_out_is_told(tmp_path: Path) -> None:
+    found = opened(with_config(tmp_path / "repo", "1", "\trefStorage = reftable"))
 
+    with pytest.raises(Refused, match="keeps its refs in reftables") as caught:
+        found.check_writable()
     assert caught.value.hint == "git refs migrate --ref-format=files"
+
+
+def test_refs_in_another_place_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="unknown ref storage format 'files:///elsewhere'"):
+        opened(with_config(tmp_path / "repo", "1", "\trefStorage = files:///elsewhere"))
+
+
+def test_only_the_repository_itself_can_declare_its_format(top: Path, isolated: Path) -> None:
+    with (isolated / ".gitconfig").open("a") as config:
+        config.write("[core]\n\trepositoryformatversion = 9\n[extensions]\n\tnewThing = x\n")
+
+    assert opened(top).format.hash_name == "sha1"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ('[remote "o"]\n\tpromisor = true\n', True),
+        ('[remote "o"]\n\tpromisor = true\n\tpromisor = false\n', False),
+        ('[remote "o"]\n\turl = x\n', False),
+    ],
+)
+def test_a_partial_clone_is_known_by_its_promisor(config: str, expected: bool, top: Path) -> None:
+    with (top / ".git/config").open("a") as file:
+        file.write(config)
+
+    assert opened(top).format.is_partial is expected
+
+
+def test_in_quarantine_no_checkpoint_can_be_made(top: Path, tmp_path: Path) -> None:
+    opened(top).check_writable()
+
+    with pytest.raises(Refused, match="quarantine"):
+        opened(top, GIT_QUARANTINE_PATH=str(tmp_path)).check_writable()
 
 
 def test_sha256_is_known_and_other_hashes_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ckpt.errors import Refused
 from ckpt.store import staging
-from ckpt.store.index import Index, IndexEntry, read_index, stat_fields, write_index
+from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index, stat_fields, write_index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
@@ -72,12 +72,19 @@ def test_the_index_is_read_with_its_time(repo: Repository, objects: ObjectStore)
     assert found.mtime_ns == staging.index_mtime(repo) == 7
 
 
-def test_a_split_index_is_refused_with_the_way_out(repo: Repository, objects: ObjectStore) -> None:
+def test_an_index_split_from_nothing_is_whole(repo: Repository, objects: ObjectStore) -> None:
     put_index(repo, entry(objects, b"a"), extensions={b"link": bytes(20)})
 
-    with pytest.raises(Refused, match="split index") as caught:
+    assert [e.path for e in staging.read_staged(repo).index.entries] == [b"a"]
+
+
+def test_a_split_index_without_its_other_half_is_an_error(
+    repo: Repository, objects: ObjectStore
+) -> None:
+    put_index(repo, entry(objects, b"a"), extensions={b"link": b"\1" * 20})
+
+    with pytest.raises(CorruptIndex, match=r"sharedindex\.0101"):
         staging.read_staged(repo)
-    assert caught.value.hint == "git update-index --no-split-index"
 
 
 def test_a_sparse_index_is_expanded_to_its_files(repo: Repository, objects: ObjectStore) -> None:

@@ -60,6 +60,7 @@ def test_head_stays_and_the_report_says_how_far_it_has_moved(
         "after": {"commit_hash": now, "branch": "main"},
         "ahead": 2,
         "behind": 0,
+        "operation": None,
     }
     after = state(repo)
     assert (after.files, after.index) == (before.files, before.index)

@@ -38,7 +38,7 @@ def document(*words: str, code: int = 0) -> dict:
 
 def check_checkpoint(found: dict) -> None:
     assert found.keys() >= CHECKPOINT
-    assert found["git_state"].keys() == {"commit_hash", "branch", "dirty_files"}
+    assert found["git_state"].keys() == {"commit_hash", "branch", "dirty_files", "operation"}
     assert found["feature_state"].keys() == {"current", "completed", "snapshot_path"}
     assert found["stats"].keys() == {"files_changed", "insertions", "deletions"}
     assert found["ref"] == f"refs/checkpoints/{found['id']}"
@@ -67,6 +67,7 @@ def test_a_checkpoint_of_nothing_special_has_every_key(repo: Path) -> None:
         "commit_hash": git("rev-parse", "HEAD").strip(),
         "branch": "main",
         "dirty_files": [],
+        "operation": None,
     }
 
 

@@ -563,7 +563,7 @@ def test_a_forced_path_that_cannot_be_listed_is_unreadable(
 ) -> None:
     put(top, ".gitignore", data="build/\n")
     put(top, "build/x")
-    refusing(monkeypatch, "listdir", "/build")
+    refusing(monkeypatch, "scandir", "/build")
 
     assert skipped(top, force=(b"build",)) == {"build": "unreadable"}
 

@@ -16,7 +16,7 @@ from ckpt.worktree.write import UnsafePath, Worktree
 Act = Callable[[Worktree, bytes], object]
 
 CHANGES: dict[str, Act] = {
-    "write_file": lambda w, path: w.write_file(path, b"new", 0o644, lambda: True),
+    "write_file": lambda w, path: w.write_file(path, [b"new"], 0o644, lambda: True),
     "write_link": lambda w, path: w.write_link(path, b"target", lambda: True),
     "set_permissions": lambda w, path: w.set_permissions(path, 0o600),
     "remove_file": lambda w, path: w.remove_file(path),
@@ -59,7 +59,7 @@ def tree(top: Path) -> Iterator[Worktree]:
 
 
 def write(tree: Worktree, path: bytes, data: bytes = b"new", mode: int = 0o644) -> None:
-    assert tree.write_file(path, data, mode, lambda: True) is not None
+    assert tree.write_file(path, [data], mode, lambda: True) is not None
 
 
 # Writing
@@ -67,7 +67,7 @@ def write(tree: Worktree, path: bytes, data: bytes = b"new", mode: int = 0o644) 
 
 def test_a_file_is_written_with_its_exact_bits(top: Path, tree: Worktree) -> None:
     os.umask(0o077)
-    status = tree.write_file(b"src/run", b"#!\0\xff\n", 0o751, lambda: True)
+    status = tree.write_file(b"src/run", [b"#!", b"\0\xff\n"], 0o751, lambda: True)
 
     assert (top / "src/run").read_bytes() == b"#!\0\xff\n"
     assert (top / "src/run").stat().st_mode & 0o7777 == 0o751
@@ -131,7 +131,7 @@ def test_a_path_that_changed_at_the_last_moment_is_left(
         return False
 
     if change == "write_file":
-        assert tree.write_file(b"src/file", b"new", 0o644, changed) is None
+        assert tree.write_file(b"src/file", [b"new"], 0o644, changed) is None
     else:
         assert tree.write_link(b"src/file", b"target", changed) is None
     assert tree_state(top) == before

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Take the files of an operation out of a git dir, and put those of another in.
+
+A rollback clears the operation before it changes anything else and puts the wanted one
+in its place last: half way, git sees no operation rather than one that does not fit the
+files. Each file or folder appears and disappears whole, by one rename, and doing either
+twice is the same as doing it once.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ckpt import disk
+from ckpt.store.operation import FILES, FOLDERS, ORIG_HEAD, OperationFiles
+
+_PREFIX = "op-"
+
+
+def clear(git_dir: str, private_dir: str) -> None:
+    """End whatever operation is under way, as git sees it; its files are lost."""
+    doomed = _make_room(private_dir)
+    for name in (*reversed(FOLDERS), *reversed(FILES)):
+        if name != ORIG_HEAD and os.path.lexists(os.path.join(git_dir, name)):
+            disk.rename(os.path.join(git_dir, name), os.path.join(doomed, os.path.basename(name)))
+    disk.fsync_dir(git_dir)
+    clear_leftovers(private_dir)
+
+
+def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
+    """Put an operation's files in their place, where `clear` has made room."""
+    room = _make_room(private_dir)
+    for path, contents in wanted.contents.items():
+        _write(os.path.join(room, path), contents)
+    disk.fsync_dirs([folder for folder, _, _ in os.walk(room)])
+    for name in (*FILES, *FOLDERS):
+        source, target = os.path.join(room, name), os.path.join(git_dir, name)
+        if not os.path.lexists(source):
+            continue
+        if os.path.isdir(target):
+            disk.rename(target, os.path.join(room, "old-" + os.path.basename(name)))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        disk.rename(source, target)
+    disk.fsync_dir(git_dir)
+    clear_leftovers(private_dir)
+
+
+def clear_leftovers(private_dir: str) -> None:
+    """Remove what was taken out, or not yet put in, also by a process that was killed."""
+    for name in os.listdir(private_dir) if os.path.isdir(private_dir) else ():
+        if name.startswith(_PREFIX):
+            disk.remove_tree(os.path.join(private_dir, name))
+
+
+def _make_room(private_dir: str) -> str:
+    disk.ensure_private_dir(private_dir)
+    room = os.path.join(private_dir, disk.temporary_name(_PREFIX))
+    disk.mkdir(room)
+    return room
+
+
+def _write(path: str, contents: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = disk.create(path, 0o666)
+    try:
+        disk.write(fd, contents, path)
+        disk.fsync(fd, path)
+    finally:
+        os.close(fd)

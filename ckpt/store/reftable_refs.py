@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""The refs of a repository with reftables, in the shape of `Refs`: looking, not moving.
+
+The files HEAD and refs/heads are stubs there, to stop programs that do not know the
+format. A linked worktree has a stack of its own for HEAD and the few other refs that
+are not shared. Whatever would write a ref is refused with the way out.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+from ckpt.errors import CkptError, Refused
+from ckpt.store.objects import ObjectID
+from ckpt.store.refs import Head, Refs
+from ckpt.store.reftable import Target, read_stack
+
+_MOST_LINKS = 5  # from one symbolic ref to the next, as in git
+_OWN_PREFIXES = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
+
+
+class ReadOnlyRefs(Refused):
+    """Refs that ckpt can read and never writes."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this repository keeps its refs in reftables, which ckpt can read but not write",
+            hint="git refs migrate --ref-format=files",
+        )
+
+
+class ReftableRefs(Refs):
+    """Each look reads the tables anew: another process may have changed them."""
+
+    def check_writable(self) -> NoReturn:
+        raise ReadOnlyRefs
+
+    def _below(self, prefix: str) -> dict[str, ObjectID]:
+        start = prefix.encode()
+        refs = read_stack(os.path.join(self.common_dir, "reftable"), self._hex_length // 2)
+        return {
+            name[len(start) :].decode("utf-8", "surrogateescape"): ObjectID(target.value)
+            for name, target in refs.items()
+            if name.startswith(start) and not target.is_symbolic
+        }
+
+    def read(self, ref: bytes) -> ObjectID | None:
+        for _ in range(_MOST_LINKS):
+            target = self._target(ref)
+            if target is None:
+                return None
+            if not target.is_symbolic:
+                return ObjectID(target.value)
+            ref = target.value
+        raise CkptError(
+            f"'{os.fsdecode(ref)}' is a link in a circle", hint="'git refs verify' tells more"
+        )
+
+    def head(self) -> Head:
+        target = self._target(b"HEAD")
+        if target is None:
+            raise CkptError("there is no HEAD in the reftables", hint="git refs verify")
+        if target.is_symbolic:
+            return Head(target.value, self.read(target.value))
+        return Head(None, ObjectID(target.value))
+
+    def _target(self, ref: bytes) -> Target | None:
+        is_own = not ref.startswith(b"refs/") or ref.startswith(_OWN_PREFIXES)
+        folder = self.git_dir if is_own else self.common_dir
+        return read_stack(os.path.join(folder, "reftable"), self._hex_length // 2).get(ref)
+
+    # -- what is never done --------------------------------------------------------
+
+    def create(self, ref: bytes, target: ObjectID) -> bool:
+        raise ReadOnlyRefs
+
+    def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
+        raise ReadOnlyRefs
+
+    def remove(self, ref: bytes, old: ObjectID) -> bool:
+        raise ReadOnlyRefs
+
+    def move_branch(
+        self, branch: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
+    ) -> None:
+        raise ReadOnlyRefs
+
+    def set_head(self, head: Head, old: ObjectID | None, message: bytes) -> None:
+        raise ReadOnlyRefs

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""Large contents piece by piece, so that memory does not grow with the size of a file.
+
+Files are read and compressed, and objects inflated, in pieces. A delta in a pack is
+applied to its base while that lies in a file without a name, since instructions may
+refer to any part of it. Nothing here checks an id: the pieces are worth nothing before
+the last one has come and whoever takes them has compared their hash.
+
+Left out: small objects, which are quicker in one piece, and finding where objects are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+
+from ckpt import disk
+from ckpt.store.sizes import HEAD_LENGTH, PackEntry, pack_entry, varint
+
+# Up to here a content is held in memory.
+LARGE = 1 << 20
+PIECE = 1 << 18
+_COMPRESSED_PIECE = 1 << 16
+
+_SAMPLES, _SAMPLE_SIZE = 8, 1 << 14
+_LONGEST_INSTRUCTION = 128
+_COPY_EVERYTHING = 0x10000
+
+Pieces = Iterator[bytes]
+
+
+class UnreadableFile(OSError):
+    """A file that could not be read to its end, or was another when read again."""
+
+    @classmethod
+    def changing(cls) -> UnreadableFile:
+        return cls(errno.EBUSY, "changing")
+
+
+class DamagedStream(ValueError):
+    """Bytes on disk that are no object."""
+
+
+# -- files -------------------------------------------------------------------------
+
+
+def file_pieces(fd: int, size: int) -> Pieces:
+    """The content of an open file; UnreadableFile if its length is not `size`."""
+    position = 0
+    while position < size:
+        piece = _read_file(fd, min(PIECE, size - position), position)
+        if not piece:
+            raise UnreadableFile.changing()
+        yield piece
+        position += len(piece)
+    if _read_file(fd, 1, size):
+        raise UnreadableFile.changing()
+
+
+def _read_file(fd: int, length: int, position: int) -> bytes:
+    try:
+        return os.pread(fd, length, position)
+    except OSError as error:
+        raise UnreadableFile(error.errno, error.strerror) from error
+
+
+def level_for(fd: int, size: int) -> int:
+    """The compression that pays: none for what is compressed already, 15 times quicker."""
+    step = max(1, size // _SAMPLES)
+    sample = b"".join(_read_file(fd, _SAMPLE_SIZE, n * step) for n in range(_SAMPLES))
+    return 1 if len(zlib.compress(sample, 1)) < 0.95 * len(sample) else 0
+
+
+def deflated(header: bytes, pieces: Iterable[bytes], level: int) -> Pieces:
+    """A loose object's bytes."""
+    packer = zlib.compressobj(level)
+    yield packer.compress(header)
+    for piece in pieces:
+        compressed = packer.compress(piece)
+        if compressed:
+            yield compressed
+    yield packer.flush()
+
+
+# -- objects -----------------------------------------------------------------------
+
+
+def loose_pieces(path: str) -> Pieces:
+    """The content of a loose object, without its header."""
+    fd = _open(path)
+    try:
+        zero = b""
+        for piece in _inflated(fd, 0):
+            if not zero:
+                _, zero, piece = piece.partition(b"\0")
+            if piece:
+                yield piece
+    finally:
+        os.close(fd)
+
+
+def packed_pieces(
+    path: str, offset: int, id_length: int, find: Callable[[bytes], Pieces], folder: str
+) -> Pieces:
+    """The content of an object in a pack. `find` knows a base that is named by its id;
+    `folder` is where bases of deltas are laid down meanwhile."""
+    fd = _open(path)
+    try:
+        deltas, entry = [], _entry(fd, offset, id_length)
+        while isinstance(entry.base, int):
+            if entry.base >= offset:
+                raise DamagedStream("a delta comes before its base")
+            deltas.append(entry)
+            offset = entry.base
+            entry = _entry(fd, offset, id_length)
+        if entry.base is None:
+            pieces = _inflated(fd, entry.start)
+        else:
+            deltas.append(entry)
+            pieces = find(entry.base)
+        yield from _resolved(fd, pieces, deltas, folder) if deltas else pieces
+    finally:
+        os.close(fd)
+
+
+def _resolved(fd: int, pieces: Pieces, deltas: list[PackEntry], folder: str) -> Pieces:
+    """What deltas, of which the last comes first, make of a base."""
+    base = _lay_down(pieces, folder)
+    try:
+        while len(deltas) > 1:
+            made = _lay_down(_patched(base, _inflated(fd, deltas.pop().start)), folder)
+            os.close(base)
+            base = made
+        yield from _patched(base, _inflated(fd, deltas.pop().start))
+    finally:
+        os.close(base)
+
+
+def _lay_down(pieces: Pieces, folder: str) -> int:
+    """A handle on a file that holds the pieces and has no name, so that nothing is left."""
+    path = os.path.join(folder, disk.temporary_name("tmp_obj_"))
+    writing = disk.create(path)
+    try:
+        reading = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        os.unlink(path)
+        try:
+            for piece in pieces:
+                disk.write(writing, piece, path)
+        except BaseException:
+            os.close(reading)
+            raise
+    finally:
+        os.close(writing)
+    return reading
+
+
+def _patched(base: int, delta: Pieces) -> Pieces:
+    """What the instructions of a delta make of the file that is its base."""
+    parts: list[bytes] = []
+    length = 0
+    for part in _instructed(base, delta):
+        parts.append(part)
+        length += len(part)
+        if length >= PIECE:
+            yield b"".join(parts)
+            parts, length = [], 0
+    yield b"".join(parts)
+
+
+def _instructed(base: int, delta: Pieces) -> Pieces:
+    data = _more(b"", delta)
+    position = varint(data, varint(data, 0)[1])[1]
+    while True:
+        if len(data) - position < _LONGEST_INSTRUCTION:
+            data, position = _more(data[position:], delta), 0
+            if not data:
+                return
+        code = data[position]
+        position += 1
+        if code & 0x80:
+            start, length, position = _copy(data, position, code)
+            yield _part(os.pread(base, length, start), length)
+        elif code:
+            yield _part(data[position : position + code], code)
+            position += code
+        else:
+            raise DamagedStream("unknown instruction in a delta")
+
+
+def _more(data: bytes, delta: Pieces) -> bytes:
+    """What is left of a delta's bytes and enough of the next for any instruction."""
+    while len(data) < _LONGEST_INSTRUCTION:
+        piece = next(delta, b"")
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def _copy(data: bytes, position: int, code: int) -> tuple[int, int, int]:
+    """(where the part of the base begins, its length, where the next instruction does)."""
+    value = 0
+    for bit in range(7):
+        if code & 1 << bit:
+            value |= data[position] << 8 * bit
+            position += 1
+    return value & 0xFFFFFFFF, value >> 32 or _COPY_EVERYTHING, position
+
+
+def _part(part: bytes, length: int) -> bytes:
+    if len(part) != length:
+        raise DamagedStream("a delta goes beyond its base, or ends too early")
+    return part
+
+
+def _inflated(fd: int, position: int) -> Pieces:
+    """What a zlib stream in a file holds; never an empty piece but for an empty stream."""
+    unpacker = zlib.decompressobj()
+    compressed = b""
+    while not unpacker.eof:
+        compressed = unpacker.unconsumed_tail or _read(fd, _COMPRESSED_PIECE, position)
+        if not unpacker.unconsumed_tail:
+            position += len(compressed)
+        piece = unpacker.decompress(compressed, PIECE)
+        if not piece and not compressed:
+            raise DamagedStream("a compressed object ends too early")
+        if piece or unpacker.eof:
+            yield piece
+
+
+def _entry(fd: int, offset: int, id_length: int) -> PackEntry:
+    return pack_entry(_read(fd, HEAD_LENGTH + id_length, offset), offset, id_length)
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DamagedStream(str(error)) from error
+
+
+def _read(fd: int, length: int, position: int) -> bytes:
+    try:
+        return os.pread(fd, length, position)
+    except OSError as error:
+        raise DamagedStream(str(error)) from error

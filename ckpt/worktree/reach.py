@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""Look at paths of any length.
+
+A system call takes a path of some 4,096 bytes (1,024 on macOS), a file system has no such
+bound: a folder can be made inside a folder for as long as one likes. What is longer than
+a call takes is reached in several, each from a handle on a folder further down. For all
+other paths, which is nearly always, each function here is the one of `os`.
+
+Only for looking; what changes files goes by handle from the top (`write`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Every system takes this much, with room for a name at its end.
+LONGEST = 700
+
+# As within a path that one call takes, links on the way are for the caller to rule out.
+_STEP_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER_FLAGS = _STEP_FLAGS | os.O_NOFOLLOW
+
+
+class FarChild:
+    """What os.scandir tells of a name, for a folder that no path reaches."""
+
+    __slots__ = ("_status", "name")
+
+    def __init__(self, name: bytes, status: os.stat_result | OSError) -> None:
+        self.name = name
+        self._status = status
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:
+        assert not follow_symlinks
+        status = self._status
+        return not isinstance(status, OSError) and stat.S_ISDIR(status.st_mode)
+
+    def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+        assert not follow_symlinks
+        if isinstance(self._status, OSError):
+            raise self._status
+        return self._status
+
+
+Child = os.DirEntry[bytes] | FarChild
+
+
+def children(folder: bytes) -> list[os.DirEntry[bytes]] | list[FarChild]:
+    """What is in a folder, in no order."""
+    if len(folder) <= LONGEST:
+        with os.scandir(folder) as listing:
+            return list(listing)
+    with _near(folder) as (handle, rest):
+        inner = os.open(rest, _FOLDER_FLAGS, dir_fd=handle)
+    try:
+        return [_far_child(os.fsencode(name), inner) for name in os.listdir(inner)]
+    finally:
+        os.close(inner)
+
+
+def _far_child(name: bytes, folder: int) -> FarChild:
+    try:
+        return FarChild(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except OSError as error:
+        return FarChild(name, error)
+
+
+def lstat(path: bytes) -> os.stat_result:
+    if len(path) <= LONGEST:
+        return os.lstat(path)
+    with _near(path) as (handle, rest):
+        return os.stat(rest, dir_fd=handle, follow_symlinks=False)
+
+
+def readlink(path: bytes) -> bytes:
+    if len(path) <= LONGEST:
+        return os.readlink(path)
+    with _near(path) as (handle, rest):
+        return os.readlink(rest, dir_fd=handle)
+
+
+def open_file(path: bytes) -> int:
+    """A handle to read from; never through a link, and without waiting for a pipe's writer."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    if len(path) <= LONGEST:
+        return os.open(path, flags)
+    with _near(path) as (handle, rest):
+        return os.open(rest, flags, dir_fd=handle)
+
+
+@contextmanager
+def _near(path: bytes) -> Iterator[tuple[int, bytes]]:
+    """A handle on a folder on the way, and the path from there: short enough for a call."""
+    handle = os.open(b"/" if path.startswith(b"/") else b".", _STEP_FLAGS)
+    try:
+        rest = path.lstrip(b"/")
+        while len(rest) > LONGEST:
+            folder, _, _ = rest[:LONGEST].rpartition(b"/")
+            if not folder:  # a name that no file system takes: the call will say so
+                break
+            handle, behind = os.open(folder, _STEP_FLAGS, dir_fd=handle), handle
+            os.close(behind)
+            rest = rest[len(folder) + 1 :]
+        yield handle, rest
+    finally:
+        os.close(handle)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Save, destroy, roll back, undo, redo: one journey that every kind of state must survive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from helpers import ckpt_here as ckpt
+from helpers import fsck, git
+from scenes import State, state
+
+
+def save(top: Path, *words: str) -> str:
+    return str(ckpt("save", "--json", *words, cwd=top, code=0).json["checkpoint"]["id"])
+
+
+def there_and_back(
+    top: Path, destroy: Callable[[Path], object], look: Callable[[Path], Any] = state
+) -> tuple[Any, Any]:
+    """Fails unless each step gives back what `look` sees; returns before and destroyed."""
+    before = look(top)
+    saved = save(top)
+    assert look(top) == before
+    destroy(top)
+    destroyed = look(top)
+    assert destroyed != before
+
+    ckpt("rollback", saved, "--yes", cwd=top, code=0)
+    assert look(top) == before
+    assert fsck(top) == []
+    ckpt("undo", cwd=top, code=0)
+    assert look(top) == destroyed
+    ckpt("undo", cwd=top, code=0)
+    assert look(top) == before
+    assert fsck(top) == []
+    return before, destroyed
+
+
+def reset(top: Path) -> None:
+    """The accident that takes all work away; what git does not know stays."""
+    git("reset", "-q", "--hard", cwd=top)
+
+
+def reset_and_clean(top: Path) -> None:
+    reset(top)
+    git("clean", "-q", "-f", "-d", cwd=top)
+
+
+def with_undo_information(top: Path) -> tuple[State, str]:
+    """The state, and what git remembers of conflicts that were resolved."""
+    return state(top), git("ls-files", "--resolve-undo", "-z", cwd=top)

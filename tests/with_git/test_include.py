@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Chosen ignored files are captured, come back, and go again if they were made since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers import ckpt_here, git, tree_state
+from scenes import remove, write
+
+IGNORED = ("a.log", "b.log", "build/a.json", "build/a.o", "build/deep/b.json", "deep/c.log")
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    made = tmp_path / "repo"
+    made.mkdir()
+    git("init", "-q", cwd=made)
+    write(made, ".gitignore", "*.log\nbuild/\nnode_modules/\n")
+    git("add", "--all", cwd=made)
+    git("commit", "-q", "-m", "start", cwd=made)
+    for path in IGNORED:
+        write(made, path, f"{path}\n")
+    return made
+
+
+def include(top: Path, *patterns: str) -> None:
+    for pattern in patterns:
+        git("config", "--add", "ckpt.include", pattern, cwd=top)
+
+
+def taken(top: Path) -> set[str]:
+    saved = ckpt_here("save", "it", "--json", cwd=top, code=0).json["checkpoint"]
+    names = git("ls-tree", "-r", "--name-only", saved["ref"], cwd=top).splitlines()
+    return set(names) - {".gitignore"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a.log", {"a.log"}),
+        ("*.log", {"a.log", "b.log", "deep/c.log"}),
+        ("/*.log", {"a.log", "b.log"}),
+        ("build/", {"build/a.json", "build/a.o", "build/deep/b.json"}),
+        ("build/deep/", {"build/deep/b.json"}),
+        ("build/a.o", {"build/a.o"}),
+        ("build/*.json", {"build/a.json"}),
+        ("/build/*.json", {"build/a.json"}),
+        ("build/**/*.json", {"build/a.json", "build/deep/b.json"}),
+        ("build/d*/", {"build/deep/b.json"}),
+        ("*.json", set()),  # nothing is looked for in a folder that is ignored
+        ("other/*.json", set()),
+    ],
+)
+def test_a_pattern_takes_what_it_matches_and_nothing_else(
+    top: Path, pattern: str, expected: set[str]
+) -> None:
+    include(top, pattern)
+
+    assert taken(top) == expected
+
+
+def test_ignore_files_within_an_ignored_folder_bring_nothing_back(top: Path) -> None:
+    include(top, "build/*.json")
+    write(top, "build/.gitignore", "!*\n")
+    (top / "build/empty").mkdir()
+
+    assert taken(top) == {"build/a.json"}
+    assert ckpt_here("rollback", "it", cwd=top, code=0).stdout.startswith("Nothing to do")
+
+
+def test_what_is_denied_stays_out_of_a_folder_that_is_looked_through(top: Path) -> None:
+    include(top, "node_modules/*/package.json", "build/*")
+    write(top, "node_modules/x/package.json", "{}\n")
+    write(top, "build/node_modules/y.json", "{}\n")
+    write(top, "build/.env", "SECRET=1\n")
+    git("config", "--unset-all", "ckpt.include", cwd=top)
+    write(top, "ckpt.toml", 'include = ["node_modules/*/package.json", "build/*"]\n')
+
+    found = taken(top) - {"ckpt.toml"}
+
+    assert found == {"build/a.json", "build/a.o", "build/deep/b.json"}
+
+
+@pytest.mark.parametrize("pattern", ["*.log", "build/", "build/*.json", "build/new.json"])
+def test_an_included_file_comes_back_and_a_new_one_goes(top: Path, pattern: str) -> None:
+    include(top, pattern)
+    before = tree_state(top)
+    held = taken(top)
+
+    for path in held:
+        remove(top, path)
+    new = "new.log" if pattern == "*.log" else "build/new.json"
+    write(top, new, "new\n")
+    after = tree_state(top)
+    ckpt_here("rollback", "it", "--yes", cwd=top, code=0)
+    assert tree_state(top) == before
+    ckpt_here("undo", "--yes", cwd=top, code=0)
+
+    assert tree_state(top) == after
+
+
+def test_a_file_that_was_not_included_then_is_kept_now(top: Path) -> None:
+    taken(top)
+    include(top, "*.log")
+    write(top, "new.log", "new\n")
+
+    report = ckpt_here("rollback", "it", "--json", cwd=top, code=0).json
+
+    assert report["removed"] == []
+    assert {item["path"]: item["reason"] for item in report["kept"]} == dict.fromkeys(
+        ["a.log", "b.log", "deep/c.log", "new.log"], "ignored at the checkpoint"
+    )
+
+
+def test_a_file_in_a_folder_that_no_pattern_led_into_is_kept(top: Path) -> None:
+    include(top, "*.json")
+    taken(top)
+    include(top, "build/")
+
+    report = ckpt_here("rollback", "it", "--json", cwd=top, code=0).json
+
+    assert report["removed"] == []
+    assert (top / "build/a.json").exists()
+
+
+def test_included_files_that_are_ours_no_more_are_left_alone(top: Path) -> None:
+    include(top, "*.log")
+    taken(top)
+    git("config", "--unset-all", "ckpt.include", cwd=top)
+    write(top, "a.log", "edited\n")
+    remove(top, "b.log")
+
+    report = ckpt_here("rollback", "it", "--json", cwd=top, code=4).json
+
+    assert (top / "a.log").read_text() == "edited\n"
+    assert (top / "b.log").read_text() == "b.log\n"
+    assert report["skipped"] == [{"path": "a.log", "reason": "ignored"}]
