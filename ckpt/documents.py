@@ -18,6 +18,7 @@ from ckpt.models import (
     FeatureState,
     GitState,
     HeadReport,
+    NestedState,
     OperationReport,
     RollbackResult,
     SaveResult,
@@ -60,6 +61,7 @@ def checkpoint(value: Checkpoint) -> Document:
             "deletions": value.stats.deletions,
         },
         "skipped": _skipped(value.skipped),
+        "nested": [_nested(state) for state in value.nested],
     }
 
 
@@ -111,19 +113,25 @@ def diff(result: DiffResult) -> Document:
 
 
 def rollback(result: RollbackResult) -> Document:
-    return _document(
-        target=checkpoint(result.target),
-        safety=None if result.safety is None else checkpoint(result.safety),
-        written=[to_json(path) for path in result.written],
-        removed=[to_json(path) for path in result.removed],
-        kept=_skipped(result.kept),
-        skipped=_skipped(result.skipped),
-        index_changed=result.index_changed,
-        state=result.state,
-        head=_head(result.head),
-        undo=result.undo_command,
-        dry_run=result.dry_run,
-    )
+    return _document(**_rollback(result))
+
+
+def _rollback(result: RollbackResult) -> Document:
+    return {
+        "target": checkpoint(result.target),
+        "safety": None if result.safety is None else checkpoint(result.safety),
+        "written": [to_json(path) for path in result.written],
+        "removed": [to_json(path) for path in result.removed],
+        "kept": _skipped(result.kept),
+        "skipped": _skipped(result.skipped),
+        "folders_changed": result.folders_changed,
+        "index_changed": result.index_changed,
+        "state": result.state,
+        "head": _head(result.head),
+        "undo": result.undo_command,
+        "dry_run": result.dry_run,
+        "nested": [to_json(inside.path) | _rollback(inside.result) for inside in result.nested],
+    }
 
 
 def error(problem: CkptError) -> Document:
@@ -174,6 +182,16 @@ def _features(features: FeatureState | None) -> Document:
         "current": features.current,
         "completed": list(features.completed),
         "snapshot_path": features.snapshot_path,
+    }
+
+
+def _nested(state: NestedState) -> Document:
+    return to_json(state.path) | {
+        "commit_hash": state.commit_hash,
+        "branch": state.branch,
+        "dirty": state.dirty,
+        "checkpoint": state.checkpoint,
+        "problem": state.problem,
     }
 
 

@@ -29,9 +29,10 @@ from ckpt import paths as repo_paths
 from ckpt.configure import load_forgiving, load_settings
 from ckpt.engine import catalog, journal, recovery, snapshot, trash
 from ckpt.engine import diff as engine_diff
+from ckpt.engine import recurse as engine_recurse
 from ckpt.engine import rollback as engine_rollback
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.rollback import RollbackOptions
+from ckpt.engine.prepare import RollbackOptions
 from ckpt.engine.snapshot import TRIGGERED, SaveRequest
 from ckpt.errors import NotFound, UsageError
 from ckpt.models import (
@@ -70,6 +71,7 @@ class CheckpointManager:
         self._session = session
         self._enabled = enabled
         self._mutex = threading.RLock()
+        self._is_used = False
         self.progress: Callable[[int], None] | None = None
 
     @property
@@ -119,9 +121,13 @@ class CheckpointManager:
         features: FeatureState | Mapping[str, Any] | None = None,
         session: str | None = None,
         pin: bool = False,
+        recurse: bool = False,
         trigger: str | None = None,
     ) -> SaveResult:
-        """Take a checkpoint. The result is true when a checkpoint holds the state."""
+        """Take a checkpoint. The result is true when a checkpoint holds the state.
+
+        With `recurse`, submodules and other repositories inside get checkpoints of their own.
+        """
         if not self._enabled or (as_kind(kind) in TRIGGERED and self._triggers_are_off()):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         request = SaveRequest(
@@ -137,7 +143,8 @@ class CheckpointManager:
             pinned=pin,
         )
         with self._writing():
-            return snapshot.save(self._repo, self.settings, request, progress=self.progress)
+            save = engine_recurse.save if recurse else snapshot.save
+            return save(self._repo, self.settings, request, progress=self.progress)
 
     def _triggers_are_off(self) -> bool:
         return disabled_by_env(self._repo.env) or not self.settings.enabled
@@ -210,7 +217,7 @@ class CheckpointManager:
         patch: bool = True,
     ) -> DiffResult:
         """What changed from a checkpoint to another one, or to the worktree now."""
-        with self._mutex:
+        with self._looking():
             found = Catalog(self._repo)
             before = found.resolve(_word(which))
             after = None if other is None else found.resolve(_word(other))
@@ -234,9 +241,14 @@ class CheckpointManager:
         dry_run: bool = False,
         index: bool = True,
         overwrite_ignored: bool = False,
+        recurse: bool = False,
         yes: bool = False,
     ) -> RollbackResult:
-        """Bring back a checkpoint, whole or only some paths. The present is saved first."""
+        """Bring back a checkpoint, whole or only some paths. The present is saved first.
+
+        With `recurse`, repositories inside go back to the checkpoints that were taken of them
+        together with this one, their HEAD included: all of them, or none.
+        """
         limits = self._limits(paths or ())
         if paths is not None and not limits:
             raise UsageError("no paths were named", hint="leave paths out to restore everything")
@@ -246,10 +258,11 @@ class CheckpointManager:
             index=index,
             dry_run=dry_run,
             overwrite_ignored=overwrite_ignored,
+            recurse=recurse,
             yes=yes,
             progress=self.progress,
         )
-        with self._mutex if dry_run else self._writing():
+        with self._looking() if dry_run else self._writing():
             target = Catalog(self._repo).resolve(_word(which))
             return engine_rollback.rollback(self._repo, self.forgiving_settings, target, options)
 
@@ -268,7 +281,7 @@ class CheckpointManager:
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
         options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
-        with self._mutex if dry_run else self._writing():
+        with self._looking() if dry_run else self._writing():
             return engine_rollback.undo(self._repo, self.forgiving_settings, options)
 
     def resume_rollback(self) -> RollbackResult:
@@ -312,8 +325,19 @@ class CheckpointManager:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Alone in this process, and where refs can be written."""
-        self._repo.check_writable()
+        with self._looking():
+            self._repo.check_writable()
+            yield
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Alone in this process, with the configuration and settings of now."""
         with self._mutex:
+            if self._is_used:
+                self._repo = self._repo.reloaded()
+                self.__dict__.pop("settings", None)
+                self.__dict__.pop("forgiving_settings", None)
+            self._is_used = True
             yield
 
     def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:

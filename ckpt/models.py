@@ -290,6 +290,7 @@ class RollbackResult:
     removed: tuple[str, ...] = ()
     kept: tuple[Skipped, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    folders_changed: bool = False
     index_changed: bool = False
     head: HeadReport | None = None
     state: Mapping[str, Any] | None = None
@@ -305,7 +306,8 @@ class RollbackResult:
     def changed(self) -> bool:
         head = self.head
         moved = head is not None and (head.moved or head.operation is not None)
-        here = bool(self.written or self.removed or self.index_changed or moved)
+        files = self.written or self.removed or self.folders_changed
+        here = bool(files or self.index_changed or moved)
         return here or any(child.result.changed for child in self.nested)
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from ckpt import documents, render
@@ -81,16 +81,24 @@ class Output:
             return self.line(f"Unchanged since checkpoint {self.paint('id', found.id)}")
         name = f" '{found.name}'" if found.name else ""
         self.line(f"Saved checkpoint {self.paint('id', found.id)}{name}: {render.stats(found)}")
+        for state in found.nested:
+            if state.checkpoint is not None:
+                self.line(
+                    f"  with {render.quoted(state.path)}: {self.paint('id', state.checkpoint)}"
+                )
         self._left_out(found)
         return None
 
     def _left_out(self, found: Checkpoint) -> None:
         unreadable = [item for item in found.skipped if item.reason == "unreadable"]
-        others = [item for item in found.skipped if item.reason != "unreadable"]
+        others = [item for item in render.left_out(found) if item.reason != "unreadable"]
         if unreadable:
             self.warning("this checkpoint is partial; these paths could not be read:")
             for item in unreadable:
                 self.warning(f"  {item.path or '.'}")
+        for state in found.nested:
+            if state.problem is not None:
+                self.warning(f"'{state.path}' was not saved whole: {state.problem}")
         if others:
             self.line(f"Left out: {render.skipped_summary(others)}")
             self.line(self.paint("dim", f"  (see them with: git ckpt show {found.id})"))
@@ -145,11 +153,14 @@ class Output:
         if self.as_json:
             return self.document(documents.rollback(result))
         self._lines(render.rollback(result, self.paint))
-        for item in result.skipped:
-            self.warning(f"left '{item.path}' alone: {item.reason}")
+        for path, reason in _left(result):
+            self.warning(f"left '{path}' alone: {reason}")
         if any(item.reason in ("ignored", "denied") for item in result.skipped):
             again = f"git ckpt rollback {result.target.id} --overwrite-ignored"
             self.hint(f"'{again}' saves what is in the way, then replaces it")
+        if not result.nested and any(s.checkpoint is not None for s in result.target.nested):
+            again = f"git ckpt rollback {result.target.id} --recurse"
+            self.hint(f"repositories inside were left alone; '{again}' takes them along")
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
         return None
@@ -178,6 +189,14 @@ class Output:
     def _lines(self, rows: Iterable[str]) -> None:
         for row in rows:
             self.line(row)
+
+
+def _left(result: RollbackResult, place: str = "") -> Iterator[tuple[str, str]]:
+    """All paths that were left, from the top of the outermost worktree, with the reasons."""
+    for item in result.skipped:
+        yield os.path.join(place, item.path), item.reason
+    for inside in result.nested:
+        yield from _left(inside.result, os.path.join(place, inside.path))
 
 
 def _printable(text: str) -> str:

@@ -18,6 +18,7 @@ from ckpt import linediff
 from ckpt.models import (
     Checkpoint,
     DiffResult,
+    NestedState,
     OperationReport,
     RollbackResult,
     Skipped,
@@ -111,8 +112,9 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
         yield ""
         yield from ("    " + line for line in checkpoint.description.split("\n"))
     yield from _section("Changed files:", [quoted(p) for p in checkpoint.git_state.dirty_files])
-    left_out = [f"{quoted(item.path)} ({item.reason})" for item in checkpoint.skipped]
-    yield from _section("Left out:", left_out)
+    skipped = [f"{quoted(item.path)} ({item.reason})" for item in left_out(checkpoint)]
+    yield from _section("Left out:", skipped)
+    yield from _section("Repositories inside:", [nested(state) for state in checkpoint.nested])
     for title, state in (
         ("Data:", checkpoint.data),
         ("Metadata:", checkpoint.metadata),
@@ -136,6 +138,12 @@ def _listed(items: Sequence[str]) -> Iterator[str]:
     yield from ("  " + item for item in items[:_MOST_PATHS])
     if len(items) > _MOST_PATHS:
         yield f"  … and {len(items) - _MOST_PATHS} more (all of them with --json)"
+
+
+def left_out(checkpoint: Checkpoint) -> list[Skipped]:
+    """What is in no checkpoint; a repository inside may have one of its own."""
+    saved = {state.path for state in checkpoint.nested if state.checkpoint is not None}
+    return [item for item in checkpoint.skipped if item.path not in saved]
 
 
 def skipped_summary(items: Sequence[Skipped]) -> str:
@@ -179,6 +187,8 @@ def rollback(result: RollbackResult, paint: Paint) -> Iterator[str]:
     yield _headline(result, paint)
     yield from _paths("would write" if dry else "wrote", result.written)
     yield from _paths("would remove" if dry else "removed", result.removed)
+    if result.folders_changed:
+        yield f"  {'would restore' if dry else 'restored'} folders or their permission bits"
     if result.index_changed:
         yield f"  {'would restore' if dry else 'restored'} the index"
     for item in result.kept[:_MOST_PATHS]:
@@ -189,6 +199,22 @@ def rollback(result: RollbackResult, paint: Paint) -> Iterator[str]:
     # Aborted, a rollback ends where its safety checkpoint was taken.
     if result.safety is not None and result.safety.id != result.target.id:
         yield f"The state before is saved as {paint('id', result.safety.id)}"
+    for inside in result.nested:
+        yield f"In {quoted(inside.path)}:"
+        yield from ("  " + line for line in rollback(inside.result, paint))
+
+
+def nested(state: NestedState) -> str:
+    """A repository inside the worktree, in one line."""
+    head = state.commit_hash[:12] if state.commit_hash else "unborn"
+    place = f"on {state.branch}" if state.branch else "detached"
+    facts = [f"{head} {place}"] if state.commit_hash or state.branch else []
+    facts.append({True: "changed", False: "clean", None: "not compared"}[state.dirty])
+    if state.checkpoint is not None:
+        facts.append(f"saved as {state.checkpoint}")
+    if state.problem is not None:
+        facts.append(f"not saved whole: {state.problem}")
+    return f"{quoted(state.path)}: {', '.join(facts)}"
 
 
 def _headline(result: RollbackResult, paint: Paint) -> str:

@@ -22,6 +22,7 @@ from ckpt.models import (
     GitState,
     HeadReport,
     Kind,
+    NestedState,
     Outcome,
     RollbackResult,
     SaveResult,
@@ -69,6 +70,7 @@ def test_a_checkpoint_with_nothing_optional_has_every_key() -> None:
         "metadata": None,
         "stats": {"files_changed": 0, "insertions": 0, "deletions": 0},
         "skipped": [],
+        "nested": [],
     }
 
 
@@ -76,6 +78,10 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
     details = Details(
         dirty_files=("a", NOT_UTF8),
         skipped=(Skipped(".env", "denied"), Skipped(NOT_UTF8, "oversize")),
+        nested=(
+            NestedState("lib", "e" * 40, "main", True, ID, "partial"),
+            NestedState(NOT_UTF8, None, None, None),
+        ),
         data=[1, {"two": None}],
         metadata={"k": "v"},
         context={"turn": 2},
@@ -108,6 +114,17 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
     assert found["skipped"] == [
         {"path": ".env", "reason": "denied"},
         AS_JSON | {"reason": "oversize"},
+    ]
+    assert found.pop("nested") == [
+        {
+            "path": "lib",
+            "commit_hash": "e" * 40,
+            "branch": "main",
+            "dirty": True,
+            "checkpoint": ID,
+            "problem": "partial",
+        },
+        AS_JSON | dict.fromkeys(("commit_hash", "branch", "dirty", "checkpoint", "problem")),
     ]
     assert found["feature_state"] == {
         "current": "auth",
@@ -214,11 +231,13 @@ def test_a_rollback_with_nothing_to_tell_has_every_key() -> None:
         "removed": [],
         "kept": [],
         "skipped": [],
+        "folders_changed": False,
         "index_changed": False,
         "state": None,
         "head": None,
         "undo": None,
         "dry_run": False,
+        "nested": [],
     }
 
 

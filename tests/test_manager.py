@@ -339,7 +339,15 @@ def test_a_dry_run_foresees_exactly_what_is_done(repo: Path, manager: Checkpoint
     done = manager.rollback(saved)
 
     assert (foreseen.dry_run, foreseen.safety) == (True, None)
-    for name in ("written", "removed", "kept", "skipped", "index_changed", "head"):
+    for name in (
+        "written",
+        "removed",
+        "kept",
+        "skipped",
+        "folders_changed",
+        "index_changed",
+        "head",
+    ):
         assert getattr(foreseen, name) == getattr(done, name)
 
 
@@ -576,3 +584,18 @@ def test_threads_with_managers_of_their_own_do_not_disturb_each_other(repo: Path
 def test_everything_public_can_be_imported_from_the_package() -> None:
     for name in ckpt.__all__:
         assert getattr(ckpt, name) is not None
+
+
+def test_a_manager_that_lives_on_follows_the_configuration(repo: Path) -> None:
+    """Git may be told to convert line endings, and settings may come, while it lives."""
+    with CheckpointManager(repo) as manager:
+        manager.create("first")
+        git("config", "core.autocrlf", "true")
+        write(repo, "README.md", "one\r\ntwo\r\n")
+        write(repo, "ckpt.toml", 'deny = ["notes"]\n')
+        write(repo, "notes", "new\n")
+        saved = manager.create("second").checkpoint
+
+    assert saved is not None
+    assert git("show", f"{saved.ref}:README.md") == "one\ntwo\n"
+    assert [item.path for item in saved.skipped] == ["notes"]

@@ -18,17 +18,26 @@ TAKES_PATHS = True
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "git ckpt rollback [ID] [--dry-run] [--head] [--no-index]\n"
-        "                         [--overwrite-ignored] [--yes] [-- PATH...]\n"
+        "                         [--overwrite-ignored] [--recurse] [--yes] [-- PATH...]\n"
         "       git ckpt rollback --continue | --abort"
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="go back to this one (default: latest)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    parser.add_argument("--head", action="store_true", help="put HEAD, its branch and an operation in progress back too")
+    parser.add_argument(
+        "--head",
+        action="store_true",
+        help="put HEAD, its branch and an operation in progress back too",
+    )
     parser.add_argument("--no-index", action="store_true", help="leave the index as it is")
     parser.add_argument(
         "--overwrite-ignored",
         action="store_true",
         help="replace ignored and other unsaved files in the way, saving them first",
+    )
+    parser.add_argument(
+        "--recurse",
+        action="store_true",
+        help="put back the repositories inside that were saved with it, and their HEADs",
     )
     parser.add_argument("--yes", action="store_true", help="even if it removes most of the files")
     recovery = parser.add_mutually_exclusive_group()
@@ -48,11 +57,13 @@ def run(
     head: bool,
     no_index: bool,
     overwrite_ignored: bool,
+    recurse: bool,
     yes: bool,
     resume: bool,
     abort: bool,
 ) -> int:
-    if (resume or abort) and (id or paths or dry_run or head or no_index or overwrite_ignored):
+    others = (id, paths, dry_run, head, no_index, overwrite_ignored, recurse)
+    if (resume or abort) and any(others):
         raise UsageError(
             "--continue and --abort take no other arguments", hint="git ckpt rollback --continue"
         )
@@ -72,7 +83,8 @@ def run(
                 dry_run=dry_run,
                 index=not no_index,
                 overwrite_ignored=overwrite_ignored,
+                recurse=recurse,
                 yes=yes,
             )
         context.output.rolled_back(result)
-    return Refused.exit_code if result.skipped else 0
+    return 0 if result.is_complete else Refused.exit_code

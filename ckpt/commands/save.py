@@ -30,6 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--session", metavar="S", help="the session it belongs to")
     parser.add_argument("--pin", action="store_true", help="protect it from being dropped by rule")
+    parser.add_argument(
+        "--recurse", action="store_true", help="save submodules and other repositories inside too"
+    )
 
 
 def run(
@@ -41,6 +44,7 @@ def run(
     meta: list[str],
     session: str | None,
     pin: bool,
+    recurse: bool,
 ) -> int:
     with context.manager() as manager:
         context.warn(manager.settings.notes)
@@ -52,6 +56,7 @@ def run(
             metadata=_metadata(meta),
             session=session,
             pin=pin,
+            recurse=recurse,
             trigger="command",
         )
         context.output.saved(result)

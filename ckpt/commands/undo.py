@@ -22,4 +22,4 @@ def run(context: Context, dry_run: bool, yes: bool) -> int:
         context.warn(manager.forgiving_settings.notes)
         result = manager.undo(dry_run=dry_run, yes=yes)
         context.output.rolled_back(result)
-    return Refused.exit_code if result.skipped else 0
+    return 0 if result.is_complete else Refused.exit_code

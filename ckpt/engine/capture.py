@@ -22,8 +22,9 @@ from ckpt.engine.attribute_files import attribute_tree
 from ckpt.engine.budget import keep_within
 from ckpt.engine.contents import VanishedFile, add_stable
 from ckpt.engine.git_modes import GitModes, git_modes
+from ckpt.engine.nested import nested_states
 from ckpt.engine.rules import scan_rules
-from ckpt.models import SkipReason
+from ckpt.models import NestedState, SkipReason
 from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store.index import IndexEntry, matches
@@ -76,6 +77,7 @@ class Present:
     absent: set[bytes]
     converted: dict[bytes, Converted] = field(default_factory=dict)
     memory: Memory | None = None
+    nested: tuple[NestedState, ...] = ()
 
     @property
     def unskipped(self) -> tuple[bytes, ...]:
@@ -85,7 +87,8 @@ class Present:
 
     @property
     def is_partial(self) -> bool:
-        return SkipReason.UNREADABLE in self.skipped.values()
+        unsaved = any(state.problem is not None for state in self.nested)
+        return unsaved or SkipReason.UNREADABLE in self.skipped.values()
 
     @property
     def modes(self) -> modes.Modes:
@@ -196,6 +199,7 @@ def _capture(
         absent=absent,
         converted={} if cleaner is None else cleaner.converted,
         memory=None if cleaner is None else cleaner.memory,
+        nested=nested_states(repo, found, staged),
     )
 
 

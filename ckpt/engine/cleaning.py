@@ -86,6 +86,7 @@ class Cleaner:
         self._filters = open_filters(repo)
         self.memory = remembered.Memory(repo.private_dir, repo.worktree)
         self.converted: dict[bytes, Converted] = {}
+        self._rules: dict[Conversion, str] = {}
 
     def close(self) -> None:
         self._filters.close()
@@ -159,7 +160,9 @@ class Cleaner:
 
     def _rule(self, asked: Conversion) -> str:
         """All that a conversion follows from, but for the content and the index entry."""
-        return f"{asked} {self._filters.drivers.get(asked.driver or '')}"
+        if asked not in self._rules:
+            self._rules[asked] = f"{asked} {self._filters.drivers.get(asked.driver or '')}"
+        return self._rules[asked]
 
     def _clean(self, path: bytes, asked: Conversion, file: IO[bytes], size: int) -> _Cleaned:
         driver = self._filters.drivers.get(asked.driver or "")
@@ -183,10 +186,13 @@ class Cleaner:
     def _built_in(self, path: bytes, asked: Conversion, data: bytes) -> _Cleaned:
         objects = self._objects
         try:
-            blob = clean(asked, data, lambda: self._index_blob(path))
+            blob = clean(asked, data, lambda: self._index_blob(path, data))
         except Unconvertible:
             return _Cleaned.failure(objects.add(b"blob", data))
-        blob_id = objects.add(b"blob", blob)
+        blob_id = objects.hash(b"blob", blob)
+        # What the index names needs no protection from gc, which takes time for each file.
+        if blob_id != self._staged.get(path) or not objects.has(blob_id):
+            blob_id = objects.add(b"blob", blob)
         if blob == data:
             return _Cleaned.same(blob_id)
         recipe = find_recipe(asked, data, blob, blob_id)
@@ -258,9 +264,12 @@ class Cleaner:
         is_small = size is not None and size <= _LARGEST_POINTER
         return self._objects.read(blob, b"blob") if is_small else b""
 
-    def _index_blob(self, path: bytes) -> bytes | None:
+    def _index_blob(self, path: bytes, data: bytes) -> bytes | None:
         blob = self._staged.get(path)
+        likely = data.replace(b"\r\n", b"\n")  # which is quicker to tell than to read
+        if blob is None or self._objects.hash(b"blob", likely) == blob:
+            return None if blob is None else likely
         try:
-            return None if blob is None else self._objects.read(blob, b"blob")
+            return self._objects.read(blob, b"blob")
         except MissingObject:  # in a partial clone, say
             return None

@@ -8,11 +8,13 @@ a diff leaves no trace in the repository.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ckpt import linediff
 from ckpt.engine.capture import capture
 from ckpt.models import Checkpoint, DiffResult, FileChange
 from ckpt.paths import is_within, to_str
-from ckpt.settings import Settings
+from ckpt.settings import NO_LIMIT, Settings
 from ckpt.store.objects import LARGEST_KEPT, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, Change, TreeEntry, diff_trees, write_tree
@@ -30,6 +32,8 @@ def diff(
     """What changed from `before` to `after`, or to the present."""
     objects = repo.objects.scratch()
     if after is None:
+        # Nothing is written: without a budget, no file that is there looks as if it were gone.
+        settings = replace(settings, max_new_bytes=NO_LIMIT, max_new_files=NO_LIMIT)
         tree = write_tree(objects, capture(repo, settings, objects).entries)
     else:
         tree = ObjectID(after.tree.encode())

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from ckpt.engine.capture import Present
 from ckpt.engine.journal import BranchMove, HeadMove
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.snapshot import branch_name, short_name
 from ckpt.errors import Refused, RollbackError
 from ckpt.models import GitState, HeadReport
 from ckpt.paths import to_str
 from ckpt.store.history import ahead_behind
 from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head
+from ckpt.store.refs import Head, branch_name, short_name
 from ckpt.store.repository import Repository
 
 WITHOUT_HEAD = "leave HEAD where it is: repeat the command without --head"

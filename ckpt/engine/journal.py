@@ -128,7 +128,8 @@ class Journal:
     """A rollback that has begun: from the safety checkpoint's state to the target's.
 
     `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for,
-    which is what an undo will ask for in turn.
+    which is what an undo will ask for in turn. `nested` are the journals of repositories in
+    the worktree that go back together with it, all under the one name of `family`.
     """
 
     target: str
@@ -144,6 +145,17 @@ class Journal:
     asked_index: bool = True
     asked_head: bool = False
     asked_overwrite: bool = False
+    asked_recurse: bool = False
+    family: str | None = None
+    nested: tuple[NestedJournal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NestedJournal:
+    """The journal of a nested repository as it will be stored there."""
+
+    path: bytes
+    document: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,7 @@ class LastRollback:
     created: tuple[bytes, ...] = ()
     replaced: tuple[bytes, ...] = ()
     move: HeadMove | None = None
+    recurse: bool = False
 
 
 def exists(private_dir: str) -> bool:
@@ -170,7 +183,12 @@ def exists(private_dir: str) -> bool:
 
 
 def write(private_dir: str, journal: Journal) -> None:
-    document = {
+    _store(private_dir, _JOURNAL, dump(private_dir, journal))
+
+
+def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
+    """All that `write` would store there."""
+    return {
         "format": FORMAT,
         "target": journal.target,
         "safety": journal.safety,
@@ -185,9 +203,18 @@ def write(private_dir: str, journal: Journal) -> None:
         "asked_index": journal.asked_index,
         "asked_head": journal.asked_head,
         "asked_overwrite": journal.asked_overwrite,
+        "asked_recurse": journal.asked_recurse,
+        "family": journal.family,
+        "nested": [
+            {"at": to_json(nested.path), "journal": nested.document} for nested in journal.nested
+        ],
         "last": _last(private_dir),
     }
-    _store(private_dir, _JOURNAL, document)
+
+
+def rewrite(private_dir: str, nested: NestedJournal) -> None:
+    """Store the journal that the repository around this one has kept for it."""
+    _store(private_dir, _JOURNAL, nested.document)
 
 
 def read(private_dir: str) -> Journal:
@@ -212,6 +239,12 @@ def read(private_dir: str) -> Journal:
             asked_index=bool(document["asked_index"]),
             asked_head=bool(document["asked_head"]),
             asked_overwrite=bool(document["asked_overwrite"]),
+            asked_recurse=bool(document["asked_recurse"]),
+            family=document["family"],
+            nested=tuple(
+                NestedJournal(from_json(item["at"]), dict(item["journal"]))
+                for item in document["nested"]
+            ),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(private_dir, error) from None
@@ -243,6 +276,7 @@ def remember(private_dir: str, last: LastRollback) -> None:
         "created": [to_json(path) for path in last.created],
         "replaced": [to_json(path) for path in last.replaced],
         "move": _dump_move(last.move),
+        "recurse": last.recurse,
     }
     _store(private_dir, _LAST, document)
 
@@ -263,6 +297,7 @@ def last_rollback(private_dir: str) -> LastRollback | None:
             created=tuple(map(from_json, document["created"])),
             replaced=tuple(map(from_json, document["replaced"])),
             move=_load_move(document["move"]),
+            recurse=bool(document["recurse"]),
         )
     except (Refused, AttributeError, KeyError, TypeError, ValueError):
         return None

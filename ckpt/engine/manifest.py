@@ -63,7 +63,10 @@ class Manifest:
 
 
 def load(document: Mapping[str, Any]) -> Manifest:
-    """A manifest from its JSON; ValueError for anything that `dump` would not write."""
+    """A manifest from its JSON; ValueError for anything that `dump` would not write.
+
+    What the first manifests did not have yet may be missing.
+    """
     try:
         return Manifest(
             modes=_modes(document["modes"]),
@@ -73,12 +76,12 @@ def load(document: Mapping[str, Any]) -> Manifest:
                 str(name): text.encode("utf-8", "surrogateescape")
                 for name, text in document["excludes"].items()
             },
-            include=tuple(map(str, document["include"])),
+            include=tuple(map(str, document.get("include", ()))),
             operation=_operation(document["operation"]),
             branch=document["branch"],
             dirty_files=tuple(from_json(item) for item in document["dirty_files"]),
             unskipped=tuple(from_json(item) for item in document["unskipped"]),
-            nested=record.read_nested(document),
+            nested=record.read_nested(document.get("nested", ())),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"damaged manifest: {error!r}") from error
@@ -89,8 +92,8 @@ def _modes(document: Mapping[str, Any]) -> Modes:
         plain=_bits(document["plain"]),
         executable=_bits(document["executable"]),
         others={from_json(item): _bits(item["mode"]) for item in document["others"]},
-        folder=None if document["folder"] is None else _bits(document["folder"]),
-        folders={from_json(item): _bits(item["mode"]) for item in document["folders"]},
+        folder=None if (usual := document.get("folder")) is None else _bits(usual),
+        folders={from_json(item): _bits(item["mode"]) for item in document.get("folders", ())},
     )
 
 

@@ -13,6 +13,7 @@ rules that keep people's files are all here:
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +37,10 @@ IN_THE_WAY = "in the way"
 
 @dataclass(slots=True)
 class Plan:
-    """`kept` differ from the target and stay; `blocked` could not be put in place."""
+    """`kept` differ from the target and stay; `blocked` could not be put in place.
+
+    `doomed` are the empty ones of `remove_folders`; the others are left empty by removals.
+    """
 
     actions: list[Action] = field(default_factory=list)
     kept: dict[bytes, str] = field(default_factory=dict)
@@ -44,6 +48,7 @@ class Plan:
     obstacles: set[bytes] = field(default_factory=set)
     make_folders: list[bytes] = field(default_factory=list)
     remove_folders: list[bytes] = field(default_factory=list)
+    doomed: set[bytes] = field(default_factory=set)
     folders: tuple[FolderChange, ...] = ()
 
     @property
@@ -62,6 +67,12 @@ class Plan:
             return any(place in reasons for place in (path, *folders_above(path)))
 
         self.actions = [action for action in self.actions if not is_left(action.path)]
+
+    @property
+    def changes_folders(self) -> bool:
+        """Beyond those that come and go with the files in them."""
+        bits = any(None not in (c.before, c.after) and c.before != c.after for c in self.folders)
+        return bits or bool(self.make_folders) or not self.doomed.isdisjoint(self.remove_folders)
 
     @property
     def is_empty(self) -> bool:
@@ -237,7 +248,17 @@ def _obstacles(
     if stat.S_ISDIR(status.st_mode):
         held = removed.union(present.empty_folders)
         return list(_unheld_below(action.path, held, worktree))
-    return [action.path]
+    goes = _goes_by_another_name(action.path, status, removed, worktree)
+    return [] if goes else [action.path]
+
+
+def _goes_by_another_name(
+    path: bytes, status: os.stat_result, removed: set[bytes], worktree: Worktree
+) -> bool:
+    """Where case does not count, the file at a path may be one that the plan removes."""
+    folded = path.lower()
+    others = (worktree.lstat(name) for name in removed if name.lower() == folded)
+    return any(other is not None and os.path.samestat(status, other) for other in others)
 
 
 def _unheld_below(top: bytes, held: set[bytes], worktree: Worktree) -> Iterator[bytes]:
@@ -270,7 +291,7 @@ def _plan_folders(
             plan.make_folders.append(folder)
     needed = wanted | folders_of(wanted) | folders_of(action.path for action in plan.writes)
     files = {action.path for action in plan.writes}
-    doomed = {
+    doomed = plan.doomed = {
         folder
         for folder in present.empty_folders
         if folder not in needed

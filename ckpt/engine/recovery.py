@@ -5,6 +5,9 @@ Both directions are the same work: the journal's actions, forwards or reversed, 
 to whatever is there now. Each path is first compared with both states. Where something
 is neither, a person or a program worked on after the crash, and the present is saved as
 another safety checkpoint before anything is touched.
+
+Repositories that went back together with this one go first, whatever has become of them:
+the journal here holds theirs, and doing it all once more is harmless.
 """
 
 from __future__ import annotations
@@ -13,20 +16,30 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ckpt.engine import journal, operation
+from ckpt.configure import load_forgiving
+from ckpt.engine import family, journal, operation
 from ckpt.engine.apply import Applier, look
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.folders import OPEN
 from ckpt.engine.head import branches_to_return, head_report, move_head, move_other_branch
-from ckpt.engine.journal import Action, FileState, FolderChange, HeadMove, Journal
+from ckpt.engine.journal import (
+    Action,
+    FileState,
+    FolderChange,
+    HeadMove,
+    Journal,
+    NestedJournal,
+)
+from ckpt.engine.nested import open_nested
 from ckpt.engine.recorded import Recorded, file_state
+from ckpt.engine.refusals import check_index_free
 from ckpt.engine.restage import limited, outside, restage
-from ckpt.engine.rollback import UNDO, check_index_free, finish
+from ckpt.engine.rollback import UNDO, finish
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
-from ckpt.errors import RollbackError
-from ckpt.models import Checkpoint, Kind, RollbackResult, Skipped
+from ckpt.errors import Refused, RollbackError
+from ckpt.models import Checkpoint, Kind, NestedResult, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
@@ -36,6 +49,7 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, lookup
+from ckpt.worktree.scan import is_nested_repository
 from ckpt.worktree.write import Worktree
 
 
@@ -49,18 +63,58 @@ def abort(repo: Repository, settings: Settings) -> RollbackResult:
     return _recover(repo, settings, forwards=False)
 
 
-def _recover(repo: Repository, settings: Settings, *, forwards: bool) -> RollbackResult:
+def _recover(
+    repo: Repository,
+    settings: Settings,
+    *,
+    forwards: bool,
+    given: NestedJournal | None = None,
+    place: str = "",
+) -> RollbackResult:
+    """`given` is the journal that a repository around this one has kept for it."""
     with (
         worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT),
         Worktree(os.fsencode(repo.worktree)) as worktree,
         Smudger(repo) as smudger,
     ):
+        if given is not None:
+            _take_over(repo, given)
         record = journal.read(repo.private_dir)
+        nested, gone = _recover_nested(repo, record, forwards, place)
         try:
-            return _Recovery.open(repo, settings, record, worktree, smudger, forwards).go()
+            result = _Recovery.open(repo, settings, record, worktree, smudger, forwards).go()
+            return replace(result, nested=nested, skipped=(*result.skipped, *gone))
         except BaseException:
             repo.objects.discard()
             raise
+
+
+def _take_over(repo: Repository, given: NestedJournal) -> None:
+    """Begin with the given journal, unless the rollback got as far as to write its own:
+    that may know a later safety checkpoint."""
+    if not journal.exists(repo.private_dir):
+        journal.rewrite(repo.private_dir, given)
+    elif journal.read(repo.private_dir).family != given.document["family"]:
+        raise Refused("another rollback was interrupted there", hint="git ckpt rollback --abort")
+
+
+def _recover_nested(
+    repo: Repository, record: Journal, forwards: bool, place: str
+) -> tuple[tuple[NestedResult, ...], list[Skipped]]:
+    """What became of the nested repositories, and those that are gone by now."""
+    results, gone = [], []
+    for given in record.nested:
+        path = to_str(given.path)
+        if not is_nested_repository(os.path.join(os.fsencode(repo.worktree), given.path)):
+            gone.append(Skipped(path, "not there"))
+            continue
+        inside = os.path.join(place, path)
+        with family.naming(inside), open_nested(repo, given.path) as nested:
+            nested.check_writable()
+            settings = load_forgiving(nested)
+            result = _recover(nested, settings, forwards=forwards, given=given, place=inside)
+            results.append(NestedResult(path, result))
+    return tuple(results), gone
 
 
 @dataclass(slots=True)
@@ -140,10 +194,16 @@ class _Recovery:
                 Skipped(to_str(path), reason)
                 for path, reason in sorted(applier.done.blocked.items())
             ),
+            folders_changed=self._changes_folders(),
             index_changed=record.index,
             head=head_report(repo, before, self.goal, move),
             undo_command=UNDO if self.forwards else None,
         )
+
+    def _changes_folders(self) -> bool:
+        changes = ((c.before, c.after) for c in self.record.folders)
+        bits = any(None not in change and change[0] != change[1] for change in changes)
+        return bits or bool(self.record.make_folders)
 
     def _safety(self) -> Checkpoint:
         return (self.origin if self.forwards else self.goal).checkpoint

@@ -7,6 +7,9 @@ from files whose content is certain; git looks at the others again by itself.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
+
 from ckpt.errors import Busy
 from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.store import staging
@@ -54,9 +57,18 @@ def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:
     }
 
 
-def restage(repo: Repository, wanted: Index, present: Staged, known: KnownFile) -> None:
+def restage(
+    repo: Repository,
+    wanted: Index,
+    present: Staged,
+    known: KnownFile,
+    doubtful: Collection[bytes] = (),
+) -> None:
     """Replace the index file, unless another process changed it since it was read."""
-    data = staging.compose(wanted, present, known, repo.object_format.name)
+    if any(map(known, staging.unseen(wanted))):
+        # Git opens a file that is as young as the index, and it counts in seconds.
+        time.sleep(1.01 - time.time() % 1)
+    data = staging.compose(wanted, present, known, repo.object_format.name, doubtful)
 
     def unchanged() -> bool:
         return staging.same(staging.read_staged(repo).index, present.index)

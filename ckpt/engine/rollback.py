@@ -6,72 +6,65 @@ to the last byte it needs; capture the present; plan; save the present as the sa
 checkpoint; write the journal; change files, then the index, then HEAD; forget the
 journal. Each step can be repeated, so a crash at any line leaves a state from which
 `recovery` goes either way.
+
+With `recurse`, repositories inside the worktree of which the target names a checkpoint
+go along: each step is done in all of them, the innermost first, before the next begins,
+and the journal here holds theirs.
 """
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 
-from ckpt.engine import journal, operation
+from ckpt.configure import load_forgiving
+from ckpt.engine import family, journal, operation, stat_views
 from ckpt.engine.apply import Applied, Applier, keep
-from ckpt.engine.capture import Present, capture
+from ckpt.engine.capture import Present
 from ckpt.engine.catalog import Catalog
+from ckpt.engine.family import Family
 from ckpt.engine.head import (
     branches_to_return,
-    check_move,
     commits_to_keep,
     head_report,
     move_head,
-    plan_move,
 )
-from ckpt.engine.journal import BranchMove, FileState, HeadMove, Journal, LastRollback
-from ckpt.engine.plan import Plan, make_plan
+from ckpt.engine.journal import (
+    FileState,
+    HeadMove,
+    Journal,
+    LastRollback,
+    NestedJournal,
+)
+from ckpt.engine.nested import link
+from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.restage import limited, needed_blobs, restage
-from ckpt.engine.smudging import Smudger, Unrestorable
+from ckpt.engine.refusals import interrupted
+from ckpt.engine.restage import limited, restage
+from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
-from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError
-from ckpt.models import Checkpoint, HeadReport, Kind, RollbackResult, Skipped, SkipReason
-from ckpt.paths import is_within, to_str
+from ckpt.errors import Busy, NotFound, RollbackError
+from ckpt.models import (
+    Checkpoint,
+    HeadReport,
+    Kind,
+    NestedResult,
+    RollbackResult,
+    Skipped,
+)
+from ckpt.paths import is_within, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
-from ckpt.store.index import Index
-from ckpt.store.lock import clear_own_locks, worktree_lock
-from ckpt.store.objects import MissingObject, ObjectID
-from ckpt.store.operation import in_progress
+from ckpt.store.lock import worktree_lock
+from ckpt.store.objects import ObjectID
 from ckpt.store.operation_record import read_now
 from ckpt.store.repository import Repository
-from ckpt.store.trees import lookup, walk, write_tree
+from ckpt.store.trees import walk
 from ckpt.worktree.write import Worktree
 
-MAX_UNTRACKED_REMOVALS = 1000
 UNDO = "git ckpt undo"
-_BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
-
-
-@dataclass(frozen=True, slots=True)
-class RollbackOptions:
-    """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
-
-    An undo says what the rollback did that it takes back: files that it `created` go, and
-    those that it `replaced` come back, also where they are ignored now, and branches that it moved besides HEAD's are `returning`.
-    """
-
-    paths: tuple[bytes, ...] = ()
-    head: bool = False
-    index: bool = True
-    dry_run: bool = False
-    overwrite_ignored: bool = False
-    yes: bool = False
-    consented: frozenset[bytes] = frozenset()
-    created: frozenset[bytes] = frozenset()
-    replaced: frozenset[bytes] = frozenset()
-    returning: tuple[BranchMove, ...] = ()
-    check_paths: bool = True
-    progress: Callable[[int], None] | None = None
 
 
 def rollback(
@@ -80,17 +73,17 @@ def rollback(
     """Bring the worktree, the index and (if asked) HEAD back to `target`."""
     if b"" in options.paths:  # the top of the worktree is all of it
         options = replace(options, paths=())
-    with (
-        worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT),
-        Worktree(os.fsencode(repo.worktree)) as worktree,
-        Smudger(repo) as smudger,
-    ):
-        run = _Rollback(repo, settings, Recorded(repo, target), options, worktree, smudger)
+    with ExitStack() as stack:
+        stack.enter_context(_locked(repo))
         try:
+            run = _Rollback(repo, settings, Recorded(repo, target), options, stack)
             return run.go()
-        except BaseException:
+        finally:  # also if there was nothing to do: git prunes what is left lying about
             repo.objects.discard()
-            raise
+
+
+def _locked(repo: Repository) -> AbstractContextManager[None]:
+    return worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT)
 
 
 def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> RollbackResult:
@@ -103,19 +96,26 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
             details={"available": []},
         )
     catalog = Catalog(repo)
-    scope = replace(
+    scope = _taking_back(repo, catalog, last, options)
+    return rollback(repo, settings, catalog.get(last.safety), scope)
+
+
+def _taking_back(
+    repo: Repository, catalog: Catalog, last: LastRollback, options: RollbackOptions
+) -> RollbackOptions:
+    return replace(
         options,
         paths=last.paths,
         head=last.head,
         index=last.index,
         overwrite_ignored=last.overwrite,
+        recurse=last.recurse,
         consented=_paths_of(repo, catalog, last.target),
         created=frozenset(last.created),
         replaced=frozenset(last.replaced),
         returning=branches_to_return(last.move),
-        check_paths=False,
+        undoing=True,
     )
-    return rollback(repo, settings, catalog.get(last.safety), scope)
 
 
 def _paths_of(repo: Repository, catalog: Catalog, checkpoint_id: str) -> frozenset[bytes]:
@@ -127,7 +127,15 @@ def _paths_of(repo: Repository, catalog: Catalog, checkpoint_id: str) -> frozens
 
 
 class _Rollback:
-    """The state of one rollback while it runs; the caller holds the lock."""
+    """The state of one rollback while it runs; the caller holds the lock.
+
+    `place` is the path from the top of the outermost worktree. What is opened on the way is
+    closed with `stack`.
+    """
+
+    _prepared: Prepared
+    _safety: Checkpoint
+    _record: Journal
 
     def __init__(
         self,
@@ -135,170 +143,115 @@ class _Rollback:
         settings: Settings,
         target: Recorded,
         options: RollbackOptions,
-        worktree: Worktree,
-        smudger: Smudger,
+        stack: ExitStack,
+        around: _Rollback | None = None,
+        place: str = "",
     ) -> None:
         self._repo = repo
-        self._smudger = smudger
         self._settings = settings
         self._target = target
         self._options = options
-        self._worktree = worktree
+        self._stack = stack
+        self._place = place
+        self._worktree = stack.enter_context(Worktree(os.fsencode(repo.worktree)))
+        self._smudger = stack.enter_context(Smudger(repo))
+        self._family: Family = Family(repo) if around is None else around._family
+        self._nested: dict[bytes, _Rollback] = {}
 
     def go(self) -> RollbackResult:
-        check_ready(self._repo)
-        self._check_target()
-        present, plan = self._look()
-        index = self._wanted_index(present)
-        move = self._wanted_move(present)
-        self._validate(plan, present, index)
-        changes_index = index is not None and not staging.same(index, present.staged.index)
-        changes_operation = self._changes_operation(present)
-        if self._options.dry_run:
-            return self._foresee(plan, present, changes_index, move)
-        if plan.is_empty and not changes_index and not changes_operation and move is None:
-            return self._report(plan, Applied(), None, changes_index, move, present)
-        self._check_removals(plan, present)
-        safety = self._save_safety(present, move)
-        record = self._journal(plan, safety, changes_index, changes_operation, move)
-        journal.write(self._repo.private_dir, record)
+        self.prepare()
+        if self._options.dry_run or self.is_idle:
+            return self.foresee()
+        self.check_removals()
+        self.secure()
         try:
-            return self._apply(record, plan, present, safety, index, changes_index)
+            return self.carry_out()
         except (OSError, Busy) as error:
-            raise _interrupted(error) from error
+            raise interrupted(error) from error
+
+    @property
+    def is_idle(self) -> bool:
+        return self._prepared.is_idle and all(nested.is_idle for nested in self._nested.values())
 
     # -- before anything is touched ---------------------------------------------------
 
-    def _check_target(self) -> None:
-        target = self._target
-        if self._options.head:
-            check_move(self._repo, target)
-        elif not self._options.paths:
-            now = in_progress(self._repo.git_dir)
-            operation.check_operation(now, target.manifest.operation, target.checkpoint.id)
-        if self._options.check_paths:
-            self._check_limits()
+    def prepare(self) -> None:
+        preparation = Preparation(
+            self._repo, self._settings, self._target, self._options, self._worktree, self._smudger
+        )
+        preparation.check()
+        if self._options.recurse:
+            self._nested = dict(self._prepare_nested())
+        self._prepared = preparation.prepare()
+        if self._options.recurse:
+            self._keep_unlinked()
 
-    def _check_limits(self) -> None:
-        """A path that neither state knows is a typing mistake."""
-        for limit in self._options.paths:
-            if limit and self._worktree.lstat(limit) is None and not self._target_knows(limit):
-                raise CkptError(
-                    f"pathspec '{to_str(limit)}' did not match any file of "
-                    f"checkpoint '{self._target.checkpoint.id}'",
-                    hint=f"git ckpt diff --name-status {self._target.checkpoint.id}",
+    def _prepare_nested(self) -> Iterator[tuple[bytes, _Rollback]]:
+        for state in family.members(self._target, self._options.paths):
+            path, place = to_bytes(state.path), os.path.join(self._place, state.path)
+            with family.naming(self._place):
+                family.check_there(self._repo, path, self._target)
+            with family.naming(place):
+                repo = self._stack.enter_context(family.entered(self._repo, path))
+                self._family.enter(repo)
+                self._stack.enter_context(_locked(repo))
+                catalog = Catalog(repo)
+                target = catalog.get(state.checkpoint or "")
+                nested = _Rollback(
+                    repo,
+                    load_forgiving(repo),
+                    Recorded(repo, target),
+                    self._options_within(repo, catalog, target),
+                    self._stack,
+                    self,
+                    place,
                 )
+                nested.prepare()
+            yield path, nested
 
-    def _target_knows(self, limit: bytes) -> bool:
-        target = self._target
-        if lookup(target.objects, target.tree, limit) is not None:
-            return True
-        staged = (entry.path for entry in target.index.entries)
-        return any(is_within(path, (limit,)) for path in staged)
-
-    def _look(self) -> tuple[Present, Plan]:
-        created = frozenset(filter(self._is_file, self._options.created))
-        ours = created | frozenset(filter(self._is_file, self._options.replaced))
-        present, plan = self._capture_and_plan(ours, created)
-        overwrite = self._options.overwrite_ignored
-        force = ours | (plan.obstacles if overwrite else set())
-        force |= self._unaffordable(plan, present)
-        if force > ours:
-            present, plan = self._capture_and_plan(force, force if overwrite else created)
-        return present, plan
-
-    def _unaffordable(self, plan: Plan, present: Present) -> set[bytes]:
-        """What a budget left out and the plan is about: the safety checkpoint takes it.
-
-        That is what stands in the way, and what was made since in such numbers that only
-        a part of it would go.
-        """
-        in_the_way = {path for path in plan.obstacles if present.skipped.get(path) in _BUDGETED}
-        limits = self._options.paths
-        return in_the_way | {
-            path
-            for path, reason in present.skipped.items()
-            if reason is SkipReason.BUDGET
-            and (not limits or is_within(path, limits))
-            and self._target.left_out(path) is None
-        }
-
-    def _is_file(self, path: bytes) -> bool:
-        status = self._worktree.lstat(path)
-        return status is not None and not stat.S_ISDIR(status.st_mode)
-
-    def _capture_and_plan(
-        self, force: frozenset[bytes], given_up: frozenset[bytes]
-    ) -> tuple[Present, Plan]:
-        options = self._options
-        objects = self._repo.objects.scratch() if options.dry_run else self._repo.objects
-        present = capture(
-            self._repo,
-            self._settings,
-            objects,
-            force=tuple(sorted(force)),
-            progress=options.progress,
+    def _options_within(
+        self, repo: Repository, catalog: Catalog, target: Checkpoint
+    ) -> RollbackOptions:
+        """A nested HEAD is part of the state around it: it always moves."""
+        whole = RollbackOptions(
+            head=True,
+            index=self._options.index,
+            dry_run=self._options.dry_run,
+            overwrite_ignored=self._options.overwrite_ignored,
+            yes=self._options.yes,
+            recurse=any(state.checkpoint is not None for state in target.nested),
+            progress=self._options.progress,
         )
-        tree = write_tree(objects, present.entries)
-        plan = make_plan(
-            present, tree, self._target, objects, self._worktree, options.paths, given_up
-        )
-        return present, plan
+        last = journal.last_rollback(repo.private_dir) if self._options.undoing else None
+        if last is None or last.safety != target.id:
+            return whole
+        return _taking_back(repo, catalog, last, whole)
 
-    def _wanted_move(self, present: Present) -> HeadMove | None:
-        if not self._options.head:
-            return None
-        return plan_move(self._repo, present, self._target, self._options.returning)
+    def _keep_unlinked(self) -> None:
+        """List what stays as it is because the target has no checkpoint of it."""
+        plan, limits = self._prepared.plan, self._options.paths
+        for path in self._nested:
+            plan.kept.pop(path, None)
+        for state in self._prepared.present.nested:
+            path = to_bytes(state.path)
+            if path not in self._nested and (not limits or is_within(path, limits)):
+                plan.kept[path] = family.UNSAVED
 
-    def _changes_operation(self, present: Present) -> bool:
-        wanted = self._target.operation.files if self._options.head else present.operation.files
-        return operation.differs(present.operation.files, wanted)
+    def check_removals(self) -> None:
+        for nested in self._nested.values():
+            with family.naming(nested._place):
+                nested.check_removals()
+        if not self._options.yes:
+            check_removals(self._prepared, self._options.consented)
 
-    def _wanted_index(self, present: Present) -> Index | None:
-        if not self._options.index:
-            return None
-        return limited(self._target.index, present.staged.index, self._options.paths)
-
-    def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
-        """Read every content that will be needed, so that damage shows before the first change.
-
-        What a filter driver does not give any more is left as it is.
-        """
-        objects = self._repo.objects
-        lost = {}
-        try:
-            for action in plan.writes:
-                if action.after is not None and (
-                    action.before is None or action.before.entry.id != action.after.entry.id
-                ):
-                    try:
-                        self._smudger.check(action.path, action.after)
-                    except Unrestorable as error:
-                        lost[action.path] = str(error)
-            for blob in needed_blobs(index, present.staged.index):
-                if objects.lacks(blob):
-                    raise MissingObject(blob, "missing staged object")
-        except MissingObject as error:
-            raise RollbackError(
-                f"checkpoint '{self._target.checkpoint.id}' is damaged: {error.message}",
-                hint="nothing was touched; 'git ckpt list' shows other checkpoints",
-                details=error.details,
-            ) from error
-        plan.leave(lost)
-
-    def _check_removals(self, plan: Plan, present: Present) -> None:
-        if self._options.yes:
-            return
-        removed = [a.path for a in plan.removals if a.path not in self._options.consented]
-        tracked = {entry.path for entry in present.staged.index.entries}
-        untracked = [path for path in removed if path not in tracked]
-        total = len(present.entries)
-        if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
-            raise Refused(
-                f"this rollback would remove {len(removed)} of {total} files",
-                hint="look with --dry-run, then repeat the command with --yes",
-                details={"removed": [to_str(path) for path in removed]},
-            )
+    def secure(self) -> Checkpoint:
+        """Save the present, the innermost first; gives back the safety checkpoint."""
+        present, move = self._prepared.present, self._prepared.move
+        taken = {path: nested.secure() for path, nested in self._nested.items()}
+        present.nested = link(present.nested, taken)
+        self._safety = self._save_safety(present, move)
+        self._record = self._journal(self._prepared)
+        return self._safety
 
     def _save_safety(self, present: Present, move: HeadMove | None) -> Checkpoint:
         request = SaveRequest(
@@ -312,109 +265,118 @@ class _Rollback:
             raise RollbackError("the safety checkpoint was not made", hint="git ckpt save")
         return saved
 
-    def _journal(
-        self,
-        plan: Plan,
-        safety: Checkpoint,
-        changes_index: bool,
-        changes_operation: bool,
-        move: HeadMove | None,
-    ) -> Journal:
+    def _journal(self, prepared: Prepared) -> Journal:
+        plan = prepared.plan
+        nested = [
+            NestedJournal(path, journal.dump(nested._repo.private_dir, nested._record))
+            for path, nested in self._nested.items()
+            if not nested.is_idle
+        ]
         return Journal(
             target=self._target.checkpoint.id,
-            safety=safety.id,
+            safety=self._safety.id,
             paths=self._options.paths,
             actions=tuple(plan.actions),
             make_folders=tuple(plan.make_folders),
             remove_folders=tuple(plan.remove_folders),
             folders=plan.folders,
-            index=changes_index,
-            operation=changes_operation,
-            head=move,
+            index=prepared.changes_index,
+            operation=prepared.changes_operation,
+            head=prepared.move,
             asked_index=self._options.index,
             asked_head=self._options.head,
             asked_overwrite=self._options.overwrite_ignored,
+            asked_recurse=bool(self._nested),
+            family=self._family.name,
+            nested=tuple(nested),
         )
 
     # -- from here on the worktree changes ----------------------------------------------
 
-    def _apply(
-        self,
-        record: Journal,
-        plan: Plan,
-        present: Present,
-        safety: Checkpoint,
-        index: Index | None,
-        changes_index: bool,
-    ) -> RollbackResult:
-        def save_again() -> None:
-            """The present changed after the safety checkpoint: make another that has it."""
-            nonlocal safety, record
-            safety = self._save_safety(present, record.head)
-            record = replace(record, safety=safety.id)
-            journal.write(self._repo.private_dir, record)
+    def carry_out(self) -> RollbackResult:
+        journal.write(self._repo.private_dir, self._record)
+        results = tuple(
+            NestedResult(to_str(path), nested.foresee() if nested.is_idle else nested.carry_out())
+            for path, nested in self._nested.items()
+        )
+        self._link_again()
+        return replace(self._apply(self._prepared), nested=results)
 
-        def save_first(path: bytes, state: FileState, status: os.stat_result) -> None:
-            entry = keep(self._repo.objects, self._worktree, path, state)
-            present.entries[path], present.stats[path] = entry, status
-            present.converted.pop(path, None)
-            present.absent.discard(path)
-            save_again()
+    def _link_again(self) -> None:
+        """What changed in a nested repository meanwhile is in another safety checkpoint."""
+        present = self._prepared.present
+        taken = {path: nested._safety for path, nested in self._nested.items()}
+        linked = link(present.nested, taken)
+        if linked != present.nested:
+            present.nested = linked
+            self._save_again()
 
+    def _save_again(self) -> None:
+        """The present changed after the safety checkpoint: make another that has it."""
+        self._safety = self._save_safety(self._prepared.present, self._record.head)
+        self._record = replace(self._record, safety=self._safety.id)
+        journal.write(self._repo.private_dir, self._record)
+
+    def _save_first(self, path: bytes, state: FileState, status: os.stat_result) -> None:
+        present = self._prepared.present
+        entry = keep(self._repo.objects, self._worktree, path, state)
+        present.entries[path], present.stats[path] = entry, status
+        present.converted.pop(path, None)
+        present.absent.discard(path)
+        self._save_again()
+
+    def _apply(self, prepared: Prepared) -> RollbackResult:
+        record, present, index = self._record, prepared.present, prepared.index
         if record.operation:
             now = read_now(self._repo.refs)
             if now != present.operation:
                 present.operation = now
-                save_again()
+                self._save_again()
             operation.clear(self._repo)
         applier = Applier(
             self._repo.objects,
             self._smudger,
             self._worktree,
             present.stats,
-            save_first,
+            self._save_first,
             record.folders,
         )
         applier.files(record.actions, record.remove_folders)
         applier.folders(record.make_folders)
         applier.sync()
-        if index is not None and changes_index:
+        misled = stat_views.misled(present, index, applier.done.files)
+        if index is not None and (prepared.changes_index or misled or staging.misleads(index)):
             staged = staging.read_staged(self._repo)
             if not staging.same(staged.index, present.staged.index):
                 present.staged = staged
-                save_again()
+                self._save_again()
                 index = limited(self._target.index, staged.index, self._options.paths)
-            restage(self._repo, index, staged, applier.known)
+            restage(self._repo, index, staged, applier.known, misled)
         if record.head is not None:
             move_head(self._repo, record.head, self._target.checkpoint.id)
         if record.operation:
             operation.install(self._repo, self._target.operation.files)
-        finish(self._repo, record, applier.done)
-        return self._report(plan, applier.done, safety, changes_index, record.head, present)
+        finish(self._repo, self._record, applier.done)
+        return self._report(applier.done, self._safety)
 
     # -- reports --------------------------------------------------------------------
 
-    def _foresee(
-        self, plan: Plan, present: Present, changes_index: bool, move: HeadMove | None
-    ) -> RollbackResult:
+    def foresee(self) -> RollbackResult:
+        plan = self._prepared.plan
         foreseen = Applied(
             written=[action.path for action in plan.writes],
             removed=[action.path for action in plan.removals],
         )
-        return self._report(plan, foreseen, None, changes_index, move, present)
+        nested = tuple(
+            NestedResult(to_str(path), nested.foresee()) for path, nested in self._nested.items()
+        )
+        return replace(self._report(foreseen, None), nested=nested)
 
-    def _report(
-        self,
-        plan: Plan,
-        done: Applied,
-        safety: Checkpoint | None,
-        changes_index: bool,
-        move: HeadMove | None,
-        present: Present,
-    ) -> RollbackResult:
+    def _report(self, done: Applied, safety: Checkpoint | None) -> RollbackResult:
+        plan, present, move = self._prepared.plan, self._prepared.present, self._prepared.move
         blocked = sorted({**plan.blocked, **done.blocked}.items())
         head: HeadReport = head_report(self._repo, present.head, self._target, move)
-        if self._changes_operation(present):
+        if self._prepared.changes_operation:
             then = self._target.operation.files
             head = replace(head, operation=operation.report(present.operation.files, then))
         return RollbackResult(
@@ -424,46 +386,11 @@ class _Rollback:
             removed=tuple(map(to_str, done.removed)),
             kept=tuple(Skipped(to_str(p), reason) for p, reason in sorted(plan.kept.items())),
             skipped=tuple(Skipped(to_str(path), reason) for path, reason in blocked),
-            index_changed=changes_index,
+            folders_changed=plan.changes_folders,
+            index_changed=self._prepared.changes_index,
             head=head,
             dry_run=self._options.dry_run,
-            undo_command=UNDO if safety is not None else None,
-        )
-
-
-def _interrupted(error: OSError | Busy) -> CkptError:
-    """Why a rollback stopped half way, and how to go on."""
-    busy = isinstance(error, Busy)
-    cause = error.message if isinstance(error, Busy) else error.strerror or str(error)
-    return (Busy if busy else RollbackError)(
-        f"the rollback stopped half way: {cause}",
-        hint="'git ckpt rollback --continue' finishes it, "
-        "'git ckpt rollback --abort' returns to the state before it",
-    )
-
-
-def check_ready(repo: Repository) -> None:
-    """Refuse to begin while something else is at work, or was and did not finish."""
-    if journal.exists(repo.private_dir):
-        raise Refused(
-            "a rollback was interrupted in this worktree",
-            hint="'git ckpt rollback --continue' finishes it, "
-            "'git ckpt rollback --abort' returns to the state before it",
-        )
-    clear_own_locks(repo.private_dir, [repo.index_path, *repo.refs.lock_candidates()])
-    check_index_free(repo)
-
-
-def check_index_free(repo: Repository) -> None:
-    if not repo.owns_index:
-        raise Refused(
-            f"GIT_INDEX_FILE names another index: '{repo.index_path}'",
-            hint="a rollback inside a git hook would change the index git is using",
-        )
-    if os.path.lexists(repo.index_path + ".lock"):
-        raise Busy(
-            f"'{repo.index_path}.lock' exists: another git process is using the index",
-            hint="wait for it to end; if none runs, remove that file",
+            undo_command=None if safety is None else family.command(UNDO, self._place),
         )
 
 
@@ -480,6 +407,7 @@ def finish(repo: Repository, record: Journal, done: Applied) -> None:
         created=tuple(action.path for action in put if action.before is None),
         replaced=tuple(action.path for action in put if action.before is not None),
         move=record.head,
+        recurse=record.asked_recurse,
     )
     journal.remember(repo.private_dir, last)
     journal.remove(repo.private_dir)

@@ -12,9 +12,11 @@ from itertools import takewhile
 
 from ckpt.paths import folders_above, is_within
 from ckpt.settings import Settings
+from ckpt.store.index import SKIP_WORKTREE
+from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
-from ckpt.store.trees import GITLINK
+from ckpt.store.trees import GITLINK, SYMLINK
 from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
 from ckpt.worktree.scan import ScanRules, leads_to, read_plain_file
 
@@ -41,8 +43,20 @@ def scan_rules(
         ignore_case=ignore_case,
         max_file_size=settings.max_file_size,
         force=force,
+        absent_ignore_files=_absent_ignore_files(repo, staged),
     )
     return rules, excludes
+
+
+def _absent_ignore_files(repo: Repository, staged: Staged) -> dict[bytes, bytes]:
+    """Those that a sparse checkout may leave out; git reads them from the index then."""
+    found = {}
+    for entry in staged.index.entries:
+        if entry.flags & SKIP_WORKTREE and entry.path.rpartition(b"/")[2] == b".gitignore":
+            blob = ObjectID(entry.id)
+            if entry.mode != SYMLINK and repo.objects.has(blob):  # else only the remote has it
+                found[entry.path] = repo.objects.read(blob, b"blob")
+    return found
 
 
 def read_excludes(repo: Repository) -> dict[str, bytes]:

@@ -29,14 +29,15 @@ class Unrestorable(Exception):
 
 def open_filters(repo: Repository) -> Filters:
     """The drivers of git's configuration, in the environment that git gives them."""
-    from ckpt.worktree.filters import Filters, read_drivers
+    from ckpt.worktree import filters
 
     env = dict(repo.env)
     if env.keys() & {"GIT_DIR", "GIT_WORK_TREE"}:
         env |= {"GIT_DIR": repo.git_dir, "GIT_WORK_TREE": repo.worktree}
     # A driver may run git, and that must not wait for the checkpoint being made.
     env["CKPT_DISABLE"] = "1"
-    return Filters(read_drivers(repo.config.items("filter")), top=repo.worktree, env=env)
+    drivers = filters.read_drivers(repo.config.items("filter"))
+    return filters.Filters(drivers, top=repo.worktree, env=env, timeout=filters.TIMEOUT)
 
 
 class Smudger:

@@ -19,28 +19,29 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ckpt import ids, linediff
-from ckpt.engine import journal, origins
+from ckpt.engine import journal, origins, stat_views
 from ckpt.engine.budget import summarised
 from ckpt.engine.capture import Present, capture
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.manifest import Manifest
+from ckpt.engine.nested import without_links
 from ckpt.errors import Busy, UsageError
 from ckpt.models import (
     Checkpoint,
     Details,
     FeatureState,
     Kind,
+    NestedState,
     Outcome,
     SaveResult,
     Scope,
     Stats,
 )
-from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import operation_record, record, staging
 from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.refs import Head
+from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
 
@@ -89,12 +90,18 @@ def save(
     *,
     progress: Callable[[int], None] | None = None,
     timeout: float = LOCK_TIMEOUT,
+    complete: Callable[[Present], None] | None = None,
 ) -> SaveResult:
-    """Take a checkpoint of the present; waits while a rollback is at work."""
+    """Take a checkpoint of the present; waits while a rollback is at work.
+
+    `complete` may add to the present before it is written.
+    """
     request = _checked(request)
     with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
         try:
             present = capture(repo, settings, repo.objects, force=request.force, progress=progress)
+            if complete is not None:
+                complete(present)
             return write(repo, present, request)
         except BaseException:
             repo.objects.discard()
@@ -105,12 +112,21 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
     """Write a captured state as a checkpoint. The caller holds the worktree's lock."""
     objects = repo.objects
     tree = write_tree(objects, present.entries)
-    index_state = staging.write_state(objects, present.staged.index)
+    index_state = staging.write_state(
+        objects, present.staged.index, stat_views.stale(present), stat_views.unseen(present)
+    )
     summary = _summarise(objects, present.head, tree, index_state[b"index"].id)
     state_tree = _write_state_tree(objects, present, request, index_state, summary.dirty)
     catalog = Catalog(repo)
     if not request.wants_own_ref:
-        existing = _existing(repo, catalog, request, tree, state_tree, present)
+
+        def state_with(links: tuple[NestedState, ...]) -> ObjectID:
+            """The state tree, had the same been saved together with nested repositories."""
+            linked = replace(present, nested=links)
+            scratch = objects.scratch()
+            return _write_state_tree(scratch, linked, request, index_state, summary.dirty)
+
+        existing = _existing(repo, catalog, request, tree, state_tree, present, state_with)
         if existing is not None:
             objects.discard()
             _remember(present)
@@ -202,6 +218,7 @@ def _write_state_tree(
         branch=branch_name(present.head),
         dirty_files=dirty,
         unskipped=present.unskipped,
+        nested=present.nested,
     )
     entries = {**index_state, **operation_record.write_state(objects, present.operation)}
     for name, folder in origins.write_state(objects, present.converted).items():
@@ -244,12 +261,16 @@ def _existing(
     tree: ObjectID,
     state_tree: ObjectID,
     present: Present,
+    state_with: Callable[[tuple[NestedState, ...]], ObjectID],
 ) -> Checkpoint | None:
     """A checkpoint of exactly this state that is kept at least as long as the new one would be."""
     for found in catalog.here():
         if found.during_rollback or found.scope is not Scope.FULL:
             continue
-        if found.tree.encode() != tree or _state_tree(repo, found) != state_tree:
+        links = found.nested if present.nested else ()
+        holds_more = links != present.nested and without_links(links) == present.nested
+        wanted = state_with(links) if holds_more else state_tree
+        if found.tree.encode() != tree or _state_tree(repo, found) != wanted:
             return None
         if found.head_commit != _text_id(present.head.commit):
             return None
@@ -335,18 +356,6 @@ def _is_whole(
 ) -> bool:
     """A prune without grace takes new objects; it takes all of them, or none."""
     return all(repo.objects.has(object_id) for object_id in (commit, tree, *parents))
-
-
-def branch_name(head: Head) -> str | None:
-    """The short name of HEAD's branch, as git prints it."""
-    return None if head.branch is None else short_name(head.branch)
-
-
-def short_name(branch: bytes) -> str:
-    name = to_str(branch)
-    short = name.removeprefix("refs/heads/")
-    # A branch may be called `refs/…`; without its prefix it would be another ref.
-    return name if short.startswith("refs/") else short
 
 
 def _text_id(object_id: ObjectID | None) -> str | None:

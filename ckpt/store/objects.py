@@ -26,6 +26,7 @@ from ckpt.store.sharing import NOT_SHARED, Sharing
 from ckpt.store.sizes import PackSizes, loose_size
 from ckpt.store.streams import (
     LARGE,
+    Digest,
     UnreadableFile,
     deflated,
     file_pieces,
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
     from dulwich.objects import ObjectID as ObjectID
     from dulwich.objects import RawObjectID
     from dulwich.pack import Pack
+
+    from ckpt.store.scratch import ScratchObjects
 else:
     ObjectID = RawObjectID = bytes
 
 _MOST_ALTERNATES = 5  # one behind the other, as in git
-_TYPE_NUMBERS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
+_KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 LARGEST_KEPT = 16 << 20  # in memory, by a scratch store
 
 
@@ -93,10 +96,10 @@ class ObjectStore:
 
     def hash_file(self, fd: int, size: int) -> ObjectID:
         """The id of an open file's blob; UnreadableFile if its length is another."""
-        digest = _Digest(self.object_format, b"blob", size)
+        digest = Digest(self.object_format.new_hash, b"blob", size)
         for _ in digest.over(file_pieces(fd, size)):
             pass
-        return digest.id
+        return ObjectID(digest.id)
 
     def has(self, object_id: ObjectID) -> bool:
         if object_id in self._pending or os.path.exists(self._loose_path(object_id)):
@@ -131,13 +134,10 @@ class ObjectStore:
 
     def kind(self, object_id: ObjectID) -> bytes | None:
         """What an object is: commit, tree, blob or tag; None if it is not to be found."""
-        for kind in _TYPE_NUMBERS if self.has(object_id) else ():
-            try:
-                self.read(object_id, kind)
-            except MissingObject:
-                continue
-            return kind
-        return None
+        try:
+            return self._read_any(object_id)[0]
+        except MissingObject:
+            return None
 
     def beginning_with(self, prefix: bytes) -> set[ObjectID]:
         """Every object whose id begins so, as people and git's own lists shorten them."""
@@ -145,12 +145,8 @@ class ObjectStore:
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         """The content of an object of that kind, checked against its id."""
-        pending = self._pending.get(object_id)
-        if pending is not None:
-            with open(pending, "rb") as file:
-                return zlib.decompress(file.read()).split(b"\0", 1)[1]
-        number, data = self._read_from_disk(object_id)
-        if number != _TYPE_NUMBERS[kind]:
+        found, data = self._read_any(object_id)
+        if found != kind:
             raise MissingObject(object_id, f"not a {kind.decode()}: object")
         if self.hash(kind, data) != object_id:
             raise MissingObject(object_id, f"damaged {kind.decode()}")
@@ -166,7 +162,7 @@ class ObjectStore:
         if size is None or size <= LARGE:
             yield self.read(object_id, kind)
             return
-        digest = _Digest(self.object_format, kind, size)
+        digest = Digest(self.object_format.new_hash, kind, size)
         try:
             yield from digest.over(self._large(object_id))
         except (ValueError, IndexError, RecursionError, zlib.error) as error:
@@ -191,9 +187,16 @@ class ObjectStore:
     def _base(self, raw_id: bytes) -> Iterator[bytes]:
         return self._large(ObjectID(hexlify(raw_id)))
 
-    def _read_from_disk(self, object_id: ObjectID) -> tuple[int, bytes]:
+    def _read_any(self, object_id: ObjectID) -> tuple[bytes, bytes]:
+        """Kind and content, not yet checked."""
+        pending = self._pending.get(object_id)
+        if pending is not None:
+            with open(pending, "rb") as file:
+                header, _, data = zlib.decompress(file.read()).partition(b"\0")
+            return header.split(b" ")[0], data
         try:
-            return self._packs().get_raw(object_id)
+            number, data = self._packs().get_raw(object_id)
+            return _KINDS[number], data
         except KeyError:
             raise MissingObject(object_id, "missing object") from None
         except (CkptError, MemoryError):
@@ -203,6 +206,8 @@ class ObjectStore:
 
     def scratch(self) -> ScratchObjects:
         """A store over this one whose additions are kept in memory only."""
+        from ckpt.store.scratch import ScratchObjects
+
         return ScratchObjects(self)
 
     # -- writing ---------------------------------------------------------------
@@ -231,7 +236,7 @@ class ObjectStore:
         return object_id
 
     def _compressed(self, object_id: ObjectID, fd: int, size: int) -> Iterator[bytes]:
-        digest = _Digest(self.object_format, b"blob", size)
+        digest = Digest(self.object_format.new_hash, b"blob", size)
         pieces = digest.over(file_pieces(fd, size))
         yield from deflated(digest.header, pieces, level_for(fd, size))
         if digest.id != object_id:
@@ -356,78 +361,6 @@ class ObjectStore:
             )
             _prepare(self._disk, self.object_format)
         return self._disk
-
-
-class ScratchObjects(ObjectStore):
-    """Ids of what is added, without a trace on disk: for a dry run, or a diff."""
-
-    def __init__(self, base: ObjectStore) -> None:
-        super().__init__(base.path, base.object_format, is_partial=base.is_partial)
-        self._under = base
-        self._added: dict[ObjectID, tuple[bytes, bytes]] = {}
-        self._left_out: dict[ObjectID, int] = {}
-
-    def has(self, object_id: ObjectID) -> bool:
-        return self.is_new(object_id) or self._under.has(object_id)
-
-    def is_new(self, object_id: ObjectID) -> bool:
-        return object_id in self._added or object_id in self._left_out
-
-    def size(self, object_id: ObjectID) -> int | None:
-        if object_id in self._added:
-            return len(self._added[object_id][1])
-        return self._left_out.get(object_id) or self._under.size(object_id)
-
-    def read(self, object_id: ObjectID, kind: bytes) -> bytes:
-        if object_id in self._added:
-            return self._added[object_id][1]
-        return self._under.read(object_id, kind)
-
-    def pieces(self, object_id: ObjectID, kind: bytes = b"blob") -> Iterator[bytes]:
-        if object_id in self._added:
-            return iter((self._added[object_id][1],))
-        return self._under.pieces(object_id, kind)
-
-    def add(self, kind: bytes, data: bytes) -> ObjectID:
-        object_id = self.hash(kind, data)
-        if not self.has(object_id):
-            self._added[object_id] = (kind, data)
-        return object_id
-
-    def add_file(self, fd: int, size: int) -> ObjectID:
-        """What is too large to be kept gets its id all the same, and cannot be read again."""
-        if size <= LARGEST_KEPT:
-            return self.add(b"blob", b"".join(file_pieces(fd, size)))
-        object_id = self.hash_file(fd, size)
-        if not self.has(object_id):
-            self._left_out[object_id] = size
-        return object_id
-
-    def flush(self) -> None:
-        """Nothing is ever made durable here."""
-
-
-class _Digest:
-    """The id of an object whose content comes in pieces."""
-
-    def __init__(self, object_format: ObjectFormat, kind: bytes, size: int) -> None:
-        self.header = b"%s %d\0" % (kind, size)
-        self._digest = object_format.new_hash()
-        self._digest.update(self.header)
-        self._left = size
-
-    def over(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The same pieces, each of them counted, and no more than the size allows."""
-        for piece in pieces:
-            self._digest.update(piece)
-            self._left -= len(piece)
-            if self._left < 0:
-                return
-            yield piece
-
-    @property
-    def id(self) -> ObjectID:
-        return ObjectID(hexlify(self._digest.digest()))
 
 
 def _place_in(pack: Pack, object_id: RawObjectID) -> tuple[str, int] | None:

@@ -12,14 +12,23 @@ Format 1. A commit of a newer format is refused, never guessed at.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from ckpt import ids
 from ckpt.errors import CkptError, Refused
-from ckpt.models import Checkpoint, Details, FeatureState, Kind, Scope, Skipped, Stats
+from ckpt.models import (
+    Checkpoint,
+    Details,
+    FeatureState,
+    Kind,
+    NestedState,
+    Scope,
+    Skipped,
+    Stats,
+)
 from ckpt.paths import from_json, to_str
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
@@ -218,7 +227,7 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
             context=state.get("context"),
             features=_features(state.get("features")),
             operation=(manifest.get("operation") or {}).get("name"),
-            nested=read_nested(manifest),
+            nested=read_nested(manifest.get("nested", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NotACheckpoint(
@@ -227,8 +236,8 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
         ) from None
 
 
-def read_nested(manifest: Mapping[str, Any]) -> tuple[NestedState, ...]:
-    """The repositories inside the worktree; earlier manifests say nothing about them."""
+def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
+    """The repositories inside the worktree, as a manifest has them."""
     return tuple(
         NestedState(
             path=to_str(from_json(item)),
@@ -238,7 +247,7 @@ def read_nested(manifest: Mapping[str, Any]) -> tuple[NestedState, ...]:
             checkpoint=item["checkpoint"],
             problem=item["problem"],
         )
-        for item in manifest.get("nested", ())
+        for item in documents
     )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ckpt import disk
 from ckpt.errors import Busy, CkptError, Refused
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
+from ckpt.paths import to_str
 from ckpt.store.lock import holding, replace_locked
 from ckpt.store.objects import ObjectID
 from ckpt.store.sharing import NOT_SHARED
@@ -42,6 +43,18 @@ class Head:
         if self.branch is not None:
             return _SYMREF + self.branch + b"\n"
         return (self.commit or b"") + b"\n"
+
+
+def branch_name(head: Head) -> str | None:
+    """The short name of HEAD's branch, as git prints it."""
+    return None if head.branch is None else short_name(head.branch)
+
+
+def short_name(branch: bytes) -> str:
+    name = to_str(branch)
+    short = name.removeprefix("refs/heads/")
+    # A branch may be called `refs/…`; without its prefix it would be another ref.
+    return name if short.startswith("refs/") else short
 
 
 class Refs:
@@ -218,10 +231,13 @@ class Refs:
 
     def _write_branch(self, branch: bytes, old: ObjectID | None, new: ObjectID) -> bool:
         path = self._path(branch)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return replace_locked(
+        self.sharing.make_folders(os.path.dirname(path))
+        is_written = replace_locked(
             path, new + b"\n", self._private_dir, lambda: self.read(branch) == old
         )
+        if is_written:
+            self.sharing.adjust(path)
+        return is_written
 
     def _log(
         self, path: str, ref: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
@@ -238,14 +254,17 @@ class Refs:
         if new is None and ref != b"HEAD":
             _remove_file(log)  # it would stand in the way of other branches' logs
             return
-        if not (self.logs_updates or os.path.exists(log)):
+        is_new = not os.path.exists(log)
+        if is_new and not self.logs_updates:
             return
-        os.makedirs(os.path.dirname(log), exist_ok=True)
+        self.sharing.make_folders(os.path.dirname(log))
         fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             disk.write(fd, line, log)
         finally:
             os.close(fd)
+        if is_new:
+            self.sharing.adjust(log)
 
     # -- helpers -----------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -101,6 +101,14 @@ class Repository:
         refs.logs_updates = self.config.get("core.logallrefupdates") not in _OFF
         refs.sharing = self.sharing
         return refs
+
+    def reloaded(self) -> Repository:
+        """The same with the configuration as it is now; open packs stay open."""
+        config = GitConfig.load(self.env, git_dir=self.git_dir, common_dir=self.common_dir)
+        again = replace(self, config=config)
+        if "objects" in self.__dict__:
+            again.__dict__["objects"] = self.objects
+        return again
 
     def check_writable(self) -> None:
         """Refuse before anything is written what could not be finished with a ref."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from ckpt.paths import from_json, is_within, to_json, to_str
 from ckpt.store.index import (
     ASSUME_VALID,
     INTENT_TO_ADD,
+    NO_STAT,
     SKIP_WORKTREE,
     STAGE,
     CorruptIndex,
@@ -42,6 +43,10 @@ RESOLVE_UNDO = b"resolve-undo"
 _READ_ATTEMPTS = 4
 _FLAG_NAMES = ("assume_valid", "skip_worktree")
 _CONTENT_FLAGS = ASSUME_VALID | INTENT_TO_ADD | SKIP_WORKTREE | STAGE
+# Stat data that no file has. Git does not look past the size of the first; the second is
+# never written, and stands for those that the file will have.
+_STALE = NO_STAT._replace(size=0xFFFFFFFF)
+_UNSEEN = NO_STAT._replace(size=0xFFFFFFFE)
 # How a file's state is known: its entry and the stat data it had then.
 KnownFile = Callable[[bytes], tuple[TreeEntry, os.stat_result] | None]
 
@@ -134,14 +139,27 @@ def _expand(objects: ObjectStore, entries: Iterable[IndexEntry]) -> Iterable[Ind
             yield IndexEntry.of(path, child.id, child.mode, skip_worktree=True)
 
 
-def write_state(objects: ObjectStore, index: Index) -> dict[bytes, TreeEntry]:
-    """The index's part of a state tree, as entries to be put into it."""
+def write_state(
+    objects: ObjectStore,
+    index: Index,
+    stale: Collection[bytes] = (),
+    unseen: Collection[bytes] = (),
+) -> dict[bytes, TreeEntry]:
+    """The index's part of a state tree, as entries to be put into it.
+
+    By their stat data git takes `stale` files for changed that are not, once converted, and
+    does not see that `unseen` ones are.
+    """
     stages: dict[int, dict[bytes, TreeEntry]] = {0: {}}
     for entry in index.entries:
         if not entry.intent_to_add:
             side = stages.setdefault(entry.stage, {})
             side[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
-    flags = json.dumps(_flags(objects, index), sort_keys=True, indent=1).encode() + b"\n"
+    document = _flags(objects, index)
+    for belief, paths in {"stale": stale, "unseen": unseen}.items():
+        if paths:
+            document[belief] = [to_json(path) for path in sorted(paths)]
+    flags = json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
     state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", flags))}
     for stage, entries in stages.items():
         name = b"stages/%d" % stage if stage else b"index"
@@ -185,6 +203,8 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
     """The index that a state tree holds, without stat data."""
     flags = _read_flags(objects, state_tree)
     marked = {name: {from_json(d) for d in flags.get(name, ())} for name in _FLAG_NAMES}
+    stats = {from_json(item): _UNSEEN for item in flags.get("unseen", ())}
+    stats |= {from_json(item): _STALE for item in flags.get("stale", ())}
     entries = []
     for stage, name in enumerate([b"index", b"stages/1", b"stages/2", b"stages/3"]):
         top = lookup(objects, state_tree, name)
@@ -194,6 +214,7 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
                     path,
                     entry.id,
                     entry.mode,
+                    NO_STAT if stage else stats.get(path, NO_STAT),
                     stage=stage,
                     assume_valid=path in marked["assume_valid"],
                     skip_worktree=path in marked["skip_worktree"],
@@ -256,9 +277,28 @@ def select(
     return Index(outside.version, sorted(entries, key=_order), extension(records), outside.hash_len)
 
 
-def compose(target: Index, present: Staged, known: KnownFile, hash_name: str) -> bytes:
-    """The bytes of an index file with the target's content and the best stat data to hand."""
-    before = {(e.path, e.stage): e for e in present.index.entries}
+def misleads(index: Index) -> bool:
+    """True if git shall believe of a file what is not so; see write_state."""
+    return any(entry.size in (_STALE.size, _UNSEEN.size) for entry in index.entries)
+
+
+def unseen(index: Index) -> list[bytes]:
+    """Files that git shall take for unchanged although they are not; see write_state."""
+    return [entry.path for entry in index.entries if entry.size == _UNSEEN.size]
+
+
+def compose(
+    target: Index,
+    present: Staged,
+    known: KnownFile,
+    hash_name: str,
+    doubtful: Collection[bytes] = (),
+) -> bytes:
+    """The bytes of an index file with the target's content and the best stat data to hand.
+
+    Those that the present index has of `doubtful` paths are not taken over.
+    """
+    before = {(e.path, e.stage): e for e in present.index.entries if e.path not in doubtful}
     entries = []
     for entry in target.entries:
         if entry.stage == 0 and not entry.intent_to_add:
@@ -271,8 +311,13 @@ def compose(target: Index, present: Staged, known: KnownFile, hash_name: str) ->
 def _with_stat(
     entry: IndexEntry, before: IndexEntry | None, present: Staged, known: KnownFile
 ) -> IndexEntry:
+    if entry.size == _STALE.size:
+        return entry
     file = known(entry.path)
-    if file is not None and file[0] == (entry.mode, entry.id):
+    unseen = entry.size == _UNSEEN.size
+    if unseen:
+        entry = entry._replace(stat=IndexEntry.of(b"", b"", entry.mode).stat)
+    if file is not None and file[0] == (entry.mode, file[0].id if unseen else entry.id):
         fields = stat_fields(file[1])
         packed = IndexEntry.of(entry.path, entry.id, entry.mode, fields).stat
         return entry._replace(stat=packed)

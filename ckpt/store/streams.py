@@ -14,10 +14,17 @@ from __future__ import annotations
 import errno
 import os
 import zlib
+from binascii import hexlify
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from ckpt import disk
 from ckpt.store.sizes import HEAD_LENGTH, PackEntry, pack_entry, varint
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+    NewHash = Callable[[], _Hash]
 
 # Up to here a content is held in memory.
 LARGE = 1 << 20
@@ -41,6 +48,29 @@ class UnreadableFile(OSError):
 
 class DamagedStream(ValueError):
     """Bytes on disk that are no object."""
+
+
+class Digest:
+    """The id of an object whose content comes in pieces."""
+
+    def __init__(self, new_hash: NewHash, kind: bytes, size: int) -> None:
+        self.header = b"%s %d\0" % (kind, size)
+        self._digest = new_hash()
+        self._digest.update(self.header)
+        self._left = size
+
+    def over(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The same pieces, each of them counted, and no more than the size allows."""
+        for piece in pieces:
+            self._digest.update(piece)
+            self._left -= len(piece)
+            if self._left < 0:
+                return
+            yield piece
+
+    @property
+    def id(self) -> bytes:
+        return hexlify(self._digest.digest())
 
 
 # -- files -------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from ckpt.worktree.filter_process import (
     TimedOut,
 )
 
-TIMEOUT = 120.0
+TIMEOUT = 60.0  # seconds that a driver may take for one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Filters:
         *,
         top: str,
         env: Mapping[str, str],
-        timeout: float = TIMEOUT,
+        timeout: float,
         scratch: str | None = None,
     ) -> None:
         """`scratch` is a folder for temporary files without a name; it must be there."""

@@ -16,7 +16,7 @@ import os
 import re
 import stat
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ckpt.models import SkipReason
@@ -45,7 +45,8 @@ class ScanRules:
     `deny` holds what must not be taken though it is not ignored (secrets, dependency
     folders), `include` what is taken although it is ignored (`include_paths`: the same,
     where no pattern is needed; `include_roots`: folders to look in although they are
-    ignored), `force` what is taken whatever the other rules say.
+    ignored), `force` what is taken whatever the other rules say. `absent_ignore_files`
+    are `.gitignore` files by path that count where there is none on disk.
     """
 
     tracked: tuple[bytes, ...] = ()
@@ -59,6 +60,7 @@ class ScanRules:
     ignore_case: bool = False
     max_file_size: int | None = None
     force: tuple[bytes, ...] = ()
+    absent_ignore_files: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -127,8 +129,8 @@ class _Walk:
         if folder and self._is_repository(folder, names):
             self._leave_out(folder, SkipReason.NESTED)
             return
-        if b".gitignore" in names and ignore is not _EVERYTHING:
-            ignore = ignore.enter(self._read_ignore_file(prefix))
+        if ignore is not _EVERYTHING:
+            ignore = self._enter(prefix, names, ignore)
         for child in children:
             name = child.name
             path = prefix + name
@@ -141,6 +143,15 @@ class _Walk:
             if self._enters(path, inner):
                 self._note_folder(path, child)
                 yield path, inner
+
+    def _enter(self, prefix: bytes, names: set[bytes], ignore: IgnoreStack) -> IgnoreStack:
+        """The rules in a folder: with those of its own ignore file, on disk or left out."""
+        if b".gitignore" in names:
+            return ignore.enter(self._read_ignore_file(prefix))
+        text = self._rules.absent_ignore_files.get(prefix + b".gitignore")
+        if text is None:
+            return ignore
+        return ignore.enter(self._parse(text, prefix))
 
     def _ignore_within(self, path: bytes, ignore: IgnoreStack) -> IgnoreStack:
         """Nothing is ignored in an ignored folder that is included, and everything else in one
@@ -182,11 +193,10 @@ class _Walk:
         if path in self._rules.gitlinks:
             self._found.gitlinks.append(path)
             return False
-        denied = self._is_denied(path, True)
-        if ignore.ignored(path, True) and (denied or ignore is not _EVERYTHING):
+        if ignore is not _EVERYTHING and ignore.ignored(path, True):
             self._take_tracked_below(path)
             return False
-        if denied:
+        if self._is_denied(path, True):
             self._leave_out(path, SkipReason.DENIED)
             return False
         return path not in self._rules.git_dirs
@@ -347,6 +357,9 @@ class _Walk:
         if text is None:
             return None
         self._found.ignore_files[path] = text
+        return self._parse(text, prefix)
+
+    def _parse(self, text: bytes, prefix: bytes) -> Rules:
         return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
 
 

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckpt.engine import journal
-from ckpt.engine.journal import Action, FileState, HeadMove, Journal, LastRollback
+from ckpt.engine.journal import (
+    Action,
+    FileState,
+    HeadMove,
+    Journal,
+    LastRollback,
+    NestedJournal,
+    Origin,
+)
 from ckpt.errors import Refused
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
@@ -34,6 +42,9 @@ FULL = Journal(
     head=MOVE,
     asked_index=False,
     asked_head=True,
+    asked_recurse=True,
+    family="0123456789abcdef",
+    nested=(NestedJournal(b"caf\xe9", {"target": "inner", "family": "0123456789abcdef"}),),
 )
 BARE = Journal("target", "safety", (), ())
 LAST = LastRollback("target", "safety", (b"\xff",), index=False, head=True)
@@ -56,6 +67,25 @@ def test_a_journal_comes_back(before: Journal, private: str) -> None:
 
     assert journal.exists(private)
     assert journal.read(private) == before
+
+
+@pytest.mark.parametrize("origin", [None, Origin(TWO, "eol=crlf"), Origin(TWO, "")])
+def test_a_journal_says_where_converted_bytes_come_from(
+    origin: Origin | None, private: str
+) -> None:
+    state = FileState(TreeEntry(REGULAR, ONE), 0o644, origin)
+    journal.write(private, replace(BARE, actions=(Action(b"a", None, state),)))
+    (found,) = journal.read(private).actions
+
+    assert found.after is not None
+    assert found.after.origin == origin
+    assert found.after.git_entry == TreeEntry(REGULAR, ONE if origin is None else TWO)
+
+
+def test_states_with_the_same_bytes_are_the_same_wherever_these_come_from() -> None:
+    entry = TreeEntry(REGULAR, ONE)
+
+    assert FileState(entry, 0o644, Origin(TWO, "ident")) == FileState(entry, 0o644)
 
 
 states = st.none() | st.builds(

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from ckpt.engine import manifest
 from ckpt.engine.manifest import Manifest
+from ckpt.models import NestedState
+from ckpt.paths import to_str
 from ckpt.store.operation import Operation
 from ckpt.worktree.modes import Modes
 
@@ -27,6 +29,10 @@ FULL = Manifest(
     branch="topic",
     dirty_files=(b"a", b"caf\xe9"),
     unskipped=(b"sparse",),
+    nested=(
+        NestedState("lib", "1" * 40, "main", True, "20261115-233412-123-k7pq"),
+        NestedState(to_str(b"caf\xe9"), None, None, None, None, "damaged"),
+    ),
 )
 
 
@@ -75,6 +81,16 @@ def test_a_manifest_is_ascii_json_that_git_shows_line_by_line() -> None:
     assert b'\n "branch": "topic",\n' in data
 
 
+def test_what_the_first_manifests_did_not_have_may_be_missing() -> None:
+    document = json.loads(FULL.dump())
+    for key in ("include", "nested"):
+        del document[key]
+    for key in ("folder", "folders"):
+        del document["modes"][key]
+
+    assert manifest.load(document) == FULL
+
+
 def test_bits_beyond_the_nine_are_never_restored() -> None:
     document = json.loads(FULL.dump())
     document["modes"]["plain"] = "4755"
@@ -114,7 +130,7 @@ def test_damage_is_a_value_error_and_never_another(value: Any) -> None:
             pass
 
 
-@pytest.mark.parametrize("key", sorted(set(DOCUMENT) - {"format"}))
+@pytest.mark.parametrize("key", sorted(set(DOCUMENT) - {"format", "include", "nested"}))
 def test_a_manifest_that_lacks_a_part_is_damaged(key: str) -> None:
     with pytest.raises(ValueError, match="damaged manifest"):
         manifest.load({name: value for name, value in DOCUMENT.items() if name != key})

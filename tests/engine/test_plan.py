@@ -354,6 +354,27 @@ def test_a_folder_makes_way_for_a_file_if_all_in_it_is_held(scene: Scene) -> Non
     assert plan.remove_folders == [b"a/c", b"a"]
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_file_that_goes_under_a_name_in_other_case_is_not_in_the_way(
+    is_same: bool, scene: Scene
+) -> None:
+    """A hard link stands for a file system on which both names are one."""
+    scene.put("README", data="old")
+    scene.save()
+    scene.remove("README")
+    scene.put("readme", data="new")
+    if is_same:
+        os.link(scene.top / "readme", scene.top / "README")
+    else:
+        scene.put("README", data="another file")
+    Path(scene.repo.git_dir, "info/exclude").write_text("README\n")
+    plan = scene.plan()
+
+    assert removed(plan) == ["readme"]
+    assert written(plan) == (["README"] if is_same else [])
+    assert reasons(plan.blocked) == ({} if is_same else {"README": "ignored"})
+
+
 def test_a_folder_with_an_ignored_file_stays(scene: Scene) -> None:
     scene.put("a")
     scene.save()

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from helpers import ckpt, fsck, git
@@ -26,12 +26,13 @@ TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_")
 @dataclass(frozen=True)
 class Look:
     """All that must be exact: files, index and status, HEAD and where each branch stands,
-    and what git remembers of an operation in progress."""
+    what git remembers of an operation in progress, and the same of every submodule."""
 
     state: State
     head: bytes
     branches: str
     operation: dict[str, bytes]
+    submodules: tuple[Look, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,22 +57,33 @@ class Scene:
         """The state is exact, nothing lies around, and nothing that was saved is gone."""
         assert differences(look(top), expected) == []
         assert leftovers(top) == []
-        assert fsck(top) == []
+        assert [complaint for place in repositories(top) for complaint in fsck(place)] == []
         assert checkpoints(top).items() >= self.checkpoints.items()
 
 
+def repositories(top: Path) -> list[Path]:
+    """The worktree, then its submodules and theirs."""
+    return [top, *sorted(path.parent for path in top.glob("*/**/.git"))]
+
+
 def look(top: Path) -> Look:
+    looks = [_look(place) for place in repositories(top)]
+    return replace(looks[0], submodules=tuple(looks[1:]))
+
+
+def _look(top: Path) -> Look:
     branches = git("for-each-ref", "refs/heads", "--format=%(refname) %(objectname)", cwd=top)
-    return Look(state(top), (top / ".git/HEAD").read_bytes(), branches, _operation(top))
+    git_dir = top / git("rev-parse", "--git-dir", cwd=top).strip()
+    return Look(state(top), (git_dir / "HEAD").read_bytes(), branches, _operation(git_dir))
 
 
-def _operation(top: Path) -> dict[str, bytes]:
-    files = [path for path in (top / ".git").glob("*_*") if path.name.isupper()]
+def _operation(git_dir: Path) -> dict[str, bytes]:
+    files = [path for path in git_dir.glob("*_*") if path.name.isupper()]
     for folder in ("rebase-merge", "rebase-apply", "sequencer", "refs/bisect"):
-        files += (top / ".git" / folder).glob("**/*")
+        files += (git_dir / folder).glob("**/*")
     unrelated = ("ORIG_HEAD", "COMMIT_EDITMSG")
     return {
-        str(path.relative_to(top)): path.read_bytes()
+        str(path.relative_to(git_dir)): path.read_bytes()
         for path in files
         if path.is_file() and path.name not in unrelated
     }
@@ -88,13 +100,20 @@ def differences(found: Look, expected: Look) -> list[object]:
         (found.branches, expected.branches),
         (found.operation, expected.operation),
     ]
-    return [item for item in files if item[1] != item[2]] + [o for o in others if o[0] != o[1]]
+    inside: list[object] = []
+    if len(found.submodules) != len(expected.submodules):
+        inside.append((found.submodules, expected.submodules))
+    for pair in zip(found.submodules, expected.submodules, strict=False):
+        inside += differences(*pair)
+    own = [item for item in files if item[1] != item[2]] + [o for o in others if o[0] != o[1]]
+    return own + inside
 
 
 def checkpoints(top: Path) -> dict[str, str]:
-    """Ref to commit."""
-    listing = git("for-each-ref", "refs/checkpoints", "--format=%(refname) %(objectname)", cwd=top)
-    return dict(line.split(" ") for line in listing.splitlines())
+    """Ref to commit, in submodules too."""
+    words = ["for-each-ref", "refs/checkpoints", "--format=%(refname) %(objectname)"]
+    lines = [line for place in repositories(top) for line in git(*words, cwd=place).splitlines()]
+    return dict(line.split(" ") for line in lines)
 
 
 def leftovers(top: Path) -> list[str]:
@@ -103,9 +122,10 @@ def leftovers(top: Path) -> list[str]:
     for folder, _, names in os.walk(top):
         inside = os.path.relpath(folder, top)
         for name in names:
-            if inside == ".git/ckpt":
+            in_git_dir = inside.split("/")[0] == ".git"
+            if in_git_dir and os.path.basename(inside) == "ckpt":
                 odd = name not in PRIVATE
-            elif inside.startswith(".git/objects/"):
+            elif in_git_dir and "/objects/" in inside + "/":
                 odd = name.endswith(".lock")
             else:
                 odd = name.endswith(".lock") or name.startswith(TEMPORARY)
@@ -289,6 +309,53 @@ def operation(top: Path) -> Scene:
     return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
 
 
+def submodules(top: Path) -> Scene:
+    """A submodule on another branch, one in it in the middle of a merge, all go back at once."""
+    _small(top.with_name("inner"))
+    outer = _small(top.with_name("outer"))
+    _add_submodule(outer, "inner")
+    _small(top)
+    _add_submodule(top, "outer")
+    outer, inner = top / "outer", top / "outer/inner"
+    git("switch", "-q", "-c", "topic", cwd=inner)
+    write(inner, "edited", "topic\n")
+    git("commit", "-q", "-a", "-m", "topic", cwd=inner)
+    git("switch", "-q", "main", cwd=inner)
+    write(inner, "edited", "main\n")
+    git("commit", "-q", "-a", "-m", "main", cwd=inner)
+    _conflict(inner, "merge", "topic")
+    git("switch", "-q", "-c", "other", cwd=outer)
+    write(outer, "untracked", "only here\n")
+    write(top, "edited", "edited\n")
+    target = save(top, "target", "--recurse")
+    wanted = look(top)
+    git("merge", "--abort", cwd=inner)
+    git("add", "--all", cwd=outer)
+    git("commit", "-q", "-m", "other", cwd=outer)
+    git("switch", "-q", "main", cwd=outer)
+    git("add", "outer", cwd=top)
+    write(top, "edited", "broken\n")
+    return _scene(top, ("rollback", target, "--yes", "--recurse"), wanted)
+
+
+def _small(top: Path) -> Path:
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    write(top, "edited", f"file of {top.name}\n")
+    git("add", "--all", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+    return top
+
+
+def _add_submodule(top: Path, name: str) -> None:
+    local = ("-c", "protocol.file.allow=always", "submodule", "-q")
+    git(*local, "add", str(top.with_name(name)), name, cwd=top)
+    git(*local, "update", "--init", "--recursive", cwd=top)
+    git("commit", "-q", "-m", name, cwd=top)
+    for place in repositories(top)[1:]:
+        git("checkout", "-q", "-B", "main", cwd=place)
+
+
 def _conflict(top: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=top, capture_output=True)
     assert git("ls-files", "--unmerged", cwd=top)
@@ -326,4 +393,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "detached": detached,
     "unborn": unborn,
     "operation": operation,
+    "submodules": submodules,
 }

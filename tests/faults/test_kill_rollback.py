@@ -57,7 +57,7 @@ def test_a_rollback_killed_between_two_calls_of_the_system_leaves_no_lock_behind
     """Between two operations there may be more than one call: locks taken by others."""
     scene = SCENES[name](tmp_path / "before")
     operations = driver.run(scene.copy(), *scene.words, deep=True).operations
-    begun = next(n for n, (_, path) in enumerate(operations) if path.endswith("/ckpt/journal"))
+    begun = next(n for n, (_, path) in enumerate(operations) if path.endswith("/.git/ckpt/journal"))
 
     with Sweep(record_property) as sweep:
         for nth in range(begun, len(operations) + 1):
@@ -74,8 +74,8 @@ def test_a_rollback_killed_between_two_calls_of_the_system_leaves_no_lock_behind
 
 def _recover(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) -> Look:
     """Bring the rollback to the end asked for; returns the state that is there now."""
-    begun = struck.did("rename", "/ckpt/journal")
-    ended = struck.did("unlink", "/ckpt/journal")
+    begun = struck.did("rename", "/.git/ckpt/journal")
+    ended = struck.did("unlink", "/.git/ckpt/journal")
     assert has_journal(top) == (begun and not ended)
     reached = scene.after
     if not begun:
@@ -99,7 +99,9 @@ def _undo(driver: Driver, scene: Scene, top: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["whole", "other branch"] if TORTURE else ["other branch"])
+@pytest.mark.parametrize(
+    "name", ["whole", "other branch", "submodules"] if TORTURE else ["other branch"]
+)
 def test_a_recovery_killed_anywhere_can_be_repeated_or_turned_round(
     name: str, way: str, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
@@ -133,7 +135,7 @@ def test_after_an_abort_undo_takes_back_the_rollback_before(driver: Driver, tmp_
     later = save(top, "later")
     write(top, "src/edited", "after that\n")
     state = look(top)
-    assert driver.run(top, "rollback", later, blow=kill(1, "unlink", "/ckpt/journal")).killed
+    assert driver.run(top, "rollback", later, blow=kill(1, "unlink", "/.git/ckpt/journal")).killed
 
     assert driver.run(top, "rollback", "--abort").code == 0
     assert differences(look(top), state) == []

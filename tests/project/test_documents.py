@@ -205,10 +205,12 @@ def test_the_man_page_lists_every_setting() -> None:
 
 
 def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
-    from ckpt.engine.rollback import MAX_UNTRACKED_REMOVALS
+    from ckpt.engine.prepare import MAX_UNTRACKED_REMOVALS
 
     assert Settings().max_file_size == 50 * 2**20
     assert f"{Settings().max_file_size >> 20} MiB" in section("What is left out")
+    assert f"{Settings().max_new_bytes >> 30} GiB or" in section("What is left out")
+    assert f"{Settings().max_new_files:,} files" in section("What is left out")
     assert f"{MAX_UNTRACKED_REMOVALS:,}" in section("Rollback")
     assert f"{MAX_UNTRACKED_REMOVALS} untracked" in " ".join(man("ROLLBACK"))
     assert f"{ids.MAX_NAME} characters" in " ".join(man("save"))
@@ -258,8 +260,7 @@ def test_the_readme_lists_every_code_of_an_error() -> None:
 
 
 def test_the_reasons_for_leaving_a_file_out_are_those_of_the_code() -> None:
-    # There are no budgets yet.
-    expected = {"ignored", *(reason.value for reason in SkipReason)} - {"budget"}
+    expected = {"ignored", *(reason.value for reason in SkipReason)}
 
     assert expected == {row[0] for row in table("What is left out", "reason")}
     assert expected == set(tags("WHAT IS CAPTURED"))

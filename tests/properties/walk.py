@@ -27,8 +27,9 @@ from ckpt.models import RollbackResult
 
 Step = tuple[object, ...]
 # What is always there in our private folder, or may be.
-PRIVATE = {"lock", "last-rollback", "converted"}
+PRIVATE = {"lock", "last-rollback", "conversions"}
 NESTED = b"nested"
+RULE_FILES = (b".gitignore", b".gitattributes")
 _NO_EDITOR = {"GIT_EDITOR": "true", "GIT_SEQUENCE_EDITOR": "true"}
 _OPERATION_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer", "refs/bisect", "refs/rewritten")
 _NO_OPERATION = {"ORIG_HEAD", "COMMIT_EDITMSG", "FETCH_HEAD"}
@@ -42,12 +43,18 @@ class Look:
     """
 
     files: dict[bytes, tuple[str, int, bytes]]
+    folders: dict[bytes, int]
     ignored: frozenset[bytes]
     index: list[tuple[str, int]]
     status: str
     head: tuple[str, str]
     operation: dict[str, bytes]
     rules: tuple[str, str]
+
+    @property
+    def held(self) -> set[bytes]:
+        """What a checkpoint can hold of it."""
+        return {path for path, state in self.files.items() if state[0] != "special"}
 
 
 class Walk:
@@ -206,6 +213,7 @@ class Walk:
         exclude = self.top / ".git/info/exclude"
         return Look(
             files=files,
+            folders=dict(self._folders()),
             ignored=frozenset(self._ignored(files)),
             index=staged(self.top),
             status=self._status(),
@@ -216,6 +224,15 @@ class Walk:
                 (self.top / ".git/config").read_text(),
             ),
         )
+
+    def _folders(self) -> Iterable[tuple[bytes, int]]:
+        top = os.fsencode(self.top)
+        for folder, names, _ in os.walk(top):
+            names[:] = [name for name in names if name not in (b".git", NESTED)]
+            for name in names:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    yield os.path.relpath(path, top), os.stat(path).st_mode & 0o777
 
     def _status(self) -> str:
         told = git("status", "--porcelain=v2", "--branch", "-z", cwd=self.top)
@@ -257,7 +274,11 @@ class Walk:
             assert now.head == then.head
             assert now.operation == then.operation
         # What was ignored is not held, so it stays, and may not be ignored any more.
-        strangers = now.files.keys() - then.files.keys() - now.ignored
+        strangers = {path for path in now.files if path not in then.held}
+        strangers -= now.ignored
+        # Such a file may ignore itself, and then decides about others without being held.
+        rules = [look.files.get(path) for path in RULE_FILES for look in (then, now)]
+        strangers |= {b".gitignore"} if rules[::2] != rules[1::2] else set()
         if now.head == then.head and now.rules == then.rules and not left | strangers:
             assert now.status == then.status
 
@@ -273,6 +294,10 @@ class Walk:
             if state[0] not in ("file", "link", "folder"):
                 continue  # special files are noted, not restored
             assert now.files.get(path) == state, path
+        held = {path for path in then.held if path not in then.ignored and now.files.get(path)}
+        for folder in {os.path.dirname(path) for path in held} - {b""}:
+            if not is_below(folder, left):
+                assert now.folders.get(folder) == then.folders[folder], folder
         for path, state in now.files.items():
             if path in then.files or is_below(path, left) or state[0] == "folder":
                 continue

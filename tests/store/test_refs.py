@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from byhand import files_below, git_dir, observed
 from ckpt.errors import Busy, CkptError, Refused
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head, Refs
+from ckpt.store.sharing import Sharing
 
 ONE, TWO, THREE = (ObjectID(digit * 40) for digit in (b"1", b"2", b"3"))
 FIRST = "20261115-233412-123-k7pq"
@@ -514,3 +516,15 @@ def test_the_files_that_a_move_locks_are_those_it_writes(folder: Path, linked: R
         str(folder / "packed-refs"),
         str(folder / "refs/heads/main"),
     ]
+
+
+def test_in_a_shared_repository_new_branches_and_their_logs_are_shared(
+    folder: Path, refs: Refs
+) -> None:
+    os.umask(0o077)
+    refs.sharing = Sharing(0o660)
+    refs.move_branch(b"refs/heads/a/new", None, ONE, b"why")
+
+    paths = ("refs/heads/a", "refs/heads/a/new", "logs/refs/heads/a", "logs/refs/heads/a/new")
+    bits = [stat.S_IMODE(os.stat(folder / path).st_mode) for path in paths]
+    assert bits == [0o2770, 0o660, 0o2770, 0o660]

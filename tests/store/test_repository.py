@@ -405,11 +405,14 @@ def test_refs_in_another_place_are_refused(tmp_path: Path) -> None:
         opened(with_config(tmp_path / "repo", "1", "\trefStorage = files:///elsewhere"))
 
 
-def test_only_the_repository_itself_can_declare_its_format(top: Path, isolated: Path) -> None:
+def test_only_the_repository_itself_can_declare_its_format(tmp_path: Path, isolated: Path) -> None:
     with (isolated / ".gitconfig").open("a") as config:
         config.write("[core]\n\trepositoryformatversion = 9\n[extensions]\n\tnewThing = x\n")
+    top = with_config(tmp_path / "repo", "1")
+    found = opened(top)
 
-    assert opened(top).format.hash_name == "sha1"
+    assert found.config.get("extensions.newthing") == "x"
+    assert found.format.hash_name == "sha1"
 
 
 @pytest.mark.parametrize(

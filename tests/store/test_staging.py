@@ -78,6 +78,23 @@ def test_an_index_split_from_nothing_is_whole(repo: Repository, objects: ObjectS
     assert [e.path for e in staging.read_staged(repo).index.entries] == [b"a"]
 
 
+def test_a_split_index_that_git_joins_meanwhile_is_read_again(
+    repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_index(repo, entry(objects, b"a"), extensions={b"link": b"\1" * 20})
+    real_open = open
+
+    def joining(path: str, mode: str) -> object:
+        if "sharedindex" in path:
+            monkeypatch.undo()
+            put_index(repo, entry(objects, b"whole"))
+        return real_open(path, mode)
+
+    monkeypatch.setattr("builtins.open", joining)
+
+    assert [e.path for e in staging.read_staged(repo).index.entries] == [b"whole"]
+
+
 def test_a_split_index_without_its_other_half_is_an_error(
     repo: Repository, objects: ObjectStore
 ) -> None:
@@ -285,6 +302,47 @@ def test_an_entry_that_does_not_change_keeps_its_stat_data(objects: ObjectStore)
     present = Staged(index(before), 10**18)
 
     assert composed(index(entry(objects, b"a")), present, unknown) == [before]
+
+
+def believed(objects: ObjectStore, before: Index, **paths: set[bytes]) -> Index:
+    """The index of a state in which git is misled about some paths."""
+    return staging.read_state(
+        objects, write_tree(objects, staging.write_state(objects, before, **paths))
+    )
+
+
+def test_a_file_that_git_takes_for_changed_by_its_size_is_taken_for_it_again(
+    tmp_path: Path, objects: ObjectStore
+) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    known = (blob(objects, b"1"), (tmp_path / "a").stat())
+    wanted = believed(objects, index(entry(objects, b"a")), stale={b"a"})
+
+    assert staging.misleads(wanted)
+    (found,) = composed(wanted, Staged(index(), 1), lambda path: known)
+    assert found.size not in (0, 1)
+
+
+def test_a_change_that_git_does_not_see_is_not_seen_again(
+    tmp_path: Path, objects: ObjectStore
+) -> None:
+    (tmp_path / "a").write_bytes(b"other")
+    known = (blob(objects, b"other"), (tmp_path / "a").stat())
+    wanted = believed(objects, index(entry(objects, b"a")), unseen={b"a"})
+
+    assert staging.unseen(wanted) == [b"a"]
+    (found,) = composed(wanted, Staged(index(), 1), lambda path: known)
+    assert (found.id, found.size) == (entry(objects, b"a").id, 5)
+    (found,) = composed(wanted, Staged(index(), 1), unknown)
+    assert found == entry(objects, b"a")
+
+
+def test_doubtful_stat_data_are_not_kept(objects: ObjectStore) -> None:
+    before = IndexEntry.of(b"a", objects.add(b"blob", b"1"), 0o100644, OLD)
+    present, wanted = Staged(index(before), 10**18), index(entry(objects, b"a"))
+
+    data = staging.compose(wanted, present, unknown, "sha1", {b"a"})
+    assert read_index(data).entries == wanted.entries
 
 
 def test_racy_stat_data_are_not_kept(objects: ObjectStore) -> None:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from ckpt import disk
 from ckpt.store import objects, streams
+from ckpt.store import scratch as scratch_module
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.streams import LARGE, PIECE, UnreadableFile
 
@@ -295,7 +296,7 @@ def test_an_object_that_moved_into_a_pack_meanwhile_is_found(
 def test_a_scratch_store_does_not_hold_what_is_large(
     store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objects, "LARGEST_KEPT", 100)
+    monkeypatch.setattr(scratch_module, "LARGEST_KEPT", 100)
     scratch = store.scratch()
     large, small = noise(101), noise(100)
     made = [added(scratch, put(tmp_path / "file", data)) for data in (large, small)]

@@ -151,16 +151,6 @@ def test_an_unknown_repository_format_is_refused_before_anything_is_written(repo
         write(repo, ".git/config", config)
 
 
-def test_a_split_index_is_refused_with_the_command_that_mends_it(repo: Path) -> None:
-    git("update-index", "--split-index")
-
-    refused = ckpt("save", code=4)
-
-    assert "hint: git update-index --no-split-index" in refused.stderr
-    git("update-index", "--no-split-index")
-    ckpt("save", code=0)
-
-
 def test_a_damaged_index_is_an_error_and_not_an_empty_index(repo: Path) -> None:
     whole = (repo / ".git/index").read_bytes()
     for damaged in (b"", b"DIRC", whole[:-30], whole[:40] + b"\xff" + whole[41:]):

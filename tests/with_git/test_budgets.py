@@ -96,6 +96,11 @@ def test_what_was_left_out_is_neither_removed_nor_overwritten(top: Path) -> None
     write(top, "data/big", "other" * 100)
     write(top, "created", "since\n")
 
+    tight = {"CKPT_MAX_NEW_BYTES": "50"}
+    report = ckpt_here("rollback", "it", "--json", cwd=top, env=tight, code=0).json
+    assert report["kept"] == []
+    assert {"path": "data/big", "reason": "budget"} in report["safety"]["skipped"]
+    ckpt_here("undo", "--yes", cwd=top, code=0)
     report = ckpt_here("rollback", "it", "--json", cwd=top, code=0).json
 
     assert (top / "data/big").read_text() == "other" * 100
@@ -132,6 +137,17 @@ def test_a_rollback_of_paths_pays_only_for_those(top: Path) -> None:
 
     assert [item["path"] for item in report["removed"]] == ["inside/a", "inside/b"]
     assert "outside/b" in {item["path"] for item in report["safety"]["skipped"]}
+
+
+def test_a_diff_knows_no_budget(top: Path) -> None:
+    write(top, "data", "d" * 100)
+    save(top)
+    write(top, "data", "edited" * 100)
+
+    tight = {"CKPT_MAX_NEW_BYTES": "10"}
+    changes = ckpt_here("diff", "it", "--json", cwd=top, env=tight, code=0).json["files"]
+
+    assert [(change["path"], change["status"]) for change in changes] == [("data", "M")]
 
 
 def test_a_file_that_vanishes_while_the_budget_is_counted_costs_nothing(

@@ -169,7 +169,7 @@ def test_git_lfs_cleans_and_smudges(tmp_path: Path, with_process: bool) -> None:
     data = bytes(range(256)) * 1000
     env = dict(os.environ)
     with (
-        Filters({}, top=str(tmp_path), env=env) as filters,
+        Filters({}, top=str(tmp_path), env=env, timeout=60) as filters,
         tempfile.TemporaryFile() as source,
     ):
         source.write(data)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -11,6 +12,26 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git, status, tree_state
 from journeys import reset_and_clean, save, there_and_back
 from scenes import link, remove, state, write
+
+from ckpt import disk
+
+
+def interrupted_rollback(saved: str) -> None:
+    """All files are written and the disk fails before the journal goes."""
+
+    def fail(operation: str, path: str | bytes) -> None:
+        if operation == "unlink" and os.fsdecode(path).endswith("/ckpt/journal"):
+            raise OSError(errno.EIO, "Input/output error")
+
+    disk.observer = fail
+    try:
+        ckpt("rollback", saved, "--yes", code=1)
+    finally:
+        disk.observer = None
+
+
+def safeties() -> int:
+    return len(ckpt("list", "--kind", "safety", "--json", code=0).json["checkpoints"])
 
 
 def mode_in_checkpoint(saved: str, path: str) -> str:
@@ -61,6 +82,21 @@ def test_a_change_of_mode_in_the_index_alone_leaves_the_file_alone(no_modes: Pat
     assert git("ls-files", "-s", "README.md").startswith("100644")
     assert told["written"] == []
     assert os.stat("README.md").st_mtime_ns == before.st_mtime_ns
+
+
+def test_files_with_bits_unlike_git_s_mode_are_known_again_after_an_interruption(
+    no_modes: Path,
+) -> None:
+    write(no_modes, "README.md", "edited\n", 0o755)
+    before = state(no_modes)
+    saved = save(no_modes)
+    write(no_modes, "README.md", "broken\n")
+    interrupted_rollback(saved)
+
+    ckpt("rollback", "--continue", code=0)
+
+    assert state(no_modes) == before
+    assert safeties() == 1
 
 
 # -- core.symlinks = false -------------------------------------------------------------
@@ -124,6 +160,19 @@ def test_bits_of_links_that_are_plain_files_come_back(no_links: Path) -> None:
     (no_links / "current").chmod(0o600)
 
     there_and_back(no_links, lambda top: (top / "current").chmod(0o640))
+
+
+def test_links_that_are_plain_files_are_known_again_after_an_interruption(no_links: Path) -> None:
+    write(no_links, "current", "README.md")
+    before = state(no_links)
+    saved = save(no_links)
+    write(no_links, "current", "broken")
+    interrupted_rollback(saved)
+
+    ckpt("rollback", "--continue", code=0)
+
+    assert state(no_links) == before
+    assert safeties() == 1
 
 
 # -- core.ignoreCase = true --------------------------------------------------------------

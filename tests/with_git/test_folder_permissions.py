@@ -106,6 +106,27 @@ def test_a_private_folder_is_never_open_to_others_while_it_is_made(top: Path) ->
     assert set(seen) == {0o700}
 
 
+@pytest.mark.parametrize("change", ["bits", "made", "removed"])
+def test_a_rollback_of_folders_alone_says_so(top: Path, change: str) -> None:
+    (top / "empty").mkdir()
+    ckpt_here("save", "it", cwd=top, code=0)
+    if change == "bits":
+        chmod(top, tracked=0o700)
+    elif change == "made":
+        (top / "empty").rmdir()
+    else:
+        (top / "another").mkdir()
+
+    foreseen = ckpt_here("rollback", "it", "--dry-run", cwd=top, code=0).stdout
+    done = ckpt_here("rollback", "it", cwd=top, code=0).stdout
+    again = ckpt_here("rollback", "it", "--json", cwd=top, code=0).json
+
+    assert "  would restore folders or their permission bits\n" in foreseen
+    assert done.startswith("Rolled back")
+    assert "  restored folders or their permission bits\n" in done
+    assert again["folders_changed"] is False
+
+
 def test_undo_gives_the_bits_back_that_the_rollback_took(top: Path) -> None:
     ckpt_here("save", "it", cwd=top, code=0)
     chmod(top, tracked=0o700, tracked__deep=0o770)
@@ -182,6 +203,50 @@ def test_a_folder_of_tracked_files_that_is_ignored_has_its_bits_too(top: Path) -
     ckpt_here("rollback", "it", cwd=top, code=0)
 
     assert bits(top)["build"] == 0o700
+
+
+def test_a_folder_made_since_that_stays_is_left_as_it_is(top: Path) -> None:
+    write(top, ".gitignore", "*.log\n")
+    ckpt_here("save", "it", cwd=top, code=0)
+    write(top, "new/file", "goes\n")
+    write(top, "new/x.log", "stays\n")
+    chmod(top, new=0o700)
+
+    ckpt_here("rollback", "it", cwd=top, code=0)
+
+    assert os.listdir(top / "new") == ["x.log"]
+    assert bits(top)["new"] == 0o700
+
+
+def test_a_folder_that_became_a_repository_is_left_as_it_is(top: Path) -> None:
+    ckpt_here("save", "it", cwd=top, code=0)
+    git("init", "-q", cwd=top / "tracked/deep")
+    chmod(top, tracked__deep=0o700)
+
+    ckpt_here("rollback", "it", cwd=top)
+
+    assert bits(top)["tracked/deep"] == 0o700
+
+
+@pytest.mark.parametrize("stage", ["rename", "fsync"])
+def test_aborting_gives_every_folder_its_bits_back(top: Path, stage: str) -> None:
+    """Also one that the rollback took away, and one that has the bits of the target by now."""
+    ckpt_here("save", "it", cwd=top, code=0)
+    write(top, "tracked/file", "edited\n")
+    write(top, "new/private/file", "goes\n")
+    chmod(top, new__private=0o700, new=0o750, tracked=0o711, tracked__deep=0o770)
+    before = bits(top)
+
+    def stop(operation: str, path: str | bytes) -> None:
+        if operation == stage and path in (b"file", b"tracked/file") and not (top / "new").exists():
+            raise OSError(28, "No space left on device")
+
+    with watched(stop):
+        ckpt_here("rollback", "it", cwd=top, code=1)
+    assert bits(top)["tracked"] == (0o755 if stage == "fsync" else 0o711)
+    ckpt_here("rollback", "--abort", cwd=top, code=0)
+
+    assert bits(top) == before
 
 
 def closed_folders(top: Path) -> dict[str, int]:

@@ -589,3 +589,18 @@ def half_way(top: Path, saved: str) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=top)
     assert ran.returncode == 1, ran
+
+
+def test_a_tree_that_is_named_and_saved_at_once_is_not_taken_for_a_commit(history: Path) -> None:
+    """AUTO_MERGE may name the very tree that the checkpoint writes."""
+    merging()
+    write(history, "untracked", "new\n")
+    git("add", "--all")
+    tree = git("write-tree").strip()
+    (history / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    (history / ".git/AUTO_MERGE").write_text(tree + "\n")
+
+    saved = save()
+
+    assert git("cat-file", "-t", f"refs/checkpoints/{saved}^{{tree}}").strip() == "tree"
+    assert fsck(history) == []

@@ -213,18 +213,27 @@ def test_in_a_hook_that_has_objects_in_quarantine_nothing_is_written(
     assert git("for-each-ref", "refs/checkpoints", cwd=bare) == before
 
 
-def test_packs_of_every_kind_are_read(repo: Path) -> None:
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+def test_packs_of_every_kind_are_read(tmp_path: Path, object_format: str) -> None:
+    top = tmp_path / "packed"
+    git("init", "-q", f"--object-format={object_format}", str(top))
     for number in range(3):
-        write(repo, "README.md", f"{number}\n" * 1000)
-        git("commit", "-q", "-am", f"{number}")
-        git("repack", "-q", "-d")
-    git("multi-pack-index", "write", "--bitmap")
-    git("commit-graph", "write", "--reachable")
-    for loose in (repo / ".git/objects").glob("??"):
+        write(top, "README.md", f"{number}\n" * 1000)
+        write(top, f"src/{number}", f"{number}\n")
+        git("add", ".", cwd=top)
+        git("commit", "-q", "-m", f"{number}", cwd=top)
+        git("repack", "-q", "-d", cwd=top)
+    git("multi-pack-index", "write", "--bitmap", cwd=top)
+    git("commit-graph", "write", "--reachable", cwd=top)
+    for loose in (top / ".git/objects").glob("??"):
         shutil.rmtree(loose)
-    work(repo)
+    work(top)
 
-    there_and_back(repo, reset_and_clean)
+    there_and_back(top, reset_and_clean)
+
+    git("gc", "-q", "--prune=now", cwd=top)
+    assert ckpt("rollback", "latest", cwd=top, code=0)
+    assert fsck(top) == []
 
 
 @pytest.mark.parametrize("kind", ["replace", "graft"])

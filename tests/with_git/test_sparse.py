@@ -208,3 +208,22 @@ def test_a_sparse_index_whose_trees_are_missing_is_refused_before_anything_is_wr
     assert "the tree of 'b/', which the sparse index names, is not here" in refused.stderr
     assert "git sparse-checkout reapply --no-sparse-index" in refused.stderr
     assert tree_state(top / ".git/objects") == before
+
+
+def test_ignore_rules_that_a_sparse_checkout_leaves_out_are_in_force(top: Path) -> None:
+    """Git reads them from the index: what they ignore is never touched."""
+    write(top, "b/.gitignore", "*.out\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "ignore")
+    narrow("a", sparse_index=True)
+    saved = save(top)
+    write(top, "b/deep/kept.out", "ignored\n")
+    write(top, "b/new", "untracked\n")
+    assert git("check-ignore", "b/deep/kept.out", "b/f0") == "b/deep/kept.out\n"
+
+    later = save(top)
+    told = ckpt("rollback", saved, "--json", code=0).json
+
+    assert "kept.out" not in git("ls-tree", "-r", "--name-only", f"refs/checkpoints/{later}")
+    assert [removed["path"] for removed in told["removed"]] == ["b/new"]
+    assert (top / "b/deep/kept.out").read_text() == "ignored\n"

@@ -88,7 +88,7 @@ def test_a_command_has_the_content_on_its_standard_input(filters: Filters) -> No
 
 def test_a_command_is_run_in_the_top_folder_with_the_given_environment(tmp_path: Path) -> None:
     env = {**os.environ, "SAID": "hello"}
-    with Filters({}, top=str(tmp_path), env=env) as filters:
+    with Filters({}, top=str(tmp_path), env=env, timeout=60) as filters:
         said = cleaned(filters, Driver("env", clean='pwd; echo "$SAID"'), b"")
 
     assert said == os.fsencode(tmp_path) + b"\nhello\n"
@@ -129,7 +129,10 @@ def test_a_command_that_is_not_there_fails(filters: Filters) -> None:
 
 
 def test_a_folder_that_is_not_there_fails(tmp_path: Path) -> None:
-    with Filters({}, top=str(tmp_path / "gone"), env={}) as filters, pytest.raises(FilterFailed):
+    with (
+        Filters({}, top=str(tmp_path / "gone"), env={}, timeout=60) as filters,
+        pytest.raises(FilterFailed),
+    ):
         cleaned(filters, Driver("cat", clean="cat"), b"a")
 
 
@@ -267,7 +270,8 @@ def test_memory_does_not_grow_with_the_content(tmp_path: Path) -> None:
     program = """
 import os, resource, sys, tempfile
 from ckpt.worktree.filters import Driver, Filters
-with tempfile.TemporaryFile() as source, Filters({}, top=".", env=dict(os.environ)) as filters:
+filters = Filters({}, top=".", env=dict(os.environ), timeout=60)
+with tempfile.TemporaryFile() as source, filters:
     source.truncate(200 << 20)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for driver in (Driver("cat", clean="cat"), Driver("echo", process=sys.argv[1])):

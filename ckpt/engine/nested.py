@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""What is known of the repositories inside a worktree, without entering them.
+
+Submodules whose folder is a repository, and untracked repositories that the scan came
+upon: where their HEAD stands, and whether there is anything in them that no commit of
+the repository around them holds. They are read and never written, each as git would
+open it: another owner's, a damaged one, or one whose work tree lies elsewhere is noted
+with nothing but its path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ckpt.errors import CkptError, Refused
+from ckpt.models import Checkpoint, NestedState, SkipReason
+from ckpt.paths import to_bytes, to_str
+from ckpt.store.objects import ObjectID
+from ckpt.store.refs import Head, branch_name
+from ckpt.store.repository import Repository, discover
+from ckpt.store.staging import Staged
+from ckpt.store.trees import GITLINK
+from ckpt.worktree.scan import Scan, is_nested_repository
+
+if TYPE_CHECKING:
+    from ckpt.engine.dirty import Allowance
+
+# All nested repositories of one worktree together; git's own `status` knows no such limit.
+MOST_FILES = 200_000
+
+# What names one repository and must not be taken for another, of all that ckpt looks at.
+_LOCAL = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_QUARANTINE_PATH",
+        "GIT_WORK_TREE",
+    }
+)
+
+
+def nested_states(repo: Repository, found: Scan, staged: Staged) -> tuple[NestedState, ...]:
+    """The state of every nested repository that a scan has found."""
+    recorded = {e.path: ObjectID(e.id) for e in staged.index.entries if e.mode == GITLINK}
+    untracked = (path for path, why in found.skipped.items() if why is SkipReason.NESTED)
+    paths = sorted({*found.gitlinks, *untracked})
+    if not paths:
+        return ()
+    from ckpt.engine.dirty import Allowance  # few worktrees hold a repository
+
+    top = os.fsencode(repo.worktree)
+    allowance = Allowance(MOST_FILES)
+    return tuple(
+        _state(repo, path, recorded.get(path), allowance)
+        for path in paths
+        if is_nested_repository(os.path.join(top, path))
+    )
+
+
+def _state(
+    repo: Repository, path: bytes, recorded: ObjectID | None, allowance: Allowance
+) -> NestedState:
+    from ckpt.engine.dirty import TooMuch, is_dirty
+
+    head = None
+    dirty = None
+    try:
+        with open_nested(repo, path) as nested:
+            head = nested.refs.head()
+            dirty = is_dirty(nested, recorded, allowance, open_nested)
+    except (CkptError, OSError, TooMuch):
+        pass
+    commit, branch = _names(head)
+    return NestedState(to_str(path), commit, branch, dirty)
+
+
+def _names(head: Head | None) -> tuple[str | None, str | None]:
+    if head is None:
+        return None, None
+    return None if head.commit is None else head.commit.decode(), branch_name(head)
+
+
+def open_nested(around: Repository, path: bytes) -> Repository:
+    """Open the repository at a path of another one's worktree, and no other."""
+    place = os.path.join(around.worktree, to_str(path))
+    env = {name: value for name, value in around.env.items() if name not in _LOCAL}
+    env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(place)
+    if os.path.realpath(place) != place:
+        raise Refused(f"'{to_str(path)}' is beyond a symbolic link", hint="git submodule status")
+    repo = discover(place, env)
+    if repo.worktree != place or repo.git_dir == around.git_dir:
+        repo.close()
+        raise Refused(
+            f"the git dir of '{to_str(path)}' belongs to another work tree",
+            hint=f"git -C '{to_str(path)}' rev-parse --absolute-git-dir",
+        )
+    return repo
+
+
+def link(
+    states: Iterable[NestedState], checkpoints: Mapping[bytes, Checkpoint]
+) -> tuple[NestedState, ...]:
+    """The same states with the checkpoints that were taken of them."""
+    known = {to_bytes(state.path): state for state in states}
+    for path, checkpoint in checkpoints.items():
+        state = known.get(path) or NestedState(to_str(path), None, None, None)
+        known[path] = replace(
+            state,
+            commit_hash=checkpoint.head_commit,
+            branch=checkpoint.branch,
+            checkpoint=checkpoint.id,
+        )
+    return tuple(known[path] for path in sorted(known))
+
+
+def without_links(states: Iterable[NestedState]) -> tuple[NestedState, ...]:
+    """The same states as if no checkpoint had been taken of them."""
+    return tuple(replace(state, checkpoint=None, problem=None) for state in states)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""What a rollback is going to do, found out without touching anything.
+
+The target is checked down to the last byte that will be needed, the present captured
+and compared with it. What comes out is all that the rollback then carries out; a dry
+run ends here.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ckpt.engine import family, operation
+from ckpt.engine.capture import Present, capture
+from ckpt.engine.head import check_move, plan_move
+from ckpt.engine.journal import BranchMove, HeadMove
+from ckpt.engine.plan import Plan, make_plan
+from ckpt.engine.recorded import Recorded
+from ckpt.engine.refusals import check_ready
+from ckpt.engine.restage import limited, needed_blobs
+from ckpt.engine.smudging import Smudger, Unrestorable
+from ckpt.errors import CkptError, Refused, RollbackError
+from ckpt.models import SkipReason
+from ckpt.paths import is_within, to_str
+from ckpt.settings import Settings
+from ckpt.store import staging
+from ckpt.store.index import Index
+from ckpt.store.objects import MissingObject
+from ckpt.store.operation import in_progress
+from ckpt.store.repository import Repository
+from ckpt.store.trees import lookup, write_tree
+from ckpt.worktree.write import Worktree
+
+MAX_UNTRACKED_REMOVALS = 1000
+_BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackOptions:
+    """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
+
+    When `undoing`, it is said what the rollback did that is taken back: files that it
+    `created` go and those that it `replaced` come back, also where they are ignored now, and
+    branches that it moved besides HEAD's are `returning`.
+    """
+
+    paths: tuple[bytes, ...] = ()
+    head: bool = False
+    index: bool = True
+    dry_run: bool = False
+    overwrite_ignored: bool = False
+    yes: bool = False
+    recurse: bool = False
+    consented: frozenset[bytes] = frozenset()
+    created: frozenset[bytes] = frozenset()
+    replaced: frozenset[bytes] = frozenset()
+    returning: tuple[BranchMove, ...] = ()
+    undoing: bool = False
+    progress: Callable[[int], None] | None = None
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What a rollback is going to do; nothing is touched yet."""
+
+    present: Present
+    plan: Plan
+    index: Index | None
+    move: HeadMove | None
+    changes_index: bool
+    changes_operation: bool
+
+    @property
+    def is_idle(self) -> bool:
+        changes = self.changes_index or self.changes_operation or self.move is not None
+        return self.plan.is_empty and not changes
+
+
+class Preparation:
+    """Looks at the target and the present; the caller holds the lock."""
+
+    def __init__(
+        self,
+        repo: Repository,
+        settings: Settings,
+        target: Recorded,
+        options: RollbackOptions,
+        worktree: Worktree,
+        smudger: Smudger,
+    ) -> None:
+        self._repo = repo
+        self._settings = settings
+        self._target = target
+        self._options = options
+        self._worktree = worktree
+        self._smudger = smudger
+
+    def check(self) -> None:
+        """Refuse what can be refused before the present is looked at."""
+        check_ready(self._repo)
+        self._check_target()
+
+    def prepare(self) -> Prepared:
+        present, plan = self._look()
+        index = self._wanted_index(present)
+        move = self._wanted_move(present)
+        self._validate(plan, present, index)
+        changes_index = index is not None and not staging.same(index, present.staged.index)
+        return Prepared(present, plan, index, move, changes_index, self._changes_operation(present))
+
+    def _check_target(self) -> None:
+        target = self._target
+        if self._options.head:
+            check_move(self._repo, target)
+        elif not self._options.paths:
+            now = in_progress(self._repo.git_dir)
+            operation.check_operation(now, target.manifest.operation, target.checkpoint.id)
+        if not self._options.undoing:
+            self._check_limits()
+
+    def _check_limits(self) -> None:
+        """A path that neither state knows is a typing mistake."""
+        for limit in self._options.paths:
+            family.check_limit(self._target, limit)
+            if limit and self._worktree.lstat(limit) is None and not self._target_knows(limit):
+                raise CkptError(
+                    f"pathspec '{to_str(limit)}' did not match any file of "
+                    f"checkpoint '{self._target.checkpoint.id}'",
+                    hint=f"git ckpt diff --name-status {self._target.checkpoint.id}",
+                )
+
+    def _target_knows(self, limit: bytes) -> bool:
+        target = self._target
+        if lookup(target.objects, target.tree, limit) is not None:
+            return True
+        staged = (entry.path for entry in target.index.entries)
+        return any(is_within(path, (limit,)) for path in staged)
+
+    def _look(self) -> tuple[Present, Plan]:
+        created = frozenset(filter(self._is_file, self._options.created))
+        ours = created | frozenset(filter(self._is_file, self._options.replaced))
+        present, plan = self._capture_and_plan(ours, created)
+        overwrite = self._options.overwrite_ignored
+        force = ours | (plan.obstacles if overwrite else set())
+        force |= self._unaffordable(plan, present)
+        if force > ours:
+            present, plan = self._capture_and_plan(force, force if overwrite else created)
+        return present, plan
+
+    def _unaffordable(self, plan: Plan, present: Present) -> set[bytes]:
+        """What a budget left out and the plan is about: the safety checkpoint takes it.
+
+        That is what stands in the way, and what was made since in such numbers that only
+        a part of it would go.
+        """
+        in_the_way = {path for path in plan.obstacles if present.skipped.get(path) in _BUDGETED}
+        limits = self._options.paths
+        return in_the_way | {
+            path
+            for path, reason in present.skipped.items()
+            if reason is SkipReason.BUDGET
+            and (not limits or is_within(path, limits))
+            and self._target.left_out(path) is None
+        }
+
+    def _is_file(self, path: bytes) -> bool:
+        status = self._worktree.lstat(path)
+        return status is not None and not stat.S_ISDIR(status.st_mode)
+
+    def _capture_and_plan(
+        self, force: frozenset[bytes], given_up: frozenset[bytes]
+    ) -> tuple[Present, Plan]:
+        options = self._options
+        objects = self._repo.objects.scratch() if options.dry_run else self._repo.objects
+        present = capture(
+            self._repo,
+            self._settings,
+            objects,
+            force=tuple(sorted(force)),
+            progress=options.progress,
+        )
+        tree = write_tree(objects, present.entries)
+        plan = make_plan(
+            present, tree, self._target, objects, self._worktree, options.paths, given_up
+        )
+        return present, plan
+
+    def _wanted_move(self, present: Present) -> HeadMove | None:
+        if not self._options.head:
+            return None
+        return plan_move(self._repo, present, self._target, self._options.returning)
+
+    def _changes_operation(self, present: Present) -> bool:
+        wanted = self._target.operation.files if self._options.head else present.operation.files
+        return operation.differs(present.operation.files, wanted)
+
+    def _wanted_index(self, present: Present) -> Index | None:
+        if not self._options.index:
+            return None
+        return limited(self._target.index, present.staged.index, self._options.paths)
+
+    def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
+        """Read every content that will be needed, so that damage shows before the first change.
+
+        What a filter driver does not give any more is left as it is.
+        """
+        objects = self._repo.objects
+        lost = {}
+        try:
+            for action in plan.writes:
+                if action.after is not None and (
+                    action.before is None or action.before.entry.id != action.after.entry.id
+                ):
+                    try:
+                        self._smudger.check(action.path, action.after)
+                    except Unrestorable as error:
+                        lost[action.path] = str(error)
+            for blob in needed_blobs(index, present.staged.index):
+                if objects.lacks(blob):
+                    raise MissingObject(blob, "missing staged object")
+        except MissingObject as error:
+            raise RollbackError(
+                f"checkpoint '{self._target.checkpoint.id}' is damaged: {error.message}",
+                hint="nothing was touched; 'git ckpt list' shows other checkpoints",
+                details=error.details,
+            ) from error
+        plan.leave(lost)
+
+
+def check_removals(prepared: Prepared, consented: frozenset[bytes]) -> None:
+    """Refuse to remove more than anyone is likely to mean."""
+    plan, present = prepared.plan, prepared.present
+    removed = [a.path for a in plan.removals if a.path not in consented]
+    tracked = {entry.path for entry in present.staged.index.entries}
+    untracked = [path for path in removed if path not in tracked]
+    total = len(present.entries)
+    if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
+        raise Refused(
+            f"this rollback would remove {len(removed)} of {total} files",
+            hint="look with --dry-run, then repeat the command with --yes",
+            details={"removed": [to_str(path) for path in removed]},
+        )

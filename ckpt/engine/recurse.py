@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""Save a worktree together with the repositories inside it.
+
+Each gets an ordinary checkpoint of its own, with its own settings, the innermost first;
+the manifest of the one around it names that checkpoint. Locks are taken from the outside
+in, which is the order of a rollback as well. A repository that cannot be saved is noted
+with the reason and makes the checkpoint partial; everything else is saved all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ckpt.configure import load_settings
+from ckpt.engine import journal, snapshot
+from ckpt.engine.capture import Present
+from ckpt.engine.nested import link, open_nested
+from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest
+from ckpt.errors import CkptError, Refused
+from ckpt.models import Checkpoint, NestedState, SaveResult
+from ckpt.paths import to_bytes
+from ckpt.settings import Settings
+from ckpt.store.objects import ObjectID
+from ckpt.store.repository import Repository
+from ckpt.store.trees import GITLINK, TreeEntry
+
+
+def save(
+    repo: Repository,
+    settings: Settings,
+    request: SaveRequest,
+    *,
+    progress: Callable[[int], None] | None = None,
+    timeout: float = LOCK_TIMEOUT,
+) -> SaveResult:
+    """Take a checkpoint of the present and of every repository in it."""
+    family = _Family(_request_within(request), progress, timeout, {repo.git_dir})
+
+    def complete(present: Present) -> None:
+        family.save_within(repo, present)
+
+    return snapshot.save(
+        repo, settings, request, progress=progress, timeout=timeout, complete=complete
+    )
+
+
+def _request_within(request: SaveRequest) -> SaveRequest:
+    """State and forced paths are the outer worktree's alone."""
+    return replace(
+        request, data=None, metadata=None, context=None, features=None, force=(), keep=()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """`entered` are the git dirs that a checkpoint is being taken of already."""
+
+    request: SaveRequest
+    progress: Callable[[int], None] | None
+    timeout: float
+    entered: set[str]
+
+    def save_within(self, repo: Repository, present: Present) -> None:
+        states = []
+        taken: dict[bytes, Checkpoint] = {}
+        for state in present.nested:
+            path = to_bytes(state.path)
+            try:
+                checkpoint = taken[path] = self._save(repo, path)
+                problem = "partial" if checkpoint.partial else None
+            except (CkptError, OSError) as error:
+                problem = _reason(error)
+            states.append(replace(state, problem=problem))
+        present.nested = link(states, taken)
+        for state in present.nested:
+            _set_gitlink(present, state)
+
+    def _save(self, around: Repository, path: bytes) -> Checkpoint:
+        with open_nested(around, path) as repo:
+            if repo.git_dir in self.entered:
+                raise Refused("it has the git dir of another worktree", hint="git worktree list")
+            self.entered.add(repo.git_dir)
+            repo.check_writable()
+            if journal.exists(repo.private_dir):
+                raise Refused(
+                    "a rollback was interrupted in it", hint="git ckpt rollback --continue"
+                )
+
+            def complete(present: Present) -> None:
+                self.save_within(repo, present)
+
+            saved = snapshot.save(
+                repo,
+                load_settings(repo),
+                self.request,
+                progress=self.progress,
+                timeout=self.timeout,
+                complete=complete,
+            ).checkpoint
+            if saved is None:
+                raise Refused("no checkpoint was taken", hint="git ckpt save")
+            return saved
+
+
+def _reason(error: CkptError | OSError) -> str:
+    if isinstance(error, CkptError):
+        return error.message
+    return (error.strerror or str(error)).lower()
+
+
+def _set_gitlink(present: Present, state: NestedState) -> None:
+    """The commit in the tree is the one at which the nested checkpoint was taken."""
+    path = to_bytes(state.path)
+    entry = present.entries.get(path)
+    if state.checkpoint is None or state.commit_hash is None or entry is None:
+        return
+    commit = ObjectID(state.commit_hash.encode())
+    if entry.mode == GITLINK and len(commit) == len(entry.id):
+        present.entries[path] = TreeEntry(GITLINK, commit)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""What git believes of files by their stat data alone, where that is not what they hold.
+
+Git does not open a file whose stat data are those in its index, nor one whose size is
+another. Where contents are converted, it may so take a file for unchanged although other
+attributes apply to it by now, or for changed although it would be stored just as it is.
+`git status` tells what git believes; so a rollback has to bring that back as well.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+
+from ckpt.engine.capture import Present
+from ckpt.store import staging
+from ckpt.store.index import Index, IndexEntry, matches
+from ckpt.store.trees import TreeEntry
+
+Written = tuple[TreeEntry, os.stat_result]
+
+
+def stale(present: Present) -> set[bytes]:
+    """Files that git takes for changed because of their size, and are not."""
+    if present.memory is None:  # then a file of another size has another content
+        return set()
+    return {
+        entry.path
+        for entry in present.staged.index.entries
+        if entry.size and _is_same(present, entry) and _has_other_size(present, entry)
+    }
+
+
+def unseen(present: Present) -> set[bytes]:
+    """Files that git takes for unchanged because of their stat data, and are not."""
+    entries = present.entries
+    changed = (
+        entry
+        for entry in present.staged.index.entries
+        if (found := entries.get(entry.path)) is not None and found.id != entry.id
+    )
+    return {
+        entry.path
+        for entry in changed
+        if not entry.stage and _is_older(present, entry) and _matches(present, entry)
+    }
+
+
+def misled(present: Present, wanted: Index | None, files: Mapping[bytes, Written]) -> set[bytes]:
+    """Paths of which the present index would make git believe something else than it shall.
+
+    `files` are those that were written; of the others the stat data have not changed.
+    """
+    kept = set() if wanted is None else set(staging.unseen(wanted))
+    return stale(present) | (unseen(present) - kept) | _outgrown(present, files)
+
+
+def _outgrown(present: Present, files: Mapping[bytes, Written]) -> set[bytes]:
+    """Files of another size than in the index that were written and are not changed by it."""
+    entries = (entry for entry in present.staged.index.entries if entry.path in files)
+    return {
+        entry.path
+        for entry in entries
+        if files[entry.path][0] == (entry.mode, entry.id)
+        and entry.size not in (0, files[entry.path][1].st_size & 0xFFFFFFFF)
+    }
+
+
+def _is_same(present: Present, entry: IndexEntry) -> bool:
+    found = present.entries.get(entry.path)
+    return found is not None and found.id == entry.id and not entry.stage
+
+
+def _has_other_size(present: Present, entry: IndexEntry) -> bool:
+    status = present.stats.get(entry.path)
+    is_file = status is not None and stat.S_ISREG(status.st_mode)
+    return is_file and status is not None and entry.size != status.st_size & 0xFFFFFFFF
+
+
+def _is_older(present: Present, entry: IndexEntry) -> bool:
+    """Git opens a file that is as young as the index, and as a rule it counts in seconds."""
+    written = present.staged.mtime_ns
+    return written is not None and entry.mtime_s < written // 1_000_000_000
+
+
+def _matches(present: Present, entry: IndexEntry) -> bool:
+    status = present.stats.get(entry.path)
+    return status is not None and matches(entry, status)

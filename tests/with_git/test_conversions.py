@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: MIT
+"""Files that git converts: their bytes come back, and git sees them as it did before."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ckpt_here, fsck, git, status, tree_state
+
+from ckpt import disk
+from ckpt.worktree import filters
+
+PROCESS = Path(__file__).parents[1] / "filter_process.py"
+REVERSE = [sys.executable, "-c", "import sys; b = sys.stdin.buffer.read(); "]
+REVERSE[-1] += "sys.stdout.buffer.write(b[::-1])"
+LFS = pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs: not installed")
+
+Files = dict[str, bytes]
+
+LINES = b"one\ntwo\nthree\n"
+CRLF = LINES.replace(b"\n", b"\r\n")
+MIXED = b"one\r\ntwo\nthree\r\n"
+
+
+def utf_16(text: bytes) -> bytes:
+    return b"\xff\xfe" + text.decode().encode("utf-16-le")
+
+
+# What a repository is set up with: configuration, attributes, and contents that suit them.
+KINDS: dict[str, tuple[dict[str, str], str, list[bytes]]] = {
+    "autocrlf=true": ({"core.autocrlf": "true"}, "", [CRLF, LINES, MIXED]),
+    "autocrlf=input": ({"core.autocrlf": "input"}, "", [LINES, CRLF, MIXED]),
+    "eol=crlf": ({}, "*.txt eol=crlf", [CRLF, LINES, MIXED]),
+    "eol=lf": ({}, "*.txt eol=lf", [LINES, CRLF, MIXED]),
+    "text=auto": ({}, "* text=auto", [LINES, CRLF, MIXED]),
+    "core.eol": ({"core.eol": "crlf"}, "*.txt text", [CRLF, LINES, MIXED]),
+    "ident": ({}, "*.txt ident", [b"$Id$\na\n", b"$Id: 12 $\nb\n", b"$Id: by hand $\nc\n"]),
+    "encoding": (
+        {},
+        "*.txt working-tree-encoding=UTF-16 eol=crlf",
+        [utf_16(CRLF), utf_16(LINES), utf_16(MIXED)],
+    ),
+    "clean and smudge": (
+        {"filter.twist.clean": shlex.join(REVERSE), "filter.twist.smudge": shlex.join(REVERSE)},
+        "*.txt filter=twist",
+        [b"abc\n", b"cba\n", b""],
+    ),
+    "process": (
+        {"filter.twist.process": shlex.join([sys.executable, str(PROCESS)])},
+        "*.txt filter=twist",
+        [b"abc\n", b"cba\n", b""],
+    ),
+    "required": (
+        {
+            "filter.twist.clean": "tr a-z b-za",
+            "filter.twist.smudge": "tr b-za a-z",
+            "filter.twist.required": "true",
+        },
+        "*.txt filter=twist text",
+        [b"abc\n", b"ABC\n", b"xyz\r\nxyz\n"],
+    ),
+    "lossy": (
+        {"filter.twist.clean": "tr -d x", "filter.twist.smudge": "cat"},
+        "*.txt filter=twist",
+        [b"abc\n", b"axbxcx\n", b"xxx\n"],
+    ),
+}
+
+
+def prepare(top: Path, kind: str) -> None:
+    """A repository with two commits' worth of converted files, checked out by git."""
+    config, attributes, contents = KINDS[kind]
+    git("init", "-q", str(top))
+    for key, value in {"core.safecrlf": "false", **config}.items():
+        git("config", key, value, cwd=top)
+    if attributes:
+        (top / ".gitattributes").write_text(attributes + "\n")
+    (top / "sub").mkdir()
+    for number, content in enumerate(contents):
+        (top / f"{number}.txt").write_bytes(content)
+        (top / f"sub/{number}.txt").write_bytes(content)
+    (top / "plain.bin").write_bytes(bytes(range(256)))
+    git("add", ".", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+    for path in top.glob("**/*.txt"):
+        path.unlink()
+    git("checkout", "-q", ".", cwd=top)
+
+
+def work(top: Path, kind: str) -> None:
+    """Change some files, in ways that git's conversions do not undo; stage a few of them."""
+    first, second, third = KINDS[kind][2]
+    (top / "1.txt").write_bytes(third)
+    (top / "2.txt").write_bytes(first + second if kind != "encoding" else second)
+    (top / "sub/0.txt").write_bytes(second)
+    (top / "sub/0.txt").chmod(0o755)
+    (top / "sub/1.txt").unlink()
+    (top / "new.txt").write_bytes(third)
+    (top / "staged.txt").write_bytes(second)
+    git("add", "staged.txt", "2.txt", cwd=top)
+    (top / "staged.txt").write_bytes(first)
+
+
+def destroy(top: Path) -> None:
+    git("reset", "-q", "--hard", cwd=top)
+    git("clean", "-qfd", cwd=top)
+    for path in [*top.glob("*.txt"), *top.glob("sub/*")]:
+        path.unlink()
+
+
+def raw(top: Path, saved: dict[str, Any]) -> list[str]:
+    """What a checkpoint keeps as it was on disk."""
+    return git("ls-tree", "-r", "--name-only", saved["ref"] + "^2", "raw/", cwd=top).split()
+
+
+def blobs(top: Path) -> set[str]:
+    form = "--batch-check=%(objecttype) %(objectname)"
+    rows = git("cat-file", "--batch-all-objects", form, cwd=top).splitlines()
+    return {row.split()[1] for row in rows if row.startswith("blob")}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def top(tmp_path: Path, kind: str) -> Path:
+    prepare(tmp_path / "repo", kind)
+    return tmp_path / "repo"
+
+
+def test_bytes_and_status_come_back(top: Path, kind: str) -> None:
+    work(top, kind)
+    before = tree_state(top), status(top)
+    ckpt_here("save", "-m", "work", cwd=top, code=0)
+    assert before == (tree_state(top), status(top))
+    destroy(top)
+    ckpt_here("rollback", "latest", "--yes", cwd=top, code=0)
+
+    assert before == (tree_state(top), status(top))
+    assert fsck(top) == []
+    ckpt_here("undo", "--yes", cwd=top, code=0)
+    assert not (top / "new.txt").exists()
+    ckpt_here("undo", "--yes", cwd=top, code=0)
+    assert before == (tree_state(top), status(top))
+
+
+def test_unchanged_files_cost_no_blob_but_recipes(top: Path, kind: str) -> None:
+    before = blobs(top)
+    saved = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
+
+    assert git("diff", "--stat", saved["ref"], cwd=top) == ""
+    assert git("diff", "--stat", "HEAD", saved["ref"], cwd=top) == ""
+    assert saved["stats"]["files_changed"] == 0
+    assert saved["git_state"]["dirty_files"] == []
+    texts = {git("cat-file", "blob", blob, cwd=top) for blob in blobs(top) - before}
+    assert all(text.startswith(RECIPES) for text in texts if not text.startswith("{")), texts
+    assert raw(top, saved) == []
+
+
+RECIPES = ("eol=crlf", "ident", "encoding=", "filter=")
+
+
+def test_what_no_conversion_gives_is_kept_as_it_is(top: Path, kind: str) -> None:
+    work(top, kind)
+    saved = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
+
+    cleaned = git("hash-object", "new.txt", cwd=top).strip()
+    assert git("rev-parse", f"{saved['ref']}:new.txt", cwd=top).strip() == cleaned
+    kept = {path.removeprefix("raw/"): (top / path[4:]).read_bytes() for path in raw(top, saved)}
+    for path, content in kept.items():
+        blob = git("hash-object", "--no-filters", "--stdin", cwd=top, stdin=os.fsdecode(content))
+        state = git("rev-parse", f"{saved['ref']}^2:raw/{path}", cwd=top)
+        assert (state, path) == (blob, path)
+    assert set(kept) >= ({"new.txt"} if kind not in ("clean and smudge", "process") else set())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "filter" not in str(KINDS[kind])])
+def test_bytes_come_back_after_the_rules_changed(top: Path, kind: str) -> None:
+    work(top, kind)
+    before = tree_state(top)
+    ckpt_here("save", cwd=top, code=0)
+    git("config", "core.autocrlf", "false", cwd=top)
+    git("config", "core.eol", "lf", cwd=top)
+    (top / ".git/info/attributes").write_text("* -text -ident !eol !working-tree-encoding\n")
+    destroy(top)
+    ckpt_here("rollback", "latest", "--yes", cwd=top, code=0)
+
+    assert before == tree_state(top)
+
+
+@pytest.mark.parametrize("kind", ["eol=crlf", "clean and smudge"])
+@pytest.mark.parametrize("way", ["--continue", "--abort"])
+@pytest.mark.parametrize("after", [1, 3, 7])
+def test_an_interrupted_rollback_goes_either_way(
+    top: Path, kind: str, way: str, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work(top, kind)
+    then = tree_state(top)
+    ckpt_here("save", cwd=top, code=0)
+    destroy(top)
+    (top / "0.txt").write_bytes(KINDS[kind][2][1])
+    now = tree_state(top)
+    left = after
+
+    def fail(operation: str, path: str | bytes) -> None:
+        nonlocal left
+        if operation == "rename" and isinstance(path, bytes):
+            left -= 1
+            if not left:
+                raise OSError(5, "no more")
+
+    monkeypatch.setattr(disk, "observer", fail)
+    ckpt_here("rollback", "latest", "--yes", cwd=top, code=1)
+    monkeypatch.setattr(disk, "observer", None)
+    assert tree_state(top) not in (then, now) or after == 1
+    ckpt_here("rollback", way, cwd=top, code=0)
+
+    assert tree_state(top) == (then if way == "--continue" else now)
+    if way == "--continue":
+        ckpt_here("undo", "--yes", cwd=top, code=0)
+        assert tree_state(top) == now
+
+
+def with_driver(top: Path, **commands: str) -> None:
+    """A repository with one committed file that the driver `odd` converts."""
+    git("init", "-q", str(top))
+    for name, command in commands.items():
+        git("config", f"filter.odd.{name}", command, cwd=top)
+    (top / ".gitattributes").write_text("*.odd filter=odd\n")
+    (top / "a.odd").write_bytes(b"abc\n")
+    (top / "plain").write_bytes(b"plain\n")
+    git("add", ".", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+
+
+def logged(command: str, log: Path) -> str:
+    return f"echo %f >> {shlex.quote(str(log))}; {command}"
+
+
+def settle() -> None:
+    """Let the clock move on, so that a file's stat data prove that it has not changed since."""
+    time.sleep(0.2)
+
+
+def test_an_unchanged_file_is_filtered_in_one_save_only(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    top = tmp_path / "repo"
+    turn = "tr a-z b-za"
+    with_driver(top, clean=logged(turn, log), smudge=logged("tr b-za a-z", log))
+    settle()
+    log.unlink()
+    ckpt_here("save", cwd=top, code=0)
+    assert log.read_text() == "a.odd\na.odd\n"
+    ckpt_here("save", cwd=top, code=0)
+    assert log.read_text() == "a.odd\na.odd\n"
+    (top / "a.odd").write_bytes(b"xyz\n")
+    ckpt_here("save", cwd=top, code=0)
+    assert log.read_text() == "a.odd\n" * 3
+
+    (top / "a.odd").unlink()
+    ckpt_here("rollback", "latest", cwd=top, code=0)
+    assert (top / "a.odd").read_bytes() == b"xyz\n"
+
+
+def test_another_command_for_a_driver_is_run_again(tmp_path: Path) -> None:
+    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z")
+    settle()
+    ckpt_here("save", cwd=tmp_path, code=0)
+    git("config", "filter.odd.clean", "cat", cwd=tmp_path)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+
+    assert git("show", f"{saved['ref']}:a.odd", cwd=tmp_path) == "abc\n"
+
+
+@pytest.mark.parametrize("required", ["true", "false"])
+@pytest.mark.parametrize("command", ["exit 1", "no-such-command", "head -c 1; exit 3"])
+def test_where_a_driver_fails_the_bytes_are_taken_and_marked(
+    tmp_path: Path, command: str, required: str
+) -> None:
+    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z", required=required)
+    git("config", "filter.odd.clean", command, cwd=tmp_path)
+    (tmp_path / "b.odd").write_bytes(b"new\n")
+    before = tree_state(tmp_path)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    (tmp_path / "a.odd").write_bytes(b"lost")
+    (tmp_path / "b.odd").unlink()
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+
+    assert before == tree_state(tmp_path)
+    assert raw(tmp_path, saved) == ["raw/a.odd", "raw/b.odd"]
+
+
+def test_a_driver_that_hangs_costs_its_time_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "TIMEOUT", 1.0)
+    with_driver(tmp_path, clean="cat", smudge="cat")
+    log = tmp_path / ".git/log"
+    git("config", "filter.odd.clean", logged("exec sleep 1000", log), cwd=tmp_path)
+    for name in "bcdef":
+        (tmp_path / f"{name}.odd").write_bytes(b"new\n")
+    before = tree_state(tmp_path)
+    ckpt_here("save", cwd=tmp_path, code=0)
+    assert len(log.read_text().splitlines()) == 1
+    for name in "abcdef":
+        (tmp_path / f"{name}.odd").unlink()
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+
+    assert before == tree_state(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (None, "filter 'odd' failed: git has no smudge command for it"),
+        ("echo no key >&2; exit 1", "filter 'odd' failed: exit code 1: no key"),
+        ("cat", "filter 'odd' gives other content than it did"),
+        ("exec sleep 1000", "filter 'odd' failed: timed out"),
+    ],
+)
+def test_a_file_that_a_driver_does_not_give_any_more_is_left_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str | None, reason: str
+) -> None:
+    monkeypatch.setattr(filters, "TIMEOUT", 1.0)
+    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z")
+    ckpt_here("save", cwd=tmp_path, code=0)
+    (tmp_path / "a.odd").unlink()
+    (tmp_path / "a.odd").mkdir()
+    (tmp_path / "a.odd/inside").write_bytes(b"kept\n")
+    (tmp_path / "plain").write_bytes(b"changed\n")
+    if command is None:
+        git("config", "--remove-section", "filter.odd", cwd=tmp_path)
+    else:
+        git("config", "filter.odd.smudge", command, cwd=tmp_path)
+    for words in (["--dry-run"], []):
+        told = ckpt_here("rollback", "latest", *words, "--json", cwd=tmp_path, code=4).json
+        assert [(item["path"], item["reason"]) for item in told["skipped"]] == [("a.odd", reason)]
+
+    assert (tmp_path / "a.odd/inside").read_bytes() == b"kept\n"
+    assert (tmp_path / "plain").read_bytes() == b"plain\n"
+    git("config", "filter.odd.smudge", "tr b-za a-z", cwd=tmp_path)
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+    assert (tmp_path / "a.odd").read_bytes() == b"abc\n"
+
+
+def test_a_driver_is_not_relied_on_for_what_only_a_checkpoint_has(tmp_path: Path) -> None:
+    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z")
+    (tmp_path / "a.odd").write_bytes(b"changed\n")
+    (tmp_path / "new.odd").write_bytes(b"new\n")
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    git("config", "--remove-section", "filter.odd", cwd=tmp_path)
+    (tmp_path / "a.odd").unlink()
+    (tmp_path / "new.odd").unlink()
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+
+    assert (tmp_path / "a.odd").read_bytes() == b"changed\n"
+    assert (tmp_path / "new.odd").read_bytes() == b"new\n"
+    assert git("show", f"{saved['ref']}:new.odd", cwd=tmp_path) == "ofx\n"
+
+
+def test_no_command_is_taken_from_the_worktree(tmp_path: Path) -> None:
+    git("init", "-q", str(tmp_path))
+    (tmp_path / ".gitattributes").write_text("* filter=odd\n[filter]odd clean=touch\n")
+    (tmp_path / ".gitconfig").write_text('[filter "odd"]\n clean = touch made\n')
+    ckpt_here("save", cwd=tmp_path, code=0)
+
+    assert not (tmp_path / "made").exists()
+
+
+def test_attributes_that_are_only_staged_count(tmp_path: Path) -> None:
+    git("init", "-q", str(tmp_path))
+    (tmp_path / ".gitattributes").write_text("*.txt eol=crlf\n")
+    (tmp_path / "a.txt").write_bytes(CRLF)
+    git("add", ".", cwd=tmp_path)
+    (tmp_path / ".gitattributes").unlink()
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+
+    assert git("show", f"{saved['ref']}:a.txt", cwd=tmp_path) == LINES.decode()
+
+
+@pytest.mark.parametrize("attributes", ["*.txt eol=crlf", "*.txt text", "*.txt -text"])
+@pytest.mark.parametrize("later", ["*.txt -text", "*.txt text", "*.txt ident"])
+def test_git_status_is_the_same_also_where_it_goes_by_stat_data(
+    tmp_path: Path, attributes: str, later: str
+) -> None:
+    """Git neither opens a file again when its attributes change, nor one of another size."""
+    git("init", "-q", str(tmp_path))
+    for name, content in {"a.txt": CRLF, "b.txt": LINES, "c.txt": MIXED}.items():
+        (tmp_path / name).write_bytes(content)
+        os.utime(tmp_path / name, (1, 1))
+    (tmp_path / ".gitattributes").write_text(attributes + "\n")
+    git("add", ".", cwd=tmp_path)
+    git("commit", "-q", "-m", "first", cwd=tmp_path)
+    (tmp_path / ".gitattributes").write_text(later + "\n")
+    (tmp_path / "c.txt").write_bytes(CRLF)
+    before = tree_state(tmp_path), status(tmp_path)
+    ckpt_here("save", cwd=tmp_path, code=0)
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_bytes(b"lost\n")
+    git("add", "a.txt", cwd=tmp_path)
+    ckpt_here("rollback", "latest", cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+    git("rm", "-q", "-f", "b.txt", cwd=tmp_path)
+    ckpt_here("rollback", "latest", cwd=tmp_path, code=0)
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
+@LFS
+def test_git_lfs_files_come_back(tmp_path: Path) -> None:
+    with_lfs(tmp_path)
+    (tmp_path / "b.bin").write_bytes(b"changed" * 1000)
+    (tmp_path / "new.bin").write_bytes(b"new" * 1000)
+    (tmp_path / "staged.bin").write_bytes(b"staged" * 1000)
+    git("add", "staged.bin", cwd=tmp_path)
+    before = tree_state(tmp_path), status(tmp_path)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    assert raw(tmp_path, saved) == ["raw/b.bin", "raw/new.bin"]
+    assert git("diff", "--stat", saved["ref"], "--", "a.bin", "staged.bin", cwd=tmp_path) == ""
+    git("reset", "-q", "--hard", cwd=tmp_path)
+    git("clean", "-qfd", cwd=tmp_path)
+    (tmp_path / "a.bin").unlink()
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
+@LFS
+def test_an_unchanged_git_lfs_file_needs_no_process_to_be_saved(tmp_path: Path) -> None:
+    with_lfs(tmp_path)
+    before = tree_state(tmp_path)
+    git("config", "filter.lfs.process", "exit 1", cwd=tmp_path)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    assert raw(tmp_path, saved) == []
+    git("config", "filter.lfs.process", "git-lfs filter-process", cwd=tmp_path)
+    (tmp_path / "a.bin").unlink()
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+
+    assert before == tree_state(tmp_path)
+
+
+@LFS
+def test_what_git_lfs_has_pruned_comes_back_if_only_a_checkpoint_named_it(tmp_path: Path) -> None:
+    with_lfs(tmp_path)
+    (tmp_path / "a.bin").write_bytes(b"precious" * 1000)
+    ckpt_here("save", cwd=tmp_path, code=0)
+    (tmp_path / "a.bin").unlink()
+    shutil.rmtree(tmp_path / ".git/lfs/objects")
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+
+    assert (tmp_path / "a.bin").read_bytes() == b"precious" * 1000
+
+
+def with_lfs(top: Path) -> None:
+    git("init", "-q", str(top))
+    git("lfs", "install", "--local", cwd=top)
+    git("lfs", "track", "*.bin", cwd=top)
+    for name in "ab":
+        (top / f"{name}.bin").write_bytes(name.encode() * 5000)
+    git("add", ".", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
