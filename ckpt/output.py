@@ -158,9 +158,10 @@ class Output:
         if any(item.reason in ("ignored", "denied") for item in result.skipped):
             again = f"git ckpt rollback {result.target.id} --overwrite-ignored"
             self.hint(f"'{again}' saves what is in the way, then replaces it")
-        if not result.nested and any(s.checkpoint is not None for s in result.target.nested):
+        kept = {item.path for item in result.kept}
+        if any(s.checkpoint is not None and s.path in kept for s in result.target.nested):
             again = f"git ckpt rollback {result.target.id} --recurse"
-            self.hint(f"repositories inside were left alone; '{again}' takes them along")
+            self.hint(f"'{again}' takes the repositories inside along")
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
         return None

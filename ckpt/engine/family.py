@@ -13,11 +13,13 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ckpt.engine.capture import Present
 from ckpt.engine.head import WITHOUT_HEAD
-from ckpt.engine.nested import open_nested
+from ckpt.engine.nested import open_nested, without_links
+from ckpt.engine.plan import SUBMODULE
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import CkptError, Refused, UsageError
-from ckpt.models import NestedState
+from ckpt.models import NestedState, SkipReason
 from ckpt.paths import folders_above, is_within, to_bytes, to_str
 from ckpt.store.repository import Repository
 from ckpt.store.staging import read_staged
@@ -57,6 +59,21 @@ def members(target: Recorded, limits: tuple[bytes, ...]) -> list[NestedState]:
         for state in states
         if state.checkpoint is not None and (not limits or is_within(to_bytes(state.path), limits))
     ]
+
+
+def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) -> dict[bytes, str]:
+    """What `--recurse` would take back and may differ from its checkpoint, and what it is."""
+    now = {state.path: state for state in present.nested}
+    found = {}
+    for state in target.manifest.nested:
+        path, here = to_bytes(state.path), now.get(state.path)
+        if state.checkpoint is None or here is None or (limits and not is_within(path, limits)):
+            continue
+        if here.dirty is not False or without_links([state]) != (here,):
+            entry = present.entries.get(path)
+            is_link = entry is not None and entry.mode == GITLINK
+            found[path] = SUBMODULE if is_link else str(SkipReason.NESTED)
+    return found
 
 
 def check_limit(target: Recorded, limit: bytes) -> None:

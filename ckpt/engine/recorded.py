@@ -19,11 +19,11 @@ from ckpt.models import Checkpoint
 from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.store import operation_record, record, staging
 from ckpt.store.index import Index
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
-from ckpt.store.trees import EXECUTABLE, REGULAR, TreeEntry, lookup, walk
+from ckpt.store.trees import EXECUTABLE, REGULAR, TreeEntry, diff_trees, lookup, walk
 from ckpt.worktree.ignore import IgnoreTree
 from ckpt.worktree.modes import Modes
 
@@ -55,9 +55,8 @@ class Recorded:
 
     @cached_property
     def index(self) -> Index:
-        commit = ObjectID(self.checkpoint.state_commit.encode())
         try:
-            return staging.read_state(self.objects, record.read_commit(self.objects, commit).tree)
+            return staging.read_state(self.objects, self.state_tree)
         except (KeyError, TypeError, ValueError) as error:
             raise RollbackError(
                 f"checkpoint '{self.checkpoint.id}': damaged index flags ({error!r})",
@@ -66,8 +65,7 @@ class Recorded:
 
     @cached_property
     def origins(self) -> Origins:
-        commit = ObjectID(self.checkpoint.state_commit.encode())
-        return Origins(self.objects, record.read_commit(self.objects, commit).tree)
+        return Origins(self.objects, self.state_tree)
 
     def converted(self, path: bytes, entry: TreeEntry | None) -> Converted | None:
         """What the file was on disk, if that is not the blob of its entry."""
@@ -77,9 +75,22 @@ class Recorded:
 
     @cached_property
     def operation(self) -> OperationState:
+        return operation_record.read_state(self.objects, self.state_tree)
+
+    @cached_property
+    def state_tree(self) -> ObjectID:
         commit = ObjectID(self.checkpoint.state_commit.encode())
-        state_tree = record.read_commit(self.objects, commit).tree
-        return operation_record.read_state(self.objects, state_tree)
+        return record.read_commit(self.objects, commit).tree
+
+    @cached_property
+    def edited(self) -> frozenset[bytes]:
+        """Files that differed from what was staged, as far as a partial clone can tell."""
+        staged = lookup(self.objects, self.state_tree, staging.INDEX)
+        tree = None if staged is None else staged.id
+        try:
+            return frozenset(path for path, _, _ in diff_trees(self.objects, tree, self.tree))
+        except MissingObject:
+            return frozenset()
 
     @cached_property
     def head(self) -> Head:

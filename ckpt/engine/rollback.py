@@ -182,9 +182,12 @@ class _Rollback:
         preparation.check()
         if self._options.recurse:
             self._nested = dict(self._prepare_nested())
-        self._prepared = preparation.prepare()
+        prepared = self._prepared = preparation.prepare()
         if self._options.recurse:
             self._keep_unlinked()
+        else:
+            limits = self._options.paths
+            prepared.plan.kept |= family.left_alone(self._target, prepared.present, limits)
 
     def _prepare_nested(self) -> Iterator[tuple[bytes, _Rollback]]:
         for state in family.members(self._target, self._options.paths):
@@ -344,7 +347,7 @@ class _Rollback:
         applier.files(record.actions, record.remove_folders)
         applier.folders(record.make_folders)
         applier.sync()
-        misled = stat_views.misled(present, index, applier.done.files)
+        misled = stat_views.misled(present, index, applier.done.files, self._target.edited)
         if index is not None and (prepared.changes_index or misled or staging.misleads(index)):
             staged = staging.read_staged(self._repo)
             if not staging.same(staged.index, present.staged.index):

@@ -37,7 +37,14 @@ def open_filters(repo: Repository) -> Filters:
     # A driver may run git, and that must not wait for the checkpoint being made.
     env["CKPT_DISABLE"] = "1"
     drivers = filters.read_drivers(repo.config.items("filter"))
-    return filters.Filters(drivers, top=repo.worktree, env=env, timeout=filters.TIMEOUT)
+    return filters.Filters(
+        drivers, top=repo.worktree, env=env, timeout=filters.TIMEOUT, scratch=_scratch(repo)
+    )
+
+
+def _scratch(repo: Repository) -> str | None:
+    """Where temporary files go: to the repository's disk, which has to hold as much anyway."""
+    return repo.private_dir if os.path.isdir(repo.private_dir) else None
 
 
 class Smudger:
@@ -92,7 +99,7 @@ class Smudger:
         from tempfile import TemporaryFile
 
         objects = self._repo.objects
-        with TemporaryFile() as source:
+        with TemporaryFile(dir=_scratch(self._repo)) as source:
             for piece in [built_in(objects, blob, steps)] if steps else objects.pieces(blob):
                 source.write(piece)
             source.seek(0)

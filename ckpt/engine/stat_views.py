@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ckpt.engine.capture import Present
 from ckpt.store import staging
@@ -47,13 +47,31 @@ def unseen(present: Present) -> set[bytes]:
     }
 
 
-def misled(present: Present, wanted: Index | None, files: Mapping[bytes, Written]) -> set[bytes]:
+def misled(
+    present: Present,
+    wanted: Index | None,
+    files: Mapping[bytes, Written],
+    edited: Collection[bytes],
+) -> set[bytes]:
     """Paths of which the present index would make git believe something else than it shall.
 
     `files` are those that were written; of the others the stat data have not changed.
+    `edited` are those that git shall see as changed.
     """
     kept = set() if wanted is None else set(staging.unseen(wanted))
-    return stale(present) | (unseen(present) - kept) | _outgrown(present, files)
+    trusted = unseen(present) | _trusted(present, files, edited)
+    return stale(present) | (trusted - kept) | _outgrown(present, files)
+
+
+def _trusted(
+    present: Present, files: Mapping[bytes, Written], edited: Collection[bytes]
+) -> set[bytes]:
+    """Edited files that git would not open: they were not when other attributes applied."""
+    return {
+        entry.path
+        for entry in present.staged.index.entries
+        if entry.path in edited and entry.path not in files and _matches(present, entry)
+    }
 
 
 def _outgrown(present: Present, files: Mapping[bytes, Written]) -> set[bytes]:

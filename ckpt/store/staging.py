@@ -39,6 +39,7 @@ from ckpt.store.split_index import join, shared_name, whole
 from ckpt.store.trees import FOLDER, GITLINK, REGULAR, TreeEntry, lookup, walk, write_tree
 
 FLAGS = b"index-flags.json"
+INDEX = b"index"
 RESOLVE_UNDO = b"resolve-undo"
 _READ_ATTEMPTS = 4
 _FLAG_NAMES = ("assume_valid", "skip_worktree")
@@ -162,7 +163,7 @@ def write_state(
     flags = json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
     state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", flags))}
     for stage, entries in stages.items():
-        name = b"stages/%d" % stage if stage else b"index"
+        name = b"stages/%d" % stage if stage else INDEX
         state[name] = TreeEntry(FOLDER, write_tree(objects, entries))
     blobs = _resolved_blobs(_recreatable(objects, index))
     for blob in blobs:  # by id: one path may have been a file then and a folder later
@@ -206,7 +207,7 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
     stats = {from_json(item): _UNSEEN for item in flags.get("unseen", ())}
     stats |= {from_json(item): _STALE for item in flags.get("stale", ())}
     entries = []
-    for stage, name in enumerate([b"index", b"stages/1", b"stages/2", b"stages/3"]):
+    for stage, name in enumerate([INDEX, b"stages/1", b"stages/2", b"stages/3"]):
         top = lookup(objects, state_tree, name)
         for path, entry in walk(objects, top.id) if top is not None else ():
             entries.append(

@@ -23,6 +23,7 @@ from faults.rollbacks import (
     look,
     other_branch,
     same_branch,
+    submodules,
     whole,
 )
 from faults.striking import TORTURE, Blow, Driver, Sweep, kill, sample
@@ -479,3 +480,19 @@ def test_a_commit_made_during_the_recovery_stays_reachable(driver: Driver, tmp_p
     git("merge-base", "--is-ancestor", commit, new_checkpoints(scene, top)[-1], cwd=top)
     scene.check(top, scene.after)
     assert differences(look(top), scene.after) == []
+
+
+def test_an_edit_in_a_submodule_while_all_go_back_is_what_undo_brings_back(
+    driver: Driver, tmp_path: Path
+) -> None:
+    """It is in a later safety checkpoint of the submodule, and the one outside names that."""
+    scene = submodules(tmp_path / "before")
+    top = scene.copy()
+    edit = ("sh", "-c", "echo by hand > outer/inner/edited")
+
+    ran = driver.run(top, *scene.words, blow=Blow(1, "rename", "/.git/ckpt/journal", command=edit))
+
+    assert ran.code == 0, ran
+    scene.check(top, scene.after)
+    assert driver.run(top, "undo").code == 0
+    assert (top / "outer/inner/edited").read_bytes() == BY_HAND

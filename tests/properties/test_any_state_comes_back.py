@@ -156,7 +156,52 @@ TestAnyStateComesBack.settings = settings(
 
 
 # Walks that once went wrong.
-WALKS: list[list[Step]] = []
+WALKS: list[list[Step]] = [
+    # A tree that AUTO_MERGE names is written by the very save.
+    [
+        ("git", "rm", "--cached", "-rq", "d"),
+        ("save",),
+        ("git", "update-index", "--index-version", "4"),
+        ("write", "a", b"2\n", 384),
+        ("write", "d/g.log", b"2\n", 420),
+        ("link", "b", "../x"),
+        ("folder", "d/b", 493),
+        ("git", "mv", "a", "b"),
+        ("git", "merge", "other"),
+        ("rollback", 0, True),
+        ("exclude", "*.log\n"),
+        ("git", "gc", "-q", "--prune=now"),
+        ("git", "add", "-N", "b"),
+        ("git", "bisect", "start", "HEAD", "HEAD~1"),
+        ("git", "checkout", "-qf", "--detach"),
+        ("git", "cherry-pick", "other"),
+        ("git", "add", "a", "d"),
+        ("write", "b", b"2\n", 292),
+        ("save",),
+    ],
+    # The line endings differ, the blob does not.
+    [
+        ("git", "config", "core.autocrlf", "true"),
+        ("save",),
+        ("write", "a", b"2\n", 384),
+        ("git", "reset", "-q", "--hard"),
+        ("write", "d/e/f", b"1\n", 420),
+        ("rollback", 0, True),
+    ],
+    # Other attributes apply to a file that nobody touches.
+    [
+        ("git", "config", "core.autocrlf", "true"),
+        ("write", "a", b"1\n2\n", 493),
+        ("git", "checkout", "-qf", "main"),
+        ("save",),
+        ("remove", "d/a"),
+        ("rollback", 0, False),
+        ("write", ".gitattributes", b"* -text\n"),
+        ("save",),
+        ("undo",),
+        ("undo",),
+    ],
+]
 
 
 @pytest.mark.parametrize("steps", WALKS)

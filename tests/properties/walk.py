@@ -214,7 +214,7 @@ class Walk:
         return Look(
             files=files,
             folders=dict(self._folders()),
-            ignored=frozenset(self._ignored(files)),
+            ignored=frozenset(self._ignored()),
             index=staged(self.top),
             status=self._status(),
             head=(git("rev-parse", "HEAD", cwd=self.top), (self.top / ".git/HEAD").read_text()),
@@ -238,10 +238,10 @@ class Walk:
         told = git("status", "--porcelain=v2", "--branch", "-z", cwd=self.top)
         return told.replace(f"? {os.fsdecode(NESTED)}/\0", "")
 
-    def _ignored(self, files: dict[bytes, tuple[str, int, bytes]]) -> Iterable[bytes]:
+    def _ignored(self) -> Iterable[bytes]:
         listed = git("ls-files", "-z", "--others", "--ignored", "--exclude-standard", cwd=self.top)
         yield from (os.fsencode(path) for path in listed.split("\0") if path)
-        folders = [path for path, state in files.items() if state[0] == "folder"]
+        folders = dict(self._folders())
         if folders:
             asked = b"".join(path + b"/\0" for path in folders)
             told = subprocess.run(
@@ -286,9 +286,8 @@ class Walk:
         for path, state in then.files.items():
             if path in then.ignored or is_below(path, left):
                 continue
-            if state[0] == "folder" and any(is_below(other, [path]) for other in now.files):
-                if path not in now.files:
-                    continue  # no longer empty: something ignored is kept in it
+            if state[0] == "folder" and path not in now.files and path in now.folders:
+                continue  # no longer empty: something ignored is kept in it
             if state[0] == "folder" and path in before.ignored:
                 continue
             if state[0] not in ("file", "link", "folder"):
@@ -296,7 +295,8 @@ class Walk:
             assert now.files.get(path) == state, path
         held = {path for path in then.held if path not in then.ignored and now.files.get(path)}
         for folder in {os.path.dirname(path) for path in held} - {b""}:
-            if not is_below(folder, left):
+            unknown = is_below(folder, left) or folder in then.ignored | before.ignored
+            if not unknown:
                 assert now.folders.get(folder) == then.folders[folder], folder
         for path, state in now.files.items():
             if path in then.files or is_below(path, left) or state[0] == "folder":

@@ -468,3 +468,16 @@ def with_lfs(top: Path) -> None:
         (top / f"{name}.bin").write_bytes(name.encode() * 5000)
     git("add", ".", cwd=top)
     git("commit", "-q", "-m", "first", cwd=top)
+
+
+def test_a_trigger_on_an_unchanged_state_makes_no_second_checkpoint(top: Path, kind: str) -> None:
+    work(top, kind)
+    first = ckpt_here("save", "--kind", "auto", "--json", cwd=top, code=0).json
+    settle()
+    second = ckpt_here("save", "--kind", "auto", "--json", cwd=top, code=0).json
+    third = ckpt_here("save", "--kind", "auto", "--json", cwd=top, code=0).json
+
+    assert [first["outcome"], second["outcome"], third["outcome"]] == [
+        "created",
+        *["unchanged"] * 2,
+    ]

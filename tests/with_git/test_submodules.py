@@ -222,6 +222,32 @@ def test_a_submodule_is_dirty_exactly_when_git_says_so(
     assert found == (submodule is not None and set(submodule.groups()) != {"."})
 
 
+def test_no_command_of_a_submodule_is_run_to_find_out_whether_it_is_dirty(top: Path) -> None:
+    """A filter driver could tell; without it the answer stays open."""
+    lib = top / "lib"
+    write(lib, ".gitattributes", "file filter=upper\n")
+    git("config", "filter.upper.clean", "tr a-z A-Z", cwd=lib)
+    git("add", "--all", "--renormalize", cwd=lib)
+    git("add", "--all", cwd=lib)
+    git("commit", "-q", "-m", "filtered", cwd=lib)
+    git("add", "lib", cwd=top)
+    git("config", "filter.upper.clean", f"touch {top}/ran; tr a-z A-Z", cwd=lib)
+    touch(top)
+
+    assert dirty(top) is None
+    assert not (top / "ran").exists()
+
+
+def test_a_submodule_with_more_files_than_are_looked_at_is_not_compared(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ckpt.engine.nested.MOST_FILES", 1)
+
+    state = nested(top)["lib"]
+
+    assert (state["branch"], state["dirty"]) == ("main", None)
+
+
 def test_saving_writes_nothing_into_a_submodule(top: Path) -> None:
     touch(top)
     git_dir = top / ".git/modules/lib"
@@ -441,6 +467,25 @@ def test_without_recurse_a_submodule_stays_and_the_report_says_how_to_take_it_al
     assert look(top / "lib") == inside
     assert "kept lib (submodule)" in ran.stdout
     assert f"git ckpt rollback {target} --recurse" in ran.stderr
+
+
+def test_without_recurse_a_submodule_with_changes_is_listed_though_its_head_is_the_same(
+    top: Path,
+) -> None:
+    new(top / "other")
+    target = save(top, "--recurse")["id"]
+
+    unchanged = ckpt("rollback", "--json", target, cwd=top, code=0).json
+    edit(top)
+    write(top, "other/file", "edited\n")
+    changed = ckpt("rollback", "--json", target, cwd=top, code=0).json
+    elsewhere = ckpt("rollback", "--json", target, "--", "file", cwd=top, code=0).json
+
+    assert (unchanged["kept"], elsewhere["kept"]) == ([], [])
+    assert changed["kept"] == [
+        {"path": "lib", "reason": "submodule"},
+        {"path": "other", "reason": "nested"},
+    ]
 
 
 def test_a_merge_in_a_submodule_comes_back_and_can_be_finished(top: Path) -> None:
