@@ -124,7 +124,7 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
             yield from _section(title, json.dumps(state, indent=2, default=str).split("\n"))
     yield ""
     yield f"compare:   git ckpt diff {checkpoint.id}"
-    yield f"go back:   git ckpt rollback {checkpoint.id}"
+    yield f"go back:   git ckpt rollback {checkpoint.id}{' --head' if checkpoint.operation else ''}"
 
 
 def _section(title: str, items: Sequence[str]) -> Iterator[str]:

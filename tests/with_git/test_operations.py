@@ -342,7 +342,9 @@ def test_a_stopped_operation_comes_back_and_goes_on_although_git_forgot_it(
     shutil.copytree(history, tmp_path / "left alone", symlinks=True)
     before, held, named = state(history), git_dir_files(history), refs()
     objects, saved = objects_named(held), save()
-    assert f"a {stopped.operation}" in ckpt("show", saved, code=0).stdout
+    shown = ckpt("show", saved, code=0).stdout
+    assert f"a {stopped.operation}\n" in shown
+    assert f"git ckpt rollback {saved} --head\n" in shown
 
     stopped.give_up()
     wipe(history)
