@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ckpt import disk
+from ckpt.engine.changes import Action, FileState, FolderChange
 from ckpt.engine.contents import identity
 from ckpt.engine.folders import OPEN
-from ckpt.engine.journal import Action, FileState, FolderChange
 from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore

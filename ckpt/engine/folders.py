@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ckpt.engine.capture import Present
-from ckpt.engine.journal import FolderChange
+from ckpt.engine.changes import FolderChange
 from ckpt.engine.recorded import Recorded
 from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.worktree.modes import Modes

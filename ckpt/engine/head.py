@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckpt.engine.capture import Present
-from ckpt.engine.journal import BranchMove, HeadMove
+from ckpt.engine.changes import BranchMove, HeadMove
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Refused, RollbackError
 from ckpt.models import GitState, HeadReport

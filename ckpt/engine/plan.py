@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from ckpt.engine.apply import look
 from ckpt.engine.capture import Present
+from ckpt.engine.changes import Action, FolderChange
 from ckpt.engine.folders import folders_needed, plan_permissions
-from ckpt.engine.journal import Action, FolderChange
 from ckpt.engine.origins import write_state
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.models import SkipReason

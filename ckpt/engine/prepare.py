@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ckpt.engine import family, operation
 from ckpt.engine.capture import Present, capture
+from ckpt.engine.changes import BranchMove, HeadMove
 from ckpt.engine.head import check_move, plan_move
-from ckpt.engine.journal import BranchMove, HeadMove
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.refusals import check_ready

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ckpt.engine import manifest
-from ckpt.engine.journal import FileState, Origin
+from ckpt.engine.changes import FileState, Origin
 from ckpt.engine.origins import Converted, Origins
 from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError

@@ -21,16 +21,10 @@ from ckpt.engine import family, journal, operation
 from ckpt.engine.apply import Applier, look
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog
+from ckpt.engine.changes import Action, FileState, FolderChange, HeadMove
 from ckpt.engine.folders import OPEN
 from ckpt.engine.head import branches_to_return, head_report, move_head, move_other_branch
-from ckpt.engine.journal import (
-    Action,
-    FileState,
-    FolderChange,
-    HeadMove,
-    Journal,
-    NestedJournal,
-)
+from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.nested import open_nested
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.refusals import check_index_free

@@ -24,6 +24,7 @@ from ckpt.engine import family, journal, operation, stat_views
 from ckpt.engine.apply import Applied, Applier, keep
 from ckpt.engine.capture import Present
 from ckpt.engine.catalog import Catalog
+from ckpt.engine.changes import FileState, HeadMove
 from ckpt.engine.family import Family
 from ckpt.engine.head import (
     branches_to_return,
@@ -31,13 +32,7 @@ from ckpt.engine.head import (
     head_report,
     move_head,
 )
-from ckpt.engine.journal import (
-    FileState,
-    HeadMove,
-    Journal,
-    LastRollback,
-    NestedJournal,
-)
+from ckpt.engine.journal import Journal, LastRollback, NestedJournal
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
 from ckpt.engine.recorded import Recorded

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
-from ckpt.engine.journal import FileState
+from ckpt.engine.changes import FileState
 from ckpt.engine.origins import DriverRecipe, built_in
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository

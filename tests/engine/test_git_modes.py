@@ -8,8 +8,8 @@ import stat
 
 import pytest
 
+from ckpt.engine.changes import FileState
 from ckpt.engine.git_modes import GitModes
-from ckpt.engine.journal import FileState
 from ckpt.engine.recorded import file_state
 from ckpt.store.objects import ObjectID
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry

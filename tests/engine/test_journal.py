@@ -12,15 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckpt.engine import journal
-from ckpt.engine.journal import (
-    Action,
-    FileState,
-    HeadMove,
-    Journal,
-    LastRollback,
-    NestedJournal,
-    Origin,
-)
+from ckpt.engine.changes import Action, FileState, HeadMove, Origin
+from ckpt.engine.journal import Journal, LastRollback, NestedJournal
 from ckpt.errors import Refused
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
