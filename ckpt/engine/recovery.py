@@ -168,7 +168,7 @@ class _Recovery:
         applier.files(actions, self._folders_to_remove())
         applier.folders(self._folders_to_make())
         applier.sync()
-        if record.index:
+        if record.index or (record.asked_index and self._misleads()):
             self._restage(applier)
         if self._head_is_strange():
             self._save([])
@@ -309,11 +309,18 @@ class _Recovery:
     def _restage(self, applier: Applier) -> None:
         staged = staging.read_staged(self.repo)
         wanted = self._index_of(self.goal, staged.index)
-        if staging.same(wanted, staged.index):
+        if staging.same(wanted, staged.index) and not self._misleads():
             return
         if self._index_is_strange(staged.index):
             self._save([])
-        restage(self.repo, wanted, staged, applier.known)
+        touched = {action.path for action in self.record.actions}
+        restage(self.repo, wanted, staged, applier.known, touched)
+
+    def _misleads(self) -> bool:
+        """Whether git may go by stat data of before: a converted file of another size is
+        changed to it, whatever it holds."""
+        states = (s for action in self.record.actions for s in (action.before, action.after))
+        return any(state is not None and state.origin is not None for state in states)
 
     def _move(self) -> HeadMove | None:
         """The move from wherever HEAD is now; what it leaves was saved if it was strange."""
