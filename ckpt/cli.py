@@ -73,11 +73,22 @@ class Context:
         """The same, for commands that end or refuse because of an interrupted rollback."""
         from ckpt.manager import CheckpointManager
 
+        if not os.path.isabs(self.start):
+            _check_current_folder()
         return CheckpointManager(self.start, environ=self.env)
 
     def warn(self, notes: Sequence[str]) -> None:
         for note in notes:
             self.output.warning(note)
+
+
+def _check_current_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise CkptError(
+            "the current folder is gone", hint="change into a folder that is there"
+        ) from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -198,6 +209,8 @@ def _parse_common(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
             return options, []
         else:
             options["command"] = _known_command(word)
+    if options["command"] is None and options["json"]:
+        raise UsageError("no command was named", hint="git ckpt -h")
     return options, rest
 
 

@@ -20,12 +20,21 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from ckpt import paths as repo_paths
+from ckpt.arguments import (
+    Which,
+    as_features,
+    as_kind,
+    as_moment,
+    as_word,
+    check_mappings,
+    check_texts,
+    check_type,
+)
 from ckpt.configure import load_forgiving, load_settings
 from ckpt.engine import catalog, journal, recovery, snapshot, trash
 from ckpt.engine import diff as engine_diff
@@ -48,7 +57,6 @@ from ckpt.models import (
 from ckpt.settings import Settings, disabled_by_env
 from ckpt.store.repository import Repository, discover
 
-Which = str | Checkpoint | SaveResult
 Checkpoints = list[Checkpoint]
 DroppedOnes = list[Dropped]
 
@@ -65,6 +73,8 @@ class CheckpointManager:
         settings: Settings | Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        check_texts(session=session)
+        check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
         self._start = os.path.realpath(path)
         self._repo = discover(os.fspath(path), os.environ if environ is None else environ)
         self._given = settings
@@ -128,6 +138,8 @@ class CheckpointManager:
 
         With `recurse`, submodules and other repositories inside get checkpoints of their own.
         """
+        check_texts(name=name, description=description, session=session, trigger=trigger)
+        check_mappings(metadata=metadata, context=context)
         if not self._enabled or (as_kind(kind) in TRIGGERED and self._triggers_are_off()):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         request = SaveRequest(
@@ -139,7 +151,7 @@ class CheckpointManager:
             data=data,
             metadata=metadata,
             context=context,
-            features=_as_features(features),
+            features=as_features(features),
             pinned=pin,
         )
         with self._writing():
@@ -162,21 +174,22 @@ class CheckpointManager:
         all_worktrees: bool = False,
     ) -> Checkpoints:
         """Checkpoints of this worktree (and session, if the manager has one), newest first."""
-        with self._mutex:
+        check_texts(name=name, session=session)
+        with self._reading():
             found = Catalog(self._repo)
             return catalog.select(
                 found if all_worktrees else found.here(),
                 kind=None if kind is None else as_kind(kind),
                 name=name,
                 session=session if session is not None else self._session,
-                since=since,
-                until=until,
+                since=None if since is None else as_moment(since),
+                until=None if until is None else as_moment(until),
             )
 
     def get(self, which: Which) -> Checkpoint:
         """The checkpoint of an id, a name, a unique prefix or `latest~N`; raises `NotFound`."""
-        with self._mutex:
-            return Catalog(self._repo).resolve(_word(which))
+        with self._reading():
+            return Catalog(self._repo).resolve(as_word(which))
 
     def by_name(self, name: str) -> Checkpoints:
         """All checkpoints of that name, newest first."""
@@ -191,11 +204,11 @@ class CheckpointManager:
 
     def since(self, moment: datetime) -> Checkpoints:
         """Checkpoints later than a moment, newest first."""
-        return self.list(since=_aware(moment))
+        return self.list(since=as_moment(moment))
 
     def between(self, first: datetime, last: datetime) -> Checkpoints:
         """Checkpoints between two moments, both included, newest first."""
-        first, last = _aware(first), _aware(last)
+        first, last = as_moment(first), as_moment(last)
         return [c for c in self.list(until=last) if c.timestamp >= first]
 
     def __len__(self) -> int:
@@ -219,8 +232,8 @@ class CheckpointManager:
         """What changed from a checkpoint to another one, or to the worktree now."""
         with self._looking():
             found = Catalog(self._repo)
-            before = found.resolve(_word(which))
-            after = None if other is None else found.resolve(_word(other))
+            before = found.resolve(as_word(which))
+            after = None if other is None else found.resolve(as_word(other))
             return engine_diff.diff(
                 self._repo,
                 self.forgiving_settings,
@@ -263,7 +276,7 @@ class CheckpointManager:
             progress=self.progress,
         )
         with self._looking() if dry_run else self._writing():
-            target = Catalog(self._repo).resolve(_word(which))
+            target = Catalog(self._repo).resolve(as_word(which))
             return engine_rollback.rollback(self._repo, self.forgiving_settings, target, options)
 
     def rollback_to_latest(self, **options: Any) -> RollbackResult:
@@ -299,28 +312,35 @@ class CheckpointManager:
     def delete(self, which: Which) -> Checkpoint:
         """Drop one checkpoint; it stays in the trash."""
         with self._writing():
-            checkpoint = Catalog(self._repo).resolve(_word(which))
+            checkpoint = Catalog(self._repo).resolve(as_word(which))
             trash.drop(self._repo, checkpoint)
             return checkpoint
 
     def trash(self) -> DroppedOnes:
         """Dropped checkpoints that can be brought back, newest first."""
-        with self._mutex:
+        with self._reading():
             return trash.dropped(self._repo)
 
     def restore_dropped(self, which: Which) -> Checkpoint:
         """Bring a dropped checkpoint back."""
         with self._writing():
-            return trash.restore(self._repo, _word(which))
+            return trash.restore(self._repo, as_word(which))
 
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
         """Protect a checkpoint from retention, or (`pinned=False`) no longer."""
         with self._writing():
-            checkpoint = Catalog(self._repo).resolve(_word(which))
+            checkpoint = Catalog(self._repo).resolve(as_word(which))
             return catalog.set_pinned(self._repo, checkpoint, pinned)
 
     def unpin(self, which: Which) -> Checkpoint:
         return self.pin(which, pinned=False)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Alone in this process, for what looks at checkpoints only."""
+        with self._mutex:
+            self._repo.check_there()
+            yield
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -347,36 +367,3 @@ class CheckpointManager:
             repo_paths.relative_to_top(os.fspath(path), self._repo.worktree, self._start)
             for path in paths
         )
-
-
-def as_kind(kind: Kind | str) -> Kind:
-    try:
-        return Kind(kind)
-    except ValueError:
-        known = ", ".join(k.value for k in Kind)
-        raise UsageError(f"unknown kind '{kind}'", hint=f"one of {known}") from None
-
-
-def _as_features(features: FeatureState | Mapping[str, Any] | None) -> FeatureState | None:
-    if features is None or isinstance(features, FeatureState):
-        return features
-    unknown = set(features) - {"current", "completed", "snapshot_path"}
-    if unknown:
-        raise UsageError(
-            f"unknown key '{min(unknown)}' in features",
-            hint="features has current, completed and snapshot_path",
-        )
-    state = FeatureState(**features)
-    return replace(state, completed=tuple(state.completed or ()))
-
-
-def _word(which: Which) -> str:
-    if isinstance(which, str):
-        return which
-    if which.id is None:
-        raise UsageError("this result holds no checkpoint", hint="look at its .outcome")
-    return which.id
-
-
-def _aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is not None else moment.astimezone()

@@ -149,18 +149,19 @@ class Output:
     def _coloured(self, patch: bytes) -> bytes:
         return render.coloured_patch(patch) if self.colours(sys.stdout) else patch
 
-    def rolled_back(self, result: RollbackResult) -> None:
+    def rolled_back(self, result: RollbackResult, paths: Sequence[str] = ()) -> None:
+        """`paths` are those that the rollback was limited to, as they were typed."""
         if self.as_json:
             return self.document(documents.rollback(result))
         self._lines(render.rollback(result, self.paint))
         for path, reason in _left(result):
             self.warning(f"left '{path}' alone: {reason}")
         if any(item.reason in ("ignored", "denied") for item in result.skipped):
-            again = f"git ckpt rollback {result.target.id} --overwrite-ignored"
+            again = f"git ckpt rollback {result.target.id} --overwrite-ignored{_limits(paths)}"
             self.hint(f"'{again}' saves what is in the way, then replaces it")
         kept = {item.path for item in result.kept}
         if any(s.checkpoint is not None and s.path in kept for s in result.target.nested):
-            again = f"git ckpt rollback {result.target.id} --recurse"
+            again = f"git ckpt rollback {result.target.id} --recurse{_limits(paths)}"
             self.hint(f"'{again}' takes the repositories inside along")
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
@@ -198,6 +199,12 @@ def _left(result: RollbackResult, place: str = "") -> Iterator[tuple[str, str]]:
         yield os.path.join(place, item.path), item.reason
     for inside in result.nested:
         yield from _left(inside.result, os.path.join(place, inside.path))
+
+
+def _limits(paths: Sequence[str]) -> str:
+    from shlex import join  # for a hint that few see
+
+    return f" -- {join(paths)}" if paths else ""
 
 
 def _printable(text: str) -> str:

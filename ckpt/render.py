@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import accumulate, takewhile
 
 from ckpt import linediff
 from ckpt.models import (
@@ -276,16 +277,19 @@ def quoted(path: str) -> str:
 
 def _columns(text: str) -> int:
     """How many columns a terminal gives a text."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
-    marks_above = sum(unicodedata.combining(char) > 0 for char in text)
-    return len(text) + wide - marks_above
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(char: str) -> int:
+    is_wide = unicodedata.east_asian_width(char) in "WF"
+    return 1 + is_wide - (unicodedata.combining(char) > 0)
 
 
 def _fit(text: str, width: int) -> str:
-    if _columns(text) > width:
-        while text and _columns(text) >= width:
-            text = text[:-1]
-        text += "…"
-    return text + " " * (width - _columns(text))
+    """The text in exactly that many columns, cut if it is longer."""
+    columns = _columns(text)
+    if columns <= width:
+        return text + " " * (width - columns)
+    ends = accumulate(map(_width, text))
+    text = "".join(char for char, _ in zip(text, takewhile(width.__gt__, ends), strict=False))
+    return text + "…" + " " * (width - 1 - _columns(text))

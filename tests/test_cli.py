@@ -334,3 +334,10 @@ def test_a_package_found_in_the_folder_it_would_work_on_is_not_run(tmp_path: Pat
 
     assert ran.returncode == 4
     assert b"the folder it would work on\nhint: python -I -m ckpt\n" in ran.stderr
+
+
+def test_json_without_a_command_is_a_usage_error_as_a_document() -> None:
+    ran = ckpt_here("--json", code=2)
+
+    assert ran.json["error"]["code"] == "usage"
+    assert ran.stderr == ""

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import fsck, git
@@ -599,3 +604,123 @@ def test_a_manager_that_lives_on_follows_the_configuration(repo: Path) -> None:
     assert saved is not None
     assert git("show", f"{saved.ref}:README.md") == "one\ntwo\n"
     assert [item.path for item in saved.skipped] == ["notes"]
+
+
+def test_a_manager_that_nobody_closes_ends_in_silence(repo: Path) -> None:
+    git("gc", "-q")
+    script = (
+        "from ckpt import CheckpointManager\n"
+        "manager = CheckpointManager()\n"
+        "manager.create('one')\n"
+        "kept = [manager.diff(manager.latest())]\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=repo)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+# Wrong types
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda manager: manager.create(1),
+        lambda manager: manager.create(description=1),
+        lambda manager: manager.create(session=1),
+        lambda manager: manager.create(trigger=1),
+        lambda manager: manager.create(metadata=1),
+        lambda manager: manager.create(context=["a"]),
+        lambda manager: manager.create(features=1),
+        lambda manager: manager.create(features={"completed": "abc"}),
+        lambda manager: manager.create(features={"completed": 5}),
+        lambda manager: manager.create(features={"completed": [1]}),
+        lambda manager: manager.create(features={"current": 1}),
+        lambda manager: manager.create(features={1: 2, "x": 3}),
+        lambda manager: manager.get(None),
+        lambda manager: manager.get(1),
+        lambda manager: manager.rollback(None),
+        lambda manager: manager.diff("latest", 1),
+        lambda manager: manager.since("x"),
+        lambda manager: manager.between(None, None),
+        lambda manager: manager.list(until="x"),
+        lambda manager: manager.list(name=1),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_a_usage_error(
+    manager: CheckpointManager, call: Callable[[CheckpointManager], object]
+) -> None:
+    manager.create("first")
+
+    with pytest.raises(UsageError) as caught:
+        call(manager)
+
+    assert caught.value.hint
+    assert len(manager) == 1
+
+
+@pytest.mark.parametrize("options", [{"session": 1}, {"settings": 1}])
+def test_an_option_of_a_wrong_type_is_a_usage_error(repo: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        CheckpointManager(repo, **options)
+
+
+def test_moments_without_a_time_zone_are_local_everywhere(manager: CheckpointManager) -> None:
+    manager.create()
+
+    assert len(manager.list(since=datetime(2000, 1, 1))) == 1
+
+
+# A repository that changes while the manager is open
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_repository_that_was_moved_is_an_error_and_nothing_is_left_at_its_old_place(
+    repo: Path, used: bool
+) -> None:
+    with CheckpointManager(repo) as manager:
+        if used:
+            manager.create("first")
+        repo.rename(repo.with_name("moved"))
+
+        rollback = partial(manager.rollback, "first")
+        for call in (manager.create, manager.undo, rollback, manager.list, manager.trash):
+            with pytest.raises(CkptError, match="not a git repository any more"):
+                call()
+
+    assert not repo.exists()
+
+
+def test_a_repository_of_another_hash_in_the_same_place_is_refused(repo: Path) -> None:
+    with CheckpointManager(repo) as manager:
+        manager.create("first")
+        shutil.rmtree(repo / ".git")
+        git("init", "-q", "--object-format=sha256", cwd=repo)
+
+        with pytest.raises(Refused, match="another repository by now"):
+            manager.create("second")
+
+    assert git("for-each-ref", cwd=repo) == ""
+    assert fsck(repo) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"core.bare": "true"}, "work tree"),
+        ({"core.repositoryFormatVersion": "1", "extensions.odd": "1"}, "extension"),
+        ({"core.repositoryFormatVersion": "1", "extensions.refStorage": "reftable"}, "by now"),
+    ],
+)
+def test_what_cannot_be_served_any_more_is_refused_while_a_manager_is_open(
+    repo: Path, settings: dict[str, str], message: str
+) -> None:
+    with CheckpointManager(repo) as manager:
+        manager.create("first")
+        for name, value in settings.items():
+            git("config", "--file", ".git/config", name, value, cwd=repo)
+
+        with pytest.raises(Refused, match=message):
+            manager.create("second")
+        assert len(manager) == 1

@@ -373,3 +373,20 @@ def test_a_head_that_did_not_move_since_is_not_mentioned(
     result = replace(RESULT, head=head(False, *counts), written=("a",))
 
     assert not any("HEAD" in line for line in report(result))
+
+
+def test_an_endless_name_is_cut_without_looking_at_all_of_it_again_and_again() -> None:
+    row = rows(draft(name="x" * 5_000_000), width=80)[1]  # minutes, if it were quadratic
+
+    assert len(row) <= 80
+    assert "xxx…" in row
+
+
+@pytest.mark.parametrize("name", ["日本語" * 40, "e\u0301" * 200, "x日" * 60])
+def test_a_name_is_cut_by_the_columns_that_it_takes(name: str) -> None:
+    row = rows(draft(name=name), width=80)[1]
+
+    shown = row.split("…")[0]
+    assert "…" in row
+    assert name.startswith(shown.split()[-1])
+    assert 78 <= render._columns(row) <= 80

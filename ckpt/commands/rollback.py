@@ -86,5 +86,5 @@ def run(
                 recurse=recurse,
                 yes=yes,
             )
-        context.output.rolled_back(result)
+        context.output.rolled_back(result, paths)
     return 0 if result.is_complete else Refused.exit_code

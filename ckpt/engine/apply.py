@@ -4,7 +4,8 @@
 Each path is looked at just before it changes. If it is as the safety checkpoint has it,
 it is replaced or removed; if it is already as wanted, it is left; if it is neither,
 someone changed it meanwhile, and it is handed to `save_first` before anything happens
-to it. A last look is taken when the new file is written and only lacks its name.
+to it, with all others that have changed by then. A last look is taken when the new file
+is written and only lacks its name.
 
 Running a plan twice is the same as running it once, which is all that recovery needs.
 Files come before the folders they leave empty; names and contents are flushed before
@@ -16,7 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ckpt import disk
@@ -26,6 +27,7 @@ from ckpt.engine.folders import OPEN
 from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore
+from ckpt.store.streams import Digest, UnreadableFile, file_pieces
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.worktree.modes import is_executable
 from ckpt.worktree.write import Unchanged, UnsafePath, Worktree
@@ -36,7 +38,11 @@ _ATTEMPTS = 4
 # The file system forbids this one path; another may well succeed.
 _LEFT_ALONE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
-SaveFirst = Callable[[bytes, FileState, os.stat_result], None]
+# What was found at paths that changed, first the one whose turn it is.
+Found = dict[bytes, tuple[FileState, os.stat_result]]
+
+# False if the first of them is to be left as it is.
+SaveFirst = Callable[[Found], bool]
 
 
 @dataclass(slots=True)
@@ -72,10 +78,12 @@ class Applier:
         self.done = Applied()
         self._changed_folders: set[bytes] = set()
         self._settled: list[bytes] = []
+        self._to_come: dict[bytes, Action] = {}
 
     def files(self, actions: tuple[Action, ...], remove_folders: tuple[bytes, ...]) -> None:
         """Removals, the folders they empty, then writes: a file may become a folder."""
         self._open_folders()
+        self._to_come = {action.path: action for action in actions}
         for action in actions:
             if action.after is None:
                 self._one(action)
@@ -136,6 +144,7 @@ class Applier:
             self._worktree.sync(folder)
 
     def _one(self, action: Action) -> None:
+        self._to_come.pop(action.path, None)
         try:
             if not any(self._attempt(action) for _ in range(_ATTEMPTS)):
                 self.done.blocked[action.path] = "changing"
@@ -176,9 +185,27 @@ class Applier:
         if status is not None and found is None:
             self.done.blocked[action.path] = "special"
             return False
-        if status is not None and found is not None and found != action.before:
-            self._save_first(action.path, found, status)
-        return True
+        if status is None or found is None or found == action.before:
+            return True
+        is_saved = self._save_first({action.path: (found, status), **self._changed_too()})
+        if not is_saved:
+            self.done.blocked[action.path] = "changing"
+        return is_saved
+
+    def _changed_too(self) -> Found:
+        """What else has changed and has its turn to come, so far as stat data can tell."""
+        changed: Found = {}
+        for action in self._to_come.values() if self._recorded is not None else ():
+            try:
+                status = self._worktree.lstat(action.path)
+                if status is None or self._is_as_recorded(action, status):
+                    continue
+                found = self._look(action.path, status)
+            except (OSError, UnsafePath):
+                continue
+            if found not in (None, action.before, action.after):
+                changed[action.path] = (found, status)
+        return changed
 
     def _is_as_recorded(self, action: Action, status: os.stat_result | None) -> bool:
         """True if stat data prove that the path is as the safety checkpoint has it."""
@@ -208,10 +235,13 @@ class Applier:
         if after.is_link:
             target = self._objects.read(after.entry.id, b"blob")
             return self._worktree.write_link(path, target, unchanged)
+        pieces = self._smudger.pieces(path, after)
         has_content = before is not None and before.entry.id == after.entry.id
         if has_content and self._is_still(path, after):
-            return self._worktree.set_permissions(path, after.permissions)
-        pieces = self._smudger.pieces(path, after)
+            status = self._worktree.set_permissions(path, after.permissions)
+            if status is not None:
+                return status
+            pieces = self._own_pieces(path, after)
         return self._worktree.write_file(path, pieces, after.permissions, unchanged)
 
     def _is_unchanged(self, path: bytes, status: os.stat_result | None) -> bool:
@@ -224,6 +254,15 @@ class Applier:
         status = self._worktree.lstat(path)
         found = self._look(path, status)
         return found is not None and not found.is_link and found.entry.id == wanted.entry.id
+
+    def _own_pieces(self, path: bytes, wanted: FileState) -> Iterator[bytes]:
+        """The content that a file has already, for a copy of its own."""
+        with self._worktree.open(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            digest = Digest(self._objects.object_format.new_hash, b"blob", size)
+            yield from digest.over(file_pieces(file.fileno(), size))
+        if digest.id != wanted.entry.id:
+            raise UnreadableFile.changing()
 
     def _note(self, action: Action, status: os.stat_result | None) -> None:
         if action.after is None:

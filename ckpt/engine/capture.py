@@ -30,12 +30,11 @@ from ckpt.settings import Settings
 from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState, read_now
-from ckpt.store.record import read_commit
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository, nested_head
 from ckpt.store.staging import Staged, index_mtime, read_staged
 from ckpt.store.streams import UnreadableFile
-from ckpt.store.trees import EXECUTABLE, GITLINK, SYMLINK, TreeEntry, lookup
+from ckpt.store.trees import EXECUTABLE, GITLINK, SYMLINK, TreeEntry
 from ckpt.worktree import modes
 from ckpt.worktree.convert import is_on
 from ckpt.worktree.scan import Scan, scan
@@ -79,6 +78,19 @@ class Present:
     memory: Memory | None = None
     nested: tuple[NestedState, ...] = ()
 
+    def put(self, path: bytes, entry: TreeEntry, status: os.stat_result) -> None:
+        """Correct one path: a file that was read later than the others."""
+        gone = [path]
+        if path not in self.entries:  # a tree cannot hold a file and a folder of one name
+            gone += [folder for folder in folders_above(path) if folder in self.entries]
+            gone += [other for other in self.entries if other.startswith(path + b"/")]
+        for other in gone:
+            self.entries.pop(other, None)
+            self.stats.pop(other, None)
+            self.converted.pop(other, None)
+            self.absent.discard(other)
+        self.entries[path], self.stats[path] = entry, status
+
     @property
     def unskipped(self) -> tuple[bytes, ...]:
         """Paths that are marked skip-worktree and on disk all the same."""
@@ -106,16 +118,14 @@ class IndexContents:
     """What git's index proves about files that git does not convert.
 
     Even these may have been converted by rules that are gone, or their blob be missing: so
-    a file's size must be its blob's.
+    a file's size must be its blob's. And its ctime must be that of the entry, whatever
+    core.trustCtime lets git overlook: else a file is only read in vain.
     """
 
-    def __init__(
-        self, staged: Staged, objects: ObjectStore, *, trust_ctime: bool, file_mode: bool
-    ) -> None:
+    def __init__(self, staged: Staged, objects: ObjectStore, *, file_mode: bool) -> None:
         self._staged = staged
         self._objects = objects
         self._entries = {e.path: e for e in staged.index.entries if e.stage == 0}
-        self._trust_ctime = trust_ctime
         self._file_mode = file_mode
 
     def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None:
@@ -126,7 +136,7 @@ class IndexContents:
         return entry if self._objects.size(entry.id) == status.st_size else None
 
     def _proves(self, entry: IndexEntry, status: os.stat_result) -> bool:
-        return matches(entry, status, trust_ctime=self._trust_ctime, file_mode=self._file_mode)
+        return matches(entry, status, file_mode=self._file_mode)
 
 
 def capture(
@@ -204,12 +214,8 @@ def _capture(
 
 
 def _known_contents(repo: Repository, staged: Staged) -> KnownContents:
-    return IndexContents(
-        staged,
-        repo.objects,
-        trust_ctime=repo.config.get_bool("core.trustctime", True),
-        file_mode=repo.config.get_bool("core.filemode", True),
-    )
+    file_mode = repo.config.get_bool("core.filemode", True)
+    return IndexContents(staged, repo.objects, file_mode=file_mode)
 
 
 def _open_cleaner(
@@ -220,13 +226,9 @@ def _open_cleaner(
     if attributes is None:
         return None
     from ckpt.engine.cleaning import Cleaner
+    from ckpt.engine.head_blobs import HeadBlobs
 
-    def head_blob(path: bytes) -> ObjectID | None:
-        if head.commit is None:
-            return None
-        entry = lookup(repo.objects, read_commit(repo.objects, head.commit).tree, path)
-        return None if entry is None else entry.id
-
+    head_blob = HeadBlobs(repo.objects, head.commit)
     autocrlf = is_on(repo.config.get("core.autocrlf"))
     return Cleaner(repo, objects, attributes, staged.index, head_blob, autocrlf=autocrlf)
 

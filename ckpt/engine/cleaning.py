@@ -3,9 +3,10 @@
 
 For each file that git converts: its cleaned blob, and either a recipe that was tried and
 gives the same bytes again, or the bytes themselves. A driver's smudge command is relied on
-only for a blob that HEAD or the index has at that path, as git relies on it itself; what a
-driver made of a changed file may be gone tomorrow (`git lfs prune`). Where a driver fails,
-or an encoding does not fit, the bytes are taken as they are and stand under `raw/` as well.
+only for a blob that HEAD has at that path, as git relies on it itself; what a driver made of
+a file that is changed or only staged may be gone tomorrow (`git lfs prune`). Git LFS must have
+the content in its local store besides. Where a driver fails, or an encoding does not fit, the
+bytes are taken as they are and stand under `raw/` as well.
 
 Left out: built-in conversions of files too large to be held in memory. Their bytes are
 taken as they are.
@@ -14,14 +15,13 @@ taken as they are.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import IO
 
-from ckpt.engine import remembered
+from ckpt.engine import lfs, remembered
 from ckpt.engine.contents import VanishedFile, add_stable, identity
 from ckpt.engine.origins import Converted, DriverRecipe
 from ckpt.engine.smudging import file_id, open_filters
@@ -37,11 +37,6 @@ from ckpt.worktree.filter_process import FilterFailed
 from ckpt.worktree.filters import Driver
 
 _ATTEMPTS = 4
-_LARGEST_POINTER = 1024
-_POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:[a-z0-9.-]+ .*\n)*?"
-    rb"oid sha256:([0-9a-f]{64})\nsize ([0-9]+)\n"
-)
 
 HeadBlob = Callable[[bytes], ObjectID | None]
 
@@ -84,6 +79,7 @@ class Cleaner:
         self._head_blob = head_blob
         self._staged = {e.path: ObjectID(e.id) for e in index.entries if e.stage in (0, 2)}
         self._filters = open_filters(repo)
+        self._lfs = lfs.LocalStore(repo)
         self.memory = remembered.Memory(repo.private_dir, repo.worktree)
         self.converted: dict[bytes, Converted] = {}
         self._rules: dict[Conversion, str] = {}
@@ -92,11 +88,11 @@ class Cleaner:
         self._filters.close()
 
     def asked(self, path: bytes) -> Conversion | None:
-        """What git does with a file; None if it does nothing."""
-        found = conversion(self._attributes.attributes(path), self._autocrlf)
-        if found is None or found.is_built_in or found.driver in self._filters.drivers:
-            return found
-        return None
+        """What git does with a file; None if it does nothing.
+
+        Of one whose driver is gone the index may still believe what the driver once made.
+        """
+        return conversion(self._attributes.attributes(path), self._autocrlf)
 
     def known(self, path: bytes, status: os.stat_result, asked: Conversion) -> ObjectID | None:
         """The blob of a file that was converted before and has not changed."""
@@ -104,6 +100,9 @@ class Cleaner:
         if found is None:
             return None
         if not found.recipe and found.raw != found.blob and not self._objects.has(found.raw):
+            return None
+        recipe = DriverRecipe.parse(found.recipe)
+        if recipe is not None and not self._is_relied_on(path, recipe.driver, found.blob):
             return None
         self._note(path, _Cleaned(found.blob, found.raw, found.recipe))
         return found.blob
@@ -170,8 +169,7 @@ class Cleaner:
             return self._built_in(path, asked, b"".join(file_pieces(file.fileno(), size)))
         pointer = self._unchanged_pointer(path, driver, file, size)
         if pointer is not None:
-            raw = self._objects.hash_file(file.fileno(), size)
-            return _Cleaned(pointer, raw, str(DriverRecipe("", driver.name, raw)))
+            return self._by_pointer(path, driver, pointer, file, size)
         try:
             output = self._filters.clean(driver, path, file)
         except FilterFailed:
@@ -223,14 +221,26 @@ class Cleaner:
         can_return = inner.raw == inner.blob or inner.recipe
         if (
             can_return
-            and self._is_relied_on(path, inner.blob)
+            and self._is_relied_on(path, driver.name, inner.blob)
             and self._smudges_to(path, driver, output, raw, inner.blob)
         ):
             return _Cleaned(inner.blob, raw, str(DriverRecipe(inner.recipe, driver.name, raw)))
         return _Cleaned(inner.blob, objects.add_file(fd, size))
 
-    def _is_relied_on(self, path: bytes, blob: ObjectID) -> bool:
-        return blob == self._staged.get(path) or blob == self._head_blob(path)
+    def _by_pointer(
+        self, path: bytes, driver: Driver, blob: ObjectID, file: IO[bytes], size: int
+    ) -> _Cleaned:
+        if not self._is_relied_on(path, driver.name, blob):
+            return _Cleaned(blob, self._objects.add_file(file.fileno(), size))
+        raw = self._objects.hash_file(file.fileno(), size)
+        return _Cleaned(blob, raw, str(DriverRecipe("", driver.name, raw)))
+
+    def _is_relied_on(self, path: bytes, driver: str, blob: ObjectID) -> bool:
+        """Whether the driver may be expected to give the bytes again, also later."""
+        if blob != self._head_blob(path):
+            return False
+        pointer = lfs.read_pointer(self._objects, blob) if driver == lfs.DRIVER else None
+        return pointer is None or self._lfs.has(pointer)
 
     def _smudges_to(
         self, path: bytes, driver: Driver, cleaned: IO[bytes], raw: ObjectID, blob: ObjectID
@@ -249,20 +259,15 @@ class Cleaner:
     ) -> ObjectID | None:
         """The index's Git LFS pointer, if it stands for this content: no process need say so."""
         blob = self._staged.get(path)
-        if driver.name != "lfs" or blob is None:
+        if driver.name != lfs.DRIVER or blob is None:
             return None
-        found = _POINTER.fullmatch(self._small(blob))
-        if found is None or int(found[2]) != size:
+        found = lfs.read_pointer(self._objects, blob)
+        if found is None or found.size != size:
             return None
         digest = sha256()
         for piece in file_pieces(file.fileno(), size):
             digest.update(piece)
-        return blob if digest.hexdigest().encode() == found[1] else None
-
-    def _small(self, blob: ObjectID) -> bytes:
-        size = self._objects.size(blob)
-        is_small = size is not None and size <= _LARGEST_POINTER
-        return self._objects.read(blob, b"blob") if is_small else b""
+        return blob if digest.hexdigest() == found.oid else None
 
     def _index_blob(self, path: bytes, data: bytes) -> bytes | None:
         blob = self._staged.get(path)

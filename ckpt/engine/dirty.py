@@ -150,7 +150,6 @@ class _Comparison:
         self._staged = staged
         self._found = found
         self._modes = git_modes(repo, staged)
-        self._trust_ctime = repo.config.get_bool("core.trustctime", True)
 
     def differs(self, entry: IndexEntry, status: os.stat_result) -> bool | None:
         if not self._staged.is_racy(entry) and self._is_proved(entry, status):
@@ -173,8 +172,7 @@ class _Comparison:
             return None
 
     def _is_proved(self, entry: IndexEntry, status: os.stat_result) -> bool:
-        file_mode = self._modes.file_mode
-        return matches(entry, status, trust_ctime=self._trust_ctime, file_mode=file_mode)
+        return matches(entry, status, file_mode=self._modes.file_mode)
 
     def _asked(self, path: bytes) -> Conversion | None:
         if self._attributes is None:

@@ -6,8 +6,8 @@ that its owner may not write to would stop the files inside from coming back: it
 for as long as the rollback lasts. Every folder whose bits are touched is in the journal,
 so a crash in between loses none.
 
-Left alone: the top of the worktree, folders that the target says nothing about, and
-everything in what the present checkpoint left out.
+Left alone: the top of the worktree, folders that the target says nothing about, everything
+in what the present checkpoint left out, and folders in which it could read nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from ckpt.engine.capture import Present
 from ckpt.engine.changes import FolderChange
 from ckpt.engine.recorded import Recorded
+from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.worktree.modes import Modes
 from ckpt.worktree.write import Worktree
@@ -48,8 +49,9 @@ def plan_permissions(
     for folder in needed:
         if folder not in present.folders and worktree.folder_permissions(folder) is None:
             after[folder] = then.of_folder(folder)
-    for folder in _differing(present, now, target):
-        if not limits or is_within(folder, limits):
+    unread = _unread(present)
+    for folder in _differing(present, now, target, limits):
+        if folder not in unread:
             after[folder] = then.of_folder(folder)
     return tuple(
         FolderChange(folder, present.folders.get(folder), bits)
@@ -57,7 +59,27 @@ def plan_permissions(
     )
 
 
-def _differing(present: Present, now: Modes, target: Recorded) -> Iterator[bytes]:
+def unread_folders(
+    present: Present, now: Modes, target: Recorded, limits: tuple[bytes, ...]
+) -> set[bytes]:
+    """Folders that keep other bits than the target's, because nothing in them can be read."""
+    unread = _unread(present)
+    return unread.intersection(_differing(present, now, target, limits) if unread else ())
+
+
+def _unread(present: Present) -> set[bytes]:
+    """Folders that hold something, none of which is in the present checkpoint: from that, no
+    undo could tell that they were there."""
+    skipped = present.skipped.items()
+    unread = folders_of(path for path, why in skipped if why is SkipReason.UNREADABLE)
+    if unread:
+        unread -= folders_of([*present.entries.keys() - present.absent, *present.empty_folders])
+    return unread
+
+
+def _differing(
+    present: Present, now: Modes, target: Recorded, limits: tuple[bytes, ...]
+) -> Iterator[bytes]:
     """Folders that both states have, with different bits."""
     then = target.manifest.modes
     if then.folder is None:
@@ -66,6 +88,8 @@ def _differing(present: Present, now: Modes, target: Recorded) -> Iterator[bytes
     candidates = now.folders.keys() | then.folders.keys() if usual else present.folders.keys()
     for folder in sorted(candidates & present.folders.keys()):
         if present.folders[folder] == then.of_folder(folder) or folder not in target.folders:
+            continue
+        if limits and not is_within(folder, limits):
             continue
         if not any(place in present.skipped for place in (folder, *folders_above(folder))):
             yield folder

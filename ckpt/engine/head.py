@@ -25,7 +25,7 @@ WITHOUT_HEAD = "leave HEAD where it is: repeat the command without --head"
 
 def check_move(repo: Repository, target: Recorded) -> None:
     """Refuse a move that another worktree or a missing commit forbids."""
-    wanted: dict[bytes | None, ObjectID | None] = dict(target.operation.branches.items())
+    wanted: dict[bytes | None, ObjectID | None] = dict(_operation_branches(repo, target))
     wanted[target.head.branch] = target.head.commit
     for branch, commit in wanted.items():
         if commit is not None and not repo.objects.has(commit):
@@ -72,11 +72,20 @@ def plan_move(
 
 
 def _operation_moves(repo: Repository, target: Recorded) -> Iterator[BranchMove]:
-    """A rebase ends by moving branches, and only from where they stood when it began."""
-    for branch, commit in target.operation.branches.items():
+    for branch, commit in _operation_branches(repo, target):
         now = repo.refs.read(branch)
         if commit is not None and now != commit:
             yield BranchMove(branch, now, commit)
+
+
+def _operation_branches(
+    repo: Repository, target: Recorded
+) -> Iterator[tuple[bytes, ObjectID | None]]:
+    """Where branches must stand: a rebase ends by moving some, and only from where they
+    stood when it began. The one that a bisect goes back to need only be there."""
+    for branch, commit in target.operation.branches.items():
+        if branch in target.operation.files.branches or repo.refs.read(branch) is None:
+            yield branch, commit
 
 
 def _may_move(repo: Repository, move: BranchMove) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,6 +179,13 @@ def take_back(private_dir: str) -> None:
     remove(private_dir)
 
 
+def check_memory(private_dir: str) -> None:
+    """Refuse to begin a rollback that could not be remembered in the end."""
+    path = os.path.join(private_dir, _LAST)
+    if os.path.isdir(path) and not os.path.islink(path):
+        raise Refused(f"'{path}' is a folder", hint="remove it, then repeat the command")
+
+
 def remember(private_dir: str, last: LastRollback) -> None:
     document = {
         "format": FORMAT,
@@ -231,10 +239,11 @@ def _store(private_dir: str, name: str, document: dict[str, Any]) -> None:
 
 def _fetch(private_dir: str, name: str) -> Any:
     try:
-        with open(os.path.join(private_dir, name), "rb") as file:
-            data = file.read()
+        data = _read_plain(os.path.join(private_dir, name))
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise _damaged(private_dir, error) from None
     checksum, _, body = data.partition(b"\n")
     try:
         if checksum != _checksum(body):
@@ -242,6 +251,15 @@ def _fetch(private_dir: str, name: str) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise _damaged(private_dir, error) from None
+
+
+def _read_plain(path: str) -> bytes:
+    """The content of a file; ValueError if anything else is there, which is not waited for."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise ValueError("it is no file")
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        return file.read()
 
 
 def _checksum(data: bytes) -> bytes:

@@ -90,6 +90,8 @@ def open_nested(around: Repository, path: bytes) -> Repository:
     place = os.path.join(around.worktree, to_str(path))
     env = {name: value for name, value in around.env.items() if name not in _LOCAL}
     env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(place)
+    if not place.startswith(os.path.join(around.worktree, "")):
+        raise Refused(f"'{to_str(path)}' is outside the work tree", hint="git submodule status")
     if os.path.realpath(place) != place:
         raise Refused(f"'{to_str(path)}' is beyond a symbolic link", hint="git submodule status")
     repo = discover(place, env)

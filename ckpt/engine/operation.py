@@ -10,14 +10,20 @@ from __future__ import annotations
 
 from ckpt.errors import Refused
 from ckpt.models import OperationReport
-from ckpt.store import operation_files
+from ckpt.store import operation_files, rerere
 from ckpt.store.operation import ORIG_HEAD, Operation, OperationFiles, read
+from ckpt.store.operation_record import OperationState
 from ckpt.store.repository import Repository
 
+# Those that end in one commit, on top of HEAD wherever it has gone meanwhile.
+_ON_HEAD = {"merge", "cherry-pick", "revert"}
 
-def check_operation(now: Operation | None, then: Operation | None, target: str) -> None:
+
+def check_operation(
+    now: Operation | None, then: Operation | None, target: str, *, head_moved: bool
+) -> None:
     """Files of one operation and the HEAD of another must not meet in a commit."""
-    if now == then:
+    if now == then and (now is None or not head_moved or not _ON_HEAD & set(now.name.split("+"))):
         return
     was = f"in the middle of a {then.name}" if then else "with no operation in progress"
     has = f"a {now.name} is in progress" if now else "none is in progress now"
@@ -46,10 +52,11 @@ def clear(repo: Repository) -> None:
     operation_files.clear(repo.git_dir, repo.private_dir)
 
 
-def install(repo: Repository, wanted: OperationFiles) -> None:
+def install(repo: Repository, wanted: OperationState) -> None:
     """Put the wanted operation in its place; safe to repeat after `clear`."""
-    if wanted.contents:
-        operation_files.install(repo.git_dir, repo.private_dir, wanted)
+    rerere.install(repo.common_dir, wanted.rerere)
+    if wanted.files.contents:
+        operation_files.install(repo.git_dir, repo.private_dir, wanted.files)
 
 
 def is_strange(repo: Repository, *known: OperationFiles) -> bool:

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from ckpt.engine.apply import look
 from ckpt.engine.capture import Present
 from ckpt.engine.changes import Action, FolderChange
-from ckpt.engine.folders import folders_needed, plan_permissions
+from ckpt.engine.folders import folders_needed, plan_permissions, unread_folders
 from ckpt.engine.origins import write_state
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.models import SkipReason
-from ckpt.paths import folders_above, folders_of, is_within
+from ckpt.paths import folders_above, folders_of, is_within, to_bytes
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
 from ckpt.worktree.modes import Modes
@@ -121,6 +121,8 @@ def make_plan(
         needed=folders_needed((action.path for action in plan.writes), plan.make_folders),
         doomed=plan.remove_folders,
     )
+    unread = unread_folders(present, now, target, limits)
+    plan.blocked |= dict.fromkeys(unread, str(SkipReason.UNREADABLE))
     return plan
 
 
@@ -216,12 +218,16 @@ def _is_as_wanted(action: Action, objects: ObjectStore, worktree: Worktree) -> b
 def _repository_around(path: bytes, present: Present) -> str | None:
     """What the path would be written into, if that is a repository of its own by now."""
     for folder in folders_above(path):
-        if _mode(present.entries.get(folder)) == GITLINK:
+        if _mode(present.entries.get(folder)) == GITLINK and _is_initialised(folder, present):
             return SUBMODULE
         if present.skipped.get(folder) is SkipReason.NESTED:
             tracked = any(entry.path == path for entry in present.staged.index.entries)
             return None if tracked else str(SkipReason.NESTED)
     return None
+
+
+def _is_initialised(submodule: bytes, present: Present) -> bool:
+    return any(to_bytes(state.path) == submodule for state in present.nested)
 
 
 def _reason(obstacle: bytes, present: Present) -> str:
@@ -285,8 +291,11 @@ def _plan_folders(
     for folder in sorted(wanted - set(present.empty_folders)):
         if limits and not is_within(folder, limits):
             continue
-        status = worktree.lstat(folder)
-        is_there = status is not None and stat.S_ISDIR(status.st_mode)
+        try:
+            is_there = worktree.folder_permissions(folder) is not None
+        except PermissionError:
+            plan.blocked[folder] = str(SkipReason.UNREADABLE)
+            continue
         if not is_there and _repository_around(folder, present) is None:
             plan.make_folders.append(folder)
     needed = wanted | folders_of(wanted) | folders_of(action.path for action in plan.writes)

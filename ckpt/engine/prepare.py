@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ckpt.engine import family, operation
 from ckpt.engine.capture import Present, capture
-from ckpt.engine.changes import BranchMove, HeadMove
+from ckpt.engine.changes import BranchMove, FileState, HeadMove
 from ckpt.engine.head import check_move, plan_move
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.recorded import Recorded
@@ -34,6 +34,8 @@ from ckpt.store.trees import lookup, write_tree
 from ckpt.worktree.write import Worktree
 
 MAX_UNTRACKED_REMOVALS = 1000
+LONGEST_LINK = 4095
+IMPOSSIBLE_LINK = "no file system takes this link target"
 _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 
@@ -116,7 +118,12 @@ class Preparation:
             check_move(self._repo, target)
         elif not self._options.paths:
             now = in_progress(self._repo.git_dir)
-            operation.check_operation(now, target.manifest.operation, target.checkpoint.id)
+            operation.check_operation(
+                now,
+                target.manifest.operation,
+                target.checkpoint.id,
+                head_moved=self._repo.refs.head().commit != target.head.commit,
+            )
         if not self._options.undoing:
             self._check_limits()
 
@@ -124,7 +131,7 @@ class Preparation:
         """A path that neither state knows is a typing mistake."""
         for limit in self._options.paths:
             family.check_limit(self._target, limit)
-            if limit and self._worktree.lstat(limit) is None and not self._target_knows(limit):
+            if limit and not self._target_knows(limit) and self._worktree.lstat(limit) is None:
                 raise CkptError(
                     f"pathspec '{to_str(limit)}' did not match any file of "
                     f"checkpoint '{self._target.checkpoint.id}'",
@@ -166,7 +173,10 @@ class Preparation:
         }
 
     def _is_file(self, path: bytes) -> bool:
-        status = self._worktree.lstat(path)
+        try:
+            status = self._worktree.lstat(path)
+        except PermissionError:
+            return False
         return status is not None and not stat.S_ISDIR(status.st_mode)
 
     def _capture_and_plan(
@@ -204,13 +214,16 @@ class Preparation:
     def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
         """Read every content that will be needed, so that damage shows before the first change.
 
-        What a filter driver does not give any more is left as it is.
+        What a filter driver does not give any more is left as it is, and so is the place of a
+        symbolic link that no file system takes.
         """
         objects = self._repo.objects
         lost = {}
         try:
             for action in plan.writes:
-                if action.after is not None and (
+                if action.after is not None and not self._can_be_made(action.after):
+                    lost[action.path] = IMPOSSIBLE_LINK
+                elif action.after is not None and (
                     action.before is None or action.before.entry.id != action.after.entry.id
                 ):
                     try:
@@ -227,6 +240,16 @@ class Preparation:
                 details=error.details,
             ) from error
         plan.leave(lost)
+
+    def _can_be_made(self, state: FileState) -> bool:
+        """False for a symbolic link that only a tree can hold, not a disk."""
+        if not state.is_link:
+            return True
+        size = self._repo.objects.size(state.entry.id)
+        if size is not None and size > LONGEST_LINK:  # need not be read
+            return False
+        target = self._repo.objects.read(state.entry.id, b"blob")
+        return 0 < len(target) <= LONGEST_LINK and b"\0" not in target
 
 
 def check_removals(prepared: Prepared, consented: frozenset[bytes]) -> None:

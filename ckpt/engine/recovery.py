@@ -17,18 +17,19 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ckpt.configure import load_forgiving
-from ckpt.engine import family, journal, operation
-from ckpt.engine.apply import Applier, look
+from ckpt.engine import family, journal, operation, trash
+from ckpt.engine.apply import Applier, Found, look
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import Action, FileState, FolderChange, HeadMove
 from ckpt.engine.folders import OPEN
 from ckpt.engine.head import branches_to_return, head_report, move_head, move_other_branch
+from ckpt.engine.holding import hold
 from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.nested import open_nested
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.refusals import check_index_free
-from ckpt.engine.restage import limited, outside, restage
+from ckpt.engine.restage import known_files, limited, outside, restage
 from ckpt.engine.rollback import UNDO, finish
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
@@ -83,19 +84,41 @@ def _recover(
             raise
 
 
+class _CheckpointsGone(Exception):
+    """A repository cannot go either way: it was cloned anew, say."""
+
+
 def _take_over(repo: Repository, given: NestedJournal) -> None:
     """Begin with the given journal, unless the rollback got as far as to write its own:
     that may know a later safety checkpoint."""
     if not journal.exists(repo.private_dir):
+        _check_needed(repo, str(given.document["target"]), str(given.document["safety"]))
         journal.rewrite(repo.private_dir, given)
-    elif journal.read(repo.private_dir).family != given.document["family"]:
+        return
+    own = journal.read(repo.private_dir)
+    if own.family != given.document["family"]:
         raise Refused("another rollback was interrupted there", hint="git ckpt rollback --abort")
+    _check_needed(repo, own.target, own.safety)
+
+
+def _check_needed(repo: Repository, *needed: str) -> None:
+    catalog = Catalog(repo)
+    missing = [wanted for wanted in needed if catalog.commit_of(wanted) is None]
+    if not missing:
+        return
+    in_trash = {item.checkpoint.id for item in trash.dropped(repo)}
+    if not in_trash.issuperset(missing):
+        raise _CheckpointsGone
+    raise Refused(
+        f"the interrupted rollback needs checkpoint '{missing[0]}', which was dropped",
+        hint=" && ".join(f"git ckpt restore-dropped {wanted}" for wanted in missing),
+    )
 
 
 def _recover_nested(
     repo: Repository, record: Journal, forwards: bool, place: str
 ) -> tuple[tuple[NestedResult, ...], list[Skipped]]:
-    """What became of the nested repositories, and those that are gone by now."""
+    """What became of the nested repositories, and those that are gone or new by now."""
     results, gone = [], []
     for given in record.nested:
         path = to_str(given.path)
@@ -103,11 +126,14 @@ def _recover_nested(
             gone.append(Skipped(path, "not there"))
             continue
         inside = os.path.join(place, path)
-        with family.naming(inside), open_nested(repo, given.path) as nested:
-            nested.check_writable()
-            settings = load_forgiving(nested)
-            result = _recover(nested, settings, forwards=forwards, given=given, place=inside)
-            results.append(NestedResult(path, result))
+        try:
+            with family.naming(inside), open_nested(repo, given.path) as nested:
+                nested.check_writable()
+                settings = load_forgiving(nested)
+                result = _recover(nested, settings, forwards=forwards, given=given, place=inside)
+                results.append(NestedResult(path, result))
+        except _CheckpointsGone:
+            gone.append(Skipped(path, "its checkpoints are gone"))
     return tuple(results), gone
 
 
@@ -177,7 +203,7 @@ class _Recovery:
         if move is not None:
             move_head(repo, move, self.goal.checkpoint.id)
         if record.operation:
-            operation.install(repo, self.goal.operation.files)
+            operation.install(repo, self.goal.operation)
         self._finish(applier)
         return RollbackResult(
             target=self.goal.checkpoint,
@@ -224,7 +250,8 @@ class _Recovery:
             description="Changes made after a rollback was interrupted.",
             keep=() if branch is None else (branch,),
         )
-        missing = [path for path in strangers if path in present.skipped]
+        unheld = hold(self.repo, present, strangers)
+        missing = [path for path in strangers if path in present.skipped or path in unheld]
         if missing:
             raise RollbackError(
                 f"cannot save '{to_str(missing[0])}' before it is overwritten",
@@ -239,10 +266,13 @@ class _Recovery:
         self.saved.heads.append(present.head)
         self.saved.branches.append(branch)
 
-    def _save_first(self, path: bytes, state: FileState, _status: os.stat_result) -> None:
+    def _save_first(self, found: Found) -> bool:
         """A file may still change between the first look and its turn."""
-        if self.saved.files.get(path) != state:
-            self._save([path])
+        saved = self.saved.files
+        changed = [path for path, (state, _) in found.items() if saved.get(path) != state]
+        if changed:
+            self._save(changed)
+        return True
 
     def _is_strange(self, action: Action) -> bool:
         status = self.worktree.lstat(action.path)
@@ -314,13 +344,15 @@ class _Recovery:
         if self._index_is_strange(staged.index):
             self._save([])
         touched = {action.path for action in self.record.actions}
-        restage(self.repo, wanted, staged, applier.known, touched)
+        known = known_files(self.worktree, self.goal, wanted, applier.known)
+        restage(self.repo, wanted, staged, known, touched)
 
     def _misleads(self) -> bool:
         """Whether git may go by stat data of before: a converted file of another size is
         changed to it, whatever it holds."""
         states = (s for action in self.record.actions for s in (action.before, action.after))
-        return any(state is not None and state.origin is not None for state in states)
+        converted = any(state is not None and state.origin is not None for state in states)
+        return converted or staging.misleads(self.goal.index)
 
     def _move(self) -> HeadMove | None:
         """The move from wherever HEAD is now; what it leaves was saved if it was strange."""

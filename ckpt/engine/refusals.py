@@ -20,6 +20,7 @@ def check_ready(repo: Repository) -> None:
     """Refuse to begin while something else is at work, or was and did not finish."""
     if journal.exists(repo.private_dir):
         raise Refused("a rollback was interrupted in this worktree", hint=_RECOVERY)
+    journal.check_memory(repo.private_dir)
     clear_own_locks(repo.private_dir, [repo.index_path, *repo.refs.lock_candidates()])
     check_index_free(repo)
 
@@ -39,8 +40,20 @@ def check_index_free(repo: Repository) -> None:
 
 def interrupted(error: OSError | Busy) -> CkptError:
     """Why a rollback stopped half way, and how to go on."""
-    busy = isinstance(error, Busy)
-    cause = error.message if isinstance(error, Busy) else error.strerror or str(error)
-    return (Busy if busy else RollbackError)(
-        f"the rollback stopped half way: {cause}", hint=_RECOVERY
+    kind, cause = _cause(error)
+    return kind(f"the rollback stopped half way: {cause}", hint=_RECOVERY)
+
+
+def not_begun(error: OSError | Busy) -> CkptError:
+    """Why a rollback could not even write its journal."""
+    kind, cause = _cause(error)
+    return kind(
+        f"the rollback did not begin: {cause}",
+        hint="nothing was touched; check free space and permissions, then try again",
     )
+
+
+def _cause(error: OSError | Busy) -> tuple[type[Busy] | type[RollbackError], str]:
+    if isinstance(error, Busy):
+        return Busy, error.message
+    return RollbackError, error.strerror or str(error)

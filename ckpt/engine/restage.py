@@ -7,9 +7,12 @@ from files whose content is certain; git looks at the others again by itself.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection
 
+from ckpt.engine.apply import look
+from ckpt.engine.recorded import Recorded
 from ckpt.errors import Busy
 from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.store import staging
@@ -18,7 +21,8 @@ from ckpt.store.lock import replace_locked
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.staging import KnownFile, Staged
-from ckpt.store.trees import GITLINK
+from ckpt.store.trees import GITLINK, TreeEntry, lookup
+from ckpt.worktree.write import UnsafePath, Worktree
 
 
 def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
@@ -57,6 +61,34 @@ def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:
     }
 
 
+def known_files(worktree: Worktree, goal: Recorded, wanted: Index, written: KnownFile) -> KnownFile:
+    """What is certain of files: those `written`, and those that were as wanted already and of
+    which git shall believe what it would not find out (see stat_views)."""
+    unseen = set(staging.unseen(wanted))
+
+    def known(path: bytes) -> tuple[TreeEntry, os.stat_result] | None:
+        found = written(path)
+        return _as_in(goal, worktree, path) if found is None and path in unseen else found
+
+    return known
+
+
+def _as_in(
+    goal: Recorded, worktree: Worktree, path: bytes
+) -> tuple[TreeEntry, os.stat_result] | None:
+    """A file with its stat data if it has the bytes that it had in a state."""
+    entry, status = lookup(goal.objects, goal.tree, path), worktree.lstat(path)
+    if entry is None or status is None:
+        return None
+    converted = goal.converted(path, entry)
+    content = entry.id if converted is None else converted.raw
+    try:
+        found = look(goal.objects, worktree, path, status)
+    except (OSError, UnsafePath):
+        return None
+    return (entry, status) if found is not None and found.entry.id == content else None
+
+
 def restage(
     repo: Repository,
     wanted: Index,
@@ -68,6 +100,9 @@ def restage(
     if any(map(known, staging.unseen(wanted))):
         # Git opens a file that is as young as the index, and it counts in seconds.
         time.sleep(1.01 - time.time() % 1)
+    if any(entry.intent_to_add for entry in wanted.entries):
+        repo.objects.add(b"blob", b"")  # which such an entry names, and git reads
+        repo.objects.flush()
     data = staging.compose(wanted, present, known, repo.object_format.name, doubtful)
 
     def unchanged() -> bool:

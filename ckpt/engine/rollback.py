@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 
 from ckpt.configure import load_forgiving
 from ckpt.engine import family, journal, operation, stat_views
-from ckpt.engine.apply import Applied, Applier, keep
+from ckpt.engine.apply import Applied, Applier, Found, keep
 from ckpt.engine.capture import Present
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
@@ -32,12 +32,13 @@ from ckpt.engine.head import (
     head_report,
     move_head,
 )
+from ckpt.engine.holding import hold_changing
 from ckpt.engine.journal import Journal, LastRollback, NestedJournal
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.refusals import interrupted
-from ckpt.engine.restage import limited, restage
+from ckpt.engine.refusals import interrupted, not_begun
+from ckpt.engine.restage import known_files, limited, restage
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import Busy, NotFound, RollbackError
@@ -57,9 +58,12 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.operation_record import read_now
 from ckpt.store.repository import Repository
 from ckpt.store.trees import walk
-from ckpt.worktree.write import Worktree
+from ckpt.worktree.write import UnsafePath, Worktree
 
 UNDO = "git ckpt undo"
+
+# Files that change while it runs are saved so many times; from then on they are left alone.
+_MOST_SAVES = 10
 
 
 def rollback(
@@ -152,6 +156,8 @@ class _Rollback:
         self._smudger = stack.enter_context(Smudger(repo))
         self._family: Family = Family(repo) if around is None else around._family
         self._nested: dict[bytes, _Rollback] = {}
+        self._saves = 0
+        self._has_begun = False
 
     def go(self) -> RollbackResult:
         self.prepare()
@@ -162,7 +168,8 @@ class _Rollback:
         try:
             return self.carry_out()
         except (OSError, Busy) as error:
-            raise interrupted(error) from error
+            begun = self._has_begun or journal.exists(self._repo.private_dir)
+            raise (interrupted if begun else not_begun)(error) from error
 
     @property
     def is_idle(self) -> bool:
@@ -247,6 +254,7 @@ class _Rollback:
         present, move = self._prepared.present, self._prepared.move
         taken = {path: nested.secure() for path, nested in self._nested.items()}
         present.nested = link(present.nested, taken)
+        hold_changing(self._repo, present, self._prepared.plan)
         self._safety = self._save_safety(present, move)
         self._record = self._journal(self._prepared)
         return self._safety
@@ -293,6 +301,7 @@ class _Rollback:
 
     def carry_out(self) -> RollbackResult:
         journal.write(self._repo.private_dir, self._record)
+        self._has_begun = True
         results = tuple(
             NestedResult(to_str(path), nested.foresee() if nested.is_idle else nested.carry_out())
             for path, nested in self._nested.items()
@@ -315,13 +324,22 @@ class _Rollback:
         self._record = replace(self._record, safety=self._safety.id)
         journal.write(self._repo.private_dir, self._record)
 
-    def _save_first(self, path: bytes, state: FileState, status: os.stat_result) -> None:
-        present = self._prepared.present
-        entry = keep(self._repo.objects, self._worktree, path, state)
-        present.entries[path], present.stats[path] = entry, status
-        present.converted.pop(path, None)
-        present.absent.discard(path)
+    def _save_first(self, found: Found) -> bool:
+        """Save what changed, unless so much did already that it would never end."""
+        if self._saves == _MOST_SAVES:
+            return False
+        self._saves += 1
+        first, *others = found
+        self._keep(first, *found[first])
+        for path in others:
+            with suppress(OSError, UnsafePath):  # it is looked at again when it is its turn
+                self._keep(path, *found[path])
         self._save_again()
+        return True
+
+    def _keep(self, path: bytes, state: FileState, status: os.stat_result) -> None:
+        entry = keep(self._repo.objects, self._worktree, path, state)
+        self._prepared.present.put(path, entry, status)
 
     def _apply(self, prepared: Prepared) -> RollbackResult:
         record, present, index = self._record, prepared.present, prepared.index
@@ -349,11 +367,12 @@ class _Rollback:
                 present.staged = staged
                 self._save_again()
                 index = limited(self._target.index, staged.index, self._options.paths)
-            restage(self._repo, index, staged, applier.known, misled)
+            known = known_files(self._worktree, self._target, index, applier.known)
+            restage(self._repo, index, staged, known, misled)
         if record.head is not None:
             move_head(self._repo, record.head, self._target.checkpoint.id)
         if record.operation:
-            operation.install(self._repo, self._target.operation.files)
+            operation.install(self._repo, self._target.operation)
         finish(self._repo, self._record, applier.done)
         return self._report(applier.done, self._safety)
 

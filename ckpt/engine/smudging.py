@@ -3,21 +3,23 @@
 
 Stored as they were, or made from git's blob: by a recipe, which always gives the same, or
 with the smudge command of a filter driver, which may be gone, fail or give something else
-by now. What a driver gives is compared with what was recorded before any of it is used.
+by now. What Git LFS has in its local store is taken from there: its driver may be told not
+to give it. All of that is compared with what was recorded before any of it is used.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
+from ckpt.engine import lfs
 from ckpt.engine.changes import FileState
 from ckpt.engine.origins import DriverRecipe, built_in
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository
-from ckpt.store.streams import file_pieces
+from ckpt.store.streams import UnreadableFile, file_pieces
 
 if TYPE_CHECKING:  # few repositories have drivers, and it takes time to import
     from ckpt.worktree.filters import Filters
@@ -72,7 +74,8 @@ class Smudger:
         if recipe is None:
             yield built_in(objects, origin.blob, origin.recipe)
             return
-        with self._by_driver(path, origin.blob, recipe) as output:
+        stored = from_lfs(self._repo, origin.blob, recipe)
+        with stored or self._by_driver(path, origin.blob, recipe) as output:
             yield from file_pieces(output.fileno(), os.fstat(output.fileno()).st_size)
 
     def check(self, path: bytes, state: FileState) -> None:
@@ -113,6 +116,21 @@ class Smudger:
         if not output:
             raise Unrestorable(f"filter '{name}' failed: git has no smudge command for it")
         return output
+
+
+def from_lfs(repo: Repository, blob: ObjectID, recipe: DriverRecipe) -> IO[bytes] | None:
+    """What the driver would give, if Git LFS has just that in its local store."""
+    if recipe.driver != lfs.DRIVER:
+        return None
+    pointer = lfs.read_pointer(repo.objects, blob)
+    content = None if pointer is None else lfs.LocalStore(repo).open(pointer)
+    if content is None:
+        return None
+    with suppress(UnreadableFile):
+        if file_id(repo.objects, content) == recipe.raw:
+            return content
+    content.close()
+    return None
 
 
 def file_id(objects: ObjectStore, file: IO[bytes]) -> ObjectID:

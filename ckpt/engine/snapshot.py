@@ -25,7 +25,7 @@ from ckpt.engine.capture import Present, capture
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.nested import without_links
-from ckpt.errors import Busy, UsageError
+from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
     Checkpoint,
     Details,
@@ -40,12 +40,14 @@ from ckpt.models import (
 from ckpt.settings import Settings
 from ckpt.store import operation_record, record, staging
 from ckpt.store.lock import worktree_lock
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
 from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
 
 LOCK_TIMEOUT = 60.0
+# Beside a `git gc --prune=now`; it is over in a moment.
+_ATTEMPTS = 5
 # Larger files count as changed, their lines do not: counting must not hold up a save.
 _COUNTED_SIZE = 1 << 20
 # Kinds in the order in which retention lets them go.
@@ -98,14 +100,20 @@ def save(
     """
     request = _checked(request)
     with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
-        try:
-            present = capture(repo, settings, repo.objects, force=request.force, progress=progress)
-            if complete is not None:
-                complete(present)
-            return write(repo, present, request)
-        except BaseException:
-            repo.objects.discard()
-            raise
+        for attempt in range(_ATTEMPTS):
+            try:
+                present = capture(
+                    repo, settings, repo.objects, force=request.force, progress=progress
+                )
+                if complete is not None:
+                    complete(present)
+                return write(repo, present, request)
+            except ObjectsPruned:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            finally:  # of what was not written nothing is left
+                repo.objects.discard()
+        raise AssertionError("the last attempt returns or raises")
 
 
 def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
@@ -267,12 +275,15 @@ def _existing(
     for found in catalog.here():
         if found.during_rollback or found.scope is not Scope.FULL:
             continue
-        links = found.nested if present.nested else ()
-        holds_more = links != present.nested and without_links(links) == present.nested
-        wanted = state_with(links) if holds_more else state_tree
-        if found.tree.encode() != tree or _state_tree(repo, found) != wanted:
+        if found.tree.encode() != tree or found.head_commit != _text_id(present.head.commit):
             return None
-        if found.head_commit != _text_id(present.head.commit):
+        try:
+            links = found.nested if present.nested else ()
+            state = _state_tree(repo, found)
+        except CkptError:  # it is damaged
+            return None
+        holds_more = links != present.nested and without_links(links) == present.nested
+        if state != (state_with(links) if holds_more else state_tree):
             return None
         if found.pinned or _LASTING.index(found.kind) >= _LASTING.index(request.kind):
             return found
@@ -342,10 +353,7 @@ def _publish(
         if repo.refs.create(draft.ref.encode(), commit):
             if not _is_whole(repo, commit, tree, parents):
                 repo.refs.remove(draft.ref.encode(), commit)
-                raise Busy(
-                    "git pruned the checkpoint's objects before its ref was made",
-                    hint="wait for 'git gc --prune=now' to end, then try again",
-                )
+                raise ObjectsPruned
             return load(repo, draft.id, commit)
         time.sleep(0.001)
         catalog = Catalog(repo)

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 import zlib
 from binascii import hexlify, unhexlify
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ckpt import disk
-from ckpt.errors import CkptError
+from ckpt.errors import Busy, CkptError
 from ckpt.store.sharing import NOT_SHARED, Sharing
 from ckpt.store.sizes import PackSizes, loose_size
 from ckpt.store.streams import (
@@ -59,6 +60,16 @@ class MissingObject(CkptError):
             f"{what} '{object_id.decode('ascii', 'replace')}'",
             hint="run 'git fsck' to see what else is damaged",
             details={"object": object_id.decode("ascii", "replace")},
+        )
+
+
+class ObjectsPruned(Busy):
+    """A prune without grace takes objects that nothing names yet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "git pruned the checkpoint's objects before its ref was made",
+            hint="wait for 'git gc --prune=now' to end, then try again",
         )
 
 
@@ -244,6 +255,12 @@ class ObjectStore:
 
     def flush(self) -> None:
         """Make everything added durable and visible: contents first, then names."""
+        try:
+            self._flush()
+        except FileNotFoundError:
+            raise ObjectsPruned from None
+
+    def _flush(self) -> None:
         disk.fsync_files(list(self._pending.values()))
         self._forget_looks()
         folders = {self.path}
@@ -278,7 +295,10 @@ class ObjectStore:
             fd = disk.create(temporary, 0o444)
         except FileNotFoundError:
             self._sharing.make_folders(folder)
-            fd = disk.create(temporary, 0o444)
+            try:
+                fd = disk.create(temporary, 0o444)
+            except FileNotFoundError:
+                raise ObjectsPruned from None
         try:
             self._sharing.adjust(temporary)
             for part in compressed:
@@ -360,6 +380,8 @@ class ObjectStore:
                 self.path, object_format=self.object_format, alternates=self._alternates
             )
             _prepare(self._disk, self.object_format)
+            # Left to the end of the interpreter, its files complain while they are closed.
+            weakref.finalize(self, self._disk.close)
         return self._disk
 
 

@@ -76,6 +76,7 @@ TODO_LISTS = (
 )
 _HEAD_NAMES = ("rebase-merge/head-name", "rebase-apply/head-name")
 _UPDATE_REFS = "rebase-merge/update-refs"
+_BISECT_START = "BISECT_START"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,13 @@ class OperationFiles:
         # Three lines for each branch: its name, where it stands, where it shall.
         named |= set(self.contents.get(_UPDATE_REFS, b"").splitlines()[::3])
         return tuple(sorted(name for name in named if name.startswith(b"refs/")))
+
+    @property
+    def start(self) -> bytes | None:
+        """The branch that a bisect goes back to when it is reset; it does not move it."""
+        name = self.contents.get(_BISECT_START, b"").strip()
+        is_commit = len(name) in (40, 64) and not name.strip(b"0123456789abcdef")
+        return b"refs/heads/" + name if name and not is_commit else None
 
 
 def read(git_dir: str) -> OperationFiles:

@@ -2,9 +2,10 @@
 """An operation in progress as part of a checkpoint.
 
 In the state tree, `op/files/` holds the operation's files as they are, `op/branches` the
-branches that it will move, with where they stood, and `op/held/` the trees that any of
-these name. Commits that they name become parents of the state commit: nothing else may
-hold them (an autostash, the tip before a rebase), and no gc takes them now.
+branches that it will move, with where they stood, `op/rerere/` the conflicts that rerere
+has noted, and `op/held/` the trees that any of these name. Commits that they name become
+parents of the state commit: nothing else may hold them (an autostash, the tip before a
+rebase), and no gc takes them now.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ckpt.errors import Refused
+from ckpt.store import rerere
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation import TODO_LISTS, OperationFiles, is_known, read
 from ckpt.store.refs import Refs
@@ -23,6 +25,7 @@ from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, walk
 _FILES = b"op/files"
 _BRANCHES = b"op/branches"
 _HELD = b"op/held/"
+_RERERE = b"op/rerere"
 _ABSENT = b"-"
 _FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 # In a list of things to do: a word for what, perhaps `-C`, then a commit, often shortened.
@@ -31,16 +34,20 @@ _TODO_ID = re.compile(rb"^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class OperationState:
-    """An operation's files, and where the branches stand that it will move."""
+    """An operation's files, where the branches stand that it will move or go back to, and
+    the conflicts that `rerere` has noted for it."""
 
     files: OperationFiles = field(default_factory=OperationFiles)
     branches: Mapping[bytes, ObjectID | None] = field(default_factory=dict)
+    rerere: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def read_now(refs: Refs) -> OperationState:
     """The operation under way in a worktree."""
     files = read(refs.git_dir)
-    return OperationState(files, {branch: refs.read(branch) for branch in files.branches})
+    named = [*files.branches, *([files.start] if files.start is not None else [])]
+    branches = {branch: refs.read(branch) for branch in named}
+    return OperationState(files, branches, rerere.read(refs.common_dir, files))
 
 
 def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, TreeEntry]:
@@ -49,6 +56,8 @@ def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, Tree
         _FILES + b"/" + os.fsencode(path): TreeEntry(REGULAR, objects.add(b"blob", contents))
         for path, contents in state.files.contents.items()
     }
+    for name, contents in state.rerere.items():
+        entries[_RERERE + b"/" + name.encode()] = TreeEntry(REGULAR, objects.add(b"blob", contents))
     if state.branches:
         lines = ((commit or _ABSENT) + b" " + name for name, commit in state.branches.items())
         listed = objects.add(b"blob", b"".join(line + b"\n" for line in sorted(lines)))
@@ -59,16 +68,23 @@ def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, Tree
 
 
 def commits_to_keep(objects: ObjectStore, state: OperationState) -> tuple[ObjectID, ...]:
-    """The commits that must stay for the operation to go on, or to be given up.
+    """The commits that hold all that the operation needs to go on, or to be given up.
 
     One whose tree has gone cannot be kept any more: a ref to it would only break gc.
     """
-    commits = _of_kind(objects, b"commit", state)
-    return tuple(c for c in commits if objects.has(_tree_of(objects, c)))
+    headers = {c: _header(objects, c) for c in _of_kind(objects, b"commit", state)}
+    whole = {c for c, lines in headers.items() if objects.has(_ids(lines, b"tree")[0])}
+    # Long lists of things to do name commits one after the other: the last holds them all.
+    held = {parent for c in whole for parent in _ids(headers[c], b"parent")}
+    return tuple(sorted(whole - held))
 
 
-def _tree_of(objects: ObjectStore, commit: ObjectID) -> ObjectID:
-    return ObjectID(objects.read(commit, b"commit").partition(b"\n")[0].removeprefix(b"tree "))
+def _header(objects: ObjectStore, commit: ObjectID) -> list[bytes]:
+    return objects.read(commit, b"commit").partition(b"\n\n")[0].split(b"\n")
+
+
+def _ids(header: list[bytes], key: bytes) -> list[ObjectID]:
+    return [ObjectID(line[len(key) + 1 :]) for line in header if line.startswith(key + b" ")]
 
 
 def _of_kind(objects: ObjectStore, kind: bytes, state: OperationState) -> list[ObjectID]:
@@ -99,7 +115,16 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
         files[path] = objects.read(entry.id, b"blob")
     listed = lookup(objects, state_tree, _BRANCHES)
     lines = objects.read(listed.id, b"blob").splitlines() if listed is not None else ()
-    return OperationState(OperationFiles(files), dict(_branches(lines)))
+    return OperationState(
+        OperationFiles(files), dict(_branches(lines)), dict(_rerere(objects, state_tree))
+    )
+
+
+def _rerere(objects: ObjectStore, state_tree: ObjectID) -> Iterator[tuple[str, bytes]]:
+    top = lookup(objects, state_tree, _RERERE)
+    for name, entry in walk(objects, top.id) if top is not None else ():
+        if entry.mode == REGULAR and rerere.is_known(os.fsdecode(name)):
+            yield os.fsdecode(name), objects.read(entry.id, b"blob")
 
 
 def _branches(lines: Iterable[bytes]) -> Iterator[tuple[bytes, ObjectID | None]]:

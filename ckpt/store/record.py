@@ -32,7 +32,7 @@ from ckpt.models import (
 from ckpt.paths import from_json, to_str
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
-from ckpt.store.trees import lookup
+from ckpt.store.trees import UnsafeTree, check_name, lookup
 
 FORMAT = 1
 MANIFEST = b"manifest.json"
@@ -240,7 +240,7 @@ def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
     """The repositories inside the worktree, as a manifest has them."""
     return tuple(
         NestedState(
-            path=to_str(from_json(item)),
+            path=_place(item),
             commit_hash=item["commit"],
             branch=item["branch"],
             dirty=item["dirty"],
@@ -249,6 +249,17 @@ def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
         )
         for item in documents
     )
+
+
+def _place(document: dict[str, Any]) -> str:
+    """A path that is written to: it must lie inside the worktree."""
+    path = from_json(document)
+    try:
+        for name in path.split(b"/"):
+            check_name(name)
+    except UnsafeTree:
+        raise ValueError(f"not a path of the worktree: {to_str(path)!r}") from None
+    return to_str(path)
 
 
 def _features(document: Any) -> FeatureState | None:

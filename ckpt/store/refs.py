@@ -67,6 +67,7 @@ class Refs:
         self._zero = b"0" * hex_length
         self._hex_length = hex_length
         self.logs_updates = True
+        self.main_is_bare = False
         self.sharing = NOT_SHARED
         self._container: DiskRefsContainer | None = None
 
@@ -141,7 +142,7 @@ class Refs:
     # -- HEAD --------------------------------------------------------------------
 
     def head(self) -> Head:
-        contents = _read(os.path.join(self.git_dir, "HEAD")).strip()
+        contents = _read_head(self.git_dir)
         if not contents.startswith(_SYMREF):
             commit = self._object_id(contents)
             if commit is None:
@@ -154,7 +155,7 @@ class Refs:
 
     def other_worktree_with(self, branch: bytes) -> str | None:
         """The git dir of another worktree that has this branch checked out."""
-        others = [self.common_dir]
+        others = [] if self.main_is_bare else [self.common_dir]
         linked = os.path.join(self.common_dir, "worktrees")
         if os.path.isdir(linked):
             others += [os.path.join(linked, name) for name in sorted(os.listdir(linked))]
@@ -227,11 +228,13 @@ class Refs:
             if kept != contents:
                 replace_locked(packed, kept, self._private_dir, lambda: _read(packed) == contents)
             _remove_file(path)
+        _remove_empty_above(path, os.path.join(self.common_dir, "refs/heads"))
         return True
 
     def _write_branch(self, branch: bytes, old: ObjectID | None, new: ObjectID) -> bool:
         path = self._path(branch)
         self.sharing.make_folders(os.path.dirname(path))
+        _remove_empty(path)
         is_written = replace_locked(
             path, new + b"\n", self._private_dir, lambda: self.read(branch) == old
         )
@@ -253,7 +256,9 @@ class Refs:
         )
         if new is None and ref != b"HEAD":
             _remove_file(log)  # it would stand in the way of other branches' logs
+            _remove_empty_above(log, os.path.join(base, "logs/refs/heads"))
             return
+        _remove_empty(log)
         is_new = not os.path.exists(log)
         if is_new and not self.logs_updates:
             return
@@ -317,6 +322,27 @@ def _remove_file(path: str) -> None:
         pass
 
 
+def _remove_empty(path: str) -> None:
+    """Take away folders with nothing in them, where a file shall stand: as git does."""
+    for folder, _, _ in os.walk(path, topdown=False):
+        _remove_if_empty(folder)
+
+
+def _remove_empty_above(path: str, top: str) -> None:
+    """Take away the folders that the last ref in them leaves empty, up to `top`."""
+    folder = os.path.dirname(path)
+    while folder.startswith(top + "/") and _remove_if_empty(folder):
+        folder = os.path.dirname(folder)
+
+
+def _remove_if_empty(folder: str) -> bool:
+    try:
+        disk.rmdir(folder)
+    except OSError:  # in use, or gone already
+        return False
+    return True
+
+
 def _without(packed: bytes, ref: bytes) -> bytes:
     """The packed refs but for one, and for the line that says what it peels to."""
     kept: list[bytes] = []
@@ -330,13 +356,23 @@ def _without(packed: bytes, ref: bytes) -> bytes:
 
 def _branches_in_use(git_dir: str) -> set[bytes]:
     """The branch a worktree is on, and those that a rebase or bisect there will return to."""
-    head = _read(os.path.join(git_dir, "HEAD")).strip().removeprefix(_SYMREF)
+    head = _read_head(git_dir).removeprefix(_SYMREF)
     bisected = _read(os.path.join(git_dir, "BISECT_START")).strip()
     rebased = {
         _read(os.path.join(git_dir, folder, "head-name")).strip()
         for folder in ("rebase-merge", "rebase-apply")
     }
     return {head, b"refs/heads/" + bisected, *rebased}
+
+
+def _read_head(git_dir: str) -> bytes:
+    """What HEAD says; of old it may be a symbolic link to a ref (core.preferSymlinkRefs)."""
+    path = os.path.join(git_dir, "HEAD")
+    try:
+        target = os.fsencode(os.readlink(path))
+    except OSError:
+        return _read(path).strip()
+    return _SYMREF + target if target.startswith(b"refs/") else _read(path).strip()
 
 
 def _read(path: str) -> bytes:

@@ -12,6 +12,7 @@ only a newer git understands. Reading a repository asks for less than writing to
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from dulwich.object_format import ObjectFormat
 
 MAIN_WORKTREE = "main"
+# Of `git commit -a`, `git commit -- PATH` and `git stash`.
+_FOR_A_MOMENT = re.compile(r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?")
 _OFF = ("false", "no", "off", "0")
 
 
@@ -70,7 +73,9 @@ class Repository:
     @property
     def owns_index(self) -> bool:
         """False inside a hook of `git commit -- path`, which lends a temporary index."""
-        return self.index_path == os.path.join(self.git_dir, "index")
+        named = self.env.get("GIT_INDEX_FILE")
+        own = os.path.join(self.git_dir, "index")
+        return not named or os.path.join(self.worktree, named) == own
 
     @cached_property
     def object_format(self) -> ObjectFormat:
@@ -99,24 +104,48 @@ class Repository:
         kind = ReftableRefs if self.format.ref_storage == "reftable" else Refs
         refs = kind(self.git_dir, self.common_dir, self.object_format.hex_length)
         refs.logs_updates = self.config.get("core.logallrefupdates") not in _OFF
+        refs.main_is_bare = self.config.get_bool("core.bare", False)
         refs.sharing = self.sharing
         return refs
 
     def reloaded(self) -> Repository:
-        """The same with the configuration as it is now; open packs stay open."""
+        """The same with the configuration as it is now; open packs stay open.
+
+        Refuses what has become another repository, or one that cannot be served any more.
+        """
+        self.check_there()
         config = GitConfig.load(self.env, git_dir=self.git_dir, common_dir=self.common_dir)
-        again = replace(self, config=config)
+        format = read_format(config, os.path.join(self.common_dir, "config"))
+        if not self.env.get("GIT_WORK_TREE"):
+            _check_not_bare(self.git_dir != self.common_dir, config)
+        now, then = ((f.hash_name, f.ref_storage) for f in (format, self.format))
+        if now != then:
+            raise Refused(
+                f"'{self.git_dir}' is another repository by now, with "
+                f"{' and '.join(now)} instead of {' and '.join(then)}",
+                hint="open it anew",
+            )
+        again = replace(self, config=config, format=format)
         if "objects" in self.__dict__:
             again.__dict__["objects"] = self.objects
         return again
 
     def check_writable(self) -> None:
         """Refuse before anything is written what could not be finished with a ref."""
+        self.check_there()
         self.refs.check_writable()
         if self.env.get("GIT_QUARANTINE_PATH"):
             raise Refused(
                 "ref updates forbidden inside quarantine environment",
                 hint="call ckpt in 'post-receive', when git has taken the new objects in",
+            )
+
+    def check_there(self) -> None:
+        """Refuse to take a repository that was moved or removed for an empty one."""
+        if not is_git_dir(self.git_dir):
+            raise CkptError(
+                f"not a git repository any more: '{self.git_dir}'",
+                hint="if it was moved, open it at its new place",
             )
 
     def close(self) -> None:
@@ -146,16 +175,23 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
     format = read_format(config, os.path.join(common_dir, "config"))
     worktree = _worktree(start, git_dir, top, config, env)
     _check_breadth(worktree, env)
-    index = env.get("GIT_INDEX_FILE")
     return Repository(
         git_dir=git_dir,
         common_dir=common_dir,
         worktree=worktree,
-        index_path=os.path.join(worktree, index) if index else os.path.join(git_dir, "index"),
+        index_path=_index_path(git_dir, worktree, env.get("GIT_INDEX_FILE")),
         config=config,
         env=env,
         format=format,
     )
+
+
+def _index_path(git_dir: str, worktree: str, named: str | None) -> str:
+    """The index that the user works with; those that git makes for a moment are not it."""
+    own = os.path.join(git_dir, "index")
+    path = os.path.join(worktree, named) if named else own
+    is_made_by_git = os.path.realpath(os.path.dirname(path)) == git_dir
+    return own if is_made_by_git and _FOR_A_MOMENT.fullmatch(os.path.basename(path)) else path
 
 
 def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:
@@ -241,20 +277,32 @@ def _worktree(
     named = env.get("GIT_WORK_TREE")
     if named:
         return os.path.realpath(os.path.join(start, named))
-    # Git does not take these two from the configuration of another worktree.
-    shared = git_dir != _common_dir(git_dir) and not config.get_bool(
-        "extensions.worktreeconfig", False
-    )
-    is_bare = not shared and config.get_bool("core.bare", False)
-    if is_bare or (top is None and not env.get("GIT_DIR")):
-        raise Refused(
-            "this operation must be run in a work tree",
-            hint="a bare repository has no working state; name one with GIT_WORK_TREE",
-        )
+    shared = _is_shared(git_dir != _common_dir(git_dir), config)
+    if top is None and not env.get("GIT_DIR"):
+        raise _no_worktree()
+    _check_not_bare(git_dir != _common_dir(git_dir), config)
     configured = None if shared else config.get_path("core.worktree")
     if configured:
         return os.path.realpath(os.path.join(git_dir, configured))
     return top if top is not None else start
+
+
+def _is_shared(is_linked: bool, config: GitConfig) -> bool:
+    """Whether a linked worktree finds the `core.bare` and `core.worktree` of the main one:
+    git takes neither from there."""
+    return is_linked and not config.get_bool("extensions.worktreeconfig", False)
+
+
+def _check_not_bare(is_linked: bool, config: GitConfig) -> None:
+    if not _is_shared(is_linked, config) and config.get_bool("core.bare", False):
+        raise _no_worktree()
+
+
+def _no_worktree() -> Refused:
+    return Refused(
+        "this operation must be run in a work tree",
+        hint="a bare repository has no working state; name one with GIT_WORK_TREE",
+    )
 
 
 def _check_owner(git_dir: str, top: str | None, env: Mapping[str, str]) -> None:

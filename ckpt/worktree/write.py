@@ -150,11 +150,14 @@ class Worktree:
             raise
         return os.stat(name, dir_fd=handle, follow_symlinks=False)
 
-    def set_permissions(self, path: bytes, permissions: int) -> os.stat_result:
+    def set_permissions(self, path: bytes, permissions: int) -> os.stat_result | None:
+        """Set a file's bits; None, and nothing done, if it has other names that they count for."""
         folder, name = _split(path)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(name, flags, dir_fd=self._folder(folder))
         try:
+            if os.fstat(fd).st_nlink > 1:
+                return None
             disk.chmod(fd, permissions, path)
             return os.fstat(fd)
         finally:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -216,6 +218,36 @@ def test_a_journal_that_lacks_a_part_is_refused(key: str, private: str) -> None:
 
     with pytest.raises(Refused, match="is damaged"):
         journal.read(private)
+
+
+OTHERS: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "link": lambda path: path.symlink_to("journal.real"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_is_no_file_is_refused_without_waiting_for_it(kind: str, private: str) -> None:
+    journal.write(private, FULL)
+    Path(private, "journal").rename(Path(private, "journal.real"))
+    for name in ("journal", "last-rollback"):
+        OTHERS[kind](Path(private, name))
+
+    with pytest.raises(Refused, match="is damaged"):
+        journal.read(private)
+    assert journal.last_rollback(private) is None
+
+
+def test_a_folder_in_the_place_of_the_memory_is_noticed_at_the_start(private: str) -> None:
+    journal.check_memory(private)
+    journal.remember(private, LAST)
+    journal.check_memory(private)
+    Path(private, "last-rollback").unlink()
+    Path(private, "last-rollback").mkdir()
+
+    with pytest.raises(Refused, match="last-rollback' is a folder"):
+        journal.check_memory(private)
 
 
 def test_the_hint_says_how_to_get_out_by_hand(private: str) -> None:

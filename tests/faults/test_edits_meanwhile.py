@@ -28,6 +28,7 @@ from faults.rollbacks import (
 )
 from faults.striking import TORTURE, Blow, Driver, Sweep, kill, sample
 from helpers import fsck, git, tree_state
+from scenes import write
 
 Record = Callable[[str, object], None]
 
@@ -341,6 +342,64 @@ def test_a_file_that_never_stops_changing_is_left_to_its_writer(
     edited = scene.after.state.files | {b"src/edited": ("file", 0o644, last)}
     assert tree_state(top) == edited
     assert leftovers(top) == []
+
+
+def test_edits_made_at_once_while_the_rollback_runs_are_in_one_checkpoint(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    paths = ["src/edited", "src/deleted", "run", "untracked/deeper/file", "link"]
+    edits = edit_at(Blow(1, "rename", "/.git/ckpt/journal"), "; ".join(map(put, paths)))
+
+    assert driver.run(top, *scene.words, blow=edits).code == 0
+
+    _, saved = new_checkpoints(scene, top)
+    assert {held(top, saved, path)[1] for path in paths} == {BY_HAND}
+    scene.check(top, scene.after)
+    assert driver.run(top, "undo").code == 0
+    assert [(top / path).read_bytes() for path in paths] == [BY_HAND] * len(paths)
+
+
+def test_a_writer_who_never_rests_does_not_make_checkpoints_without_end(
+    driver: Driver, tmp_path: Path
+) -> None:
+    """Each file changes just before its turn; the last ones are left to their writer."""
+    top = tmp_path / "repo"
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    paths = [f"file{number:02}" for number in range(14)]
+    for path in paths:
+        write(top, path, "old\n")
+    assert driver.run(top, "save", "it").code == 0
+    for path in paths:
+        write(top, path, "now\n")
+    blows = [edit_at(Blow(1, "chmod", path), put(path)) for path in paths]
+
+    ran = driver.run(top, "rollback", "it", "--json", blow=blows)
+
+    assert ran.code == 4, ran
+    assert ran.json["skipped"] == [{"path": path, "reason": "changing"} for path in paths[10:]]
+    assert [(top / path).read_bytes() for path in paths[10:]] == [BY_HAND] * 4
+    assert [(top / path).read_bytes() for path in paths[:10]] == [b"old\n"] * 10
+    assert len(checkpoints(top)) == 12
+    assert driver.run(top, "undo").code == 0
+    assert {(top / path).read_bytes() for path in paths[:10]} == {BY_HAND}
+
+
+def test_a_file_made_where_the_rollback_took_a_folder_away_is_saved(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    edit = edit_at(Blow(1, "chmod", "becomes-folder"), put("becomes-folder"))
+
+    assert driver.run(top, *scene.words, blow=edit).code == 0
+
+    first, saved = new_checkpoints(scene, top)
+    assert held(top, saved, "becomes-folder")[1] == BY_HAND
+    assert held(top, first, "becomes-folder/now")[1] == b"a folder\n"
+    scene.check(top, scene.after)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -78,6 +78,39 @@ def _recover(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) 
         scene.check(top, scene.after)
 
 
+@pytest.mark.parametrize("name", ["whole", "submodules"])
+def test_a_rollback_whose_journal_cannot_be_written_says_that_nothing_was_touched(
+    name: str, driver: Driver, tmp_path: Path
+) -> None:
+    scene = SCENES[name](tmp_path / "before")
+    top = scene.copy()
+
+    struck = driver.run(
+        top, *scene.words, blow=Blow(1, "rename", "/.git/ckpt/journal", error=errno.ENOSPC)
+    )
+
+    assert struck.code == 1
+    assert struck.stderr.startswith("error: the rollback did not begin: ")
+    assert "nothing was touched" in struck.stderr
+    assert leftovers(top) == []
+    scene.check(top, scene.before)
+
+
+def test_a_journal_in_a_submodule_that_cannot_be_written_is_half_way(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = SCENES["submodules"](tmp_path / "before")
+    top = scene.copy()
+
+    struck = driver.run(
+        top, *scene.words, blow=Blow(2, "rename", "/ckpt/journal", error=errno.ENOSPC)
+    )
+
+    assert "stopped half way" in struck.stderr
+    assert driver.run(top, "rollback", "--abort").code == 0
+    scene.check(top, scene.before)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_recovery_that_fails_can_be_repeated(
     way: str, driver: Driver, tmp_path: Path, record_property: Record

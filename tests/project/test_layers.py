@@ -21,7 +21,7 @@ LAYERS = [
     {"errors"},
     {"disk", "ids", "linediff", "models", "paths"},
     {"install", "settings", "store", "worktree"},
-    {"configure"},
+    {"arguments", "configure"},
     {"engine"},
     {"manager"},
     {"crash", "documents", "render"},

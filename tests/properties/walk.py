@@ -47,6 +47,7 @@ class Look:
     ignored: frozenset[bytes]
     index: list[tuple[str, int]]
     status: str
+    status_of_ignored: str
     head: tuple[str, str]
     operation: dict[str, bytes]
     rules: tuple[str, str]
@@ -217,6 +218,7 @@ class Walk:
             ignored=frozenset(self._ignored()),
             index=staged(self.top),
             status=self._status(),
+            status_of_ignored=self._status("--ignored"),
             head=(git("rev-parse", "HEAD", cwd=self.top), (self.top / ".git/HEAD").read_text()),
             operation=self._operation(),
             rules=(
@@ -234,9 +236,10 @@ class Walk:
                 if not os.path.islink(path):
                     yield os.path.relpath(path, top), os.stat(path).st_mode & 0o777
 
-    def _status(self) -> str:
-        told = git("status", "--porcelain=v2", "--branch", "-z", cwd=self.top)
-        return told.replace(f"? {os.fsdecode(NESTED)}/\0", "")
+    def _status(self, *words: str) -> str:
+        told = git("status", "--porcelain=v2", "--branch", "-z", *words, cwd=self.top)
+        nested = os.fsdecode(NESTED)
+        return told.replace(f"? {nested}/\0", "").replace(f"! {nested}/\0", "")
 
     def _ignored(self) -> Iterable[bytes]:
         listed = git("ls-files", "-z", "--others", "--ignored", "--exclude-standard", cwd=self.top)
@@ -281,6 +284,8 @@ class Walk:
         strangers |= {b".gitignore"} if rules[::2] != rules[1::2] else set()
         if now.head == then.head and now.rules == then.rules and not left | strangers:
             assert now.status == then.status
+            if now.files.keys() == then.files.keys():
+                assert now.status_of_ignored == then.status_of_ignored
 
     def _compare_files(self, then: Look, before: Look, now: Look, left: set[bytes]) -> None:
         for path, state in then.files.items():

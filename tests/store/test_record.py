@@ -336,6 +336,31 @@ def test_a_document_of_another_shape_is_an_error(blobs: dict[str, Any], store: O
         record.read_details(store, with_state(store, **blobs))
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/etc",
+        "..",
+        "../other",
+        "a/../../b",
+        "a//b",
+        "a/",
+        "./a",
+        "a/.git/b",
+        ".GIT",
+        "a\0",
+    ],
+)
+def test_a_nested_repository_outside_the_worktree_is_damage(path: str, store: ObjectStore) -> None:
+    facts = dict.fromkeys(("commit", "branch", "dirty", "checkpoint", "problem"))
+    checkpoint = with_state(store, manifest={"nested": [{"path": path, **facts}]})
+
+    with pytest.raises(NotACheckpoint, match="is damaged"):
+        record.read_details(store, checkpoint)
+
+
 def test_a_missing_state_commit_is_an_error(store: ObjectStore) -> None:
     with pytest.raises(CkptError, match=NOWHERE.decode()):
         record.read_details(store, draft())

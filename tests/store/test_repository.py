@@ -195,11 +195,22 @@ def test_a_work_tree_that_is_not_there_is_an_error(top: Path, tmp_path: Path) ->
 
 
 def test_git_index_file_lends_another_index(top: Path) -> None:
-    found = opened(top, GIT_INDEX_FILE=".git/next-index-7.lock")
+    found = opened(top, GIT_INDEX_FILE=".git/mine")
 
-    assert found.index_path == str(top / ".git/next-index-7.lock")
+    assert found.index_path == str(top / ".git/mine")
     assert not found.owns_index
     assert opened(top, GIT_INDEX_FILE=".git/index").owns_index
+
+
+@pytest.mark.parametrize(
+    "name", ["index.lock", "next-index-7.lock", "index.stash.7", "index.stash.7.lock"]
+)
+def test_an_index_that_git_makes_for_a_moment_is_not_the_users(top: Path, name: str) -> None:
+    found = opened(top, GIT_INDEX_FILE=f".git/{name}")
+
+    assert found.index_path == str(top / ".git/index")
+    assert not found.owns_index
+    assert opened(top, GIT_INDEX_FILE=name).index_path == str(top / name)
 
 
 def test_the_object_folders_can_be_named(top: Path, tmp_path: Path) -> None:

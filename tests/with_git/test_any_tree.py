@@ -228,6 +228,39 @@ def test_a_hard_link_elsewhere_keeps_its_content(top: Path, tmp_path: Path) -> N
     assert (tmp_path / "outside").read_text() == "edited\n"
 
 
+def test_bits_come_back_without_changing_those_of_a_hard_link(top: Path, tmp_path: Path) -> None:
+    write(top, "private", "same\n", 0o600)
+    write(top, "public", "same\n")
+    write(top, "shared", "content\n")
+    before = tree_state(top)
+    ckpt_here("save", "it", cwd=top, code=0)
+    (top / "public").unlink()
+    os.link(top / "private", top / "public")
+    (top / "shared").chmod(0o600)
+    os.link(top / "shared", tmp_path / "outside")
+
+    ckpt_here("rollback", "it", cwd=top, code=0)
+
+    assert tree_state(top) == before
+    assert stat.S_IMODE((tmp_path / "outside").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("setting", ["core.trustCtime=false", "core.checkStat=minimal"])
+def test_a_change_that_git_is_told_to_overlook_is_saved(top: Path, setting: str) -> None:
+    git("config", *setting.split("="), cwd=top)
+    write(top, "file", "old\n")
+    os.utime(top / "file", (1_600_000_000, 1_600_000_000))
+    git("add", "--all", cwd=top)
+    (top / "file").write_text("new\n")
+    os.utime(top / "file", (1_600_000_000, 1_600_000_000))
+    ckpt_here("save", "it", cwd=top, code=0)
+
+    write(top, "file", "later\n")
+    ckpt_here("rollback", "it", cwd=top, code=0)
+
+    assert (top / "file").read_text() == "new\n"
+
+
 def test_a_link_to_a_folder_outside_is_never_followed(top: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     write(tmp_path / "outside", "file", "precious\n")

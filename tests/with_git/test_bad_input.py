@@ -180,6 +180,27 @@ def test_a_missing_commit_at_head_is_an_error(repo: Path) -> None:
 # Files that cannot be taken
 
 
+@pytest.mark.parametrize("damage", ["missing", "wrong"])
+def test_a_damaged_checkpoint_does_not_stop_a_trigger(repo: Path, damage: str) -> None:
+    write(repo, "new", "new\n")
+    found = save()
+    ref = f"refs/checkpoints/{found['id']}"
+    state_commit = git("rev-parse", f"{ref}^2").strip()
+    if damage == "missing":
+        (repo / ".git/objects" / state_commit[:2] / state_commit[2:]).unlink()
+    else:
+        tree = git("rev-parse", "HEAD^{tree}").strip()
+        text = git("cat-file", "commit", ref).replace(state_commit, tree)
+        words = ("hash-object", "-t", "commit", "-w", "--stdin", "--literally")
+        git("update-ref", ref, git(*words, stdin=text).strip())
+
+    again = ckpt("save", "--json", "--kind", "hook", code=0).json
+
+    assert again["outcome"] == "created"
+    assert again["checkpoint"]["id"] != found["id"]
+    assert ckpt("save", "--json", "--kind", "hook", code=0).json["outcome"] == "unchanged"
+
+
 def test_an_unreadable_file_makes_the_checkpoint_partial_and_is_named(repo: Path) -> None:
     write(repo, "cannot", "secret\n", 0o000)
     write(repo, "src/app.py", "cannot either\n", 0o000)
@@ -375,7 +396,7 @@ def test_a_current_folder_that_was_removed_is_an_error(tmp_path: Path) -> None:
 
     failed = ckpt_process("list", under=("sh", "-c", script, "sh"), code=1)
 
-    assert failed.stderr.startswith("error: ")
+    assert failed.stderr.startswith("error: the current folder is gone\nhint: ")
 
 
 # Settings

@@ -13,6 +13,8 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
 
+from ckpt import disk
+
 
 @pytest.fixture
 def origin(repo: Path) -> Path:
@@ -123,3 +125,38 @@ def test_sixteen_processes_saving_the_same_new_content_all_succeed(repo: Path) -
     assert {error for _, error, _ in ended} == {b""}
     assert len(git("for-each-ref", "refs/checkpoints").splitlines()) == 16
     assert fsck(repo) == []
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_save_begins_again_when_git_prunes_what_it_has_written(
+    repo: Path, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = times
+
+    def prune(operation: str, path: str | bytes) -> None:
+        nonlocal left
+        if left and operation == "rename" and "/objects/" in os.fsdecode(path):
+            left -= 1
+            git("prune", "--expire=now")
+
+    write(repo, "new", "content that nothing names yet\n")
+    monkeypatch.setattr(disk, "observer", prune)
+    saved = ckpt("save", "--json", code=0).json["checkpoint"]
+    monkeypatch.setattr(disk, "observer", None)
+
+    assert left == 0
+    assert git("show", f"{saved['ref']}:new") == "content that nothing names yet\n"
+    assert fsck(repo) == []
+
+
+def test_a_save_gives_up_when_git_prunes_without_end(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prune(operation: str, path: str | bytes) -> None:
+        if operation == "rename" and "/objects/" in os.fsdecode(path):
+            git("prune", "--expire=now")
+
+    write(repo, "new", "content\n")
+    monkeypatch.setattr(disk, "observer", prune)
+
+    assert "git pruned" in ckpt("save", code=4).stderr

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import shutil
@@ -396,6 +397,108 @@ def test_a_driver_is_not_relied_on_for_what_only_a_checkpoint_has(tmp_path: Path
     assert git("show", f"{saved['ref']}:new.odd", cwd=tmp_path) == "ofx\n"
 
 
+def test_a_driver_is_not_relied_on_for_what_is_only_staged(tmp_path: Path) -> None:
+    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z")
+    (tmp_path / "new.odd").write_bytes(b"new\n")
+    git("add", "new.odd", cwd=tmp_path)
+    before = tree_state(tmp_path)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    assert raw(tmp_path, saved) == ["raw/new.odd"]
+    git("config", "--remove-section", "filter.odd", cwd=tmp_path)
+    (tmp_path / "new.odd").unlink()
+    ckpt_here("rollback", "latest", cwd=tmp_path, code=0)
+
+    assert before == tree_state(tmp_path)
+
+
+def test_a_file_whose_driver_is_gone_is_taken_as_it_is_on_disk(tmp_path: Path) -> None:
+    """Also where stat data and size are those of the blob that the driver made of it."""
+    edited_then_as_committed(tmp_path, b"wip\n")
+    os.utime(tmp_path / "a.odd", (1, 1))
+    git("update-index", "-q", "--refresh", cwd=tmp_path)
+    git("config", "--remove-section", "filter.odd", cwd=tmp_path)
+    before = tree_state(tmp_path), status(tmp_path)
+    ckpt_here("rollback", "edited", cwd=tmp_path, code=0)
+    ckpt_here("undo", cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
+@pytest.mark.parametrize("there", [b"wip\n", None])
+def test_an_undo_needs_no_driver_that_is_broken_by_now(tmp_path: Path, there: bytes | None) -> None:
+    edited_then_as_committed(tmp_path, there)
+    git("config", "filter.odd.smudge", "sh .git/smudge", cwd=tmp_path)
+    (tmp_path / ".git/smudge").write_text("tr b-za a-z\n")
+    before = tree_state(tmp_path), status(tmp_path)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    assert raw(tmp_path, saved) == []
+    (tmp_path / ".git/smudge").write_text("exit 1\n")
+    stored = blobs(tmp_path)
+    ckpt_here("rollback", "edited", "--dry-run", "--yes", cwd=tmp_path, code=0)
+    assert blobs(tmp_path) == stored
+    done = ckpt_here("rollback", "edited", "--yes", "--json", cwd=tmp_path, code=0).json
+    assert raw(tmp_path, done["safety"]) == ["raw/a.odd"]
+    assert git("show", f"{done['safety']['ref']}:a.odd", cwd=tmp_path) == "bcd\n"
+    ckpt_here("undo", "--yes", cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
+def test_an_abort_needs_no_driver_that_is_broken_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited_then_as_committed(tmp_path, b"wip\n")
+    before = tree_state(tmp_path), status(tmp_path)
+
+    def fail(operation: str, path: str | bytes) -> None:
+        if operation == "rename" and path == b"plain":
+            raise OSError(5, "no more")
+
+    (tmp_path / "plain").write_bytes(b"other\n")
+    before = tree_state(tmp_path), status(tmp_path)
+    monkeypatch.setattr(disk, "observer", fail)
+    ckpt_here("rollback", "edited", cwd=tmp_path, code=1)
+    monkeypatch.setattr(disk, "observer", None)
+    assert (tmp_path / "a.odd").read_bytes() == b"wip\n"
+    git("config", "filter.odd.smudge", "exit 1", cwd=tmp_path)
+    ckpt_here("rollback", "--abort", cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
+def test_what_came_after_an_interruption_needs_no_driver_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited_then_as_committed(tmp_path, b"wip\n")
+    (tmp_path / "a.odd").write_bytes(b"other\n")
+    (tmp_path / "plain").write_bytes(b"other\n")
+
+    def fail(operation: str, path: str | bytes) -> None:
+        if operation == "rename" and path == b"plain":
+            raise OSError(5, "no more")
+
+    monkeypatch.setattr(disk, "observer", fail)
+    ckpt_here("rollback", "edited", cwd=tmp_path, code=1)
+    monkeypatch.setattr(disk, "observer", None)
+    git("checkout", "-q", "a.odd", cwd=tmp_path)
+    told = ckpt_here("rollback", "--continue", "--json", cwd=tmp_path, code=0).json
+
+    assert (tmp_path / "a.odd").read_bytes() == b"wip\n"
+    assert raw(tmp_path, told["safety"]) == ["raw/a.odd"]
+
+
+def edited_then_as_committed(top: Path, content: bytes | None) -> None:
+    """A checkpoint `edited` in which a.odd is something else, or nothing; then HEAD's again."""
+    with_driver(top, clean="tr a-z b-za", smudge="tr b-za a-z")
+    if content is None:
+        (top / "a.odd").unlink()
+    else:
+        (top / "a.odd").write_bytes(content)
+    ckpt_here("save", "edited", cwd=top, code=0)
+    git("checkout", "-q", "a.odd", cwd=top)
+    settle()
+
+
 def test_no_command_is_taken_from_the_worktree(tmp_path: Path) -> None:
     git("init", "-q", str(tmp_path))
     (tmp_path / ".gitattributes").write_text("* filter=odd\n[filter]odd clean=touch\n")
@@ -444,6 +547,61 @@ def test_git_status_is_the_same_also_where_it_goes_by_stat_data(
     assert before == (tree_state(tmp_path), status(tmp_path))
 
 
+def unseen_by_git(top: Path) -> None:
+    """A checkpoint `then`; since then another attribute, which git has not applied."""
+    git("init", "-q", str(top))
+    (top / "a.txt").write_bytes(CRLF)
+    os.utime(top / "a.txt", (1, 1))
+    (top / ".gitattributes").write_text("*.txt -text\n")
+    git("add", ".", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+    ckpt_here("save", "then", cwd=top, code=0)
+    (top / ".gitattributes").write_text("*.txt text\n")
+
+
+def test_an_undo_brings_back_what_git_did_not_see_in_files_that_stay(tmp_path: Path) -> None:
+    unseen_by_git(tmp_path)
+    before = tree_state(tmp_path), status(tmp_path)
+    ckpt_here("rollback", "then", cwd=tmp_path, code=0)
+    ckpt_here("undo", cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
+def test_git_sees_a_file_that_is_not_as_it_was_when_git_did_not_see_it(tmp_path: Path) -> None:
+    unseen_by_git(tmp_path)
+    ckpt_here("save", "unseen", cwd=tmp_path, code=0)
+    git("rm", "-q", "--cached", "a.txt", cwd=tmp_path)
+    (tmp_path / ".git/info/exclude").write_text("a.txt\n")
+    (tmp_path / "a.txt").write_bytes(b"kept\n")
+    ckpt_here("rollback", "unseen", cwd=tmp_path, code=4)
+
+    assert (tmp_path / "a.txt").read_bytes() == b"kept\n"
+    assert " a.txt\0" in status(tmp_path)
+
+
+@pytest.mark.parametrize("way", ["--continue", "--abort"])
+def test_an_interruption_does_not_show_git_what_it_did_not_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    unseen_by_git(tmp_path)
+    before = tree_state(tmp_path), status(tmp_path)
+    if way == "--continue":
+        ckpt_here("rollback", "then", cwd=tmp_path, code=0)
+    index = str(tmp_path / ".git/index")
+
+    def fail(operation: str, path: str | bytes) -> None:
+        if operation == "rename" and (path == index or path == b".gitattributes"):
+            raise OSError(5, "no more")
+
+    monkeypatch.setattr(disk, "observer", fail)
+    ckpt_here(*(["undo"] if way == "--continue" else ["rollback", "then"]), cwd=tmp_path, code=1)
+    monkeypatch.setattr(disk, "observer", None)
+    ckpt_here("rollback", way, cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
 @LFS
 def test_git_lfs_files_come_back(tmp_path: Path) -> None:
     with_lfs(tmp_path)
@@ -453,7 +611,7 @@ def test_git_lfs_files_come_back(tmp_path: Path) -> None:
     git("add", "staged.bin", cwd=tmp_path)
     before = tree_state(tmp_path), status(tmp_path)
     saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-    assert raw(tmp_path, saved) == ["raw/b.bin", "raw/new.bin"]
+    assert raw(tmp_path, saved) == ["raw/b.bin", "raw/new.bin", "raw/staged.bin"]
     assert git("diff", "--stat", saved["ref"], "--", "a.bin", "staged.bin", cwd=tmp_path) == ""
     git("reset", "-q", "--hard", cwd=tmp_path)
     git("clean", "-qfd", cwd=tmp_path)
@@ -489,8 +647,115 @@ def test_what_git_lfs_has_pruned_comes_back_if_only_a_checkpoint_named_it(tmp_pa
     assert (tmp_path / "a.bin").read_bytes() == b"precious" * 1000
 
 
-def with_lfs(top: Path) -> None:
+@LFS
+def test_a_git_lfs_file_that_is_only_staged_survives_git_lfs_prune(tmp_path: Path) -> None:
+    with_lfs(tmp_path)
+    ckpt_here("save", "before", cwd=tmp_path, code=0)
+    (tmp_path / "new.bin").write_bytes(b"precious" * 1000)
+    git("add", "new.bin", cwd=tmp_path)
+    settle()
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    assert raw(tmp_path, saved) == ["raw/new.bin"]
+    git("lfs", "prune", cwd=tmp_path)
+    before = tree_state(tmp_path), status(tmp_path)
+    ckpt_here("rollback", "before", cwd=tmp_path, code=0)
+    assert not (tmp_path / "new.bin").exists()
+    ckpt_here("undo", cwd=tmp_path, code=0)
+
+    assert before == (tree_state(tmp_path), status(tmp_path))
+
+
+@LFS
+@pytest.mark.parametrize("storage", [None, "else/where", "/"])
+@pytest.mark.parametrize("damage", ["gone", "cut short"])
+def test_a_git_lfs_pointer_is_not_relied_on_without_its_content(
+    tmp_path: Path, storage: str | None, damage: str
+) -> None:
+    top = tmp_path / "repo"
+    with_lfs(top, str(tmp_path / "store") if storage == "/" else storage)
+    settle()
+    first = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
+    assert raw(top, first) == []
+    stored = lfs_content(tmp_path, top / "a.bin")
+    stored.chmod(0o644)
+    stored.write_bytes(b"short")
+    if damage == "gone":
+        stored.unlink()
+    before = tree_state(top)
+    saved = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
+    assert raw(top, saved) == ["raw/a.bin"]
+    (top / "a.bin").unlink()
+    ckpt_here("rollback", "latest", cwd=top, code=0)
+
+    assert before == tree_state(top)
+
+
+@LFS
+def test_a_git_lfs_pointer_is_not_relied_on_after_head_has_left_it(tmp_path: Path) -> None:
+    with_lfs(tmp_path)
+    (tmp_path / "c.bin").write_bytes(b"c" * 5000)
+    git("add", ".", cwd=tmp_path)
+    git("commit", "-q", "-m", "second", cwd=tmp_path)
+    settle()
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    assert raw(tmp_path, saved) == []
+    git("reset", "-q", "--soft", "HEAD~1", cwd=tmp_path)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+
+    assert raw(tmp_path, saved) == ["raw/c.bin"]
+
+
+@LFS
+@pytest.mark.parametrize("storage", [None, "else/where", "/"])
+@pytest.mark.parametrize("why", ["excluded", "skipped", "broken", "not installed"])
+def test_git_lfs_files_come_from_its_local_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str | None, why: str
+) -> None:
+    top = tmp_path / "repo"
+    with_lfs(top, str(tmp_path / "store") if storage == "/" else storage)
+    before = tree_state(top)
+    saved = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
+    assert raw(top, saved) == []
+    (top / "a.bin").write_bytes(b"lost")
+    (top / "b.bin").unlink()
+    if why == "excluded":
+        git("config", "lfs.fetchexclude", "*", cwd=top)
+    elif why == "skipped":
+        monkeypatch.setenv("GIT_LFS_SKIP_SMUDGE", "1")
+    elif why == "broken":
+        git("config", "filter.lfs.process", "exit 1", cwd=top)
+    else:
+        git("lfs", "uninstall", "--local", cwd=top)
+    ckpt_here("rollback", "latest", cwd=top, code=0)
+
+    assert before == tree_state(top)
+
+
+@LFS
+def test_damaged_content_is_not_taken_from_the_store_of_git_lfs(tmp_path: Path) -> None:
+    with_lfs(tmp_path)
+    ckpt_here("save", cwd=tmp_path, code=0)
+    stored = lfs_content(tmp_path, tmp_path / "a.bin")
+    stored.chmod(0o644)
+    stored.write_bytes(b"x" * stored.stat().st_size)
+    (tmp_path / "a.bin").write_bytes(b"mine")
+    git("config", "filter.lfs.process", "exit 1", cwd=tmp_path)
+    ckpt_here("rollback", "latest", cwd=tmp_path, code=4)
+
+    assert (tmp_path / "a.bin").read_bytes() == b"mine"
+
+
+def lfs_content(top: Path, file: Path) -> Path:
+    """Where the content of a file lies that Git LFS has."""
+    name = hashlib.sha256(file.read_bytes()).hexdigest()
+    (found,) = (path for path in top.glob(f"**/{name}") if path.is_file())
+    return found
+
+
+def with_lfs(top: Path, storage: str | None = None) -> None:
     git("init", "-q", str(top))
+    if storage is not None:
+        git("config", "lfs.storage", storage, cwd=top)
     git("lfs", "install", "--local", cwd=top)
     git("lfs", "track", "*.bin", cwd=top)
     for name in "ab":

@@ -304,3 +304,71 @@ def test_bits_that_someone_set_after_a_crash_are_saved_first(top: Path) -> None:
     ckpt_here("rollback", report["safety"]["id"], "--yes", cwd=top)
 
     assert bits(top)["a"] == 0o711
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+@pytest.mark.parametrize("mode", [0o000, 0o400])
+def test_an_empty_folder_that_cannot_be_reached_is_listed(
+    top: Path, mode: int, words: tuple[str, ...]
+) -> None:
+    (top / "closed/empty").mkdir(parents=True)
+    ckpt("save", "it", cwd=top, code=0)
+    write(top, "tracked/file", "edited\n")
+    chmod(top, closed=mode)
+
+    told = ckpt("rollback", "it", "--json", *words, cwd=top, code=4, under=unprivileged()).json
+
+    assert {"path": "closed/empty", "reason": "unreadable"} in told["skipped"]
+    assert {item["reason"] for item in told["skipped"]} == {"unreadable"}
+    assert told["written"] == [{"path": "tracked/file"}]
+    assert bits(top)["closed"] == mode
+
+
+def test_a_folder_in_which_nothing_can_be_read_keeps_its_bits(top: Path) -> None:
+    write(top, "around/closed/file", "1\n")
+    ckpt("save", "it", cwd=top, code=0)
+    write(top, "around/closed/file", "2\n")
+    chmod(top, around__closed=0o400, around=0o700, tracked=0o700)
+
+    told = ckpt("rollback", "it", "--json", cwd=top, code=4, under=unprivileged()).json
+
+    assert told["skipped"] == [
+        {"path": path, "reason": "unreadable"}
+        for path in ("around", "around/closed", "around/closed/file")
+    ]
+    kept = {"around": 0o700, "around/closed": 0o400}
+    assert bits(top).items() >= {**kept, "tracked": 0o755}.items()
+    ckpt("undo", cwd=top, under=unprivileged())
+    assert bits(top).items() >= {**kept, "tracked": 0o700}.items()
+
+
+def test_a_folder_with_one_file_that_cannot_be_read_has_its_bits_restored(top: Path) -> None:
+    write(top, "tracked/secret", "1\n")
+    ckpt("save", "it", cwd=top, code=0)
+    chmod(top, tracked__secret=0o000, tracked=0o700)
+
+    ckpt("rollback", "it", cwd=top, code=4, under=unprivileged())
+    assert bits(top)["tracked"] == 0o755
+    ckpt("undo", cwd=top, under=unprivileged())
+
+    assert bits(top)["tracked"] == 0o700
+
+
+@pytest.mark.parametrize("words", [("undo",), ("rollback", "it", "--", "README", "closed/file")])
+def test_a_file_that_cannot_be_reached_any_more_stops_nothing(
+    top: Path, words: tuple[str, ...]
+) -> None:
+    write(top, "README", "1\n")
+    write(top, "closed/file", "1\n")
+    ckpt("save", "it", cwd=top, code=0)
+    write(top, "README", "2\n")
+    remove(top, "closed/file")
+    write(top, "closed/other", "2\n")
+    ckpt("rollback", "it", cwd=top, code=0)
+    if words != ("undo",):
+        write(top, "README", "3\n")
+    chmod(top, closed=0o000)
+
+    ckpt(*words, cwd=top, code=4, under=unprivileged())
+
+    assert (top / "README").read_text() == ("2\n" if words == ("undo",) else "1\n")

@@ -345,3 +345,57 @@ def test_the_reflog_of_a_branch_in_a_subfolder_is_written(repo: Path) -> None:
     rollback(saved, "--head")
 
     assert git("reflog", "-1", "--format=%gs", "deep/er/branch").strip().endswith(saved)
+
+
+def test_an_empty_folder_where_a_branch_was_is_no_obstacle(repo: Path) -> None:
+    git("switch", "-q", "-c", "topic")
+    saved, then = save(), head()
+    commit(repo, "one")
+    git("switch", "-q", "main")
+    git("branch", "-q", "-D", "topic")
+    for folder in (".git/refs/heads/topic/sub", ".git/logs/refs/heads/topic/sub"):
+        (repo / folder).mkdir(parents=True)
+
+    rollback(saved, "--head", "--yes")
+
+    assert (head(), branch()) == (then, "topic")
+
+
+def test_a_branch_that_goes_leaves_no_folder_behind(repo: Path) -> None:
+    git("switch", "-q", "--orphan", "topic/deep")
+    saved = save()
+    write(repo, "file", "content\n")
+    git("add", "file")
+    git("commit", "-q", "-m", "first of it")
+
+    rollback(saved, "--head", "--yes")
+
+    assert branch() == "topic/deep"
+    assert not (repo / ".git/refs/heads/topic").exists()
+    assert not (repo / ".git/logs/refs/heads/topic").exists()
+
+
+def test_a_head_that_is_a_symbolic_link_is_on_a_branch(repo: Path) -> None:
+    git("config", "core.preferSymlinkRefs", "true")
+    git("switch", "-q", "-c", "topic")
+    assert (repo / ".git/HEAD").is_symlink()
+    saved, then = save(), head()
+    commit(repo, "one")
+
+    rollback(saved, "--head", "--yes")
+
+    assert (head(), branch()) == (then, "topic")
+
+
+def test_a_bare_repository_does_not_occupy_its_branch(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git("clone", "-q", "--bare", str(repo), str(tmp_path / "bare"))
+    git("worktree", "add", "-q", str(tmp_path / "linked"), "main", cwd=tmp_path / "bare")
+    monkeypatch.chdir(tmp_path / "linked")
+    saved, then = save(), head()
+    commit(tmp_path / "linked", "one")
+
+    rollback(saved, "--head", "--yes")
+
+    assert (head(), branch()) == (then, "main")

@@ -386,3 +386,18 @@ def test_a_file_monitor_does_not_vouch_for_files_that_a_rollback_wrote(repo: Pat
 
     assert b"FSMN" not in (repo / ".git/index").read_bytes()
     assert git("status", "--porcelain") == " M README.md\n"
+
+
+def test_a_file_that_shall_be_added_comes_back_with_the_blob_that_git_reads(repo: Path) -> None:
+    write(repo, "new", "text\n")
+    git("add", "-N", "new")
+    saved = ckpt("save", "--json", code=0).json["checkpoint"]["id"]
+    git("rm", "-q", "--cached", "new")
+    git("gc", "-q", "--prune=now")
+
+    ckpt("rollback", saved, code=0)
+
+    write(repo, "README.md", "more\n")
+    git("add", "README.md")
+    git("commit", "-q", "-m", "more")
+    assert fsck(repo) == []

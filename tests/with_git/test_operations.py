@@ -606,3 +606,73 @@ def test_a_tree_that_is_named_and_saved_at_once_is_not_taken_for_a_commit(histor
 
     assert git("cat-file", "-t", f"refs/checkpoints/{saved}^{{tree}}").strip() == "tree"
     assert fsck(history) == []
+
+
+def test_conflicts_that_rerere_knows_can_be_resolved_after_a_rollback(history: Path) -> None:
+    """Git crashes where MERGE_RR names a conflict that is not in its cache."""
+    git("config", "rerere.enabled", "true")
+    begin_rebase()()
+    saved = save()
+    git("rebase", "--abort")
+    assert not list((history / ".git/rr-cache").glob("*/preimage"))
+
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+
+    assert list((history / ".git/rr-cache").glob("*/preimage"))
+    write(history, "src/app.py", "resolved\n")
+    git("add", "--all")
+    resolved("rebase", "--continue")()
+    assert not is_stopped()
+
+
+def test_the_branch_that_a_bisect_goes_back_to_is_kept_and_not_moved(history: Path) -> None:
+    git("switch", "-q", "topic")
+    tip = git("rev-parse", "topic").strip()
+    git("bisect", "start", "main", "main~3")
+    saved = save()
+    git("bisect", "reset")
+    git("switch", "-q", "main")
+    git("branch", "-q", "-D", "topic")
+    forget_everything()
+
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+    git("bisect", "reset")
+
+    assert git("rev-parse", "HEAD").strip() == tip
+    git("commit", "-q", "--allow-empty", "-m", "more")
+    more = git("rev-parse", "topic").strip()
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+    assert git("rev-parse", "topic").strip() == more
+
+
+def test_a_merge_begun_again_on_a_later_commit_is_not_the_same(history: Path) -> None:
+    """Concluded with the files of before, it would drop that commit."""
+    merging()
+    saved = save()
+    git("merge", "--abort")
+    write(history, "important", "work\n")
+    git("add", "important")
+    git("commit", "-q", "-m", "important")
+    merging()
+
+    refused = ckpt("rollback", saved, code=4)
+
+    assert "--head" in refused.stderr
+    assert (history / "important").exists()
+
+
+def test_of_commits_that_follow_each_other_only_the_last_is_held(history: Path) -> None:
+    for number in range(30):
+        git("commit", "-q", "--allow-empty", "-m", f"{number}")
+    git("branch", "long")
+    git("reset", "-q", "--hard", "HEAD~30")
+    git("switch", "-q", "long")
+    editing("break\\n", "rebase", "-i", "--root")
+    todo = history / ".git/rebase-merge/git-rebase-todo"
+    todo.write_text("".join(f"pick {name}\n" for name in git("rev-list", "long").split()))
+
+    saved = save()
+
+    parents = git("rev-parse", f"refs/checkpoints/{saved}^2^@").split()
+    assert git("rev-parse", "long").strip() in parents
+    assert len(parents) < 5

@@ -829,3 +829,67 @@ def test_a_rollback_goes_on_with_the_defaults_when_a_settings_file_is_broken(rep
     assert not (repo / "ckpt.toml").exists()
     assert ckpt("undo", code=0)
     assert (repo / "ckpt.toml").read_text() == "max_file_size = [\n"
+
+
+# What no file system takes
+
+
+def with_link(target: bytes) -> str:
+    """A checkpoint whose tree has one more symbolic link, `odd`, as only a program can write it."""
+    ref = f"refs/checkpoints/{(wanted := save())}"
+    (Path(".git") / "target").write_bytes(target)
+    blob = git("hash-object", "-w", ".git/target").strip()
+    listing = git("ls-tree", ref) + f"120000 blob {blob}\todd\n"
+    _, _, rest = git("cat-file", "commit", ref).partition("\n")
+    text = f"tree {git('mktree', stdin=listing)}{rest}"
+    commit = git("hash-object", "-t", "commit", "-w", "--stdin", stdin=text).strip()
+    git("update-ref", ref, commit)
+    return wanted
+
+
+@pytest.mark.parametrize("target", [b"", b"a\0b", b"a" * 4096], ids=["empty", "nul", "long"])
+def test_a_symbolic_link_that_no_file_system_takes_is_left_and_listed(
+    target: bytes, repo: Path
+) -> None:
+    wanted = with_link(target)
+    before = tree_state(repo)
+    write(repo, "odd/new", "in its place\n")
+    write(repo, "other", "new\n")
+    remove(repo, "README.md")
+    disturbed = tree_state(repo)
+
+    foreseen = rollback(wanted, "--dry-run", code=4)
+    assert tree_state(repo) == disturbed
+    done = rollback(wanted, code=4)
+
+    reason = "no file system takes this link target"
+    assert done["skipped"] == foreseen["skipped"] == [{"path": "odd", "reason": reason}]
+    assert tree_state(repo) == before | {b"odd/new": disturbed[b"odd/new"]}
+    ckpt("undo", code=0)
+    assert tree_state(repo) == disturbed
+
+
+def test_a_symbolic_link_of_the_longest_target_comes_back(repo: Path) -> None:
+    link(repo, "far", "a" * 4095)
+    wanted = save()
+    before = tree_state(repo)
+    remove(repo, "far")
+
+    rollback(wanted)
+
+    assert tree_state(repo) == before
+
+
+def test_a_rollback_that_could_not_be_remembered_does_not_begin(repo: Path) -> None:
+    saved = save()
+    write(repo, "README.md", "edited\n")
+    before = checkpoints()
+    remove(repo, ".git/ckpt/last-rollback")
+    (repo / ".git/ckpt/last-rollback").mkdir(parents=True)
+
+    ran = ckpt("rollback", saved)
+
+    assert ran.code != 0
+    assert "last-rollback' is a folder" in ran.stderr
+    assert (repo / "README.md").read_text() == "edited\n"
+    assert checkpoints() == before

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
 from helpers import git, status
-from scenes import hollow, link, project, work, write
+from scenes import hollow, link, project, remove, state, work, write
 
 # What a save may add to or touch in a git dir: its objects, its ref, its private files.
 OURS = ("objects", "refs/checkpoints", "ckpt")
@@ -113,18 +114,38 @@ def test_a_save_works_while_another_process_holds_the_index_lock(repo: Path) -> 
     assert traces(repo) == before
 
 
-def test_a_save_takes_the_index_that_a_hook_is_given_and_leaves_it(repo: Path) -> None:
+def test_a_save_takes_the_index_that_it_is_given_and_leaves_it(repo: Path) -> None:
     write(repo, "README.md", "staged elsewhere\n")
-    git("add", "README.md", env={"GIT_INDEX_FILE": ".git/next-index-1.lock"})
-    lent = (repo / ".git/next-index-1.lock").read_bytes()
+    git("add", "README.md", env={"GIT_INDEX_FILE": ".git/mine"})
+    lent = (repo / ".git/mine").read_bytes()
     before = traces(repo)
 
-    saved = ckpt("save", "--json", env={"GIT_INDEX_FILE": ".git/next-index-1.lock"}, code=0)
+    saved = ckpt("save", "--json", env={"GIT_INDEX_FILE": ".git/mine"}, code=0)
 
     state = git("rev-parse", f"{saved.json['checkpoint']['commit']}^2").strip()
     assert git("show", f"{state}:index/README.md") == "staged elsewhere\n"
-    assert (repo / ".git/next-index-1.lock").read_bytes() == lent
+    assert (repo / ".git/mine").read_bytes() == lent
     assert traces(repo) == before
+
+
+@pytest.mark.parametrize("words", [("--", "README.md"), ("-a",), ()])
+def test_in_a_hook_what_the_user_had_staged_is_saved(repo: Path, words: tuple[str, ...]) -> None:
+    """Git lends the hook another index, in which other staged files may be missing."""
+    write(repo, "src/app.py", "staged\n")
+    git("add", "src/app.py")
+    write(repo, "src/app.py", "edited again\n")
+    write(repo, "README.md", "edited\n")
+    before = state(repo)
+    save = f'"{sys.executable}" -I -m ckpt save --kind hook -q'
+    write(repo, ".git/hooks/pre-commit", f"#!/bin/sh\n{save}\n", 0o755)
+
+    git("commit", "-q", "-m", "some of it", *words)
+    remove(repo, ".git/hooks/pre-commit")
+    git("reset", "-q", "--hard")
+    git("gc", "-q", "--prune=now")
+    ckpt("rollback", "latest", "--head", code=0)
+
+    assert state(repo) == before
 
 
 def test_no_hook_runs(repo: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ from helpers import ckpt_here as ckpt
 from scenes import State, remove, unprivileged, write
 
 from ckpt import CheckpointManager
+from ckpt.engine.nested import open_nested
+from ckpt.errors import Refused
 
 LOCAL = ("-c", "protocol.file.allow=always")
 
@@ -220,6 +223,21 @@ def test_a_submodule_is_dirty_exactly_when_git_says_so(
     status = git("--no-optional-locks", "status", "--porcelain=v2", "lib", cwd=top)
     submodule = re.search(r" S([C.])([M.])([U.]) ", status)
     assert found == (submodule is not None and set(submodule.groups()) != {"."})
+
+
+def test_a_submodule_is_dirty_by_a_change_that_git_is_told_to_overlook(top: Path) -> None:
+    git("config", "core.trustCtime", "false", cwd=top / "lib")
+    write(top, "lib/timed", "old\n")
+    os.utime(top / "lib/timed", (1_600_000_000, 1_600_000_000))
+    git("add", "timed", cwd=top / "lib")
+    git("commit", "-q", "-m", "timed", cwd=top / "lib")
+    git("add", "lib", cwd=top)
+    assert dirty(top) is False
+
+    (top / "lib/timed").write_text("new\n")
+    os.utime(top / "lib/timed", (1_600_000_000, 1_600_000_000))
+
+    assert dirty(top) is True
 
 
 def test_no_command_of_a_submodule_is_run_to_find_out_whether_it_is_dirty(top: Path) -> None:
@@ -720,6 +738,47 @@ def test_removing_most_of_a_submodule_needs_consent(top: Path) -> None:
     ckpt("rollback", target, "--recurse", "--yes", cwd=top, code=0)
 
 
+def forge(top: Path, found: dict[str, Any], **facts: Any) -> None:
+    """Change what a checkpoint's manifest says of its one nested repository."""
+    ref = f"refs/checkpoints/{found['id']}"
+    state = git("rev-parse", f"{ref}^2", cwd=top).strip()
+    document = json.loads(git("show", f"{state}:manifest.json", cwd=top))
+    document["nested"] = [document["nested"][0] | facts]
+    text = json.dumps(document)
+    blob = git("hash-object", "-w", "--stdin", cwd=top, stdin=text).strip()
+    listing = git("ls-tree", state, cwd=top)
+    tree = git("mktree", cwd=top, stdin=re.sub(r"\w+(?=\tmanifest.json)", blob, listing)).strip()
+    forged = git("commit-tree", "-m", "state", tree, cwd=top).strip()
+    text = git("cat-file", "commit", ref, cwd=top).replace(state, forged)
+    commit = git("hash-object", "-t", "commit", "-w", "--stdin", cwd=top, stdin=text).strip()
+    git("update-ref", ref, commit, cwd=top)
+
+
+def test_a_hostile_checkpoint_cannot_name_a_repository_outside_the_worktree(
+    top: Path, tmp_path: Path
+) -> None:
+    other = new(tmp_path / "other")
+    theirs = save(other)["id"]
+    write(other, "file", "precious\n")
+    found = save(top, "--recurse")
+    forge(top, found, path=str(other), checkpoint=theirs)
+
+    ran = ckpt("rollback", found["id"], "--recurse", cwd=top, code=1)
+
+    assert "not a path of the worktree" in ran.stderr
+    assert (other / "file").read_text() == "precious\n"
+
+
+@pytest.mark.parametrize("outside", ["..", "absolute", ""])
+def test_a_repository_outside_the_worktree_is_never_opened_as_a_nested_one(
+    outside: str, top: Path, tmp_path: Path
+) -> None:
+    path = {"..": "../other", "absolute": str(new(tmp_path / "other"))}.get(outside, outside)
+
+    with CheckpointManager(top) as manager, pytest.raises(Refused):
+        open_nested(manager.repository, os.fsencode(path))
+
+
 def test_a_checkpoint_that_was_taken_without_the_submodules_cannot_bring_them_back(
     top: Path,
 ) -> None:
@@ -801,6 +860,37 @@ def test_a_path_inside_a_submodule_is_for_the_submodule_to_put_back(
     assert (top / "lib/file").read_text() == "file of lib\n"
 
 
+@pytest.mark.parametrize("folder", ["empty", "absent"])
+def test_files_come_back_below_a_submodule_that_is_not_initialised(folder: str, top: Path) -> None:
+    write(top, "place/a", "1\n")
+    git("add", "place", cwd=top)
+    git("commit", "-q", "-m", "a folder", cwd=top)
+    target = save(top)["id"]
+    git("rm", "-q", "-r", "place", cwd=top)
+    git(*LOCAL, "submodule", "-q", "add", str(top / "lib"), "place", cwd=top)
+    git("commit", "-q", "-m", "a submodule", cwd=top)
+    git("submodule", "-q", "deinit", "-f", "place", cwd=top)
+    if folder == "absent":
+        (top / "place").rmdir()
+
+    ckpt("rollback", target, "--head", "--yes", cwd=top, code=0)
+
+    assert (top / "place/a").read_text() == "1\n"
+    assert git("status", "--porcelain", cwd=top) == ""
+
+
+def test_the_hint_to_take_a_submodule_along_keeps_the_paths(top: Path) -> None:
+    target = save(top, "--recurse")["id"]
+    disturb(top)
+
+    ran = ckpt("rollback", target, "--", "lib", "a file", cwd=top)
+
+    assert ran.code != 0
+    write(top, "a file", "new\n")
+    ran = ckpt("rollback", target, "--", "lib", "a file", cwd=top, code=0)
+    assert f"git ckpt rollback {target} --recurse -- lib 'a file'" in ran.stderr
+
+
 # -- interrupted -------------------------------------------------------------------------
 
 
@@ -821,6 +911,46 @@ def test_a_submodule_that_is_gone_when_a_rollback_is_finished_is_left_and_listed
     assert "left 'lib' alone: not there" in ran.stderr
     assert (top / "file").read_text() == "file of project\n"
     assert leftovers(top) == []
+
+
+def stopped(top: Path) -> str:
+    """The id of the checkpoint in `lib` that an interrupted rollback needs."""
+    found = save(top, "--recurse")
+    disturb(top)
+    git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
+    (top / ".git/refs/heads/main.lock").touch()
+    ckpt("rollback", found["id"], "--recurse", "--head", cwd=top, code=4)
+    (top / ".git/refs/heads/main.lock").unlink()
+    linked: str = found["nested"][0]["checkpoint"]
+    return linked
+
+
+@pytest.mark.parametrize("way", ["--continue", "--abort"])
+def test_a_submodule_that_was_cloned_anew_does_not_stop_the_recovery(way: str, top: Path) -> None:
+    stopped(top)
+    source = git("config", "remote.origin.url", cwd=top / "lib").strip()
+    shutil.rmtree(top / "lib")
+    shutil.rmtree(top / ".git/modules/lib")
+    git("clone", "-q", source, "lib", cwd=top)
+
+    ran = ckpt("rollback", way, cwd=top, code=4)
+
+    assert "left 'lib' alone: its checkpoints are gone" in ran.stderr
+    assert leftovers(top) == []
+    ckpt("-C", "lib", "save", cwd=top, code=0)
+
+
+def test_a_dropped_checkpoint_that_the_recovery_of_a_submodule_needs_is_named(top: Path) -> None:
+    linked = stopped(top)
+    ckpt("drop", linked, cwd=top / "lib", code=0)
+
+    ran = ckpt("rollback", "--continue", cwd=top, code=4)
+
+    assert f"git -C lib ckpt restore-dropped {linked}" in ran.stderr
+    assert not (top / ".git/modules/lib/ckpt/journal").exists()
+    ckpt("restore-dropped", linked, cwd=top / "lib", code=0)
+    ckpt("rollback", "--continue", cwd=top, code=0)
+    assert (top / "lib/file").read_text() == "file of lib\n"
 
 
 def test_a_rollback_that_stopped_is_taken_back_in_submodules_that_were_done_already(

@@ -178,6 +178,14 @@ def test_permissions_change_without_touching_the_content(top: Path, tree: Worktr
     assert status == (top / "file").stat()
 
 
+def test_permissions_of_a_file_with_another_name_are_not_changed(top: Path, tree: Worktree) -> None:
+    (top / "another").hardlink_to(top / "file")
+    before = (top / "file").stat().st_mode
+
+    assert tree.set_permissions(b"file", 0o600) is None
+    assert (top / "file").stat().st_mode == before
+
+
 def test_permissions_of_a_link_are_not_those_of_its_target(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("../outside/file")
 

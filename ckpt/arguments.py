@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""What callers of the API pass, checked where it comes in.
+
+A wrong type is said at once and by the name of the argument, not by a traceback from
+below. What the values mean, and whether they are any good, is for those who use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ckpt.errors import UsageError
+from ckpt.models import Checkpoint, FeatureState, Kind, SaveResult
+
+Which = str | Checkpoint | SaveResult
+
+
+def check_type(what: str, value: object, expected: type | tuple[type, ...], called: str) -> None:
+    """Refuse a value that is neither None nor of the expected type."""
+    if value is not None and not isinstance(value, expected):
+        raise UsageError(
+            f"{what} must be {called}, not {type(value).__name__}", hint=f"pass {called}"
+        )
+
+
+def check_texts(**values: object) -> None:
+    for what, value in values.items():
+        check_type(what, value, str, "a string")
+
+
+def check_mappings(**values: object) -> None:
+    for what, value in values.items():
+        check_type(what, value, Mapping, "a mapping")
+
+
+def as_kind(kind: Kind | str) -> Kind:
+    try:
+        return Kind(kind)
+    except ValueError:
+        known = ", ".join(k.value for k in Kind)
+        raise UsageError(f"unknown kind '{kind}'", hint=f"one of {known}") from None
+
+
+def as_features(features: FeatureState | Mapping[str, Any] | None) -> FeatureState | None:
+    if features is None:
+        return None
+    if not isinstance(features, FeatureState):
+        check_mappings(features=features)
+        unknown = set(features) - {"current", "completed", "snapshot_path"}
+        if unknown:
+            raise UsageError(
+                f"unknown key '{min(map(str, unknown))}' in features",
+                hint="features has current, completed and snapshot_path",
+            )
+        features = FeatureState(**features)
+    check_texts(current=features.current, snapshot_path=features.snapshot_path)
+    return replace(features, completed=_completed(features.completed))
+
+
+def _completed(names: object) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UsageError("completed must be a list of strings", hint="completed=[name]")
+    names = tuple(names)
+    check_texts(**{f"completed[{number}]": name for number, name in enumerate(names)})
+    return names
+
+
+def as_word(which: Which) -> str:
+    if isinstance(which, str):
+        return which
+    if not isinstance(which, Checkpoint | SaveResult):
+        raise UsageError(
+            f"a checkpoint must be named by a string, not {type(which).__name__}",
+            hint="pass an id, a name, or what create() or list() gave",
+        )
+    if which.id is None:
+        raise UsageError("this result holds no checkpoint", hint="look at its .outcome")
+    return which.id
+
+
+def as_moment(moment: datetime) -> datetime:
+    """A moment with its time zone, the local one if it names none."""
+    if not isinstance(moment, datetime):
+        raise UsageError(
+            f"a moment must be a datetime, not {type(moment).__name__}",
+            hint="pass a datetime, such as checkpoint.timestamp",
+        )
+    return moment if moment.tzinfo is not None else moment.astimezone()

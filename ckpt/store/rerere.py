@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""What `rerere` has noted of the conflicts of an operation in progress.
+
+MERGE_RR names them, and git crashes when a conflict that it names is not in `rr-cache/`,
+where a given-up operation takes it away. A checkpoint keeps these few files; putting them
+back never replaces one that is there, since other resolutions are recorded in them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from ckpt import disk
+from ckpt.store.operation import OperationFiles
+
+_MERGE_RR = "MERGE_RR"
+_NAMED = re.compile(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\.\d+)?\t[^\0]+\0")
+_KNOWN = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?/(?:pre|post|this)image(?:\.\d+)?")
+
+
+def read(common_dir: str, files: OperationFiles) -> dict[str, bytes]:
+    """The files of every conflict that is named, by their path in `rr-cache/`."""
+    found = {}
+    for name in sorted(set(_NAMED.findall(files.contents.get(_MERGE_RR, b"")))):
+        folder = os.path.join(common_dir, "rr-cache", name.decode())
+        for image in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            path = f"{name.decode()}/{image}"
+            if is_known(path):
+                with open(os.path.join(folder, image), "rb") as file:
+                    found[path] = file.read()
+    return found
+
+
+def is_known(path: str) -> bool:
+    """Whether git itself uses this name: no other ever gets into `rr-cache/`."""
+    return _KNOWN.fullmatch(path) is not None
+
+
+def install(common_dir: str, files: Mapping[str, bytes]) -> None:
+    """Put back what is missing."""
+    for path, contents in files.items():
+        full = os.path.join(common_dir, "rr-cache", path)
+        if not os.path.lexists(full):
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            _write(full, contents)
+
+
+def _write(path: str, contents: bytes) -> None:
+    temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".tmp-"))
+    fd = disk.create(temporary, 0o666)
+    try:
+        disk.write(fd, contents, temporary)
+        disk.fsync(fd, temporary)
+        disk.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)
