@@ -262,7 +262,8 @@ def _asks_for(arguments: list[str], option: str) -> bool:
 
 
 def _from_os(error: OSError) -> CkptError:
-    place = f"'{os.fsdecode(error.filename)}': " if error.filename is not None else ""
+    has_name = isinstance(error.filename, (str, bytes))  # of an open file it is a number
+    place = f"'{os.fsdecode(error.filename)}': " if has_name else ""
     return CkptError(
         f"{place}{error.strerror or error}",
         hint="check free space and permissions, then try again",

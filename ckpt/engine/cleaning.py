@@ -230,7 +230,9 @@ class Cleaner:
     def _by_pointer(
         self, path: bytes, driver: Driver, blob: ObjectID, file: IO[bytes], size: int
     ) -> _Cleaned:
-        if not self._is_relied_on(path, driver.name, blob):
+        pointer = lfs.read_pointer(self._objects, blob)
+        is_held = pointer is not None and self._lfs.holds(pointer)
+        if not is_held or not self._is_relied_on(path, driver.name, blob):
             return _Cleaned(blob, self._objects.add_file(file.fileno(), size))
         raw = self._objects.hash_file(file.fileno(), size)
         return _Cleaned(blob, raw, str(DriverRecipe("", driver.name, raw)))

@@ -2,8 +2,8 @@
 """Hold the bytes of files that are about to be replaced, if only a filter driver gives them.
 
 A checkpoint relies on a driver for files as HEAD has them. That it gave their bytes once does
-not mean that it will again, and after a rollback there is nothing else left of them. What is
-in the local store of Git LFS needs no driver.
+not mean that it will again, and after a rollback there is nothing else left of them. Nor is
+what Git LFS has on this disk safe: `git lfs prune` does not see checkpoints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ckpt.engine.changes import Action
 from ckpt.engine.contents import VanishedFile, add_stable
 from ckpt.engine.origins import Converted, DriverRecipe
 from ckpt.engine.plan import Plan
-from ckpt.engine.smudging import from_lfs
 from ckpt.models import SkipReason
 from ckpt.store.repository import Repository
 from ckpt.store.streams import UnreadableFile
@@ -44,7 +43,7 @@ def hold(repo: Repository, present: Present, paths: Iterable[bytes]) -> set[byte
     Returns those that cannot be read. One that has changed since it was captured is left to
     whoever compares it with the present before it is replaced.
     """
-    driven = [path for path in paths if _needs_driver(repo, present, path)]
+    driven = [path for path in paths if _needs_driver(present, path)]
     unreadable = set()
     for path in driven:
         captured = present.converted[path].raw
@@ -60,15 +59,6 @@ def hold(repo: Repository, present: Present, paths: Iterable[bytes]) -> set[byte
     return unreadable
 
 
-def _needs_driver(repo: Repository, present: Present, path: bytes) -> bool:
-    converted, entry = present.converted.get(path), present.entries.get(path)
-    if converted is None or entry is None:
-        return False
-    recipe = DriverRecipe.parse(converted.recipe)
-    if recipe is None:
-        return False
-    stored = from_lfs(repo, entry.id, recipe)
-    if stored is None:
-        return True
-    stored.close()
-    return False
+def _needs_driver(present: Present, path: bytes) -> bool:
+    converted = present.converted.get(path)
+    return converted is not None and DriverRecipe.parse(converted.recipe) is not None

@@ -12,12 +12,14 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import IO
 
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 
 DRIVER = "lfs"
+_PIECE = 1 << 18
 _LARGEST_POINTER = 1024
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:[a-z0-9.-]+ .*\n)*?"
@@ -55,6 +57,17 @@ class LocalStore:
             return _is_content(os.stat(self._place(pointer)), pointer)
         except OSError:
             return False
+
+    def holds(self, pointer: Pointer) -> bool:
+        """Whether the content is there, read to its end."""
+        file = self.open(pointer)
+        if file is None:
+            return False
+        digest = sha256()
+        with file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+        return digest.hexdigest() == pointer.oid
 
     def open(self, pointer: Pointer) -> IO[bytes] | None:
         try:

@@ -30,7 +30,7 @@ from ckpt.engine.nested import open_nested
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.refusals import check_index_free
 from ckpt.engine.restage import known_files, limited, outside, restage
-from ckpt.engine.rollback import UNDO, finish
+from ckpt.engine.rollback import MOST_SAVES, UNDO, finish
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import Refused, RollbackError
@@ -146,6 +146,7 @@ class _Saved:
     indexes: list[Index] = field(default_factory=list)
     heads: list[Head] = field(default_factory=list)
     branches: list[ObjectID | None] = field(default_factory=list)
+    times: int = 0
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,10 @@ class _Recovery:
         """A file may still change between the first look and its turn."""
         saved = self.saved.files
         changed = [path for path, (state, _) in found.items() if saved.get(path) != state]
+        if changed and self.saved.times == MOST_SAVES:
+            return False
         if changed:
+            self.saved.times += 1
             self._save(changed)
         return True
 

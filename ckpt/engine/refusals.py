@@ -28,7 +28,7 @@ def check_ready(repo: Repository) -> None:
 def check_index_free(repo: Repository) -> None:
     if not repo.owns_index:
         raise Refused(
-            f"GIT_INDEX_FILE names another index: '{repo.index_path}'",
+            f"GIT_INDEX_FILE names another index: '{repo.env.get('GIT_INDEX_FILE')}'",
             hint="a rollback inside a git hook would change the index git is using",
         )
     if os.path.lexists(repo.index_path + ".lock"):

@@ -63,7 +63,7 @@ from ckpt.worktree.write import UnsafePath, Worktree
 UNDO = "git ckpt undo"
 
 # Files that change while it runs are saved so many times; from then on they are left alone.
-_MOST_SAVES = 10
+MOST_SAVES = 10
 
 
 def rollback(
@@ -326,7 +326,7 @@ class _Rollback:
 
     def _save_first(self, found: Found) -> bool:
         """Save what changed, unless so much did already that it would never end."""
-        if self._saves == _MOST_SAVES:
+        if self._saves == MOST_SAVES:
             return False
         self._saves += 1
         first, *others = found

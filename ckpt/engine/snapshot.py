@@ -12,6 +12,7 @@ checkpoint is in its manifest; what could not be read makes it partial.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +41,14 @@ from ckpt.models import (
 from ckpt.settings import Settings
 from ckpt.store import operation_record, record, staging
 from ckpt.store.lock import worktree_lock
-from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
+from ckpt.store.objects import (
+    TEMPORARY_OBJECT,
+    MissingObject,
+    ObjectID,
+    ObjectsPruned,
+    ObjectStore,
+)
+from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
@@ -48,6 +56,7 @@ from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_t
 LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
 _ATTEMPTS = 5
+_LONGEST_WAIT = 10.0
 # Larger files count as changed, their lines do not: counting must not hold up a save.
 _COUNTED_SIZE = 1 << 20
 # Kinds in the order in which retention lets them go.
@@ -108,12 +117,21 @@ def save(
                 if complete is not None:
                     complete(present)
                 return write(repo, present, request)
-            except ObjectsPruned:
-                if attempt == _ATTEMPTS - 1:
+            except (ObjectsPruned, FileNotFoundError) as error:
+                if not _was_pruned(error):
                     raise
+                if attempt == _ATTEMPTS - 1:
+                    raise ObjectsPruned from None
+                wait_for_pruning(repo.common_dir, repo.config, _LONGEST_WAIT)
             finally:  # of what was not written nothing is left
                 repo.objects.discard()
         raise AssertionError("the last attempt returns or raises")
+
+
+def _was_pruned(error: Exception) -> bool:
+    """A prune without grace also takes objects that are still being written."""
+    gone = error.filename if isinstance(error, FileNotFoundError) else None
+    return isinstance(error, ObjectsPruned) or TEMPORARY_OBJECT in os.fsdecode(gone or "")
 
 
 def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
@@ -349,21 +367,15 @@ def _publish(
             draft = replace(draft, id=ids.new_id(now, newest))
         message = record.compose_message(draft)
         commit = record.write_commit(repo.objects, tree, parents, message, now)
-        repo.objects.flush()
+        added = repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
-            if not _is_whole(repo, commit, tree, parents):
+            wait_for_pruning(repo.common_dir, repo.config, _LONGEST_WAIT)
+            if not all(map(repo.objects.has, {commit, tree, *parents, *added})):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)
         time.sleep(0.001)
         catalog = Catalog(repo)
-
-
-def _is_whole(
-    repo: Repository, commit: ObjectID, tree: ObjectID, parents: tuple[ObjectID, ...]
-) -> bool:
-    """A prune without grace takes new objects; it takes all of them, or none."""
-    return all(repo.objects.has(object_id) for object_id in (commit, tree, *parents))
 
 
 def _text_id(object_id: ObjectID | None) -> str | None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 else:
     ObjectID = RawObjectID = bytes
 
+TEMPORARY_OBJECT = "tmp_obj_"  # which git's gc clears away
 _MOST_ALTERNATES = 5  # one behind the other, as in git
 _KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 LARGEST_KEPT = 16 << 20  # in memory, by a scratch store
@@ -253,10 +254,15 @@ class ObjectStore:
         if digest.id != object_id:
             raise UnreadableFile.changing()
 
-    def flush(self) -> None:
-        """Make everything added durable and visible: contents first, then names."""
+    def flush(self) -> set[ObjectID]:
+        """Make everything added durable and visible: contents first, then names.
+
+        Returns what was new.
+        """
+        added = set(self._pending)
         try:
             self._flush()
+            return added
         except FileNotFoundError:
             raise ObjectsPruned from None
 
@@ -290,7 +296,7 @@ class ObjectStore:
 
     def _write_temporary(self, object_id: ObjectID, compressed: Iterable[bytes]) -> str:
         folder = os.path.dirname(self._loose_path(object_id))
-        temporary = os.path.join(folder, disk.temporary_name("tmp_obj_"))
+        temporary = os.path.join(folder, disk.temporary_name(TEMPORARY_OBJECT))
         try:
             fd = disk.create(temporary, 0o444)
         except FileNotFoundError:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 
 from ckpt import disk
 from ckpt.store.operation import OperationFiles
@@ -27,10 +29,23 @@ def read(common_dir: str, files: OperationFiles) -> dict[str, bytes]:
         folder = os.path.join(common_dir, "rr-cache", name.decode())
         for image in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             path = f"{name.decode()}/{image}"
-            if is_known(path):
-                with open(os.path.join(folder, image), "rb") as file:
-                    found[path] = file.read()
+            contents = _read(os.path.join(folder, image)) if is_known(path) else None
+            if contents is not None:
+                found[path] = contents
     return found
+
+
+def _read(path: str) -> bytes | None:
+    """None for what cannot be read: it only helps, and must not stop a save."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return None
+    with open(fd, "rb") as file:
+        return file.read()
 
 
 def is_known(path: str) -> bool:
@@ -39,12 +54,13 @@ def is_known(path: str) -> bool:
 
 
 def install(common_dir: str, files: Mapping[str, bytes]) -> None:
-    """Put back what is missing."""
+    """Put back what is missing, as far as the file system lets us."""
     for path, contents in files.items():
         full = os.path.join(common_dir, "rr-cache", path)
         if not os.path.lexists(full):
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            _write(full, contents)
+            with suppress(OSError):
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                _write(full, contents)
 
 
 def _write(path: str, contents: bytes) -> None:

@@ -555,3 +555,25 @@ def test_an_edit_in_a_submodule_while_all_go_back_is_what_undo_brings_back(
     scene.check(top, scene.after)
     assert driver.run(top, "undo").code == 0
     assert (top / "outer/inner/edited").read_bytes() == BY_HAND
+
+
+def test_nor_does_one_who_goes_on_while_an_interrupted_rollback_is_finished(
+    driver: Driver, tmp_path: Path
+) -> None:
+    top = tmp_path / "repo"
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    paths = [f"file{number:02}" for number in range(14)]
+    for path in paths:
+        write(top, path, "old\n")
+    assert driver.run(top, "save", "it").code == 0
+    for path in paths:
+        write(top, path, "now\n")
+    assert driver.run(top, "rollback", "it", blow=kill(1, "chmod", paths[0])).killed
+    blows = [edit_at(Blow(1, "chmod", path), put(path)) for path in paths]
+
+    ran = driver.run(top, "rollback", "--continue", "--json", blow=blows)
+
+    assert ran.code == 4, ran
+    assert ran.json["skipped"] == [{"path": path, "reason": "changing"} for path in paths[10:]]
+    assert [(top / path).read_bytes() for path in paths[10:]] == [BY_HAND] * 4

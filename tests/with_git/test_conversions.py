@@ -745,6 +745,36 @@ def test_damaged_content_is_not_taken_from_the_store_of_git_lfs(tmp_path: Path) 
     assert (tmp_path / "a.bin").read_bytes() == b"mine"
 
 
+@LFS
+def test_a_pointer_is_not_relied_on_if_the_store_of_git_lfs_is_damaged(tmp_path: Path) -> None:
+    with_lfs(tmp_path)
+    before = (tmp_path / "a.bin").read_bytes()
+    stored = lfs_content(tmp_path, tmp_path / "a.bin")
+    stored.chmod(0o644)
+    stored.write_bytes(b"x" * stored.stat().st_size)
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    (tmp_path / "a.bin").unlink()
+    ckpt_here("rollback", saved["id"], cwd=tmp_path, code=0)
+
+    assert (tmp_path / "a.bin").read_bytes() == before
+
+
+@LFS
+def test_an_undo_needs_nothing_of_git_lfs(tmp_path: Path) -> None:
+    """`git lfs prune` takes what only a checkpoint names."""
+    with_lfs(tmp_path)
+    ckpt_here("save", "before", cwd=tmp_path, code=0)
+    (tmp_path / "a.bin").write_bytes(b"committed since" * 500)
+    git("commit", "-q", "-a", "-m", "second", cwd=tmp_path)
+    settle()
+    ckpt_here("save", cwd=tmp_path, code=0)
+    ckpt_here("rollback", "before", "--head", cwd=tmp_path, code=0)
+    shutil.rmtree(tmp_path / ".git/lfs/objects")
+    ckpt_here("undo", cwd=tmp_path, code=0)
+
+    assert (tmp_path / "a.bin").read_bytes() == b"committed since" * 500
+
+
 def lfs_content(top: Path, file: Path) -> Path:
     """Where the content of a file lies that Git LFS has."""
     name = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -625,6 +625,22 @@ def test_conflicts_that_rerere_knows_can_be_resolved_after_a_rollback(history: P
     assert not is_stopped()
 
 
+def test_what_cannot_be_read_of_rerere_stops_no_save(history: Path) -> None:
+    git("config", "rerere.enabled", "true")
+    merging()
+    for number, path in enumerate((history / ".git/rr-cache").glob("*/*image*")):
+        path.unlink()
+        (os.mkfifo if number else os.mkdir)(path)
+
+    saved = save()
+    git("merge", "--abort")
+    shutil.rmtree(history / ".git/rr-cache")
+    (history / ".git/rr-cache").write_text("in the way")
+
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+    assert (history / ".git/MERGE_HEAD").exists()
+
+
 def test_the_branch_that_a_bisect_goes_back_to_is_kept_and_not_moved(history: Path) -> None:
     git("switch", "-q", "topic")
     tip = git("rev-parse", "topic").strip()
