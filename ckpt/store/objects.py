@@ -398,7 +398,7 @@ def _place_in(pack: Pack, object_id: RawObjectID) -> tuple[str, int] | None:
         return os.fsdecode(pack.data.path), offset
     except KeyError:
         return None
-    except Exception as error:
+    except Exception as error:  # by its name, so that dulwich is not imported for it
         if type(error).__name__ == "PackFileDisappeared":  # git has repacked meanwhile
             return None
         raise

@@ -67,6 +67,7 @@ FILES = (
 FOLDERS = ("refs/bisect", "refs/rewritten", "sequencer", "rebase-apply", "rebase-merge")
 # Kept only while there is an operation: `git am --abort` needs it, and any reset leaves one.
 ORIG_HEAD = "ORIG_HEAD"
+# Git's name for what a rebase or a sequence still has to do, and has done.
 TODO_LISTS = (
     "rebase-merge/git-rebase-todo",
     "rebase-merge/git-rebase-todo.backup",

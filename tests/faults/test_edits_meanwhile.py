@@ -361,10 +361,8 @@ def test_edits_made_at_once_while_the_rollback_runs_are_in_one_checkpoint(
     assert [(top / path).read_bytes() for path in paths] == [BY_HAND] * len(paths)
 
 
-def test_a_writer_who_never_rests_does_not_make_checkpoints_without_end(
-    driver: Driver, tmp_path: Path
-) -> None:
-    """Each file changes just before its turn; the last ones are left to their writer."""
+def many_to_change(driver: Driver, tmp_path: Path) -> tuple[Path, list[str]]:
+    """A worktree, saved as `it`, of which every file has changed since."""
     top = tmp_path / "repo"
     top.mkdir()
     git("init", "-q", cwd=top)
@@ -374,6 +372,14 @@ def test_a_writer_who_never_rests_does_not_make_checkpoints_without_end(
     assert driver.run(top, "save", "it").code == 0
     for path in paths:
         write(top, path, "now\n")
+    return top, paths
+
+
+def test_a_writer_who_never_rests_does_not_make_checkpoints_without_end(
+    driver: Driver, tmp_path: Path
+) -> None:
+    """Each file changes just before its turn; the last ones are left to their writer."""
+    top, paths = many_to_change(driver, tmp_path)
     blows = [edit_at(Blow(1, "chmod", path), put(path)) for path in paths]
 
     ran = driver.run(top, "rollback", "it", "--json", blow=blows)
@@ -560,15 +566,7 @@ def test_an_edit_in_a_submodule_while_all_go_back_is_what_undo_brings_back(
 def test_nor_does_one_who_goes_on_while_an_interrupted_rollback_is_finished(
     driver: Driver, tmp_path: Path
 ) -> None:
-    top = tmp_path / "repo"
-    top.mkdir()
-    git("init", "-q", cwd=top)
-    paths = [f"file{number:02}" for number in range(14)]
-    for path in paths:
-        write(top, path, "old\n")
-    assert driver.run(top, "save", "it").code == 0
-    for path in paths:
-        write(top, path, "now\n")
+    top, paths = many_to_change(driver, tmp_path)
     assert driver.run(top, "rollback", "it", blow=kill(1, "chmod", paths[0])).killed
     blows = [edit_at(Blow(1, "chmod", path), put(path)) for path in paths]
 

@@ -16,11 +16,11 @@ class Machine:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.git_dir = os.path.join(root, "work/repo/.git")
+        self.git_dir = os.path.join(root, "desk/repo/.git")
         self.home = os.path.join(root, "home")
         self.env = {"HOME": self.home, "GIT_CONFIG_SYSTEM": os.path.join(root, "system")}
         os.makedirs(self.git_dir)
-        self.write("work/repo/.git/HEAD", "ref: refs/heads/main\n")
+        self.write("desk/repo/.git/HEAD", "ref: refs/heads/main\n")
 
     def write(self, name: str, text: str) -> str:
         path = os.path.join(self.root, name)
@@ -30,7 +30,7 @@ class Machine:
         return path
 
     def local(self, text: str) -> str:
-        return self.write("work/repo/.git/config", text)
+        return self.write("desk/repo/.git/config", text)
 
     def load(self, **more: str) -> GitConfig:
         return GitConfig.load(self.env, **{"git_dir": self.git_dir, **more})
@@ -49,7 +49,7 @@ def test_every_source_is_read_from_the_lowest_to_the_highest(machine):
     machine.write("home/.config/git/config", "[a]\nk = xdg\n")
     machine.write("home/.gitconfig", "[a]\nk = home\n")
     machine.local("[extensions]\nworktreeConfig = true\n[a]\nk = local\n")
-    machine.write("work/repo/.git/config.worktree", "[a]\nk = worktree\n")
+    machine.write("desk/repo/.git/config.worktree", "[a]\nk = worktree\n")
     machine.env |= {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "a.k",
@@ -135,15 +135,15 @@ def test_without_a_home_the_global_files_are_skipped(machine):
 
 def test_worktree_config_is_read_only_if_the_extension_is_on(machine):
     machine.local("[extensions]\nworktreeConfig = false\n")
-    machine.write("work/repo/.git/config.worktree", "[a]\nk = 1\n")
+    machine.write("desk/repo/.git/config.worktree", "[a]\nk = 1\n")
 
     assert machine.load().get("a.k") is None
 
 
 def test_an_included_file_cannot_turn_worktree_config_on(machine):
     machine.local("[include]\npath = more\n")
-    machine.write("work/repo/.git/more", "[extensions]\nworktreeConfig = true\n")
-    machine.write("work/repo/.git/config.worktree", "[a]\nk = 1\n")
+    machine.write("desk/repo/.git/more", "[extensions]\nworktreeConfig = true\n")
+    machine.write("desk/repo/.git/config.worktree", "[a]\nk = 1\n")
 
     assert machine.load().get("a.k") is None
 
@@ -151,8 +151,8 @@ def test_an_included_file_cannot_turn_worktree_config_on(machine):
 def test_a_linked_worktree_reads_the_common_config_and_its_own(machine):
     machine.local("[extensions]\nworktreeConfig = true\n[a]\nk = common\n")
     linked = os.path.join(machine.git_dir, "worktrees/w")
-    machine.write("work/repo/.git/worktrees/w/config.worktree", "[a]\nk = own\n")
-    machine.write("work/repo/.git/config.worktree", "[a]\nk = main's\n")
+    machine.write("desk/repo/.git/worktrees/w/config.worktree", "[a]\nk = own\n")
+    machine.write("desk/repo/.git/config.worktree", "[a]\nk = main's\n")
 
     config = machine.load(git_dir=linked, common_dir=machine.git_dir)
 
@@ -283,21 +283,21 @@ def test_an_optional_path_counts_only_if_it_is_there(machine):
 
 def test_an_include_is_taken_where_it_stands(machine):
     machine.local("[a]\nk = 1\n[include]\nPath = more\n[a]\nk = 3\n")
-    machine.write("work/repo/.git/more", "[a]\nk = 2\n")
+    machine.write("desk/repo/.git/more", "[a]\nk = 2\n")
 
     assert machine.load().get_all("a.k") == ["1", "2", "3"]
 
 
 def test_a_file_may_be_included_twice(machine):
     machine.local("[include]\npath = more\npath = more\n")
-    machine.write("work/repo/.git/more", "[a]\nk = 1\n")
+    machine.write("desk/repo/.git/more", "[a]\nk = 1\n")
 
     assert machine.load().get_all("a.k") == ["1", "1"]
 
 
 def test_an_include_begins_at_the_file_or_at_a_home_or_at_the_root(machine):
     machine.local(f"[include]\npath = ../x\npath = ~/y\npath = {machine.root}/z\npath = gone\n")
-    machine.write("work/repo/x", "[a]\nk = x\n")
+    machine.write("desk/repo/x", "[a]\nk = x\n")
     machine.write("home/y", "[a]\nk = y\n")
     machine.write("z", "[a]\nk = z\n")
 
@@ -308,7 +308,7 @@ def test_includes_may_be_ten_deep(machine):
     machine.local("[include]\npath = 1\n")
     for depth in range(1, 11):
         machine.write(
-            f"work/repo/.git/{depth}", f"[a]\nk = {depth}\n[include]\npath = {depth + 1}\n"
+            f"desk/repo/.git/{depth}", f"[a]\nk = {depth}\n[include]\npath = {depth + 1}\n"
         )
 
     assert machine.load().get("a.k") == "10"
@@ -345,18 +345,18 @@ def included(machine: Machine, condition: str, **more: str) -> bool:
 @pytest.mark.parametrize(
     ("condition", "holds"),
     [
-        ("gitdir:{root}/work/", True),
-        ("gitdir:{root}/work", False),
-        ("gitdir:{root}/work/repo/.git", True),
+        ("gitdir:{root}/desk/", True),
+        ("gitdir:{root}/desk", False),
+        ("gitdir:{root}/desk/repo/.git", True),
         ("gitdir:{root}/*/repo/.git", True),
         ("gitdir:{root}/*/.git", False),
         ("gitdir:{root}/**/.git", True),
-        ("gitdir:{root}/wor?/repo/.gi[!a-s]", True),
-        ("gitdir:{root}/work/repo/.gi[z-a]", False),
+        ("gitdir:{root}/des?/repo/.gi[!a-s]", True),
+        ("gitdir:{root}/desk/repo/.gi[z-a]", False),
         ("gitdir:repo/.git", True),
         ("gitdir:repo/", True),
         ("gitdir:epo/", False),
-        ("gitdir:~/../work/", False),
+        ("gitdir:~/../desk/", False),
         ("gitdir:./", False),
         ("gitdir:REPO/", False),
         ("gitdir/i:REPO/", True),
@@ -376,24 +376,24 @@ def test_a_condition_decides_whether_a_file_is_included(machine, condition, hold
 
 
 def test_a_condition_relative_to_its_file_is_matched_literally(machine):
-    machine.write("work/.conf[a]ig", '[includeIf "gitdir:./repo/"]\npath = more\n')
-    machine.write("work/more", "[a]\nk = 1\n")
-    machine.env["GIT_CONFIG_GLOBAL"] = os.path.join(machine.root, "work/.conf[a]ig")
+    machine.write("desk/.conf[a]ig", '[includeIf "gitdir:./repo/"]\npath = more\n')
+    machine.write("desk/more", "[a]\nk = 1\n")
+    machine.env["GIT_CONFIG_GLOBAL"] = os.path.join(machine.root, "desk/.conf[a]ig")
 
     assert machine.load().get("a.k") == "1"
 
 
 def test_a_folder_is_known_by_its_own_name_and_by_that_of_a_symlink(machine):
     link = os.path.join(machine.root, "link")
-    os.symlink(os.path.join(machine.root, "work"), link)
+    os.symlink(os.path.join(machine.root, "desk"), link)
 
-    assert included(machine, f"gitdir:{machine.root}/work/", git_dir=f"{link}/repo/.git")
+    assert included(machine, f"gitdir:{machine.root}/desk/", git_dir=f"{link}/repo/.git")
     assert included(machine, f"gitdir:{link}/", git_dir=f"{link}/repo/.git")
 
 
 def test_a_home_that_is_a_symlink_matches_by_its_real_name(machine):
     link = os.path.join(machine.root, "link")
-    os.symlink(os.path.join(machine.root, "work"), link)
+    os.symlink(os.path.join(machine.root, "desk"), link)
     config = machine.write("cfg", '[includeIf "gitdir:~/"]\npath = more\n')
     machine.write("more", "[a]\nk = 1\n")
     machine.env |= {"HOME": link, "GIT_CONFIG_GLOBAL": config}
@@ -402,10 +402,10 @@ def test_a_home_that_is_a_symlink_matches_by_its_real_name(machine):
 
 
 def test_the_worktree_condition_needs_a_worktree(machine):
-    worktree = os.path.join(machine.root, "work/repo")
+    worktree = os.path.join(machine.root, "desk/repo")
 
-    assert included(machine, "worktree:work/repo", worktree=worktree)
-    assert included(machine, "worktree/i:WORK/", worktree=worktree)
+    assert included(machine, "worktree:desk/repo", worktree=worktree)
+    assert included(machine, "worktree/i:DESK/", worktree=worktree)
     assert not included(machine, "worktree:other/", worktree=worktree)
 
 
@@ -428,7 +428,7 @@ def test_no_condition_on_a_repository_holds_without_one(machine):
     ],
 )
 def test_the_branch_condition_reads_head(machine, head, holds):
-    machine.write("work/repo/.git/HEAD", head)
+    machine.write("desk/repo/.git/HEAD", head)
 
     assert included(machine, "onbranch:**") is holds
 

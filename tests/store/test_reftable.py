@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -126,10 +127,8 @@ def test_damaged_tables_raise_nothing_but_corrupt_reftable(data: st.DataObject) 
 
     try:
         list(read_table(damaged, 20))
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, struct.error):
         pass
-    except Exception as error:
-        assert type(error).__name__ == "error"  # of the struct module
 
 
 # As refs

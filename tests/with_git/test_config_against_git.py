@@ -28,7 +28,7 @@ class Machine:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.repo = os.path.join(root, "work/repo")
+        self.repo = os.path.join(root, "desk/repo")
         self.git_dir = os.path.join(self.repo, ".git")
         self.env = {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -175,7 +175,7 @@ def test_all_sources_stand_in_gits_order(machine):
     machine.write("home/.gitconfig", "[a]\nk = home\n[include]\npath = more\n")
     machine.write("home/more", "[a]\nk = more\n")
     machine.append_local("[extensions]\nworktreeConfig = true\n[a]\nk = local\n")
-    machine.write("work/repo/.git/config.worktree", "[a]\nk = worktree\n")
+    machine.write("desk/repo/.git/config.worktree", "[a]\nk = worktree\n")
     machine.env |= {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "A.Sub.K",
@@ -219,7 +219,7 @@ def test_a_linked_worktree_has_its_own_config(machine):
     machine.git("-c", "user.name=n", "-c", "user.email=e", "commit", "--allow-empty", "-qm", "x")
     machine.git("worktree", "add", "-q", "../linked")
     machine.git("config", "extensions.worktreeConfig", "true")
-    linked = os.path.join(machine.root, "work/linked")
+    linked = os.path.join(machine.root, "desk/linked")
     machine.git("config", "--worktree", "a.k", "linked's", cwd=linked)
     machine.git("config", "--worktree", "a.k", "main's")
     git_dir = os.path.join(machine.git_dir, "worktrees/linked")
@@ -241,19 +241,19 @@ def test_options_handed_down_by_git_c_are_read(machine):
 
 
 CONDITIONS = [
-    "gitdir:{root}/work/",
-    "gitdir:{root}/work",
+    "gitdir:{root}/desk/",
+    "gitdir:{root}/desk",
     "gitdir:{root}/*/repo/.git",
     "gitdir:{root}/*/.git",
     "gitdir:{root}/**/.git",
-    "gitdir:{root}/wor?/re[a-p]o/.gi[!a-s]",
-    "gitdir:{root}/work/[^q]epo/**",
-    "gitdir:{root}/work/repo/.gi[z-a]",
-    "gitdir:{root}/work**/.git",
-    "gitdir:{root}/work/re\\\\po/",
+    "gitdir:{root}/des?/re[a-p]o/.gi[!a-s]",
+    "gitdir:{root}/desk/[^q]epo/**",
+    "gitdir:{root}/desk/repo/.gi[z-a]",
+    "gitdir:{root}/desk**/.git",
+    "gitdir:{root}/desk/re\\\\po/",
     "gitdir:repo/",
     "gitdir:epo/",
-    "gitdir:~/../work/",
+    "gitdir:~/../desk/",
     "gitdir:~/",
     "gitdir:./",
     "gitdir:",
@@ -289,8 +289,8 @@ def test_a_condition_beside_its_file_holds_when_git_says_so(machine):
     machine.append_local(
         '[includeIf "gitdir:./"]\npath = no\n[includeIf "gitdir:.git"]\npath = a\n'
     )
-    beside = machine.write("work/config", '[includeIf "gitdir:./repo/"]\npath = more\n')
-    machine.write("work/more", "[a]\nk = beside\n")
+    beside = machine.write("desk/config", '[includeIf "gitdir:./repo/"]\npath = more\n')
+    machine.write("desk/more", "[a]\nk = beside\n")
     machine.env["GIT_CONFIG_GLOBAL"] = beside
 
     assert machine.of_ckpt() == machine.of_git()
@@ -299,7 +299,7 @@ def test_a_condition_beside_its_file_holds_when_git_says_so(machine):
 
 def test_a_branch_without_commits_and_a_detached_head_are_told_apart(machine):
     machine.append_local('[includeIf "onbranch:**"]\npath = more\n')
-    machine.write("work/repo/.git/more", "[a]\nk = 1\n")
+    machine.write("desk/repo/.git/more", "[a]\nk = 1\n")
     unborn = machine.of_ckpt()
 
     assert unborn == machine.of_git()
