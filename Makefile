@@ -7,7 +7,7 @@ PYTEST := -q -n auto --maxprocesses 8 --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help test suite other-pythons lint types format fuzz torture demo wheel clean
+.PHONY: help test suite other-pythons lint types format fuzz torture bench bench-quick demo wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -17,6 +17,7 @@ help:
 	@echo 'make suite    all tests, on one Python'
 	@echo 'make fuzz     random work against real git, thousands of steps; WALKS=500 sets how many'
 	@echo 'make torture  kill and fail each single operation, and files of a gigabyte'
+	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
 	@echo 'make lint     ruff and codespell'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff put the code in order'
@@ -34,6 +35,13 @@ fuzz: .venv/ready
 
 torture: .venv/ready
 	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/with_git/test_large_files.py
+
+# The repositories stay in $CKPT_BENCH_DIR, or in ckpt-bench/ in the temporary folder.
+bench: .venv/program
+	$(BIN)/python -m bench --output bench --readme
+
+bench-quick: .venv/program
+	$(BIN)/python -m bench --quick
 
 lint: .venv/ready
 	$(BIN)/ruff check

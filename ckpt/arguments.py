@@ -8,12 +8,15 @@ below. What the values mean, and whether they are any good, is for those who use
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from ckpt.errors import UsageError
 from ckpt.models import Checkpoint, FeatureState, Kind, SaveResult
+from ckpt.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Which = str | Checkpoint | SaveResult
 

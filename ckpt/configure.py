@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from ckpt import settings
 from ckpt.errors import UsageError
 from ckpt.settings import Settings, Source
 from ckpt.store.repository import Repository
 from ckpt.worktree.scan import read_plain_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def load_settings(repo: Repository, flags: Mapping[str, Any] | None = None) -> Settings:

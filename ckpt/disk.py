@@ -11,11 +11,16 @@ written: no call in this module follows a symbolic link in its last component.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
-import secrets
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 Path = str | bytes
 
@@ -134,12 +139,12 @@ def utime(path: Path) -> None:
 
 
 def touch_ref(operation: str, ref: bytes) -> None:
-    """Announce a change of a ref, which dulwich carries out."""
+    """Announce a change of a ref, before the steps that it takes."""
     _about_to(operation, ref)
 
 
 def temporary_name(prefix: str) -> str:
-    return prefix + secrets.token_hex(8)
+    return prefix + os.urandom(8).hex()
 
 
 def ensure_private_dir(path: str) -> None:
@@ -174,6 +179,44 @@ def replace_private_file(path: str, data: bytes) -> None:
     finally:
         os.close(fd)
     fsync_dir(folder)
+
+
+def read_private_file(path: str) -> bytes:
+    """A file that only its owner could have written; OSError for any other."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        is_own = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        if not is_own or not stat.S_ISREG(status.st_mode):
+            raise PermissionError(errno.EPERM, "not a private file", path)
+        return file.read()
+
+
+def replace_cache_file(path: str, parts: Iterable[bytes]) -> None:
+    """Put a file that can be made again in its place in one step, mode 0600. OSError if
+    another process is at it.
+
+    Nothing is flushed: whoever reads it has to find out whether all of it is there. What a
+    process leaves that dies here, the next one writes over.
+    """
+    temporary = path + ".new"
+    _about_to("create", temporary)
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(fd), os.lstat(temporary)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), temporary)
+        try:
+            os.ftruncate(fd, 0)
+            for part in parts:
+                write(fd, part, temporary)
+            rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    finally:
+        os.close(fd)
 
 
 def remove_private_file(path: str) -> None:

@@ -8,7 +8,6 @@ not UTF-8 has its exact bytes beside it in `path_b64`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ckpt.errors import CkptError
 from ckpt.models import (
@@ -26,8 +25,13 @@ from ckpt.models import (
 )
 from ckpt.paths import to_json
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Document = dict[str, Any]
+
 SCHEMA = 1
-Document = dict[str, Any]
 
 
 def checkpoint(value: Checkpoint) -> Document:

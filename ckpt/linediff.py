@@ -13,14 +13,19 @@ several places: here it stands in the last.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator
 from io import BytesIO
 from itertools import accumulate, pairwise
 from stat import S_IFMT
-from typing import NamedTuple
+
+from ckpt.patterns import lazy_pattern
+from ckpt.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
 
 # The search is exact while the lines left to compare, old times new, are no more than
 # MOST_WORK: 16,000 against 16,000, all on both sides and none in its place. Beyond,
@@ -32,8 +37,8 @@ MOST_LINES = 1 << 17
 
 _ABSENT = b"/dev/null"
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
-_HEADING = re.compile(rb"[A-Za-z_$]")
-_UNSAFE = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
+_HEADING = lazy_pattern(rb"[A-Za-z_$]")
+_UNSAFE = lazy_pattern(rb'[\x00-\x1f"\\\x7f-\xff]')
 _ESCAPES = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
 _ZERO_GROWS = bytes.maketrans(b"01", b"\1\0")
 

@@ -11,18 +11,17 @@
 
 One manager serves one worktree and may be used from several threads; several
 processes may use the same repository. Like the command line, and unlike the engine
-below, it looks at the process's environment, as git would.
+below, it looks at the process's environment, as git would. What only some methods
+need is imported by them: a command waits for no more than its own.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from _thread import RLock  # what `threading` offers too, without its 3 ms
+from collections.abc import Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from ckpt import paths as repo_paths
 from ckpt.arguments import (
@@ -35,27 +34,22 @@ from ckpt.arguments import (
     check_texts,
     check_type,
 )
-from ckpt.configure import load_forgiving, load_settings
-from ckpt.engine import catalog, journal, recovery, snapshot, trash
-from ckpt.engine import diff as engine_diff
-from ckpt.engine import recurse as engine_recurse
-from ckpt.engine import rollback as engine_rollback
+from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.prepare import RollbackOptions
-from ckpt.engine.snapshot import TRIGGERED, SaveRequest
+from ckpt.engine.pending import journal_exists
 from ckpt.errors import NotFound, UsageError
-from ckpt.models import (
-    Checkpoint,
-    DiffResult,
-    Dropped,
-    FeatureState,
-    Kind,
-    Outcome,
-    RollbackResult,
-    SaveResult,
-)
-from ckpt.settings import Settings, disabled_by_env
+from ckpt.models import Checkpoint, Dropped, Kind, Outcome, SaveResult
 from ckpt.store.repository import Repository, discover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
+    from typing import Any
+
+    from ckpt.engine.snapshot import SaveRequest
+    from ckpt.models import DiffResult, FeatureState, RollbackResult
+    from ckpt.settings import Settings
 
 Checkpoints = list[Checkpoint]
 DroppedOnes = list[Dropped]
@@ -74,15 +68,18 @@ class CheckpointManager:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         check_texts(session=session)
-        check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
+        if settings is not None:
+            from ckpt.settings import Settings
+
+            check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
         self._start = os.path.realpath(path)
         self._repo = discover(os.fspath(path), os.environ if environ is None else environ)
         self._given = settings
         self._session = session
         self._enabled = enabled
-        self._mutex = threading.RLock()
+        self._mutex = RLock()
         self._is_used = False
-        self.progress: Callable[[int], None] | None = None
+        self.progress: Callable[[int, int], None] | None = None
 
     @property
     def repository(self) -> Repository:
@@ -91,6 +88,9 @@ class CheckpointManager:
     @cached_property
     def settings(self) -> Settings:
         """The settings in force; raises `UsageError` if a source of them is wrong."""
+        from ckpt.configure import load_settings
+        from ckpt.settings import Settings
+
         if isinstance(self._given, Settings):
             return self._given
         return load_settings(self._repo, self._given)
@@ -98,6 +98,9 @@ class CheckpointManager:
     @cached_property
     def forgiving_settings(self) -> Settings:
         """Settings for going back: a broken settings file must not stop that."""
+        from ckpt.configure import load_forgiving
+        from ckpt.settings import Settings
+
         if isinstance(self._given, Settings):
             return self._given
         return load_forgiving(self._repo, self._given)
@@ -105,7 +108,7 @@ class CheckpointManager:
     @property
     def rollback_interrupted(self) -> bool:
         """True if a rollback died in this worktree and awaits `resume` or `abort`."""
-        return journal.exists(self._repo.private_dir)
+        return journal_exists(self._repo.private_dir)
 
     def close(self) -> None:
         """Let go of open pack files; the manager can be used again afterwards."""
@@ -138,6 +141,8 @@ class CheckpointManager:
 
         With `recurse`, submodules and other repositories inside get checkpoints of their own.
         """
+        from ckpt.engine.snapshot import TRIGGERED, SaveRequest
+
         check_texts(name=name, description=description, session=session, trigger=trigger)
         check_mappings(metadata=metadata, context=context)
         if not self._enabled or (as_kind(kind) in TRIGGERED and self._triggers_are_off()):
@@ -155,10 +160,20 @@ class CheckpointManager:
             pinned=pin,
         )
         with self._writing():
-            save = engine_recurse.save if recurse else snapshot.save
-            return save(self._repo, self.settings, request, progress=self.progress)
+            return self._save(request, recurse)
+
+    def _save(self, request: SaveRequest, recurse: bool) -> SaveResult:
+        if recurse:
+            from ckpt.engine import recurse as engine_recurse
+
+            return engine_recurse.save(self._repo, self.settings, request, progress=self.progress)
+        from ckpt.engine import snapshot
+
+        return snapshot.save(self._repo, self.settings, request, progress=self.progress)
 
     def _triggers_are_off(self) -> bool:
+        from ckpt.settings import disabled_by_env
+
         return disabled_by_env(self._repo.env) or not self.settings.enabled
 
     # -- looking -----------------------------------------------------------------
@@ -230,11 +245,13 @@ class CheckpointManager:
         patch: bool = True,
     ) -> DiffResult:
         """What changed from a checkpoint to another one, or to the worktree now."""
+        from ckpt.engine.diff import diff
+
         with self._looking():
             found = Catalog(self._repo)
             before = found.resolve(as_word(which))
             after = None if other is None else found.resolve(as_word(other))
-            return engine_diff.diff(
+            return diff(
                 self._repo,
                 self.forgiving_settings,
                 before,
@@ -262,6 +279,9 @@ class CheckpointManager:
         With `recurse`, repositories inside go back to the checkpoints that were taken of them
         together with this one, their HEAD included: all of them, or none.
         """
+        from ckpt.engine.prepare import RollbackOptions
+        from ckpt.engine.rollback import rollback
+
         limits = self._limits(paths or ())
         if paths is not None and not limits:
             raise UsageError("no paths were named", hint="leave paths out to restore everything")
@@ -277,7 +297,7 @@ class CheckpointManager:
         )
         with self._looking() if dry_run else self._writing():
             target = Catalog(self._repo).resolve(as_word(which))
-            return engine_rollback.rollback(self._repo, self.forgiving_settings, target, options)
+            return rollback(self._repo, self.forgiving_settings, target, options)
 
     def rollback_to_latest(self, **options: Any) -> RollbackResult:
         """Roll back to the newest checkpoint; takes the options of `rollback`."""
@@ -293,24 +313,33 @@ class CheckpointManager:
 
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
+        from ckpt.engine.prepare import RollbackOptions
+        from ckpt.engine.rollback import undo
+
         options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
         with self._looking() if dry_run else self._writing():
-            return engine_rollback.undo(self._repo, self.forgiving_settings, options)
+            return undo(self._repo, self.forgiving_settings, options)
 
     def resume_rollback(self) -> RollbackResult:
         """Finish a rollback that was interrupted."""
+        from ckpt.engine.recovery import resume
+
         with self._writing():
-            return recovery.resume(self._repo, self.forgiving_settings)
+            return resume(self._repo, self.forgiving_settings)
 
     def abort_rollback(self) -> RollbackResult:
         """Return to the state before a rollback that was interrupted."""
+        from ckpt.engine.recovery import abort
+
         with self._writing():
-            return recovery.abort(self._repo, self.forgiving_settings)
+            return abort(self._repo, self.forgiving_settings)
 
     # -- keeping -----------------------------------------------------------------
 
     def delete(self, which: Which) -> Checkpoint:
         """Drop one checkpoint; it stays in the trash."""
+        from ckpt.engine import trash
+
         with self._writing():
             checkpoint = Catalog(self._repo).resolve(as_word(which))
             trash.drop(self._repo, checkpoint)
@@ -318,11 +347,15 @@ class CheckpointManager:
 
     def trash(self) -> DroppedOnes:
         """Dropped checkpoints that can be brought back, newest first."""
+        from ckpt.engine import trash
+
         with self._reading():
             return trash.dropped(self._repo)
 
     def restore_dropped(self, which: Which) -> Checkpoint:
         """Bring a dropped checkpoint back."""
+        from ckpt.engine import trash
+
         with self._writing():
             return trash.restore(self._repo, as_word(which))
 

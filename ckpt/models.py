@@ -9,12 +9,16 @@ checkpoint on first use, so that listing a thousand of them reads only commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import date, datetime
 from enum import Enum
 from functools import cached_property
-from typing import Any
+
+from ckpt.values import field, value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import date, datetime
+    from typing import Any
 
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
@@ -64,7 +68,7 @@ class SkipReason(_Word):
     NESTED = "nested"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Skipped:
     """A path that was left alone, and why: a `SkipReason`, or a reason of a rollback."""
 
@@ -72,7 +76,7 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class GitState:
     """Where HEAD stood: `commit_hash` is None when unborn, `branch` when detached."""
 
@@ -81,14 +85,14 @@ class GitState:
     dirty_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FeatureState:
     current: str | None = None
     completed: tuple[str, ...] = ()
     snapshot_path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Stats:
     """The worktree against HEAD's commit; lines of binary files do not count."""
 
@@ -97,7 +101,7 @@ class Stats:
     deletions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class NestedState:
     """A repository inside the worktree: a submodule that is there, or an untracked one.
 
@@ -114,7 +118,7 @@ class NestedState:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Details:
     """The part of a checkpoint that lies in its state tree."""
 
@@ -128,7 +132,7 @@ class Details:
     nested: tuple[NestedState, ...] = ()
 
 
-@dataclass(frozen=True)
+@value_class(slots=False)
 class Checkpoint:
     """One checkpoint, as its commit tells it."""
 
@@ -195,7 +199,7 @@ class Checkpoint:
         return self.details.skipped
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Dropped:
     """A checkpoint in the trash, and the day on which it went there."""
 
@@ -204,7 +208,7 @@ class Dropped:
     ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SaveResult:
     """True when a checkpoint holds the state as it was at the call."""
 
@@ -220,7 +224,7 @@ class SaveResult:
         return self.outcome in (Outcome.CREATED, Outcome.UNCHANGED, Outcome.PARTIAL)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FileChange:
     """One path of a diff: status is git's letter, A M D or T."""
 
@@ -231,7 +235,7 @@ class FileChange:
     binary: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DiffResult:
     """`to` is None when the second side is the worktree as it is now."""
 
@@ -249,7 +253,7 @@ class DiffResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OperationReport:
     """The operation in progress (a merge, a rebase …) before and after; None: there was none."""
 
@@ -257,7 +261,7 @@ class OperationReport:
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class HeadReport:
     """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks.
 
@@ -272,7 +276,7 @@ class HeadReport:
     operation: OperationReport | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class NestedResult:
     """What a rollback with `recurse` did in a repository inside the worktree."""
 
@@ -280,7 +284,7 @@ class NestedResult:
     result: RollbackResult
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RollbackResult:
     """What a rollback did; with `dry_run`, what it would do (`safety` is then None)."""
 

@@ -3,20 +3,25 @@
 
 Results go to standard output, warnings, hints and errors to standard error. With
 `--json` there is one document on standard output and nothing else; with `-q` nothing
-but errors. Colour appears on a terminal only, and never under NO_COLOR.
+but errors. Colour appears on a terminal only, and never under NO_COLOR; so does a line that
+tells how far long work has come.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
 
-from ckpt import documents, render
-from ckpt.errors import CkptError
-from ckpt.models import Checkpoint, DiffResult, Dropped, Outcome, RollbackResult, SaveResult
+from ckpt import render
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TextIO
+
+    from ckpt.errors import CkptError
+    from ckpt.models import Checkpoint, DiffResult, Dropped, RollbackResult, SaveResult
+    from ckpt.progress import Progress
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 
@@ -28,28 +33,56 @@ class Output:
         self.as_json = as_json
         self.quiet = quiet
         self._env = env
+        self._progress: Progress | None = None
 
     # -- primitives ----------------------------------------------------------------
 
+    def progress(self) -> Progress | None:
+        """What to call in the course of long work, if somebody looks on."""
+        if self.quiet or self.as_json or self._env.get("TERM") == "dumb" or not _sees(sys.stderr):
+            return None
+        from ckpt.progress import Progress
+
+        self._progress = Progress(sys.stderr)
+        return self._progress
+
+    def get_ready(self) -> None:
+        """Import what results are told with, before files change that may be our own."""
+        import ckpt.linediff
+
+        if self.as_json:
+            import ckpt.documents  # noqa: F401  # as the others, for later
+
+    def clear(self) -> None:
+        """Take away the line that tells of progress."""
+        if self._progress is not None:
+            self._progress.clear()
+
     def line(self, text: str = "") -> None:
         if not (self.quiet or self.as_json):
+            self.clear()
             print(_printable(text), file=sys.stdout)
 
     def document(self, content: Mapping[str, Any]) -> None:
+        import json
+
         print(json.dumps(content, ensure_ascii=True), file=sys.stdout)
 
     def raw(self, data: bytes) -> None:
         if not (self.quiet or self.as_json):
+            self.clear()
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
 
     def warning(self, text: str) -> None:
         if not (self.quiet or self.as_json):
+            self.clear()
             print(_printable(f"warning: {text}"), file=sys.stderr)
 
     def hint(self, text: str) -> None:
         if not (self.quiet or self.as_json):
+            self.clear()
             print(_printable(f"hint: {text}"), file=sys.stderr)
 
     def paint(self, style: str, text: str) -> str:
@@ -73,11 +106,13 @@ class Output:
 
     def saved(self, result: SaveResult) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.save(result))
         found = result.checkpoint
         if found is None:
             return self.line(f"No checkpoint was taken: {result.reason}")
-        if result.outcome is Outcome.UNCHANGED:
+        if result.outcome == "unchanged":
             return self.line(f"Unchanged since checkpoint {self.paint('id', found.id)}")
         name = f" '{found.name}'" if found.name else ""
         self.line(f"Saved checkpoint {self.paint('id', found.id)}{name}: {render.stats(found)}")
@@ -105,6 +140,8 @@ class Output:
 
     def listed(self, found: Sequence[Checkpoint], shown: Sequence[Checkpoint]) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.listing(shown))
         if not shown:
             self.line("No checkpoints to show.")
@@ -120,6 +157,8 @@ class Output:
 
     def trash(self, found: Sequence[Dropped]) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.trash(found))
         if not found:
             return self.line("The trash is empty.")
@@ -130,6 +169,8 @@ class Output:
 
     def shown(self, found: Checkpoint) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.single(found))
         for row in render.details(found, self.paint):
             self.line(row)
@@ -137,6 +178,8 @@ class Output:
 
     def diffed(self, result: DiffResult, form: str) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.diff(result))
         if form == "stat":
             self._lines(render.diffstat(result, self.paint))
@@ -152,6 +195,8 @@ class Output:
     def rolled_back(self, result: RollbackResult, paths: Sequence[str] = ()) -> None:
         """`paths` are those that the rollback was limited to, as they were typed."""
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.rollback(result))
         self._lines(render.rollback(result, self.paint))
         for path, reason in _left(result):
@@ -169,12 +214,17 @@ class Output:
 
     def changed(self, found: Checkpoint, text: str) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.single(found))
         return self.line(text)
 
     def error(self, problem: CkptError) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.error(problem))
+        self.clear()
         painted = "error:"
         if self.colours(sys.stderr):
             painted = f"\033[{_COLOURS['red']}m{painted}\033[0m"
@@ -185,7 +235,10 @@ class Output:
 
     def interrupted(self) -> None:
         if self.as_json:
+            from ckpt import documents
+
             return self.document(documents.interrupted())
+        self.clear()
         return print("interrupted", file=sys.stderr)
 
     def _lines(self, rows: Iterable[str]) -> None:
@@ -205,6 +258,14 @@ def _limits(paths: Sequence[str]) -> str:
     from shlex import join  # for a hint that few see
 
     return f" -- {join(paths)}" if paths else ""
+
+
+def _sees(stream: TextIO | None) -> bool:
+    """Whether a person looks at a stream; a daemon may have closed it."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
 
 
 def _printable(text: str) -> str:

@@ -12,9 +12,12 @@ import os
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from ckpt.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def to_str(path: bytes) -> str:

@@ -7,26 +7,27 @@ against which ages are told as an argument.
 
 from __future__ import annotations
 
-import json
 import os
-import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timezone
 from itertools import accumulate, takewhile
+from time import time
 
-from ckpt import linediff
-from ckpt.models import (
-    Checkpoint,
-    DiffResult,
-    NestedState,
-    OperationReport,
-    RollbackResult,
-    Skipped,
-    Stats,
-)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
-Paint = Callable[[str, str], str]
+    from ckpt.models import (
+        Checkpoint,
+        DiffResult,
+        NestedState,
+        OperationReport,
+        RollbackResult,
+        Skipped,
+        Stats,
+    )
+
+    Paint = Callable[[str, str], str]
+
 _MOST_PATHS = 20
 _STAT_WIDTH = 40
 _UNITS = (
@@ -41,7 +42,7 @@ _UNITS = (
 
 def age(moment: datetime, now: datetime | None = None) -> str:
     """`5 minutes ago`, as git log has it."""
-    seconds = ((now or datetime.now(timezone.utc)) - moment).total_seconds()
+    seconds = (now.timestamp() if now else time()) - moment.timestamp()
     if seconds < -60:
         return "in the future"
     for size, unit in _UNITS:
@@ -122,6 +123,8 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
         ("Context:", checkpoint.context),
     ):
         if state is not None:
+            import json
+
             yield from _section(title, json.dumps(state, indent=2, default=str).split("\n"))
     yield ""
     yield f"compare:   git ckpt diff {checkpoint.id}"
@@ -149,8 +152,8 @@ def left_out(checkpoint: Checkpoint) -> list[Skipped]:
 
 def skipped_summary(items: Sequence[Skipped]) -> str:
     """`2 denied, 1 oversize`."""
-    counts = Counter(item.reason for item in items)
-    return ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+    reasons = [item.reason for item in items]
+    return ", ".join(f"{reasons.count(reason)} {reason}" for reason in sorted({*reasons}))
 
 
 def diffstat(result: DiffResult, paint: Paint) -> Iterator[str]:
@@ -271,8 +274,12 @@ def quoted(path: str) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        return linediff.quote_path(raw).decode("ascii")
-    return text if text.isprintable() and '"' not in text else linediff.quote_path(raw).decode()
+        text = "\0"
+    if text.isprintable() and '"' not in text:
+        return text
+    from ckpt.linediff import quote_path
+
+    return quote_path(raw).decode("ascii")
 
 
 def _columns(text: str) -> int:
@@ -281,12 +288,16 @@ def _columns(text: str) -> int:
 
 
 def _width(char: str) -> int:
+    import unicodedata
+
     is_wide = unicodedata.east_asian_width(char) in "WF"
     return 1 + is_wide - (unicodedata.combining(char) > 0)
 
 
 def _fit(text: str, width: int) -> str:
     """The text in exactly that many columns, cut if it is longer."""
+    if len(text) <= width and text.isascii():
+        return text.ljust(width)
     columns = _columns(text)
     if columns <= width:
         return text + " " * (width - columns)

@@ -10,14 +10,19 @@ note, of which the commands warn.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import eq, ge
-from typing import Any, Literal
 
 from ckpt.errors import UsageError
+from ckpt.patterns import lazy_pattern
+from ckpt.values import field, value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    Kind = Literal["repository file", "git config", "environment", "flag"]
 
 DENIED_FILES = (
     *(".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist"),
@@ -49,7 +54,7 @@ DEPENDENCY_FOLDERS = (
 """Untracked folders that a tool can fill again, likewise."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Settings:
     enabled: bool = True
     max_file_size: int = 50 * 2**20
@@ -86,7 +91,10 @@ Value = bool | int | tuple[str, ...]
 _LARGEST = 2**63 - 1
 NO_LIMIT = _LARGEST
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
-_SIZE = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))? ?([a-z]*)", re.ASCII | re.IGNORECASE)
+_SIZE = lazy_pattern(r"(?ai)([0-9]{1,19})(?:\.([0-9]{1,9}))? ?([a-z]*)")
+_NUMBER = lazy_pattern("[0-9]{1,19}")
+_BREAK = lazy_pattern("[\0\r\n]")
+_PLAIN_KEY = lazy_pattern(r"(?a)[\w.-]+")
 _UNITS = {"": 1, "b": 1} | {
     prefix + suffix: base**power
     for power, prefix in enumerate("kmgt", start=1)
@@ -100,7 +108,7 @@ class _Unfit(Exception):
         self.expected, self.got = expected, got
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Type:
     """How a raw value is read: typed, as TOML and Python have it, or as text.
 
@@ -162,7 +170,7 @@ def _count(raw: object) -> int:
 
 
 def _count_of_text(text: str) -> int:
-    return _count(int(text) if re.fullmatch("[0-9]{1,19}", text) else text)
+    return _count(int(text) if _NUMBER.fullmatch(text) else text)
 
 
 def _limit_of_text(text: str) -> int:
@@ -183,7 +191,7 @@ def _patterns_of_text(text: str) -> tuple[str, ...]:
 
 def _pattern(raw: object) -> str:
     # A line break or a `!` would let one list take back what another denies.
-    if not isinstance(raw, str) or not raw.strip() or raw[0] in "!#" or re.search("[\0\r\n]", raw):
+    if not isinstance(raw, str) or not raw.strip() or raw[0] in "!#" or _BREAK.search(raw):
         raise _Unfit('a pattern such as "*.log", on one line, not beginning with "!" or "#"', raw)
     return raw
 
@@ -198,7 +206,7 @@ PATTERNS = Type(_patterns, _patterns_of_text, many=True)
 # Rows
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Row:
     """One setting: how it is spelled and read, and how far the repository's file is heard.
 
@@ -278,11 +286,10 @@ _BY_GIT_NAME = {row.git.removeprefix("ckpt.").lower(): row for row in ROWS}
 
 # Sources
 
-Kind = Literal["repository file", "git config", "environment", "flag"]
 _KINDS: tuple[Kind, ...] = ("repository file", "git config", "environment", "flag")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Source:
     """Raw values by key, from one place or several of one kind."""
 
@@ -342,7 +349,7 @@ def disabled_by_env(env: Mapping[str, str]) -> bool:
     return env.get("CKPT_DISABLE", "").lower() in _TRUE
 
 
-_LONG_DOTTED_KEY = re.compile(
+_LONG_DOTTED_KEY = lazy_pattern(
     rb"""(?<![\w\\-])(?:(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\.[ \t]*){64}"""
 )
 
@@ -468,4 +475,4 @@ def _shown(raw: object) -> str:
 
 
 def _printable(key: str) -> str:
-    return key if re.fullmatch(r"[\w.-]+", key, re.ASCII) else _shown(key)
+    return key if _PLAIN_KEY.fullmatch(key) else _shown(key)

@@ -14,12 +14,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from dulwich.object_format import SHA1, ObjectFormat
-
 from ckpt import disk
 from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
 from ckpt.store import record
 from ckpt.store.index import IndexEntry, write_index
+from ckpt.store.object_format import SHA1, ObjectFormat
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository, discover
 from ckpt.store.trees import TreeEntry, write_tree
@@ -61,6 +60,7 @@ def loose(store: ObjectStore, object_id: bytes) -> Path:
 
 def pack(folder: Path, *blobs: bytes, deltify: bool = False) -> Path:
     """Put blobs into a pack of the object store at `folder`, and nowhere else."""
+    from dulwich.object_format import SHA1
     from dulwich.objects import Blob
     from dulwich.pack import write_pack
 
@@ -127,7 +127,7 @@ def write_checkpoint(repo: Repository, **changes: Any) -> Checkpoint:
     made = record.write_commit(objects, tree, (*head, state), message, MOMENT)
     objects.flush()
     assert repo.refs.create(wanted.ref.encode(), made)
-    return record.read_checkpoint(objects, wanted.id, made, Details)
+    return record.read_checkpoint(objects, wanted.id, made)
 
 
 @contextmanager

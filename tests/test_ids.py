@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from datetime import datetime, timedelta, timezone
 
@@ -176,3 +177,17 @@ def test_the_length_of_a_description_is_counted_in_bytes() -> None:
     assert ids.check_description("x" * limit) == "x" * limit
     with pytest.raises(UsageError, match="longer than 64 KiB"):
         ids.check_description("é" * (limit // 2) + "x")
+
+
+def test_an_id_is_what_the_pattern_says() -> None:
+    chance = random.Random(20261116)
+    texts = [ids.new_id(datetime(2026, 11, 15, tzinfo=timezone.utc), None) for _ in range(20)]
+    for text in list(texts):
+        for _ in range(100):
+            at = chance.randrange(len(text) + 1)
+            change = chance.choice(["", "-", "0", "a", "i", "Z", "\n", "\u0661", "é", " "])
+            texts.append(text[:at] + change + text[at + chance.randint(0, 2) :])
+
+    assert [ids.is_id(text) for text in texts] == [
+        ids.PATTERN.fullmatch(text) is not None for text in texts
+    ]

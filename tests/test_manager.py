@@ -148,7 +148,7 @@ def test_results_and_checkpoints_cannot_be_changed(manager: CheckpointManager) -
 
 def test_progress_is_reported_when_asked_for(manager: CheckpointManager) -> None:
     seen: list[int] = []
-    manager.progress = seen.append
+    manager.progress = lambda files, bytes: seen.append(files)
 
     manager.create()
 

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
 from ckpt.errors import NotFound, UsageError
-from ckpt.manager import CheckpointManager
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from ckpt.cli import Context
+    from ckpt.manager import CheckpointManager
 
 
 TAKES_PATHS = True

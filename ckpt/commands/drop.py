@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
-from ckpt import documents
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from ckpt.cli import Context
 
 
@@ -24,6 +22,8 @@ def run(context: Context, ids: list[str]) -> int:
             manager.delete(found)
             context.output.line(f"Dropped checkpoint {found.id}")
         if context.output.as_json:
+            from ckpt import documents
+
             context.output.document(documents.dropped(chosen))
         else:
             which = chosen[0].id if len(chosen) == 1 else "ID"

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
 from ckpt.errors import UsageError
 from ckpt.install.manual import command_section, manual_text
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from ckpt.cli import Context
 
 

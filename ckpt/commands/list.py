@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-import argparse
-import re
-from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
-
 from ckpt.engine.catalog import counts_as_latest
 from ckpt.errors import UsageError
 from ckpt.models import Kind
+from ckpt.patterns import lazy_pattern
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from datetime import datetime
+
     from ckpt.cli import Context
 
 _DEFAULT_ROWS = 30
-_AGO = re.compile(r"(\d{1,6})(s|m|h|d|w|mo|y)")
+_AGO = lazy_pattern(r"(\d{1,6})(s|m|h|d|w|mo|y)")
 _SECONDS = {
     "s": 1,
     "m": 60,
@@ -70,8 +70,8 @@ def run(
             kind=kind,
             name=name,
             session=session,
-            since=parse_time(since, datetime.now(timezone.utc)),
-            until=parse_time(until, datetime.now(timezone.utc)),
+            since=parse_time(since),
+            until=parse_time(until),
             all_worktrees=all_worktrees,
         )
         if not all and kind is None:
@@ -80,10 +80,13 @@ def run(
     return 0
 
 
-def parse_time(text: str | None, now: datetime) -> datetime | None:
+def parse_time(text: str | None, now: datetime | None = None) -> datetime | None:
     """A moment: how long ago, or a date with or without a time, local unless it says."""
     if text is None:
         return None
+    from datetime import datetime, timedelta, timezone
+
+    now = now or datetime.now(timezone.utc)
     ago = _AGO.fullmatch(text)
     try:
         if ago is not None:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from ckpt.cli import Context
 
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
 from ckpt.errors import Refused, UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from ckpt.cli import Context
 
 
@@ -69,6 +69,7 @@ def run(
         )
     if head and paths:
         raise UsageError("--head moves the whole HEAD, not paths", hint="leave one of them out")
+    context.output.get_ready()
     with context.quiet_manager() as manager:
         context.warn(manager.forgiving_settings.notes)
         if resume:

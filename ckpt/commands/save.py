@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-from typing import TYPE_CHECKING, Any
 
 from ckpt.errors import UsageError
 from ckpt.models import Kind
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
     from ckpt.cli import Context
 
 
@@ -70,6 +71,8 @@ def _data(text: str | None, start: str) -> Any:
     if text.startswith("@"):
         source = text[1:]
         text = _read(os.path.join(start, source), source)
+    import json
+
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
 from ckpt.errors import Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from ckpt.cli import Context
 
 
@@ -18,6 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context, dry_run: bool, yes: bool) -> int:
+    context.output.get_ready()
     with context.quiet_manager() as manager:
         context.warn(manager.forgiving_settings.notes)
         result = manager.undo(dry_run=dry_run, yes=yes)

@@ -18,7 +18,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from ckpt import disk
 from ckpt.engine.changes import Action, FileState, FolderChange
@@ -29,6 +28,7 @@ from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore
 from ckpt.store.streams import Digest, UnreadableFile, file_pieces
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
+from ckpt.values import field, value_class
 from ckpt.worktree.modes import is_executable
 from ckpt.worktree.write import Unchanged, UnsafePath, Worktree
 
@@ -45,7 +45,7 @@ Found = dict[bytes, tuple[FileState, os.stat_result]]
 SaveFirst = Callable[[Found], bool]
 
 
-@dataclass(slots=True)
+@value_class(frozen=False)
 class Applied:
     """What was done; `files` are those that are as wanted now, with their stat data."""
 

@@ -8,43 +8,49 @@ no file asks for a conversion, and configuration does not either, there is nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from ckpt.engine.rules import config_home, read_followed
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged
+from ckpt.values import value_class
 from ckpt.worktree.attributes import AttributeTree
 from ckpt.worktree.convert import converts
-from ckpt.worktree.scan import read_plain_file
+from ckpt.worktree.scan import Scan, read_plain_file
 
 _NAME = b".gitattributes"
 
 
-def attribute_tree(
-    repo: Repository, staged: Staged, files: Iterable[bytes]
-) -> AttributeTree | None:
-    """What the attributes say of every path; None if nothing is converted in this worktree."""
+@value_class
+class Attributed:
+    """What the attributes say of every path; `tree` is None if nothing is converted in this
+    worktree. The fingerprint is another one whenever that, or what is done then, could be."""
+
+    tree: AttributeTree | None
+    fingerprint: bytes
+
+
+def attribute_tree(repo: Repository, staged: Mapping[bytes, bytes], found: Scan) -> Attributed:
+    """`staged` are the blobs of the attributes files in the index."""
     reader = _Reader(repo, staged)
     outside = _outside(repo)
-    inside = {b"", *_folders_with(files), *_folders_with(reader.staged)}
-    texts = [text for text in map(reader.read, inside) if text]
-    if not converts(repo.config.get("core.autocrlf"), [*outside.values(), *texts]):
-        return None
+    named = (*found.attribute_files, *staged)
+    unwalked = found.folders.keys() - found.walked.keys()
+    inside = {b"", *unwalked, *(path.rpartition(b"/")[0] for path in named)}
+    texts = {folder: text for folder in sorted(inside) if (text := reader.read(folder))}
+    autocrlf = repo.config.get("core.autocrlf")
+    if not converts(autocrlf, [*outside.values(), *texts.values()]):
+        return Attributed(None, b"")
     ignore_case = repo.config.get_bool("core.ignorecase", False)
-    return AttributeTree(
-        reader.read,
+    drivers = sorted(repo.config.items("filter"))
+    tree = AttributeTree(
+        texts.get,
         info=outside["info"],
         user=outside["user"],
         system=outside["system"],
         ignore_case=ignore_case,
     )
-
-
-def _folders_with(paths: Iterable[bytes]) -> list[bytes]:
-    """Those that have an attributes file, of the folders of many paths."""
-    found = [path[: -len(_NAME)] for path in paths if path.endswith(_NAME)]
-    return [folder[:-1] for folder in found if not folder or folder.endswith(b"/")]
+    return Attributed(tree, repr((autocrlf, texts, outside, ignore_case, drivers)).encode())
 
 
 def _outside(repo: Repository) -> dict[str, bytes]:
@@ -59,21 +65,17 @@ def _outside(repo: Repository) -> dict[str, bytes]:
 class _Reader:
     """Reads the attributes file of a folder, from disk or else as it is staged."""
 
-    def __init__(self, repo: Repository, staged: Staged) -> None:
+    def __init__(self, repo: Repository, staged: Mapping[bytes, bytes]) -> None:
         self._top = os.fsencode(repo.worktree)
         self._objects = repo.objects
-        self.staged = {
-            entry.path: ObjectID(entry.id)
-            for entry in staged.index.entries
-            if entry.stage == 0 and entry.path.endswith(_NAME)
-        }
+        self._staged = staged
 
     def read(self, folder: bytes) -> bytes | None:
         path = folder + b"/" + _NAME if folder else _NAME
         text = read_plain_file(os.path.join(self._top, path))
-        if text is not None or path not in self.staged:
+        if text is not None or path not in self._staged:
             return text
         try:
-            return self._objects.read(self.staged[path], b"blob")
+            return self._objects.read(ObjectID(self._staged[path]), b"blob")
         except MissingObject:
             return None

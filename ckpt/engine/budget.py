@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of
@@ -26,11 +26,16 @@ from ckpt.worktree.scan import Scan
 MANY = 1000
 
 
+def has_room(settings: Settings, files: int, size: int) -> bool:
+    """Whether so much that is untracked is taken without a further look."""
+    return files <= settings.max_new_files and size <= settings.max_new_bytes
+
+
 def keep_within(found: Scan, settings: Settings, objects: ObjectStore, top: bytes) -> None:
     """Leave out of a scan what one checkpoint has no room for."""
     sizes = {path: found.files[path].st_size for path in found.untracked}
     files, room = settings.max_new_files, settings.max_new_bytes
-    if len(sizes) <= files and sum(sizes.values()) <= room:
+    if has_room(settings, len(sizes), sum(sizes.values())):
         return
     for path in sorted(sizes, key=lambda path: (sizes[path], path)):
         if _is_held(objects, os.path.join(top, path), found.files[path]):
@@ -59,13 +64,13 @@ def _is_held(objects: ObjectStore, place: bytes, status: os.stat_result) -> bool
 
 
 def summarised(
-    skipped: Mapping[bytes, SkipReason], entries: Iterable[bytes]
+    skipped: Mapping[bytes, SkipReason], entries: Callable[[], Iterable[bytes]]
 ) -> Mapping[bytes, SkipReason]:
     """What was left out, for the manifest: thousands of paths shortened to their folders."""
     over = [path for path, reason in skipped.items() if reason is SkipReason.BUDGET]
     if len(over) <= MANY:
         return skipped
-    held = folders_of(entries)
+    held = folders_of(entries())
     shorter = dict.fromkeys((_outermost(path, held) for path in over), SkipReason.BUDGET)
     others = {path: skipped[path] for path in skipped.keys() - set(over)}
     return dict(sorted({**shorter, **others}.items()))

@@ -1,142 +1,54 @@
 # SPDX-License-Identifier: MIT
-"""The present: what is on disk, in the index and at HEAD, at one moment.
+"""Capture the present: what is on disk, in the index and at HEAD, at one moment.
 
 Takes tracked and untracked files with their exact bytes, links, permission bits, empty
 folders, the index, HEAD and whether an operation is under way. Ignored files, secrets,
 dependency folders, untracked files that are too large or too many, nested repositories
-and special files are left out, all but the first by name. Contents come from git's index
-where its stat data prove them, or any other `KnownContents`; everything else is read.
+and special files are left out, all but the first by name. Contents come from the scan cache
+or git's index where stat data prove them; everything else is read.
 
 Blobs go to the object store that is passed in. Nothing else is written.
 """
 
 from __future__ import annotations
 
+import gc
 import os
-import stat
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from ckpt.engine.attribute_files import attribute_tree
-from ckpt.engine.budget import keep_within
-from ckpt.engine.contents import VanishedFile, add_stable
-from ckpt.engine.git_modes import GitModes, git_modes
+from ckpt.engine.budget import has_room, keep_within
+from ckpt.engine.gather import NEVER, Clock, Gatherer
+from ckpt.engine.git_modes import git_modes
+from ckpt.engine.index_facts import IndexFacts, doubtful_folders, facts_of, index_identity
 from ckpt.engine.nested import nested_states
-from ckpt.engine.rules import scan_rules
-from ckpt.models import NestedState, SkipReason
+from ckpt.engine.present import Present
+from ckpt.engine.reading import IndexContents, ListedContents, Reader
+from ckpt.engine.rules import fingerprint, read_excludes, scan_rules
+from ckpt.engine.scan_cache import ScanCache
+from ckpt.engine.seeding import seed
+from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.settings import Settings
-from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState, read_now
 from ckpt.store.refs import Head
-from ckpt.store.repository import Repository, nested_head
+from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged, index_mtime, read_staged
-from ckpt.store.streams import UnreadableFile
-from ckpt.store.trees import EXECUTABLE, GITLINK, SYMLINK, TreeEntry
-from ckpt.worktree import modes
-from ckpt.worktree.convert import is_on
-from ckpt.worktree.scan import Scan, scan
+from ckpt.store.trees import TreeEntry
+from ckpt.worktree.convert import converting, is_on
+from ckpt.worktree.listing import Listings
+from ckpt.worktree.rescan import Changes, Overtaken, rescan, rescan_only
+from ckpt.worktree.scan import Scan, ScanRules, scan
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.engine.cleaning import Cleaner
-    from ckpt.engine.origins import Converted
-    from ckpt.engine.remembered import Memory
-    from ckpt.worktree.convert import Conversion
+    from ckpt.worktree.attributes import AttributeTree
 
 _READ_ATTEMPTS = 4
-
-
-class KnownContents(Protocol):
-    """Something that knows a file's blob from its stat data: git's index, or a cache."""
-
-    def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None: ...
-
-
-@dataclass(slots=True)
-class Present:
-    """The working state as captured; blobs of `entries` are in the object store.
-
-    `folders` are the permission bits of the folders that were walked. `absent` are entries
-    that a sparse checkout leaves out: unchanged, but not on disk. `converted` are files whose
-    bytes are not those of their blob.
-    """
-
-    entries: dict[bytes, TreeEntry]
-    stats: dict[bytes, os.stat_result]
-    folders: dict[bytes, int]
-    empty_folders: tuple[bytes, ...]
-    skipped: dict[bytes, SkipReason]
-    excludes: dict[str, bytes]
-    include: tuple[str, ...]
-    staged: Staged
-    head: Head
-    operation: OperationState
-    absent: set[bytes]
-    converted: dict[bytes, Converted] = field(default_factory=dict)
-    memory: Memory | None = None
-    nested: tuple[NestedState, ...] = ()
-
-    def put(self, path: bytes, entry: TreeEntry, status: os.stat_result) -> None:
-        """Correct one path: a file that was read later than the others."""
-        gone = [path]
-        if path not in self.entries:  # a tree cannot hold a file and a folder of one name
-            gone += [folder for folder in folders_above(path) if folder in self.entries]
-            gone += [other for other in self.entries if other.startswith(path + b"/")]
-        for other in gone:
-            self.entries.pop(other, None)
-            self.stats.pop(other, None)
-            self.converted.pop(other, None)
-            self.absent.discard(other)
-        self.entries[path], self.stats[path] = entry, status
-
-    @property
-    def unskipped(self) -> tuple[bytes, ...]:
-        """Paths that are marked skip-worktree and on disk all the same."""
-        marked = {entry.path for entry in self.staged.index.entries if entry.skip_worktree}
-        return tuple(sorted(marked - self.absent))
-
-    @property
-    def is_partial(self) -> bool:
-        unsaved = any(state.problem is not None for state in self.nested)
-        return unsaved or SkipReason.UNREADABLE in self.skipped.values()
-
-    @property
-    def modes(self) -> modes.Modes:
-        bits = {
-            path: stat.S_IMODE(status.st_mode) & 0o777
-            for path, status in self.stats.items()
-            if stat.S_ISREG(status.st_mode)
-        }
-        executables = {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE}
-        links = {path for path, entry in self.entries.items() if entry.mode == SYMLINK}
-        return modes.collect(bits, executables, self.folders, listed=links)
-
-
-class IndexContents:
-    """What git's index proves about files that git does not convert.
-
-    Even these may have been converted by rules that are gone, or their blob be missing: so
-    a file's size must be its blob's. And its ctime must be that of the entry, whatever
-    core.trustCtime lets git overlook: else a file is only read in vain.
-    """
-
-    def __init__(self, staged: Staged, objects: ObjectStore, *, file_mode: bool) -> None:
-        self._staged = staged
-        self._objects = objects
-        self._entries = {e.path: e for e in staged.index.entries if e.stage == 0}
-        self._file_mode = file_mode
-
-    def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None:
-        found = self._entries.get(path)
-        if found is None or self._staged.is_racy(found) or not self._proves(found, status):
-            return None
-        entry = TreeEntry(found.mode, ObjectID(found.id))
-        return entry if self._objects.size(entry.id) == status.st_size else None
-
-    def _proves(self, entry: IndexEntry, status: os.stat_result) -> bool:
-        return matches(entry, status, file_mode=self._file_mode)
+ALL = 1 << 62
 
 
 def capture(
@@ -145,167 +57,289 @@ def capture(
     objects: ObjectStore,
     *,
     force: tuple[bytes, ...] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    cache: ScanCache | None = None,
+    clock: Clock = NEVER,
+    reads_index: bool = True,
 ) -> Present:
     """Capture the worktree of `repo`, and the paths of `force` whatever the rules say.
 
     If git moves HEAD, the index or an operation on meanwhile, files of two states would mix: the
-    capture is taken again, a few times at most.
+    capture is taken again, a few times at most. Without `reads_index`, the index is read only
+    if something in it is needed.
     """
     for _ in range(_READ_ATTEMPTS):
-        present = _capture(repo, settings, objects, force, progress)
+        work = _Capture(repo, settings, objects, force, progress, clock)
+        with _without_collector():
+            present = work.run(cache)
+        if reads_index:
+            present.staged  # noqa: B018  # it is read here, so that it is of the same moment
         if _is_still(repo, present):
             break
     return present
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Much is made here at once and nothing refers to itself: to look for that takes long."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _is_still(repo: Repository, present: Present) -> bool:
     """False if git has been at work since the capture began."""
     return (
         present.head == repo.refs.head()
-        and present.staged.mtime_ns == index_mtime(repo)
+        and present.index.mtime_ns == index_mtime(repo)
         and present.operation == read_now(repo.refs)
     )
 
 
-def _capture(
-    repo: Repository,
-    settings: Settings,
-    objects: ObjectStore,
-    force: tuple[bytes, ...],
-    progress: Callable[[int], None] | None,
-) -> Present:
-    staged = read_staged(repo)
-    head = repo.refs.head()
-    operation = read_now(repo.refs)
-    rules, excludes = scan_rules(repo, settings, staged, force)
-    top = os.fsencode(repo.worktree)
-    found = scan(top, rules, progress)
-    keep_within(found, settings, objects, top)
-    cleaner = _open_cleaner(repo, staged, objects, head, found)
-    known = _known_contents(repo, staged)
-    reader = _Reader(top, objects, known, cleaner, git_modes(repo, staged))
-    try:
-        reader.take(found)
-    finally:
-        if cleaner is not None:
-            cleaner.close()
-    reader.take_gitlinks(found, staged)
-    absent = _add_sparse(reader.entries, staged, found)
-    # A .gitignore may ignore itself; what it said decides what a later rollback keeps.
-    hidden = found.ignore_files.keys() - reader.entries.keys()
-    excludes |= {to_str(path): found.ignore_files[path] for path in sorted(hidden)}
-    return Present(
-        entries=reader.entries,
-        stats=reader.stats,
-        folders=found.folders,
-        empty_folders=tuple(sorted(found.empty_folders)),
-        skipped=dict(sorted(found.skipped.items())),
-        excludes=excludes,
-        include=settings.include,
-        staged=staged,
-        head=head,
-        operation=operation,
-        absent=absent,
-        converted={} if cleaner is None else cleaner.converted,
-        memory=None if cleaner is None else cleaner.memory,
-        nested=nested_states(repo, found, staged),
-    )
-
-
-def _known_contents(repo: Repository, staged: Staged) -> KnownContents:
-    file_mode = repo.config.get_bool("core.filemode", True)
-    return IndexContents(staged, repo.objects, file_mode=file_mode)
-
-
-def _open_cleaner(
-    repo: Repository, staged: Staged, objects: ObjectStore, head: Head, found: Scan
-) -> Cleaner | None:
-    """None in a worktree in which git converts nothing."""
-    attributes = attribute_tree(repo, staged, found.files)
-    if attributes is None:
-        return None
-    from ckpt.engine.cleaning import Cleaner
-    from ckpt.engine.head_blobs import HeadBlobs
-
-    head_blob = HeadBlobs(repo.objects, head.commit)
-    autocrlf = is_on(repo.config.get("core.autocrlf"))
-    return Cleaner(repo, objects, attributes, staged.index, head_blob, autocrlf=autocrlf)
-
-
-def _add_sparse(entries: dict[bytes, TreeEntry], staged: Staged, found: Scan) -> set[bytes]:
-    """A path that is absent because of skip-worktree is not a deletion; returns those paths."""
-    marked = [entry for entry in staged.index.entries if entry.skip_worktree]
-    taken = {*entries, *folders_of(entries), *found.skipped} if marked else set()
-    absent = set()
-    for entry in marked:
-        # A file may stand where a folder was left out, or the reverse: a tree holds one.
-        if entry.path in taken or any(folder in entries for folder in folders_above(entry.path)):
-            continue
-        entries[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
-        absent.add(entry.path)
-    return absent
-
-
-class _Reader:
-    """Turns what the scan found into entries, reading what nothing else proves."""
-
+class _Capture:
     def __init__(
         self,
-        top: bytes,
+        repo: Repository,
+        settings: Settings,
         objects: ObjectStore,
-        known: KnownContents,
-        cleaner: Cleaner | None,
-        modes_by_git: GitModes,
+        force: tuple[bytes, ...],
+        progress: Callable[[int, int], None] | None,
+        clock: Clock,
     ) -> None:
-        self._top = top
+        self._repo = repo
+        self._settings = settings
         self._objects = objects
-        self._known = known
-        self._cleaner = cleaner
-        self._modes_by_git = modes_by_git
-        self.entries: dict[bytes, TreeEntry] = {}
-        self.stats: dict[bytes, os.stat_result] = {}
+        self._force = force
+        self._progress = progress
+        self._clock = clock
+        self._top = os.fsencode(repo.worktree)
+        self._staged: Staged | None = None
+        self._index: IndexFacts
+        self._head: Head
+        self._operation: OperationState
+        self._excludes: dict[str, bytes]
 
-    def take(self, found: Scan) -> None:
-        for path, status in found.files.items():
-            asked = self._asked(path, status)
-            entry = self._entry(path, status, asked)
-            if entry is None:
-                try:
-                    blob, status = self._add(path, asked)
-                except VanishedFile:
-                    continue
-                except UnreadableFile:
-                    found.skipped[path] = SkipReason.UNREADABLE
-                    continue
-                entry = TreeEntry(self._modes_by_git.of(path, status), blob)
-            self.entries[path] = entry
-            self.stats[path] = status
+    def run(self, cache: ScanCache | None) -> Present:
+        self._look_at_index(cache)
+        self._head = self._repo.refs.head()
+        self._operation = read_now(self._repo.refs)
+        self._excludes = read_excludes(self._repo)
+        self._rules = fingerprint(self._repo, self._settings, self._excludes)
+        if cache is not None and self._can_start_from(cache):
+            try:
+                return self._warm(cache)
+            except Overtaken:
+                pass
+        return self._cold()
 
-    def _asked(self, path: bytes, status: os.stat_result) -> Conversion | None:
-        """What git converts in a file; a link is left alone, also one that is a plain file."""
-        if self._cleaner is None or self._modes_by_git.of(path, status) == SYMLINK:
+    def _look_at_index(self, cache: ScanCache | None) -> None:
+        identity = index_identity(self._repo)
+        if cache is not None and identity is not None and identity == cache.index.identity:
+            self._index = cache.index
+            return
+        self._index = facts_of(self._read_staged(), identity)
+
+    def _read_staged(self) -> Staged:
+        if self._staged is None:
+            self._staged = read_staged(self._repo)
+        return self._staged
+
+    @property
+    def _is_ordinary(self) -> bool:
+        """Whether listings tell all there is to tell, and follow from the rules alone."""
+        config = self._repo.config
+        named = self._force or self._settings.include
+        by_disk = config.get_bool("core.filemode", True) and config.get_bool("core.symlinks", True)
+        return by_disk and not named and not self._index.is_sparse
+
+    def _can_start_from(self, cache: ScanCache) -> bool:
+        return self._is_ordinary and cache.rules == self._rules
+
+    # -- from nothing --------------------------------------------------------------
+
+    def _cold(self) -> Present:
+        staged = self._read_staged()
+        if self._is_ordinary and not self._repo.config.get_bool("core.ignorecase", False):
+            try:
+                present = self._from_index(staged)
+            except Overtaken:
+                present = None
+            if present is not None:
+                return present
+        rules = self._scan_rules()
+        found = scan(self._top, rules, self._progress)
+        keep_within(found, self._settings, self._objects, self._top)
+        listings = Listings()
+        changed, reader, texts = self._take(listings, Changes(found), staged)
+        present = self._present(listings, changed, reader)
+        present.absent = _sparse_entries(reader.entries, staged, found)
+        is_within_budget = SkipReason.BUDGET not in found.skipped.values()
+        if self._is_ordinary and is_within_budget:
+            self._prepare_cache(present, texts, ALL)
+        return present
+
+    def _scan_rules(self) -> ScanRules:
+        staged = self._staged if self._index.is_sparse else None
+        return scan_rules(
+            self._repo, self._settings, self._excludes, self._index, staged, self._force
+        )
+
+    def _from_index(self, staged: Staged) -> Present | None:
+        """The same, but only what differs from the index is scanned."""
+        rules = self._scan_rules()
+        attributes = attribute_tree(self._repo, self._index.attributes, Scan())
+        is_converted = None
+        if attributes.tree is not None:
+            autocrlf = is_on(self._repo.config.get("core.autocrlf"))
+            is_converted = converting(attributes.tree, autocrlf)
+        planted = seed(
+            self._top,
+            staged,
+            self._repo.objects,
+            self._clock,
+            lambda folder: rules.deny.ignored(folder, True),
+            is_converted,
+        )
+        if planted is None:
             return None
-        return self._cleaner.asked(path)
+        listings = planted.listings
+        changes = rescan_only(self._top, listings, lambda: rules, planted.odd, planted.files)
+        come = [changes.found.files[path].st_size for path in changes.found.untracked]
+        if not has_room(self._settings, len(come), sum(come)):
+            raise Overtaken
+        changed, reader, texts = self._take(listings, changes, staged)
+        if texts != attributes.fingerprint:  # an untracked file adds to the attributes
+            raise Overtaken
+        present = self._present(listings, changed | planted.changed, reader)
+        self._prepare_cache(present, texts, ALL)
+        return present
 
-    def _entry(
-        self, path: bytes, status: os.stat_result, asked: Conversion | None
-    ) -> TreeEntry | None:
-        if self._cleaner is None or asked is None:
-            return self._known.entry(path, status)
-        blob = self._cleaner.known(path, status, asked)
-        return None if blob is None else TreeEntry(self._modes_by_git.of(path, status), blob)
+    # -- from what is known --------------------------------------------------------
 
-    def _add(self, path: bytes, asked: Conversion | None) -> tuple[ObjectID, os.stat_result]:
-        place = os.path.join(self._top, path)
-        if self._cleaner is None or asked is None:
-            return add_stable(self._objects, place)
-        return self._cleaner.add(path, place, asked)
+    def _warm(self, cache: ScanCache) -> Present:
+        listings = cache.listings()
+        doubtful: Iterable[bytes] = ()
+        if self._index is not cache.index:
+            doubtful = doubtful_folders(cache.index, self._index)
+        changes = rescan(self._top, listings, self._scan_rules, doubtful)
+        if not has_room(self._settings, *_untracked(cache, changes)):
+            raise Overtaken
+        noted = [path for what, path, _ in cache.notes() if what == "attributes"]
+        changed, reader, texts = self._take(listings, changes, self._staged, noted, cache)
+        present = self._present(listings, changed, reader)
+        present.source = cache
+        present.knows_index = self._index is cache.index
+        looked_at = len(changes.files) + len(changes.found.files) + len(changes.before)
+        unwritten = cache.unwritten + looked_at if present.knows_index else ALL
+        self._prepare_cache(present, texts, unwritten)
+        return present
 
-    def take_gitlinks(self, found: Scan, staged: Staged) -> None:
-        recorded = {e.path: e.id for e in staged.index.entries if e.mode == GITLINK}
-        for path in found.gitlinks:
-            length = self._objects.object_format.hex_length
-            commit = nested_head(os.path.join(self._top, path), length) or recorded.get(path)
-            if commit is not None:
-                self.entries[path] = TreeEntry(GITLINK, ObjectID(commit))
+    # -- both ------------------------------------------------------------------------
+
+    def _take(
+        self,
+        listings: Listings,
+        changes: Changes,
+        staged: Staged | None,
+        attribute_files: Iterable[bytes] = (),
+        cache: ScanCache | None = None,
+    ) -> tuple[set[bytes], Reader, bytes]:
+        """Read what changed into the listings: which folders those are, and by what rules."""
+        found = changes.found
+        found.attribute_files |= {*attribute_files}
+        attributes = attribute_tree(self._repo, self._index.attributes, found)
+        if cache is not None and attributes.fingerprint != cache.attributes:
+            raise Overtaken
+        with self._open_cleaner(attributes.tree) as cleaner:
+            reader = Reader(
+                self._top,
+                self._objects,
+                git_modes(self._repo, staged),
+                cleaner,
+                index=None if staged is None else self._index_contents(staged, found.files),
+                before=ListedContents(changes.before),
+            )
+            reader.take(found.files, found.skipped)
+            reader.take_gitlinks(found.gitlinks, self._index.gitlinks)
+            changed = Gatherer(listings, found, reader, self._clock).put()
+            changed |= reader.take_changed(listings, changes.files, self._clock)
+        return changed, reader, attributes.fingerprint
+
+    def _index_contents(self, staged: Staged, files: Iterable[bytes]) -> IndexContents:
+        return IndexContents(
+            staged,
+            self._repo.objects,
+            file_mode=self._repo.config.get_bool("core.filemode", True),
+        )
+
+    @contextmanager
+    def _open_cleaner(self, attributes: AttributeTree | None) -> Iterator[Cleaner | None]:
+        """None in a worktree in which git converts nothing."""
+        if attributes is None:
+            yield None
+            return
+        from ckpt.engine.cleaning import Cleaner
+        from ckpt.engine.head_blobs import HeadBlobs
+
+        head_blob = HeadBlobs(self._repo.objects, self._head.commit)
+        autocrlf = is_on(self._repo.config.get("core.autocrlf"))
+        cleaner = Cleaner(
+            self._repo, self._objects, attributes, self._read_staged, head_blob, autocrlf=autocrlf
+        )
+        try:
+            yield cleaner
+        finally:
+            cleaner.close()
+
+    def _present(self, listings: Listings, changed: set[bytes], reader: Reader) -> Present:
+        present = Present(
+            listings=listings,
+            changed=changed,
+            excludes=self._excludes,
+            include=self._settings.include,
+            index=self._index,
+            read_staged=self._read_staged,
+            head=self._head,
+            operation=self._operation,
+            converted={} if reader.cleaner is None else reader.cleaner.converted,
+            memory=None if reader.cleaner is None else reader.cleaner.memory,
+            fresh=reader.fresh,
+        )
+        # A .gitignore may ignore itself; what it said decides what a later rollback keeps.
+        present.excludes |= {to_str(path): text for path, text in present.notes("ignore")}
+        nested = [p for p, why in present.skipped.items() if why is SkipReason.NESTED]
+        gitlinks = [path for path, _ in present.notes("gitlink")]
+        present.nested = nested_states(self._repo, {*gitlinks, *nested}, self._index.gitlinks)
+        return present
+
+    def _prepare_cache(self, present: Present, texts: bytes, unwritten: int) -> None:
+        if self._clock is not NEVER:
+            present.cache = ScanCache(self._rules, texts, self._index, [], unwritten=unwritten)
+
+
+def _untracked(cache: ScanCache, changes: Changes) -> tuple[int, int]:
+    """How many files git does not track now, and how large they are together."""
+    were = [chunk.summary for chunk in cache.chunks]
+    gone = [size for listing in changes.before.values() for size in listing.new_sizes()]
+    come = [changes.found.files[path].st_size for path in changes.found.untracked]
+    files = sum(summary.new_files for summary in were) - len(gone) + len(come)
+    return files, sum(summary.new_bytes for summary in were) - sum(gone) + sum(come)
+
+
+def _sparse_entries(
+    entries: dict[bytes, TreeEntry], staged: Staged, found: Scan
+) -> dict[bytes, TreeEntry]:
+    """Paths that are absent because of skip-worktree, which is no deletion."""
+    marked = [entry for entry in staged.index.entries if entry.skip_worktree]
+    taken = {*entries, *folders_of(entries), *found.skipped} if marked else set()
+    # A file may stand where a folder was left out, or the reverse: a tree holds one.
+    return {
+        entry.path: TreeEntry(entry.mode, ObjectID(entry.id))
+        for entry in marked
+        if entry.path not in taken
+        and not any(folder in entries for folder in folders_above(entry.path))
+    }

@@ -1,53 +1,62 @@
 # SPDX-License-Identifier: MIT
 """The checkpoints of a repository: list them, and find the one that is meant.
 
-Reads refs and commits only; trees are opened by whoever needs them. A ref that is not
-a checkpoint of a format we know is passed over in lists and explained when named.
+Reads refs and commits only, and of these no more than the question needs: the newest of
+a thousand costs one of each. Trees are opened by whoever needs them. A ref that is not a
+checkpoint of a format we know is passed over in lists and explained when named.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from ckpt import ids
+from ckpt.engine.collector import without_collector
 from ckpt.errors import Busy, CkptError, NotFound, UsageError
-from ckpt.models import Checkpoint, Details, Kind, Scope
+from ckpt.models import Checkpoint, Kind, Scope
 from ckpt.store import record
 from ckpt.store.objects import ObjectID
+from ckpt.store.refs import CheckpointRefs
 from ckpt.store.repository import Repository
+from ckpt.values import replace
 
-_LATEST = re.compile(r"latest(?:~(\d{1,9}))?")
+_LATEST = "latest"
 _SHOWN_IDS = 5
 
 
 class Catalog:
-    """Checkpoints as the refs are now; each commit is read at most once."""
+    """Checkpoints as the refs are at the first look; each commit is read at most once."""
 
     def __init__(self, repo: Repository) -> None:
         self._repo = repo
-        self._refs = repo.refs.checkpoints()
-        self._read: dict[str, Checkpoint | CkptError] = {}
+        self._listing: CheckpointRefs | None = None
+        self._read: dict[str, Checkpoint | CkptError | None] = {}
 
     def ids(self) -> list[str]:
         """Newest first."""
-        return ids.possible_ids(self._refs)
+        return self._that_exist(ids.possible_ids(self._refs.names))
 
     def __iter__(self) -> Iterator[Checkpoint]:
         """All that can be read, newest first."""
-        for checkpoint_id in self.ids():
+        for checkpoint_id in ids.possible_ids(self._refs.names):
             found = self._load(checkpoint_id)
             if isinstance(found, Checkpoint):
                 yield found
 
     def here(self) -> Iterator[Checkpoint]:
         """Those of this worktree, newest first."""
-        return (c for c in self if c.worktree == self._repo.worktree_id)
+        worktree = self._repo.worktree_id
+        return (c for c in self if c.worktree == worktree)
 
     def get(self, checkpoint_id: str) -> Checkpoint:
         found = self._load(checkpoint_id)
+        if found is None:
+            raise NotFound(
+                f"no checkpoint '{checkpoint_id}'",
+                hint="git ckpt list --all-worktrees",
+                details={"available": self.ids()},
+            )
         if isinstance(found, CkptError):
             raise found
         return found
@@ -55,9 +64,9 @@ class Catalog:
     def resolve(self, word: str) -> Checkpoint:
         """The checkpoint a person means: `latest~N`, an id, a name, or a unique prefix."""
         _check_word(word)
-        latest = _LATEST.fullmatch(word)
-        if latest is not None:
-            return self._latest(int(latest[1] or 0))
+        back = _steps_back(word)
+        if back is not None:
+            return self._latest(back)
         if ids.is_id(word):
             return self.get(word)
         for checkpoint in self.here():
@@ -70,21 +79,34 @@ class Catalog:
 
     def newest_here(self, not_before: str) -> str | None:
         """The newest id of this worktree that is not older than an id's time."""
-        for checkpoint_id in self.ids():
-            if checkpoint_id < not_before:
-                return None
+        recent = [name for name in self._refs.names if name >= not_before]
+        for checkpoint_id in ids.possible_ids(recent):
             found = self._load(checkpoint_id)
             if isinstance(found, Checkpoint) and found.worktree == self._repo.worktree_id:
                 return checkpoint_id
         return None
 
     def commit_of(self, checkpoint_id: str) -> ObjectID | None:
-        return self._refs.get(checkpoint_id)
+        if self._listing is None:
+            return self._repo.refs.checkpoint(checkpoint_id)
+        return self._listing.commit_of(checkpoint_id)
+
+    @property
+    def _refs(self) -> CheckpointRefs:
+        if self._listing is None:
+            self._listing = self._repo.refs.listed_checkpoints()
+        return self._listing
+
+    def _that_exist(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` whose refs hold something."""
+        return [name for name in names if self._refs.commit_of(name) is not None]
 
     def _latest(self, back: int) -> Checkpoint:
-        candidates = [c for c in self.here() if counts_as_latest(c)]
-        if back < len(candidates):
-            return candidates[back]
+        candidates: list[Checkpoint] = []
+        for checkpoint in filter(counts_as_latest, self.here()):
+            if len(candidates) == back:
+                return checkpoint
+            candidates.append(checkpoint)
         if not candidates:
             raise NotFound(
                 "there is no checkpoint in this worktree yet",
@@ -98,13 +120,15 @@ class Catalog:
         )
 
     def _by_prefix(self, word: str) -> Checkpoint:
-        known = self.ids()
-        found = [i for i in known if i.startswith(word) or i.rsplit("-", 1)[1].startswith(word)]
+        known = ids.possible_ids(self._refs.names)
+        found = self._that_exist(
+            i for i in known if i.startswith(word) or i.rsplit("-", 1)[1].startswith(word)
+        )
         if not found:
             raise NotFound(
                 f"no checkpoint '{word}'",
                 hint="git ckpt list --all-worktrees",
-                details={"available": known},
+                details={"available": self.ids()},
             )
         if len(found) > 1:
             shown = ", ".join(found[:_SHOWN_IDS]) + (", …" if len(found) > _SHOWN_IDS else "")
@@ -115,33 +139,24 @@ class Catalog:
             )
         return self.get(found[0])
 
-    def _load(self, checkpoint_id: str) -> Checkpoint | CkptError:
+    def _load(self, checkpoint_id: str) -> Checkpoint | CkptError | None:
         if checkpoint_id not in self._read:
-            try:
-                self._read[checkpoint_id] = self._read_commit(checkpoint_id)
-            except CkptError as error:
-                self._read[checkpoint_id] = error
+            self._read[checkpoint_id] = self._read_commit(checkpoint_id)
         return self._read[checkpoint_id]
 
-    def _read_commit(self, checkpoint_id: str) -> Checkpoint:
-        commit = self._refs.get(checkpoint_id)
+    def _read_commit(self, checkpoint_id: str) -> Checkpoint | CkptError | None:
+        commit = self.commit_of(checkpoint_id)
         if commit is None:
-            raise NotFound(
-                f"no checkpoint '{checkpoint_id}'",
-                hint="git ckpt list --all-worktrees",
-                details={"available": self.ids()},
-            )
-        return load(self._repo, checkpoint_id, commit)
+            return None
+        try:
+            return load(self._repo, checkpoint_id, commit)
+        except CkptError as error:
+            return error
 
 
 def load(repo: Repository, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
     """Read one checkpoint by its commit; its details follow when asked for."""
-
-    def details() -> Details:
-        return record.read_details(repo.objects, checkpoint)
-
-    checkpoint = record.read_checkpoint(repo.objects, checkpoint_id, commit, details)
-    return checkpoint
+    return record.read_checkpoint(repo.objects, checkpoint_id, commit)
 
 
 def counts_as_latest(checkpoint: Checkpoint) -> bool:
@@ -163,15 +178,16 @@ def select(
     until: datetime | None = None,
 ) -> list[Checkpoint]:
     """Those that match everything asked for; `since` is exclusive, `until` inclusive."""
-    return [
-        c
-        for c in checkpoints
-        if (kind is None or c.kind is kind)
-        and (name is None or c.name == name)
-        and (session is None or c.session == session)
-        and (since is None or c.timestamp > since)
-        and (until is None or c.timestamp <= until)
-    ]
+    with without_collector():
+        return [
+            c
+            for c in checkpoints
+            if (kind is None or c.kind is kind)
+            and (name is None or c.name == name)
+            and (session is None or c.session == session)
+            and (since is None or c.timestamp > since)
+            and (until is None or c.timestamp <= until)
+        ]
 
 
 def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
@@ -191,7 +207,7 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     )
     repo.objects.flush()
     _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
-    if not repo.objects.has(commit):  # a prune without grace came in between
+    if repo.objects.missing({commit}):  # a prune without grace came in between
         repo.refs.replace(checkpoint.ref.encode(), commit, old)
         raise Busy("git pruned the new commit", hint="wait for 'git gc' to end, then try again")
     return load(repo, checkpoint.id, commit)
@@ -203,6 +219,16 @@ def _require(done: bool, checkpoint: Checkpoint) -> None:
             f"checkpoint '{checkpoint.id}' was changed or removed meanwhile",
             hint="git ckpt list",
         )
+
+
+def _steps_back(word: str) -> int | None:
+    """N of `latest~N`; None if the word is another."""
+    name, tilde, number = word.partition("~")
+    if name != _LATEST:
+        return None
+    if not tilde:
+        return 0
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else None
 
 
 def _check_word(word: str) -> None:

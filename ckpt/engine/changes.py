@@ -8,16 +8,18 @@ blob is that they come from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from ckpt.paths import from_json, to_json
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
 from ckpt.store.trees import SYMLINK, TreeEntry
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Origin:
     """Where the bytes of a file come from that are not those of git's blob.
 
@@ -28,7 +30,7 @@ class Origin:
     recipe: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(eq=False)
 class FileState:
     """What a path holds: entry and permission bits; a link's bits are 0.
 
@@ -61,7 +63,7 @@ class FileState:
         return self.is_link, self.entry.id, self.permissions
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Action:
     """One path on its way from `before` to `after`; None means that nothing is there."""
 
@@ -73,7 +75,7 @@ class Action:
         return Action(self.path, self.after, self.before)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FolderChange:
     """The permission bits of a folder before and after; None where it is not there."""
 
@@ -85,7 +87,7 @@ class FolderChange:
         return FolderChange(self.path, self.after, self.before)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BranchMove:
     """A branch on its way from one commit to another; None means that it is not there."""
 
@@ -97,7 +99,7 @@ class BranchMove:
         return BranchMove(self.branch, self.after, self.before)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class HeadMove:
     """HEAD before and after, and where the branch it goes to stood before.
 

@@ -17,31 +17,36 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import IO
+from functools import cached_property
 
 from ckpt.engine import lfs, remembered
 from ckpt.engine.contents import VanishedFile, add_stable, identity
 from ckpt.engine.origins import Converted, DriverRecipe
 from ckpt.engine.smudging import file_id, open_filters
-from ckpt.store.index import Index
+from ckpt.hashing import sha256
 from ckpt.store.objects import LARGEST_KEPT, MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
+from ckpt.store.staging import Staged
 from ckpt.store.streams import UnreadableFile, file_pieces
+from ckpt.values import value_class
 from ckpt.worktree import reach
 from ckpt.worktree.attributes import AttributeTree
 from ckpt.worktree.convert import Conversion, clean, conversion, find_recipe
 from ckpt.worktree.encodings import Unconvertible
-from ckpt.worktree.filter_process import FilterFailed
-from ckpt.worktree.filters import Driver
+from ckpt.worktree.filter_errors import FilterFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
+
+    from ckpt.worktree.filters import Driver
 
 _ATTEMPTS = 4
 
 HeadBlob = Callable[[bytes], ObjectID | None]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Cleaned:
     """A file's blob, the id of its bytes, and how these come back if they are not stored."""
 
@@ -68,7 +73,7 @@ class Cleaner:
         repo: Repository,
         objects: ObjectStore,
         attributes: AttributeTree,
-        index: Index,
+        read_staged: Callable[[], Staged],
         head_blob: HeadBlob,
         *,
         autocrlf: bool,
@@ -77,12 +82,19 @@ class Cleaner:
         self._attributes = attributes
         self._autocrlf = autocrlf
         self._head_blob = head_blob
-        self._staged = {e.path: ObjectID(e.id) for e in index.entries if e.stage in (0, 2)}
+        self._read_staged = read_staged
         self._filters = open_filters(repo)
         self._lfs = lfs.LocalStore(repo)
         self.memory = remembered.Memory(repo.private_dir, repo.worktree)
         self.converted: dict[bytes, Converted] = {}
+        # Files whose blob follows from their bytes and the attributes, and is these bytes.
+        self.fixed: set[bytes] = set()
         self._rules: dict[Conversion, str] = {}
+
+    @cached_property
+    def _staged(self) -> dict[bytes, ObjectID]:
+        entries = self._read_staged().index.entries
+        return {e.path: ObjectID(e.id) for e in entries if e.stage in (0, 2)}
 
     def close(self) -> None:
         self._filters.close()
@@ -150,7 +162,7 @@ class Cleaner:
     def _remember(
         self, path: bytes, status: os.stat_result, asked: Conversion, cleaned: _Cleaned
     ) -> None:
-        if cleaned.failed or cleaned.blob != self._staged.get(path):
+        if cleaned.failed or path in self.fixed or cleaned.blob != self._staged.get(path):
             return
         known = remembered.Conversion(
             identity(status), self._rule(asked), cleaned.blob, cleaned.raw, cleaned.recipe
@@ -166,7 +178,11 @@ class Cleaner:
     def _clean(self, path: bytes, asked: Conversion, file: IO[bytes], size: int) -> _Cleaned:
         driver = self._filters.drivers.get(asked.driver or "")
         if driver is None:
-            return self._built_in(path, asked, b"".join(file_pieces(file.fileno(), size)))
+            data = b"".join(file_pieces(file.fileno(), size))
+            cleaned = self._built_in(path, asked, data)
+            if cleaned == _Cleaned.same(cleaned.blob) and b"\r" not in data:
+                self.fixed.add(path)  # also if the index gets another content
+            return cleaned
         pointer = self._unchanged_pointer(path, driver, file, size)
         if pointer is not None:
             return self._by_pointer(path, driver, pointer, file, size)
@@ -266,7 +282,7 @@ class Cleaner:
         found = lfs.read_pointer(self._objects, blob)
         if found is None or found.size != size:
             return None
-        digest = sha256()
+        digest = sha256(expected=size)
         for piece in file_pieces(file.fileno(), size):
             digest.update(piece)
         return blob if digest.hexdigest() == found.oid else None

@@ -8,16 +8,16 @@ a diff leaves no trace in the repository.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ckpt import linediff
+from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
 from ckpt.models import Checkpoint, DiffResult, FileChange
 from ckpt.paths import is_within, to_str
 from ckpt.settings import NO_LIMIT, Settings
 from ckpt.store.objects import LARGEST_KEPT, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
-from ckpt.store.trees import GITLINK, Change, TreeEntry, diff_trees, write_tree
+from ckpt.store.trees import GITLINK, Change, TreeEntry, diff_trees
+from ckpt.values import replace
 
 
 def diff(
@@ -34,7 +34,7 @@ def diff(
     if after is None:
         # Nothing is written: without a budget, no file that is there looks as if it were gone.
         settings = replace(settings, max_new_bytes=NO_LIMIT, max_new_files=NO_LIMIT)
-        tree = write_tree(objects, capture(repo, settings, objects).entries)
+        tree = capture(repo, settings, objects, cache=scan_cache.load(repo)).tree(objects)
     else:
         tree = ObjectID(after.tree.encode())
     changes = [

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ckpt.engine.attribute_files import attribute_tree
 from ckpt.engine.contents import VanishedFile, add_stable
 from ckpt.engine.git_modes import git_modes
-from ckpt.engine.rules import scan_rules
+from ckpt.engine.index_facts import facts_of
+from ckpt.engine.rules import read_excludes, scan_rules
 from ckpt.errors import CkptError
 from ckpt.models import SkipReason
 from ckpt.settings import Settings
@@ -29,6 +29,7 @@ from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged, read_staged
 from ckpt.store.streams import LARGE, UnreadableFile
 from ckpt.store.trees import GITLINK, SYMLINK, TreeEntry, write_tree
+from ckpt.values import replace, value_class
 from ckpt.worktree.attributes import AttributeTree
 from ckpt.worktree.convert import Conversion, clean, conversion, is_on
 from ckpt.worktree.encodings import Unconvertible
@@ -42,7 +43,7 @@ class TooMuch(Exception):
     """There are more files than may be looked at."""
 
 
-@dataclass(slots=True)
+@value_class(frozen=False)
 class Allowance:
     """How many files may still be looked at."""
 
@@ -95,16 +96,16 @@ def _is_staged(repo: Repository, commit: ObjectID | None, index: Index) -> bool:
 
 def _scan(repo: Repository, staged: Staged, allowance: Allowance) -> Scan:
     """Everything that git looks at: what ckpt leaves out besides is untracked content too."""
-    rules, _ = scan_rules(repo, Settings(), staged)
+    facts = facts_of(staged, None)
     rules = replace(
-        rules,
+        scan_rules(repo, Settings(), read_excludes(repo), facts, staged),
         deny=IgnoreStack.root(),
         include=IgnoreStack.root(),
         include_paths=(),
         max_file_size=None,
     )
 
-    def limit(files: int) -> None:
+    def limit(files: int, _size: int) -> None:
         if files > allowance.files + len(staged.index.entries):
             raise TooMuch
 
@@ -182,7 +183,8 @@ class _Comparison:
 
     @cached_property
     def _attributes(self) -> AttributeTree | None:
-        return attribute_tree(self._repo, self._staged, self._found.files)
+        staged = facts_of(self._staged, None).attributes
+        return attribute_tree(self._repo, staged, self._found).tree
 
     def _cleaned(self, asked: Conversion, data: bytes, entry: IndexEntry) -> ObjectID:
         objects = self._repo.objects

@@ -9,14 +9,13 @@ with what to type, before anything is touched in any of them.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ckpt.engine.capture import Present
 from ckpt.engine.head import WITHOUT_HEAD
 from ckpt.engine.nested import open_nested, without_links
 from ckpt.engine.plan import SUBMODULE
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import CkptError, Refused, UsageError
 from ckpt.models import NestedState, SkipReason
@@ -83,9 +82,9 @@ def check_limit(target: Recorded, limit: bytes) -> None:
         entry = lookup(target.objects, target.tree, folder)
         if folder not in nested and (entry is None or entry.mode != GITLINK):
             continue
-        inside = shlex.quote(to_str(limit[len(folder) + 1 :]))
+        inside = _quoted(to_str(limit[len(folder) + 1 :]))
         checkpoint = nested[folder].checkpoint if folder in nested else None
-        there = f"git -C {shlex.quote(to_str(folder))} ckpt"
+        there = f"git -C {_quoted(to_str(folder))} ckpt"
         raise UsageError(
             f"'{to_str(limit)}' is inside the repository '{to_str(folder)}'",
             hint=f"{there} rollback {checkpoint} -- {inside}" if checkpoint else f"{there} list",
@@ -114,7 +113,7 @@ def _absent(around: Repository, path: bytes, target: Recorded) -> Refused:
     entry = lookup(target.objects, target.tree, path)
     if entry is None or entry.mode != GITLINK:
         return Refused(f"the repository '{name}' is not there any more", hint=WITHOUT_RECURSE)
-    update = f"git submodule update --init {shlex.quote(name)}"
+    update = f"git submodule update --init {_quoted(name)}"
     known = any(e.path == path and e.mode == GITLINK for e in read_staged(around).index.entries)
     first = "" if known else f"git ckpt rollback {target.checkpoint.id} && "
     return Refused(f"submodule '{name}' is not there", hint=first + update)
@@ -139,7 +138,13 @@ def naming(place: str) -> Iterator[None]:
 
 def command(text: str, place: str) -> str:
     """The same commands, to be typed for the repository at a place."""
-    there = f"git -C {shlex.quote(place)} " if place else "git "
+    there = f"git -C {_quoted(place)} " if place else "git "
     for name in ("ckpt ", "submodule "):
         text = text.replace("git " + name, there + name)
     return text
+
+
+def _quoted(text: str) -> str:
+    from shlex import quote  # for a hint that few see
+
+    return quote(text)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ckpt.engine.capture import Present
 from ckpt.engine.changes import FolderChange
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, is_within
@@ -73,7 +73,9 @@ def _unread(present: Present) -> set[bytes]:
     skipped = present.skipped.items()
     unread = folders_of(path for path, why in skipped if why is SkipReason.UNREADABLE)
     if unread:
-        unread -= folders_of([*present.entries.keys() - present.absent, *present.empty_folders])
+        unread -= folders_of(
+            [*present.entries.keys() - present.absent.keys(), *present.empty_folders]
+        )
     return unread
 
 

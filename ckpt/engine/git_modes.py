@@ -11,15 +11,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK
+from ckpt.values import value_class
 from ckpt.worktree.modes import is_executable
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class GitModes:
     """`staged` are the modes in the index, which count only where a setting is off."""
 
@@ -39,8 +39,9 @@ class GitModes:
         return EXECUTABLE if is_executable(status.st_mode) else REGULAR
 
 
-def git_modes(repo: Repository, staged: Staged) -> GitModes:
+def git_modes(repo: Repository, staged: Staged | None) -> GitModes:
+    """Without the index, only where the file system says all."""
     file_mode = repo.config.get_bool("core.filemode", True)
     symlinks = repo.config.get_bool("core.symlinks", True)
-    entries = () if file_mode and symlinks else staged.index.entries
+    entries = () if staged is None or (file_mode and symlinks) else staged.index.entries
     return GitModes({e.path: e.mode for e in entries if e.stage == 0}, file_mode, symlinks)

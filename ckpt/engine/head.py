@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ckpt.engine.capture import Present
 from ckpt.engine.changes import BranchMove, HeadMove
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Refused, RollbackError
 from ckpt.models import GitState, HeadReport

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
-from ckpt.engine.capture import Present
 from ckpt.engine.changes import Action
 from ckpt.engine.contents import VanishedFile, add_stable
 from ckpt.engine.origins import Converted, DriverRecipe
 from ckpt.engine.plan import Plan
+from ckpt.engine.present import Present
 from ckpt.models import SkipReason
 from ckpt.store.repository import Repository
 from ckpt.store.streams import UnreadableFile
+from ckpt.values import replace
 
 
 def hold_changing(repo: Repository, present: Present, plan: Plan) -> None:

@@ -11,12 +11,9 @@ Beside it lies `last-rollback`, the memory that `undo` reads.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
-from dataclasses import dataclass
-from typing import Any
 
 from ckpt import disk
 from ckpt.engine.changes import (
@@ -30,15 +27,21 @@ from ckpt.engine.changes import (
     load_folder,
     load_move,
 )
+from ckpt.engine.pending import JOURNAL, journal_exists
 from ckpt.errors import Refused
+from ckpt.hashing import sha256
 from ckpt.paths import from_json, to_json
+from ckpt.values import value_class
 
-_JOURNAL = "journal"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _LAST = "last-rollback"
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Journal:
     """A rollback that has begun: from the safety checkpoint's state to the target's.
 
@@ -65,7 +68,7 @@ class Journal:
     nested: tuple[NestedJournal, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class NestedJournal:
     """The journal of a nested repository as it will be stored there."""
 
@@ -73,7 +76,7 @@ class NestedJournal:
     document: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class LastRollback:
     """The last rollback that finished here, and how `undo` takes it back.
 
@@ -94,11 +97,11 @@ class LastRollback:
 
 
 def exists(private_dir: str) -> bool:
-    return os.path.lexists(os.path.join(private_dir, _JOURNAL))
+    return journal_exists(private_dir)
 
 
 def write(private_dir: str, journal: Journal) -> None:
-    _store(private_dir, _JOURNAL, dump(private_dir, journal))
+    _store(private_dir, JOURNAL, dump(private_dir, journal))
 
 
 def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
@@ -129,12 +132,12 @@ def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
 
 def rewrite(private_dir: str, nested: NestedJournal) -> None:
     """Store the journal that the repository around this one has kept for it."""
-    _store(private_dir, _JOURNAL, nested.document)
+    _store(private_dir, JOURNAL, nested.document)
 
 
 def read(private_dir: str) -> Journal:
     """The journal that is there; refuses one that it cannot read."""
-    document = _fetch(private_dir, _JOURNAL)
+    document = _fetch(private_dir, JOURNAL)
     if document is None:
         raise Refused("no rollback was interrupted in this worktree", hint="git ckpt list")
     try:
@@ -166,12 +169,12 @@ def read(private_dir: str) -> Journal:
 
 
 def remove(private_dir: str) -> None:
-    disk.remove_private_file(os.path.join(private_dir, _JOURNAL))
+    disk.remove_private_file(os.path.join(private_dir, JOURNAL))
 
 
 def take_back(private_dir: str) -> None:
     """The rollback never was: `undo` means what it meant before, and the journal goes."""
-    last = _fetch(private_dir, _JOURNAL).get("last")
+    last = _fetch(private_dir, JOURNAL).get("last")
     if last is None:
         disk.remove_private_file(os.path.join(private_dir, _LAST))
     elif last != _last(private_dir):
@@ -263,12 +266,12 @@ def _read_plain(path: str) -> bytes:
 
 
 def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode("ascii")
+    return sha256(data).hexdigest().encode("ascii")
 
 
 def _damaged(private_dir: str, error: Exception) -> Refused:
     return Refused(
         f"the journal of an interrupted rollback is damaged ({error})",
-        hint=f"remove '{os.path.join(private_dir, _JOURNAL)}', then roll back to the newest of "
+        hint=f"remove '{os.path.join(private_dir, JOURNAL)}', then roll back to the newest of "
         "'git ckpt list --kind safety', which is the state before it",
     )

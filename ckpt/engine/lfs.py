@@ -9,25 +9,28 @@ looked at here and never written; contents that only a server has are left to th
 from __future__ import annotations
 
 import os
-import re
 import stat
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import IO
 
+from ckpt.hashing import sha256
+from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
 
 DRIVER = "lfs"
 _PIECE = 1 << 18
 _LARGEST_POINTER = 1024
-_POINTER = re.compile(
+_POINTER = lazy_pattern(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:[a-z0-9.-]+ .*\n)*?"
     rb"oid sha256:([0-9a-f]{64})\nsize ([0-9]{1,18})\n"
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Pointer:
     """The SHA-256 of a content, in hexadecimal, and its size."""
 
@@ -63,7 +66,7 @@ class LocalStore:
         file = self.open(pointer)
         if file is None:
             return False
-        digest = sha256()
+        digest = sha256(expected=pointer.size)
         with file:
             while piece := file.read(_PIECE):
                 digest.update(piece)

@@ -9,19 +9,22 @@ id, no time), so that equal states have equal manifests.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
+from ckpt import jsontext
 from ckpt.models import NestedState
 from ckpt.paths import from_json, to_json
 from ckpt.store import record
 from ckpt.store.operation import Operation
+from ckpt.values import field, value_class
 from ckpt.worktree.modes import Modes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-@dataclass(frozen=True, slots=True)
+
+@value_class
 class Manifest:
     modes: Modes = field(default_factory=Modes)
     empty_folders: tuple[bytes, ...] = ()
@@ -59,7 +62,7 @@ class Manifest:
             ],
             "unskipped": [to_json(path) for path in self.unskipped],
         }
-        return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
+        return jsontext.dump(document)
 
 
 def load(document: Mapping[str, Any]) -> Manifest:

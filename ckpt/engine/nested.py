@@ -11,20 +11,18 @@ with nothing but its path.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
 from ckpt.errors import CkptError, Refused
-from ckpt.models import Checkpoint, NestedState, SkipReason
+from ckpt.models import Checkpoint, NestedState
 from ckpt.paths import to_bytes, to_str
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository, discover
-from ckpt.store.staging import Staged
-from ckpt.store.trees import GITLINK
-from ckpt.worktree.scan import Scan, is_nested_repository
+from ckpt.values import replace
+from ckpt.worktree.scan import is_nested_repository
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.engine.dirty import Allowance
 
@@ -44,11 +42,10 @@ _LOCAL = frozenset(
 )
 
 
-def nested_states(repo: Repository, found: Scan, staged: Staged) -> tuple[NestedState, ...]:
-    """The state of every nested repository that a scan has found."""
-    recorded = {e.path: ObjectID(e.id) for e in staged.index.entries if e.mode == GITLINK}
-    untracked = (path for path, why in found.skipped.items() if why is SkipReason.NESTED)
-    paths = sorted({*found.gitlinks, *untracked})
+def nested_states(
+    repo: Repository, paths: Collection[bytes], recorded: Mapping[bytes, bytes]
+) -> tuple[NestedState, ...]:
+    """The state of every nested repository at some paths; the index recorded those commits."""
     if not paths:
         return ()
     from ckpt.engine.dirty import Allowance  # few worktrees hold a repository
@@ -56,8 +53,8 @@ def nested_states(repo: Repository, found: Scan, staged: Staged) -> tuple[Nested
     top = os.fsencode(repo.worktree)
     allowance = Allowance(MOST_FILES)
     return tuple(
-        _state(repo, path, recorded.get(path), allowance)
-        for path in paths
+        _state(repo, path, ObjectID(recorded[path]) if path in recorded else None, allowance)
+        for path in sorted(paths)
         if is_nested_repository(os.path.join(top, path))
     )
 

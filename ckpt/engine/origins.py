@@ -11,21 +11,22 @@ A recipe is a line of conversions (see worktree/convert.py). One that ends in
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, walk, write_tree
+from ckpt.values import value_class
 from ckpt.worktree.convert import smudge
 from ckpt.worktree.encodings import Unconvertible
 
 RAW = b"raw"
 CONVERT = b"convert"
-_DRIVER = re.compile(r"(?:^|(.*) )filter=(\S+) raw=([0-9a-f]{40,64})", re.DOTALL)
+_ESCAPED = lazy_pattern(rb"%([0-9a-f]{2})")
+_DRIVER = lazy_pattern(r"(?s)(?:^|(.*) )filter=(\S+) raw=([0-9a-f]{40,64})")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Converted:
     """The id that a file's bytes have as a blob, and how they come from git's blob.
 
@@ -36,7 +37,7 @@ class Converted:
     recipe: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DriverRecipe:
     """A recipe taken apart: the conversions before the driver, its name, what it gives."""
 
@@ -63,7 +64,7 @@ def _escape(name: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    data = re.sub(rb"%([0-9a-f]{2})", lambda m: bytes((int(m[1], 16),)), text.encode())
+    data = _ESCAPED.sub(lambda m: bytes((int(m[1], 16),)), text.encode())
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -16,18 +16,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from ckpt.engine.apply import look
-from ckpt.engine.capture import Present
 from ckpt.engine.changes import Action, FolderChange
 from ckpt.engine.folders import folders_needed, plan_permissions, unread_folders
 from ckpt.engine.origins import write_state
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, is_within, to_bytes
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
+from ckpt.values import field, value_class
 from ckpt.worktree.modes import Modes
 from ckpt.worktree.write import Worktree
 
@@ -35,7 +35,7 @@ SUBMODULE = "submodule"
 IN_THE_WAY = "in the way"
 
 
-@dataclass(slots=True)
+@value_class(frozen=False)
 class Plan:
     """`kept` differ from the target and stay; `blocked` could not be put in place.
 
@@ -142,7 +142,7 @@ def _differences(
         there = None if path in target.absent else after
         if here is not None or there is not None:
             yield path, here, there
-    seen |= present.absent
+    seen |= present.absent.keys()
     for path in _candidates_for_bits(present, now, then):
         entry = present.entries.get(path)
         if path not in seen and file_state(path, entry, now) != file_state(path, entry, then):
@@ -158,7 +158,7 @@ def _tree_differences(
     for change in diff_trees(objects, present_tree, target.tree):
         seen.add(change[0])
         yield change
-    others = present.absent ^ target.absent
+    others = present.absent.keys() ^ target.absent
     for name, tree in write_state(objects, present.converted).items():
         others |= {path for path, _, _ in diff_trees(objects, tree, target.origins.tree(name))}
     for path in sorted(others - seen):

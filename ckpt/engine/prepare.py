@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from ckpt.engine import family, operation
-from ckpt.engine.capture import Present, capture
+from ckpt.engine import family, operation, scan_cache
+from ckpt.engine.capture import capture
 from ckpt.engine.changes import BranchMove, FileState, HeadMove
+from ckpt.engine.gather import NEVER
 from ckpt.engine.head import check_move, plan_move
 from ckpt.engine.plan import Plan, make_plan
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.refusals import check_ready
 from ckpt.engine.restage import limited, needed_blobs
@@ -30,7 +31,8 @@ from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject
 from ckpt.store.operation import in_progress
 from ckpt.store.repository import Repository
-from ckpt.store.trees import lookup, write_tree
+from ckpt.store.trees import lookup
+from ckpt.values import value_class
 from ckpt.worktree.write import Worktree
 
 MAX_UNTRACKED_REMOVALS = 1000
@@ -39,7 +41,7 @@ IMPOSSIBLE_LINK = "no file system takes this link target"
 _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RollbackOptions:
     """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
 
@@ -60,10 +62,10 @@ class RollbackOptions:
     replaced: frozenset[bytes] = frozenset()
     returning: tuple[BranchMove, ...] = ()
     undoing: bool = False
-    progress: Callable[[int], None] | None = None
+    progress: Callable[[int, int], None] | None = None
 
 
-@dataclass(slots=True)
+@value_class(frozen=False)
 class Prepared:
     """What a rollback is going to do; nothing is touched yet."""
 
@@ -190,8 +192,10 @@ class Preparation:
             objects,
             force=tuple(sorted(force)),
             progress=options.progress,
+            cache=scan_cache.load(self._repo),
+            clock=NEVER if options.dry_run else scan_cache.clock(self._repo),
         )
-        tree = write_tree(objects, present.entries)
+        tree = present.tree(objects)
         plan = make_plan(
             present, tree, self._target, objects, self._worktree, options.paths, given_up
         )

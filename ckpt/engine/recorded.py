@@ -7,7 +7,6 @@ anything is touched. Damage shows here, as an error that names the checkpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ckpt.engine import manifest
@@ -24,11 +23,12 @@ from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.store.trees import EXECUTABLE, REGULAR, TreeEntry, diff_trees, lookup, walk
+from ckpt.values import replace, value_class
 from ckpt.worktree.ignore import IgnoreTree
 from ckpt.worktree.modes import Modes
 
 
-@dataclass(frozen=True)
+@value_class(slots=False)
 class Recorded:
     """A checkpoint's state."""
 

@@ -13,8 +13,6 @@ the journal here holds theirs, and doing it all once more is harmless.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from ckpt.configure import load_forgiving
 from ckpt.engine import family, journal, operation, trash
@@ -44,8 +42,15 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, lookup
+from ckpt.values import field, replace, value_class
 from ckpt.worktree.scan import is_nested_repository
 from ckpt.worktree.write import Worktree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Change = TypeVar("_Change", Action, FolderChange)
 
 
 def resume(repo: Repository, settings: Settings) -> RollbackResult:
@@ -137,7 +142,7 @@ def _recover_nested(
     return tuple(results), gone
 
 
-@dataclass(slots=True)
+@value_class(frozen=False)
 class _Saved:
     """What was found that belongs to neither state, and is held by a checkpoint now."""
 
@@ -149,7 +154,7 @@ class _Saved:
     times: int = 0
 
 
-@dataclass(frozen=True)
+@value_class(slots=False)
 class _Recovery:
     repo: Repository
     settings: Settings
@@ -404,9 +409,6 @@ def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...
         return file_state(action.path, entry, modes, safety.converted(action.path, entry))
 
     return tuple(replace(action, before=before(action)) for action in actions)
-
-
-_Change = TypeVar("_Change", Action, FolderChange)
 
 
 def _reversed(changes: tuple[_Change, ...]) -> tuple[_Change, ...]:

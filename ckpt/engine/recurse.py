@@ -10,12 +10,11 @@ with the reason and makes the checkpoint partial; everything else is saved all t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from ckpt.configure import load_settings
 from ckpt.engine import journal, snapshot
-from ckpt.engine.capture import Present
 from ckpt.engine.nested import link, open_nested
+from ckpt.engine.present import Present
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, NestedState, SaveResult
@@ -24,6 +23,7 @@ from ckpt.settings import Settings
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, TreeEntry
+from ckpt.values import replace, value_class
 
 
 def save(
@@ -31,7 +31,7 @@ def save(
     settings: Settings,
     request: SaveRequest,
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     timeout: float = LOCK_TIMEOUT,
 ) -> SaveResult:
     """Take a checkpoint of the present and of every repository in it."""
@@ -52,12 +52,12 @@ def _request_within(request: SaveRequest) -> SaveRequest:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Family:
     """`entered` are the git dirs that a checkpoint is being taken of already."""
 
     request: SaveRequest
-    progress: Callable[[int], None] | None
+    progress: Callable[[int, int], None] | None
     timeout: float
     entered: set[str]
 
@@ -117,4 +117,4 @@ def _set_gitlink(present: Present, state: NestedState) -> None:
         return
     commit = ObjectID(state.commit_hash.encode())
     if entry.mode == GITLINK and len(commit) == len(entry.id):
-        present.entries[path] = TreeEntry(GITLINK, commit)
+        present.put(path, TreeEntry(GITLINK, commit))

@@ -11,27 +11,27 @@ The memory is a private file of the worktree. Damaged or not ours, it is thrown 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from ckpt import disk
 from ckpt.engine.contents import identity
+from ckpt.hashing import sha256
 from ckpt.store.objects import ObjectID
+from ckpt.values import value_class
 
 _NAME = "conversions"
-_HEADER = b"ckpt conversions 1 "
+_HEADER = b"ckpt conversions 2 "
 _TICK = 100_000_000
 _COARSE_TICK = 2_000_000_000
 _SECOND = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Conversion:
     """From a file's stat data, by a rule, to its blob, the id of its bytes, and a recipe."""
 
@@ -136,4 +136,4 @@ def _read_own(path: str) -> bytes:
 
 
 def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode()
+    return sha256(data).hexdigest().encode()

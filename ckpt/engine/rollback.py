@@ -17,12 +17,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import replace
 
 from ckpt.configure import load_forgiving
 from ckpt.engine import family, journal, operation, stat_views
 from ckpt.engine.apply import Applied, Applier, Found, keep
-from ckpt.engine.capture import Present
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
 from ckpt.engine.family import Family
@@ -36,6 +34,7 @@ from ckpt.engine.holding import hold_changing
 from ckpt.engine.journal import Journal, LastRollback, NestedJournal
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.refusals import interrupted, not_begun
 from ckpt.engine.restage import known_files, limited, restage
@@ -58,6 +57,7 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.operation_record import read_now
 from ckpt.store.repository import Repository
 from ckpt.store.trees import walk
+from ckpt.values import replace
 from ckpt.worktree.write import UnsafePath, Worktree
 
 UNDO = "git ckpt undo"

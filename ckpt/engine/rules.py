@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from itertools import takewhile
 
+from ckpt.engine.index_facts import IndexFacts
 from ckpt.paths import folders_above, is_within
 from ckpt.settings import Settings
 from ckpt.store.index import SKIP_WORKTREE
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
-from ckpt.store.trees import GITLINK, SYMLINK
+from ckpt.store.trees import SYMLINK
 from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
 from ckpt.worktree.scan import ScanRules, leads_to, read_plain_file
 
@@ -24,16 +25,19 @@ _WILD = frozenset("*?[\\!")
 
 
 def scan_rules(
-    repo: Repository, settings: Settings, staged: Staged, force: tuple[bytes, ...] = ()
-) -> tuple[ScanRules, dict[str, bytes]]:
-    """The rules for a scan now, and the texts of git's two private exclude files."""
-    excludes = read_excludes(repo)
+    repo: Repository,
+    settings: Settings,
+    excludes: dict[str, bytes],
+    index: IndexFacts,
+    staged: Staged | None,
+    force: tuple[bytes, ...] = (),
+) -> ScanRules:
+    """The rules for a scan now; `staged` is needed only for a sparse checkout."""
     ignore_case = repo.config.get_bool("core.ignorecase", False)
     deny = deny_stack(settings, ignore_case)
-    entries = staged.index.entries
-    rules = ScanRules(
-        tracked=tuple(sorted({e.path for e in entries if e.mode != GITLINK})),
-        gitlinks=frozenset(e.path for e in entries if e.mode == GITLINK),
+    return ScanRules(
+        tracked=index.paths(),
+        gitlinks=frozenset(index.gitlinks),
         git_dirs=frozenset(_inside(repo.worktree, repo.git_dir, repo.common_dir)),
         ignore=ignore_stack(excludes, ignore_case),
         deny=deny,
@@ -43,9 +47,23 @@ def scan_rules(
         ignore_case=ignore_case,
         max_file_size=settings.max_file_size,
         force=force,
-        absent_ignore_files=_absent_ignore_files(repo, staged),
+        absent_ignore_files={} if staged is None else _absent_ignore_files(repo, staged),
     )
-    return rules, excludes
+
+
+def fingerprint(repo: Repository, settings: Settings, excludes: dict[str, bytes]) -> bytes:
+    """Another one if a scan could find something else on the same disk, with the same index."""
+    return repr(
+        (
+            sorted(excludes.items()),
+            repo.config.get_bool("core.ignorecase", False),
+            settings.deny_patterns,
+            settings.include,
+            settings.trusted_include,
+            settings.max_file_size,
+            _inside(repo.worktree, repo.git_dir, repo.common_dir),
+        )
+    ).encode()
 
 
 def _absent_ignore_files(repo: Repository, staged: Staged) -> dict[bytes, bytes]:

@@ -12,16 +12,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
 
-from ckpt.engine import lfs
 from ckpt.engine.changes import FileState
 from ckpt.engine.origins import DriverRecipe, built_in
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.streams import UnreadableFile, file_pieces
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # few repositories have drivers, and it takes time to import
+    from typing import IO
+
     from ckpt.worktree.filters import Filters
 
 
@@ -84,7 +85,7 @@ class Smudger:
             pass
 
     def _by_driver(self, path: bytes, blob: ObjectID, recipe: DriverRecipe) -> IO[bytes]:
-        from ckpt.worktree.filter_process import FilterFailed
+        from ckpt.worktree.filter_errors import FilterFailed
 
         try:
             with self._cleaned(blob, recipe.built_in) as source:
@@ -120,6 +121,8 @@ class Smudger:
 
 def from_lfs(repo: Repository, blob: ObjectID, recipe: DriverRecipe) -> IO[bytes] | None:
     """What the driver would give, if Git LFS has just that in its local store."""
+    from ckpt.engine import lfs
+
     if recipe.driver != lfs.DRIVER:
         return None
     pointer = lfs.read_pointer(repo.objects, blob)

@@ -14,18 +14,20 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from ckpt import ids, linediff
-from ckpt.engine import journal, origins, stat_views
+from ckpt import ids
+from ckpt.engine import journal, origins, scan_cache, stat_views
 from ckpt.engine.budget import summarised
-from ckpt.engine.capture import Present, capture
+from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
+from ckpt.engine.index_facts import packed
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.nested import without_links
+from ckpt.engine.present import Present
+from ckpt.engine.summary import Counts, summarise
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
     Checkpoint,
@@ -43,28 +45,26 @@ from ckpt.store import operation_record, record, staging
 from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import (
     TEMPORARY_OBJECT,
-    MissingObject,
     ObjectID,
     ObjectsPruned,
     ObjectStore,
 )
 from ckpt.store.pruning import wait_for_pruning
-from ckpt.store.refs import Head, branch_name
+from ckpt.store.refs import branch_name
 from ckpt.store.repository import Repository
-from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Change, TreeEntry, diff_trees, write_tree
+from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, write_tree
+from ckpt.values import replace, value_class
 
 LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
 _ATTEMPTS = 5
 _LONGEST_WAIT = 10.0
-# Larger files count as changed, their lines do not: counting must not hold up a save.
-_COUNTED_SIZE = 1 << 20
 # Kinds in the order in which retention lets them go.
 _LASTING = (Kind.AUTO, Kind.SESSION, Kind.SAFETY, Kind.HOOK, Kind.MANUAL, Kind.FEATURE)
 TRIGGERED = (Kind.AUTO, Kind.HOOK)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SaveRequest:
     """What is asked of a save; `force` are paths to take whatever the rules say,
     `keep` commits that must stay reachable through the checkpoint."""
@@ -99,7 +99,7 @@ def save(
     settings: Settings,
     request: SaveRequest,
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     timeout: float = LOCK_TIMEOUT,
     complete: Callable[[Present], None] | None = None,
 ) -> SaveResult:
@@ -112,7 +112,14 @@ def save(
         for attempt in range(_ATTEMPTS):
             try:
                 present = capture(
-                    repo, settings, repo.objects, force=request.force, progress=progress
+                    repo,
+                    settings,
+                    repo.objects,
+                    force=request.force,
+                    progress=progress,
+                    cache=scan_cache.load(repo),
+                    clock=scan_cache.clock(repo),
+                    reads_index=False,
                 )
                 if complete is not None:
                     complete(present)
@@ -120,6 +127,7 @@ def save(
             except (ObjectsPruned, FileNotFoundError) as error:
                 if not _was_pruned(error):
                     raise
+                scan_cache.forget(repo)
                 if attempt == _ATTEMPTS - 1:
                     raise ObjectsPruned from None
                 wait_for_pruning(repo.common_dir, repo.config, _LONGEST_WAIT)
@@ -137,34 +145,46 @@ def _was_pruned(error: Exception) -> bool:
 def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
     """Write a captured state as a checkpoint. The caller holds the worktree's lock."""
     objects = repo.objects
-    tree = write_tree(objects, present.entries)
-    index_state = staging.write_state(
-        objects, present.staged.index, stat_views.stale(present), stat_views.unseen(present)
-    )
-    summary = _summarise(objects, present.head, tree, index_state[b"index"].id)
+    tree = present.tree(objects)
+    index_state = _index_state(objects, present, tree)
+    counts = Counts(None if present.source is None else present.source.counts)
+    summary = summarise(objects, present.head, tree, index_state[staging.INDEX].id, counts)
+    present.counts = counts.asked
     state_tree = _write_state_tree(objects, present, request, index_state, summary.dirty)
     catalog = Catalog(repo)
     if not request.wants_own_ref:
 
         def state_with(links: tuple[NestedState, ...]) -> ObjectID:
             """The state tree, had the same been saved together with nested repositories."""
-            linked = replace(present, nested=links)
             scratch = objects.scratch()
-            return _write_state_tree(scratch, linked, request, index_state, summary.dirty)
+            return _write_state_tree(scratch, present, request, index_state, summary.dirty, links)
 
         existing = _existing(repo, catalog, request, tree, state_tree, present, state_with)
         if existing is not None:
             objects.discard()
-            _remember(present)
+            _remember(repo, present, existing)
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, tree, state_tree, summary.stats)
-    _remember(present)
+    _remember(repo, present, checkpoint)
     return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
 
 
-def _remember(present: Present) -> None:
+def _index_state(objects: ObjectStore, present: Present, tree: ObjectID) -> dict[bytes, TreeEntry]:
+    """The index's part of the state tree: as for the last checkpoint, if that can be."""
+    if present.knows_index and stat_views.is_seen_through(present, tree, objects):
+        return present.index.state_entries()
+    stale, unseen = stat_views.stale(present), stat_views.unseen(present)
+    state = staging.write_state(objects, present.staged.index, stale, unseen)
+    is_misled = stale or unseen
+    present.index = replace(present.index, state=None if is_misled else packed(state))
+    return state
+
+
+def _remember(repo: Repository, present: Present, checkpoint: Checkpoint) -> None:
     if present.memory is not None:
         present.memory.save()
+    if present.cache is not None:
+        scan_cache.store(repo, present, checkpoint)
 
 
 def _checked(request: SaveRequest) -> SaveRequest:
@@ -189,51 +209,15 @@ def _can_be_stored(text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    stats: Stats
-    dirty: tuple[bytes, ...]
-
-
-def _summarise(objects: ObjectStore, head: Head, tree: ObjectID, index: ObjectID) -> _Summary:
-    """What differs from HEAD, in the worktree (counted) and in the index (named)."""
-    head_tree = None
-    if head.commit is not None:
-        head_tree = record.read_commit(objects, head.commit).tree
-    changes = list(diff_trees(objects, head_tree, tree))
-    staged = {path for path, _, _ in diff_trees(objects, head_tree, index)}
-    dirty = tuple(sorted(staged | {path for path, _, _ in changes}))
-    return _Summary(count_lines(objects, changes), dirty)
-
-
-def count_lines(objects: ObjectStore, changes: Iterable[Change]) -> Stats:
-    files = insertions = deletions = 0
-    for _, before, after in changes:
-        files += 1
-        try:
-            added, removed = linediff.count(_text(objects, before), _text(objects, after))
-        except MissingObject:  # a partial clone need not have HEAD's blobs
-            continue
-        insertions += added
-        deletions += removed
-    return Stats(files, insertions, deletions)
-
-
-def _text(objects: ObjectStore, entry: TreeEntry | None) -> bytes:
-    if entry is None or entry.mode == GITLINK:
-        return b""
-    size = objects.size(entry.id)
-    return b"\0" if size is not None and size > _COUNTED_SIZE else objects.read(entry.id, b"blob")
-
-
 def _write_state_tree(
     objects: ObjectStore,
     present: Present,
     request: SaveRequest,
     index_state: Mapping[bytes, TreeEntry],
     dirty: tuple[bytes, ...],
+    nested: tuple[NestedState, ...] | None = None,
 ) -> ObjectID:
-    skipped = summarised(present.skipped, present.entries)
+    skipped = summarised(present.skipped, lambda: present.entries)
     manifest = Manifest(
         modes=present.modes,
         empty_folders=present.empty_folders,
@@ -244,7 +228,7 @@ def _write_state_tree(
         branch=branch_name(present.head),
         dirty_files=dirty,
         unskipped=present.unskipped,
-        nested=present.nested,
+        nested=present.nested if nested is None else nested,
     )
     entries = {**index_state, **operation_record.write_state(objects, present.operation)}
     for name, folder in origins.write_state(objects, present.converted).items():
@@ -348,12 +332,13 @@ def _commit(
         stats=stats,
         _details=Details,
     )
-    return _publish(repo, catalog, draft, tree, parents)
+    return _publish(repo, catalog, present, draft, tree, parents)
 
 
 def _publish(
     repo: Repository,
     catalog: Catalog,
+    present: Present,
     draft: Checkpoint,
     tree: ObjectID,
     parents: tuple[ObjectID, ...],
@@ -370,7 +355,8 @@ def _publish(
         added = repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
             wait_for_pruning(repo.common_dir, repo.config, _LONGEST_WAIT)
-            if not all(map(repo.objects.has, {commit, tree, *parents, *added})):
+            is_held = present.source is None or scan_cache.is_held(repo, present.source)
+            if not is_held or repo.objects.missing({commit, tree, *parents, *added}):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)

@@ -13,10 +13,11 @@ import os
 import stat
 from collections.abc import Collection, Mapping
 
-from ckpt.engine.capture import Present
+from ckpt.engine.present import Present
 from ckpt.store import staging
 from ckpt.store.index import Index, IndexEntry, matches
-from ckpt.store.trees import TreeEntry
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.trees import TreeEntry, diff_trees
 
 Written = tuple[TreeEntry, os.stat_result]
 
@@ -45,6 +46,20 @@ def unseen(present: Present) -> set[bytes]:
         for entry in changed
         if not entry.stage and _is_older(present, entry) and _matches(present, entry)
     }
+
+
+def is_seen_through(present: Present, tree: ObjectID, objects: ObjectStore) -> bool:
+    """True if no file misleads git that did not do so before; a quick answer, which needs
+    nothing of the index but its tree, and may be false without need."""
+    state, written = present.index.state, present.index.mtime_ns
+    if state is None or written is None:
+        return False
+    if any(status.st_ctime_ns <= written + 1_000_000_000 for status in present.fresh.values()):
+        return False  # else the index has no such stat data
+    if present.memory is None:
+        return True
+    staged = ObjectID(state[staging.INDEX][1])
+    return present.fresh.keys() <= {path for path, _, _ in diff_trees(objects, staged, tree)}
 
 
 def misled(

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 
-from ckpt.engine import journal
 from ckpt.engine.catalog import load
+from ckpt.engine.pending import journal_exists
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.ids import is_id
 from ckpt.models import TRASH_PREFIX, Checkpoint, Dropped
@@ -85,7 +85,9 @@ def _needed_by_journals(repo: Repository) -> set[str]:
     needed: set[str] = set()
     for git_dir in git_dirs:
         private = os.path.join(git_dir, "ckpt")
-        if journal.exists(private):
+        if journal_exists(private):
+            from ckpt.engine import journal
+
             record = journal.read(private)
             needed |= {record.target, record.safety}
     return needed

@@ -11,11 +11,10 @@ built with another one than /etc/gitconfig, which only that git knows.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from ckpt.errors import UsageError
+from ckpt.patterns import lazy_pattern
 from ckpt.store.config_syntax import (
     COMMAND_LINE,
     ConfigError,
@@ -25,11 +24,14 @@ from ckpt.store.config_syntax import (
     parse_environment,
     parse_file,
 )
+from ckpt.values import field, value_class
 
 _MOST_INCLUDES = 10  # git's limit, which also ends a circle of includes
+_CONDITION = lazy_pattern(r"(?s)includeif\.(.*)\.path")
+_REMOTE_URL = lazy_pattern(r"(?s)remote\..*\.url")
 
 
-@dataclass(slots=True)
+@value_class(frozen=False)
 class Reader:
     """Collects entries from the lowest source to the highest, includes where they stand."""
 
@@ -71,7 +73,7 @@ class Reader:
         self.entries.append(entry)
         if not entry.key.startswith("include"):
             return
-        condition = re.fullmatch(r"includeif\.(.*)\.path", entry.key, re.DOTALL)
+        condition = _CONDITION.fullmatch(entry.key)
         if entry.key == "include.path" or (condition and self._holds(condition[1], entry)):
             self._include(entry, depth + 1)
 
@@ -105,34 +107,40 @@ class Reader:
         self, folder: str, pattern: str, entry: Entry, *, ignore_case: bool
     ) -> bool:
         # Through a symlink either name of the folder may be the one that was meant.
+        from ckpt.store.config_globs import matches
+
         expression = self._folder_expression(pattern, entry)
         names = (os.path.realpath(folder), os.path.abspath(folder))
-        return any(_matches(expression, name, ignore_case=ignore_case) for name in names)
+        return any(matches(expression, name, ignore_case=ignore_case) for name in names)
 
     def _folder_expression(self, pattern: str, entry: Entry) -> str:
+        from ckpt.store.config_globs import escape, expression_of
+
         if pattern.startswith("./") and entry.file != COMMAND_LINE:
             beside = os.path.dirname(os.path.realpath(entry.file))
-            return re.escape(beside + "/") + _expression(pattern[2:])
+            return escape(beside + "/") + expression_of(pattern[2:])
         home = {"HOME": os.path.realpath(self.env["HOME"])} if "HOME" in self.env else {}
         pattern = expand_user(pattern, home) or pattern
-        return _expression(pattern if os.path.isabs(pattern) else "**/" + pattern)
+        return expression_of(pattern if os.path.isabs(pattern) else "**/" + pattern)
 
     def _branch_matches(self, pattern: str) -> bool:
+        from ckpt.store.config_globs import expression_of, matches
+
         branch = _branch(self.git_dir) if self.git_dir is not None else None
-        return branch is not None and _matches(_expression(pattern), branch)
+        return branch is not None and matches(expression_of(pattern), branch)
 
     def _remote_matches(self, pattern: str) -> bool:
+        from ckpt.store.config_globs import expression_of, matches
+
         # Git too looks at the remotes outside such includes only, wherever they stand.
         if self.remote_urls is None:
             plain = Reader(self.env, self.git_dir, self.common_dir, self.worktree, [])
             plain.read()
             self.remote_urls = [
-                entry.value or ""
-                for entry in plain.entries
-                if re.fullmatch(r"remote\..*\.url", entry.key, re.DOTALL)
+                entry.value or "" for entry in plain.entries if _REMOTE_URL.fullmatch(entry.key)
             ]
-        expression = _expression(pattern, below=False)
-        return any(_matches(expression, url) for url in self.remote_urls)
+        expression = expression_of(pattern, below=False)
+        return any(matches(expression, url) for url in self.remote_urls)
 
 
 def _system_files(env: Mapping[str, str]) -> Iterator[str]:
@@ -185,35 +193,3 @@ def _symref(head: str) -> str:
     with open(head, "rb") as file:
         kind, _, target = os.fsdecode(file.read(4096)).partition(":")
     return target.strip() if kind == "ref" else ""
-
-
-_GLOB = re.compile(
-    r"(?P<folders>(?<![^/])\*\*/)|(?P<all>(?<![^/])\*\*\Z)|(?P<star>\*+)|(?P<one>\?)"
-    r"|(?P<set>\[(?P<negated>[!^]?)(?P<members>\]?(?:\\.|[^\]\\])*)\])"
-    r"|\\(?P<escaped>.)|(?P<plain>.)",
-    re.DOTALL,
-)
-_GLOB_EXPRESSIONS = {"folders": "(?:.*/)?", "all": ".*", "star": "[^/]*", "one": "[^/]"}
-
-
-def _matches(expression: str, text: str, *, ignore_case: bool = False) -> bool:
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    try:
-        return re.fullmatch(expression, text, flags) is not None
-    except re.error:  # a set such as [z-a], which matches nothing
-        return False
-
-
-def _expression(pattern: str, *, below: bool = True) -> str:
-    """The regular expression of a glob; `below` lets a slash at its end mean all below."""
-    if below and pattern.endswith("/"):
-        pattern += "**"
-    return "".join(map(_token_expression, _GLOB.finditer(pattern)))
-
-
-def _token_expression(token: re.Match[str]) -> str:
-    kind = token.lastgroup or "plain"
-    if kind == "set":
-        members = re.sub(r"\\?([][&~|])", r"\\\1", token["members"])
-        return f"(?!/)[{'^' if token['negated'] else ''}{members}]"
-    return _GLOB_EXPRESSIONS.get(kind) or re.escape(token[kind])

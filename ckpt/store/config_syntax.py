@@ -12,11 +12,15 @@ newer is followed. Which files there are is not known here: config_sources.py.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ckpt.errors import CkptError
+from ckpt.patterns import lazy_pattern
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
 
 COMMAND_LINE = "command line"
 
@@ -25,7 +29,7 @@ class ConfigError(CkptError):
     """Git's configuration cannot be read; git itself stops here too."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Entry:
     """One setting: `value` is None for a key that stands without `=`."""
 
@@ -48,10 +52,11 @@ def canonical(key: str) -> str:
 
 # Files
 
-_BLANK = re.compile(rb"(?:[ \t\r\n]+|[#;][^\n]*)*")
-_HEADER = re.compile(rb'\[([A-Za-z0-9.-]*)(?:[ \t\r]+"((?:[^"\\\n]|\\[^\n])*)")?\]')
-_NAME = re.compile(rb"([A-Za-z][A-Za-z0-9-]*)[ \t]*([=\n])")
-_PLAIN_VALUE = re.compile(rb'[ \t\r]*([^\\"#;\n]*)(?:[#;][^\n]*)?\n')
+_BLANK = lazy_pattern(rb"(?:[ \t\r\n]+|[#;][^\n]*)*")
+_HEADER = lazy_pattern(rb'\[([A-Za-z0-9.-]*)(?:[ \t\r]+"((?:[^"\\\n]|\\[^\n])*)")?\]')
+_NAME = lazy_pattern(rb"([A-Za-z][A-Za-z0-9-]*)[ \t]*([=\n])")
+_PLAIN_VALUE = lazy_pattern(rb'[ \t\r]*([^\\"#;\n]*)(?:[#;][^\n]*)?\n')
+_ESCAPED = lazy_pattern(rb"\\(.)")
 _ESCAPES = {ord("t"): b"\t", ord("b"): b"\b", ord("n"): b"\n", ord("\\"): b"\\", ord('"'): b'"'}
 _NEWLINE, _BACKSLASH, _QUOTE = b'\n\\"'
 
@@ -66,6 +71,11 @@ class _Bad(Exception):
 def parse_file(content: bytes, file: str) -> Iterator[Entry]:
     """The entries of one file, in order."""
     text = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n") + b"\n"
+    plain = _plain_entries(text)
+    if plain is not None:
+        for key, value, line in plain:
+            yield Entry(os.fsdecode(key), _decoded(value), file, line)
+        return
     line, counted = 1, 0
     try:
         for key, value, end in _entries(text):
@@ -74,6 +84,55 @@ def parse_file(content: bytes, file: str) -> Iterator[Entry]:
             yield Entry(os.fsdecode(key), _decoded(value), file, line)
     except _Bad as bad:
         raise _bad_line(file, text.count(b"\n", 0, bad.at) + 1) from None
+
+
+def _plain_entries(text: bytes) -> list[tuple[bytes, bytes | None, int]] | None:
+    """Each key, value and line of a file with one thing on a line, as nearly all are.
+
+    None where the grammar below is needed: then its import of `re` is worth its time.
+    """
+    found: list[tuple[bytes, bytes | None, int]] = []
+    section, at, number = b"", 0, 1
+    try:
+        while at < len(text):
+            end = text.index(b"\n", at)
+            line = text[at:end].strip(b" \t")
+            if line.startswith(b"["):
+                section = _plain_section(line)
+            elif line and line[0] not in b"#;":
+                name, equals, value = _plain_setting(line)
+                if value.translate(None, b'\\"#;') != value:
+                    value, end = _quoted_value(text, text.index(b"=", at) + 1)
+                    end -= 1
+                    number += text.count(b"\n", at, end)
+                found.append((section + name, value if equals else None, number))
+            at, number = end + 1, number + 1
+    except _Bad:
+        return None
+    return found
+
+
+def _plain_setting(line: bytes) -> tuple[bytes, bytes, bytes]:
+    name, equals, value = line.partition(b"=")
+    name = name.rstrip(b" \t")
+    if not name[:1].isalpha() or not name.replace(b"-", b"").isalnum() or b"\r" in line:
+        raise _Bad(0)
+    return name.lower(), equals, value.lstrip(b" \t")
+
+
+def _plain_section(line: bytes) -> bytes:
+    name, quote, rest = line[1:].partition(b'"')
+    if not quote:
+        name, end, rest = name.partition(b"]")
+        if end and not rest and name.translate(None, b".-").isalnum():
+            return name.lower() + b"."
+        raise _Bad(0)
+    subsection, end, rest = rest.partition(b'"]')
+    word = name.rstrip(b" \t")
+    is_plain = end and not rest and word != name and word.translate(None, b".-").isalnum()
+    if not is_plain or b"\\" in subsection or b'"' in subsection:
+        raise _Bad(0)
+    return word.lower() + b"." + subsection + b"."
 
 
 def _decoded(value: bytes | None) -> str | None:
@@ -114,7 +173,7 @@ def _header(text: bytes, at: int) -> tuple[bytes, int]:
         raise _Bad(at)
     section = match[1].lower() + b"."
     if match[2] is not None:
-        section += re.sub(rb"\\(.)", rb"\1", match[2]) + b"."
+        section += _ESCAPED.sub(rb"\1", match[2]) + b"."
     return section, match.end()
 
 
@@ -166,9 +225,10 @@ def _escaped(text: bytes, at: int) -> bytes:
 
 # Environment
 
-_KEY = re.compile(r"[A-Za-z0-9-]+\.(?:[^\n]*\.)?[A-Za-z][A-Za-z0-9-]*")
+_KEY = lazy_pattern(r"[A-Za-z0-9-]+\.(?:[^\n]*\.)?[A-Za-z][A-Za-z0-9-]*")
+_QUOTED_MARK = lazy_pattern(r"'\\(['!])'")
 _SINGLE_QUOTED = r"'(?:[^']|'\\['!]')*'"
-_PARAMETER = re.compile(rf"({_SINGLE_QUOTED})(?:(=)({_SINGLE_QUOTED})?)?(?:[ \t\r\n]+|\Z)")
+_PARAMETER = lazy_pattern(rf"({_SINGLE_QUOTED})(?:(=)({_SINGLE_QUOTED})?)?(?:[ \t\r\n]+|\Z)")
 
 
 def parse_environment(env: Mapping[str, str]) -> Iterator[Entry]:
@@ -179,7 +239,7 @@ def parse_environment(env: Mapping[str, str]) -> Iterator[Entry]:
 
 def _counted(env: Mapping[str, str]) -> Iterator[Entry]:
     count = env.get("GIT_CONFIG_COUNT", "")
-    if not re.fullmatch("[0-9]{0,9}", count):
+    if count and not (count.isascii() and count.isdigit() and len(count) < 10):
         raise ConfigError("bogus count in GIT_CONFIG_COUNT")
     for number in range(int(count or 0)):
         key, value = f"GIT_CONFIG_KEY_{number}", f"GIT_CONFIG_VALUE_{number}"
@@ -205,7 +265,7 @@ def _parameters(text: str) -> Iterator[Entry]:
 
 
 def _unquoted(text: str) -> str:
-    return re.sub(r"'\\(['!])'", r"\1", text[1:-1])
+    return _QUOTED_MARK.sub(r"\1", text[1:-1])
 
 
 def _command_entry(key: str, value: str | None) -> Entry:
@@ -217,7 +277,7 @@ def _command_entry(key: str, value: str | None) -> Entry:
 # Values
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off", "")
-_INTEGER = re.compile(r"\s*[+-]?(0x[0-9a-f]+|0[0-7]*|[1-9][0-9]*)[kmg]?", re.IGNORECASE)
+_INTEGER = lazy_pattern(r"(?i)\s*[+-]?(0x[0-9a-f]+|0[0-7]*|[1-9][0-9]*)[kmg]?")
 
 
 def parse_bool(value: str | None) -> bool | None:
@@ -226,6 +286,8 @@ def parse_bool(value: str | None) -> bool | None:
         return True
     if value.lower() in _FALSE:
         return False
+    if value == "0" or (value.isascii() and value.isdigit() and value[0] != "0"):
+        return value != "0"
     number = _INTEGER.fullmatch(value)
     return None if number is None else number[1].strip("0xX") != ""
 

@@ -9,10 +9,10 @@ it is refused, by name, before anything is written.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ckpt.errors import Refused
 from ckpt.store.config import GitConfig
+from ckpt.values import value_class
 
 _KNOWN_EXTENSIONS = {
     "noop",
@@ -28,7 +28,7 @@ _EXTENSIONS_OF_VERSION_1 = {"noop-v1", "objectformat", "refstorage", "relativewo
 _TOO_OLD = "'pip install --upgrade git-ckpt' may bring one that knows it"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RepositoryFormat:
     """`is_partial`: objects may be missing here because a remote promised to have them."""
 

@@ -8,12 +8,12 @@ is cut off (shallow), or a gap that is very wide, gives None rather than a guess
 from __future__ import annotations
 
 import heapq
-import re
 
 from ckpt.errors import CkptError
+from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import ObjectID, ObjectStore
 
-_COMMITTER = re.compile(rb"^committer .*> (-?\d+) [-+]\d{4}$", re.MULTILINE)
+_COMMITTER = lazy_pattern(rb"(?m)^committer .*> (-?\d+) [-+]\d{4}$")
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
 _MOST_COMMITS = 20_000
 

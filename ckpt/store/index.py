@@ -12,18 +12,17 @@ judging paths: the index may hold names that must never be written to disk.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import struct
 from binascii import hexlify, unhexlify
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
+from ckpt import hashing
 from ckpt.errors import CkptError, Refused
+from ckpt.values import NamedTuple, value_class
 
 # An entry's flags: the file's first flag word as it is, its extended word 16 bits up.
 ASSUME_VALID = 0x8000
@@ -48,7 +47,10 @@ _SECOND = 1_000_000_000
 _CLOCK = _SECOND << 32  # after so many nanoseconds the index's clock is at zero again
 _MANDATORY = {b"link", b"sdir"}
 _POSITIONAL = {b"EOIE", b"IEOT"}  # offsets into the file they were read from
-_EMPTY_BLOBS = {hashlib.new(name, b"blob 0\0").hexdigest().encode() for name in ("sha1", "sha256")}
+_EMPTY_BLOBS = {
+    b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+}
 
 
 class CorruptIndex(CkptError):
@@ -164,7 +166,7 @@ class CacheTreeNode(NamedTuple):
     id: bytes
 
 
-@dataclass(frozen=True)
+@value_class(slots=False)
 class Index:
     version: int
     entries: list[IndexEntry]
@@ -213,7 +215,7 @@ def read_index(data: bytes, *, hash_len: int = 20, hash_name: str = "sha1") -> I
 
 
 def _checksum(data: bytes, end: int, hash_name: str) -> bytes:
-    return hashlib.new(hash_name, memoryview(data)[:end]).digest()
+    return hashing.new(hash_name, memoryview(data)[:end]).digest()
 
 
 def _read_header(data: bytes, end: int) -> tuple[int, int]:
@@ -362,18 +364,17 @@ def write_index(
         raise ValueError(f"index version {version}")
     ordered = sorted(entries, key=lambda entry: (entry.path, entry.flags & STAGE))
     check_order(ordered)
-    hasher = hashlib.new(hash_name)
+    hash_len = len(hashing.new(hash_name, expected=0).digest())
     if version == 2 and any(entry.flags & _EXTENDED_FLAGS for entry in ordered):
         version = 3
     parts = [_HEADER.pack(b"DIRC", version, len(ordered))]
     write_entries = _write_compressed if version == 4 else _write_padded
-    write_entries(ordered, hasher.digest_size, parts)
+    write_entries(ordered, hash_len, parts)
     for signature, content in dict(extensions).items():
         if signature not in _POSITIONAL:
             parts += (_EXTENSION.pack(signature, len(content)), content)
     body = b"".join(parts)
-    hasher.update(body)
-    return body + hasher.digest()
+    return body + hashing.new(hash_name, body).digest()
 
 
 def _write_padded(entries: list[IndexEntry], hash_len: int, parts: list[bytes]) -> None:

@@ -5,22 +5,30 @@ Ours is a kernel lock, which dies with its process: a rollback holds it alone, s
 hold it together, so that no save ever sees half a rollback of a living process.
 
 Git's is a file `<path>.lock`. Ours are made as a second name of a private file, so
-that one left behind by a kill can be told from anybody else's by its inode and is
-taken away by the recovery, never another process's.
+that one left behind by a kill can be told from anybody else's by its inode, and as the
+private file is locked by the kernel while its process lives, such a lock is taken away
+by whoever finds it, never a living process's or another program's.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from ckpt import disk
 from ckpt.errors import Busy
+from ckpt.store.sharing import NOT_SHARED, Sharing
 
 _POLL_SECONDS = 0.02
+_FOLDER_SECONDS = 1.0
+_PRIVATE = "lock-"
+# What systems say of a second name for a file where they have none.
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
 
 @contextmanager
@@ -59,67 +67,169 @@ def _busy(fd: int) -> Busy:
     )
 
 
+class Lock:
+    """Git's lock on a file, while it is held."""
+
+    def __init__(self, path: str, private_dir: str) -> None:
+        self._path = path
+        self._private_dir = private_dir
+
+    def replace(self, contents: bytes) -> None:
+        """Give the file other contents and stay locked, as more is to be done with it."""
+        with _private_file(self._private_dir) as (fd, private):
+            _like(fd, self._path)
+            disk.write(fd, contents, private)
+            disk.fsync(fd, private)
+            disk.rename(private, self._path)
+        disk.fsync_dir(os.path.dirname(self._path))
+
+
 def replace_locked(
-    path: str, contents: bytes, private_dir: str, still_valid: Callable[[], bool] = lambda: True
+    path: str,
+    contents: bytes,
+    private_dir: str,
+    still_valid: Callable[[], bool] = lambda: True,
+    *,
+    patience: float = 0.0,
+    sharing: Sharing = NOT_SHARED,
 ) -> bool:
-    """Replace a file of git's under git's lock; False if `still_valid` says no under it."""
-    disk.ensure_private_dir(private_dir)
-    private = os.path.join(private_dir, disk.temporary_name("lock-"))
+    """Replace a file of git's under git's lock; False if `still_valid` says no under it.
+
+    Waits for another's lock as long as `patience` says, and makes the folders that are
+    missing, also those that git took away as empty just now.
+    """
     lock = path + ".lock"
-    fd = disk.create(private, 0o666)
-    try:
+    with _private_file(private_dir) as (fd, private):
         _like(fd, path)
+        sharing.adjust(private)
         disk.write(fd, contents, private)
         disk.fsync(fd, private)
-        _take(private, lock, path)
-        if not still_valid():
-            disk.unlink(lock)
-            return False
-        disk.rename(lock, path)
-    except BaseException:
-        # Nobody could tell it from another process's once the private name is gone.
-        if _same_file(private, lock):
-            os.unlink(lock)
-        raise
-    finally:
-        os.close(fd)
-        _forget(private)
+        with _taken(private, path, patience, sharing):
+            if not still_valid():
+                return False
+            disk.rename(lock, path)
     disk.fsync_dir(os.path.dirname(path))
     return True
 
 
 @contextmanager
-def holding(path: str, private_dir: str) -> Iterator[None]:
-    """Hold git's lock on a file without replacing it."""
-    disk.ensure_private_dir(private_dir)
-    private = os.path.join(private_dir, disk.temporary_name("lock-"))
-    os.close(disk.create(private, 0o666))
+def holding(
+    path: str, private_dir: str, *, patience: float = 0.0, sharing: Sharing = NOT_SHARED
+) -> Iterator[Lock]:
+    """Hold git's lock on a file, whether or not that is replaced."""
+    with (
+        _private_file(private_dir) as (_, private),
+        _taken(private, path, patience, sharing),
+    ):
+        yield Lock(path, private_dir)
+
+
+@contextmanager
+def _private_file(private_dir: str) -> Iterator[tuple[int, str]]:
+    """A new file of ours and its handle, with a kernel lock on it while we live."""
+    fd, private = _create_private(private_dir)
     try:
-        _take(private, path + ".lock", path)
-        try:
-            yield
-        finally:
-            disk.unlink(path + ".lock")
+        yield fd, private
     finally:
         _forget(private)
+        os.close(fd)
+
+
+def _create_private(private_dir: str) -> tuple[int, str]:
+    disk.ensure_private_dir(private_dir)
+    while True:
+        private = os.path.join(private_dir, disk.temporary_name(_PRIVATE))
+        fd = disk.create(private, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            # Before it was locked, who clears up may have taken it for a dead process's.
+            if os.fstat(fd).st_nlink:
+                return fd, private
+        except BaseException:
+            _forget(private)
+            os.close(fd)
+            raise
+        os.close(fd)
 
 
 def _like(fd: int, path: str) -> None:
     """Give the new file the bits of the one it replaces: a repository may be shared."""
     try:
         os.fchmod(fd, os.stat(path).st_mode & 0o777)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
 
 
-def _take(private: str, lock: str, path: str) -> None:
+@contextmanager
+def _taken(private: str, path: str, patience: float, sharing: Sharing) -> Iterator[None]:
+    """Hold the lock on `path`, which is the private file by a second name."""
+    lock = path + ".lock"
+    _take(private, path, time.monotonic() + patience, sharing)
+    inode = _inode(lock)
+    try:
+        yield
+    except BaseException:
+        # Nobody could tell it from another process's once the private name is gone.
+        if _inode(lock) == inode:
+            os.unlink(lock)
+        raise
+    _release(lock, inode)
+
+
+def _release(lock: str, inode: tuple[int, int] | None) -> None:
+    """Take the lock away, unless it has become the file: the next of its name is another's."""
+    if _inode(lock) != inode:
+        return
+    try:
+        disk.unlink(lock)
+    except BaseException:
+        if _inode(lock) == inode:
+            os.unlink(lock)
+        raise
+
+
+def _take(private: str, path: str, deadline: float, sharing: Sharing) -> None:
+    lock = path + ".lock"
+    while True:
+        try:
+            return _link(private, lock)
+        except FileNotFoundError:
+            if not os.path.exists(private) or time.monotonic() > deadline + _FOLDER_SECONDS:
+                raise
+            sharing.make_folders(os.path.dirname(path))
+        except FileExistsError:
+            if clear_dead_locks(os.path.dirname(private), lambda: [path]):
+                continue
+            if time.monotonic() >= deadline:
+                raise Busy(
+                    f"unable to lock '{path}': '{lock}' exists",
+                    hint="another git process seems to be running; "
+                    "wait for it, or remove that file",
+                ) from None
+            time.sleep(_POLL_SECONDS / 4)
+
+
+def _link(private: str, lock: str) -> None:
     try:
         disk.link(private, lock)
-    except FileExistsError:
-        raise Busy(
-            f"unable to lock '{path}': '{lock}' exists",
-            hint="another git process seems to be running; wait for it, or remove that file",
-        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _copy(private, lock)
+
+
+def _copy(private: str, lock: str) -> None:
+    """Where a file can have one name only: a lock as git makes it."""
+    fd = disk.create(lock, stat.S_IMODE(os.stat(private).st_mode))
+    try:
+        with open(private, "rb") as file:
+            disk.write(fd, file.read(), lock)
+        disk.fsync(fd, lock)
+    except BaseException:
+        os.unlink(lock)
+        raise
+    finally:
+        os.close(fd)
 
 
 def _forget(private: str) -> None:
@@ -130,21 +240,63 @@ def _forget(private: str) -> None:
 
 
 def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
-    """Remove what a killed process left: its locks on `paths` and its private files."""
-    try:
-        left = [name for name in os.listdir(private_dir) if name.startswith(("lock-", ".tmp-"))]
-    except FileNotFoundError:
-        return
+    """Remove what killed processes left: their locks on `paths` and their private files."""
+    clear_dead_locks(private_dir, lambda: paths)
+    for name in _names_in(private_dir, ".tmp-"):
+        disk.unlink(os.path.join(private_dir, name))
+
+
+def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bool:
+    """Remove their locks only; True if there was one. Those of living processes stay."""
+    left = _names_in(private_dir, _PRIVATE)
+    candidates = [path + ".lock" for path in paths()] if left else []
+    cleared = False
     for name in left:
         private = os.path.join(private_dir, name)
-        for path in paths:
-            if _same_file(private, path + ".lock"):
-                disk.unlink(path + ".lock")
-        disk.unlink(private)
+        with _dead(private) as inode:
+            if inode is None:
+                continue
+            for lock in candidates:
+                if _inode(lock) == inode:
+                    disk.unlink(lock)
+                    cleared = True
+            _forget(private)
+    return cleared
 
 
-def _same_file(first: str, second: str) -> bool:
+@contextmanager
+def _dead(private: str) -> Iterator[tuple[int, int] | None]:
+    """The inode of a private file whose process has died, held so that nobody else clears it."""
     try:
-        return os.path.samefile(first, second)
+        fd = os.open(private, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return False
+        yield None
+        return
+    try:
+        yield _inode_if_free(fd)
+    finally:
+        os.close(fd)
+
+
+def _inode_if_free(fd: int) -> tuple[int, int] | None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    found = os.fstat(fd)
+    return (found.st_dev, found.st_ino) if found.st_nlink else None
+
+
+def _names_in(private_dir: str, prefix: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(private_dir) if name.startswith(prefix)]
+    except FileNotFoundError:
+        return []
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino

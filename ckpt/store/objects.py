@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Git objects: read through dulwich, written by us.
+"""Git objects: where they are, reading them whole, and adding new ones.
 
-dulwich's own writer names its temporary file after the object and never flushes it:
-a kill leaves a lock that blocks that content for good, and two processes saving the
+Reading and writing are our own. dulwich would take as long to be imported as git takes for
+half a save; its writer names its temporary file after the object and never flushes it, so
+that a kill leaves a lock that blocks that content for good, and two processes saving the
 same file collide. Here an object is written to `tmp_obj_<random>`, which git's gc
 clears away, and gets its name only in `flush`, when its bytes are on the disk. So an
 object that can be seen is whole, and whoever writes the same one at once succeeds.
@@ -14,42 +15,52 @@ is never held whole, neither on its way in nor out. Repacking is left to git.
 from __future__ import annotations
 
 import os
-import sys
-import weakref
 import zlib
+from binascii import Error as NotHexadecimal
 from binascii import hexlify, unhexlify
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ckpt import disk
-from ckpt.errors import Busy, CkptError
+from ckpt.errors import CkptError
+from ckpt.store.alternates import object_folders
+from ckpt.store.loose import (
+    DamagedObject,
+    exists,
+    loose_path,
+    loose_size,
+    read_header,
+    read_loose,
+)
+from ckpt.store.packs import PackList
+from ckpt.store.pending import TEMPORARY_OBJECT as TEMPORARY_OBJECT
+from ckpt.store.pending import ObjectsPruned as ObjectsPruned
+from ckpt.store.pending import Pending
 from ckpt.store.sharing import NOT_SHARED, Sharing
-from ckpt.store.sizes import PackSizes, loose_size
 from ckpt.store.streams import (
     LARGE,
     Digest,
     UnreadableFile,
     deflated,
     file_pieces,
+    inflated,
     level_for,
     loose_pieces,
-    packed_pieces,
+    patched_pieces,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dulwich.object_format import ObjectFormat
-    from dulwich.object_store import DiskObjectStore
+    from collections.abc import Iterable, Iterator
+
     from dulwich.objects import ObjectID as ObjectID
-    from dulwich.objects import RawObjectID
-    from dulwich.pack import Pack
 
+    from ckpt.store.object_format import ObjectFormat
+    from ckpt.store.packs import Pack
     from ckpt.store.scratch import ScratchObjects
-else:
-    ObjectID = RawObjectID = bytes
 
-TEMPORARY_OBJECT = "tmp_obj_"  # which git's gc clears away
-_MOST_ALTERNATES = 5  # one behind the other, as in git
-_KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
+    Copy = Pending | str | tuple[Pack, int]  # not flushed, a loose object's path, or in a pack
+else:
+    ObjectID = bytes
+
 LARGEST_KEPT = 16 << 20  # in memory, by a scratch store
 
 
@@ -61,16 +72,6 @@ class MissingObject(CkptError):
             f"{what} '{object_id.decode('ascii', 'replace')}'",
             hint="run 'git fsck' to see what else is damaged",
             details={"object": object_id.decode("ascii", "replace")},
-        )
-
-
-class ObjectsPruned(Busy):
-    """A prune without grace takes objects that nothing names yet."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "git pruned the checkpoint's objects before its ref was made",
-            hint="wait for 'git gc --prune=now' to end, then try again",
         )
 
 
@@ -88,21 +89,18 @@ class ObjectStore:
     ) -> None:
         self.path = path
         self.is_partial = is_partial
-        self._sharing = sharing
         self.object_format = object_format
         self._alternates = tuple(alternates)
-        self._disk: DiskObjectStore | None = None
-        self._pending: dict[ObjectID, str] = {}
-        self._packs_seen: list[Pack] | None = None
+        self._pending = Pending(path, object_format, sharing)
+        self._packs = PackList(object_format)
+        self._folders: list[str] | None = None
         self._fresh: set[ObjectID] = set()
         self._touched: set[str] = set()
-        self._sizes: dict[str, PackSizes] = {}
 
     # -- reading ---------------------------------------------------------------
 
     def hash(self, kind: bytes, data: bytes) -> ObjectID:
-        digest = self.object_format.new_hash()
-        digest.update(b"%s %d\0" % (kind, len(data)))
+        digest = self.object_format.new_hash(b"%s %d\0" % (kind, len(data)), expected=len(data))
         digest.update(data)
         return ObjectID(hexlify(digest.digest()))
 
@@ -114,9 +112,7 @@ class ObjectStore:
         return ObjectID(digest.id)
 
     def has(self, object_id: ObjectID) -> bool:
-        if object_id in self._pending or os.path.exists(self._loose_path(object_id)):
-            return True
-        return object_id in self._packs()
+        return next(self._copies(object_id, only_there=True), None) is not None
 
     def lacks(self, object_id: ObjectID) -> bool:
         """Not here though it should be; a partial clone may leave anything at its remote."""
@@ -128,56 +124,130 @@ class ObjectStore:
 
     def size(self, object_id: ObjectID) -> int | None:
         """How large an object is; None if it is not to be found whole."""
-        if object_id in self._pending:
-            return loose_size(self._pending[object_id])
-        place = self._packed(object_id)
-        if place is not None:
-            return self._size_at(*place)
-        sizes = map(loose_size, self._loose_paths(object_id))
-        return next((size for size in sizes if size is not None), None)
-
-    def _size_at(self, path: str, offset: int) -> int | None:
-        if path not in self._sizes:
+        for copy in self._copies(object_id):
             try:
-                self._sizes[path] = PackSizes(path, self.object_format.oid_length)
-            except FileNotFoundError:
-                return None
-        return self._sizes[path].at(offset)
+                return self._size_of(object_id, copy)
+            except (FileNotFoundError, DamagedObject):
+                continue
+        return None
+
+    def sizes(self, object_ids: Iterable[ObjectID]) -> dict[ObjectID, int]:
+        """The same for many; those that are not to be found are left out."""
+        found: dict[ObjectID, int] = {}
+        left = self._only_ids(object_ids)
+        for _ in range(2):  # git may repack meanwhile
+            found.update(self._packed_sizes(left))
+            left.difference_update(found)
+            found.update(self._loose_sizes(left))
+            left.difference_update(found)
+            if not left:
+                break
+            self._look_again()
+        return found
+
+    def _packed_sizes(self, object_ids: Iterable[ObjectID]) -> Iterator[tuple[ObjectID, int]]:
+        for pack, places in self._look().find_many(map(unhexlify, object_ids)):
+            try:
+                for raw_id, size in pack.sizes(places):
+                    yield ObjectID(hexlify(raw_id)), size
+            except DamagedObject:
+                continue
+
+    def _loose_sizes(self, object_ids: Iterable[ObjectID]) -> Iterator[tuple[ObjectID, int]]:
+        for object_id in object_ids:
+            sizes = map(loose_size, self._loose_paths(object_id))
+            if object_id in self._pending:
+                yield object_id, self._pending.header(object_id)[1]
+            else:
+                yield from ((object_id, size) for size in sizes if size is not None)
+
+    def missing(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        """Those that are not there, as things are now and not at the last look."""
+        asked = set(object_ids)
+        left = self._only_ids(asked)
+        damaged = asked - left
+        for _ in range(2):  # git may repack meanwhile
+            self._look_again()
+            for _, places in self._packs.find_many(map(unhexlify, left)):
+                left.difference_update(map(hexlify, places.values()))
+            left = {i for i in left if not self._is_loose(i)}
+            if not left:
+                break
+        return left | damaged
+
+    def _only_ids(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        return {i for i in object_ids if self._raw(i) is not None}
+
+    def _is_loose(self, object_id: ObjectID) -> bool:
+        return object_id in self._pending or any(map(exists, self._loose_paths(object_id)))
 
     def kind(self, object_id: ObjectID) -> bytes | None:
         """What an object is: commit, tree, blob or tag; None if it is not to be found."""
-        try:
-            return self._read_any(object_id)[0]
-        except MissingObject:
-            return None
+        for copy in self._copies(object_id):
+            try:
+                return self._kind_of(object_id, copy)
+            except (FileNotFoundError, DamagedObject):
+                continue
+        return None
 
     def beginning_with(self, prefix: bytes) -> set[ObjectID]:
-        """Every object whose id begins so, as people and git's own lists shorten them."""
-        return set(self._packs().iter_prefix(prefix))
+        """Every object whose id begins so, as people and git's own lists shorten them; at
+        least two digits."""
+        found = self._look().beginning_with(prefix)
+        for folder in self._all_folders():
+            try:
+                names = os.listdir(os.path.join(folder, os.fsdecode(prefix[:2])))
+            except OSError:
+                continue
+            found |= {prefix[:2] + os.fsencode(name) for name in names}
+        length = self.object_format.hex_length
+        return {ObjectID(i) for i in found if len(i) == length and i.startswith(prefix)}
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         """The content of an object of that kind, checked against its id."""
-        found, data = self._read_any(object_id)
-        if found != kind:
-            raise MissingObject(object_id, f"not a {kind.decode()}: object")
-        if self.hash(kind, data) != object_id:
-            raise MissingObject(object_id, f"damaged {kind.decode()}")
-        return data
+        problem = "missing object"
+        for copy in self._copies(object_id):
+            try:
+                found, data = self._read_copy(object_id, copy)
+            except FileNotFoundError:
+                continue
+            except DamagedObject:
+                problem = "cannot read object"
+                continue
+            if found != kind:
+                problem = f"not a {kind.decode()}: object"
+            elif self.hash(kind, data) == object_id:
+                return data
+            else:
+                problem = f"damaged {kind.decode()}"
+        raise MissingObject(object_id, problem)
+
+    def _read_copy(self, object_id: ObjectID, copy: Copy) -> tuple[bytes, bytes]:
+        if isinstance(copy, tuple):
+            return self._packs.read(*copy)
+        return read_loose(copy) if isinstance(copy, str) else copy.read(object_id)
+
+    def _size_of(self, object_id: ObjectID, copy: Copy) -> int:
+        if isinstance(copy, tuple):
+            return copy[0].size(copy[1])
+        return (read_header(copy) if isinstance(copy, str) else copy.header(object_id))[1]
+
+    def _kind_of(self, object_id: ObjectID, copy: Copy) -> bytes:
+        if isinstance(copy, tuple):
+            return self._packs.kind(*copy)
+        return (read_header(copy) if isinstance(copy, str) else copy.header(object_id))[0]
 
     def pieces(self, object_id: ObjectID, kind: bytes = b"blob") -> Iterator[bytes]:
         """The same, and in pieces if it is large: only the end of them says that they are
         right, and until then nothing made of them may be used."""
         size = self.size(object_id)
-        if size is None:  # git may have repacked meanwhile
-            self._forget_looks()
-            size = self.size(object_id)
         if size is None or size <= LARGE:
             yield self.read(object_id, kind)
             return
         digest = Digest(self.object_format.new_hash, kind, size)
         try:
             yield from digest.over(self._large(object_id))
-        except (ValueError, IndexError, RecursionError, zlib.error) as error:
+        except (ValueError, IndexError, zlib.error) as error:
             raise MissingObject(object_id, "cannot read object") from error
         if digest.id != object_id:
             raise MissingObject(object_id, f"damaged {kind.decode()}")
@@ -188,33 +258,68 @@ class ObjectStore:
             pass
 
     def _large(self, object_id: ObjectID) -> Iterator[bytes]:
+        for copy in self._copies(object_id, only_there=True):
+            if isinstance(copy, tuple):
+                try:
+                    return self._packed_pieces(*copy)
+                except DamagedObject:
+                    continue
+            return loose_pieces(copy) if isinstance(copy, str) else copy.pieces(object_id)
+        return iter(())
+
+    def _packed_pieces(self, pack: Pack, offset: int) -> Iterator[bytes]:
+        chain, base = self._packs.chain(pack, offset)
+        streams = [inflated(pack.pread, entry[2]) for pack, _, entry, _ in chain]
+        pieces = streams.pop() if base is None else iter((base[1],))
+        return patched_pieces(pieces, streams, self.path)
+
+    # -- finding ---------------------------------------------------------------
+
+    def _copies(self, object_id: ObjectID, only_there: bool = False) -> Iterator[Copy]:
+        """Where an object is, or may be, one place after the other."""
+        raw_id = self._raw(object_id)
+        if raw_id is None:
+            return
         if object_id in self._pending:
-            return loose_pieces(self._pending[object_id])
-        place = self._packed(object_id)
+            yield self._pending
+            return
+        place = self._look().find(raw_id)
         if place is not None:
-            return packed_pieces(*place, self.object_format.oid_length, self._base, self.path)
-        found = filter(os.path.exists, self._loose_paths(object_id))
-        return next(map(loose_pieces, found), iter(()))
+            yield place
+        paths = self._loose_paths(object_id)
+        yield from filter(exists, paths) if only_there else paths
+        self._look_again()  # git may have repacked meanwhile
+        yield from self._packs.find_all(raw_id)
+        yield from filter(exists, paths) if only_there else paths
 
-    def _base(self, raw_id: bytes) -> Iterator[bytes]:
-        return self._large(ObjectID(hexlify(raw_id)))
-
-    def _read_any(self, object_id: ObjectID) -> tuple[bytes, bytes]:
-        """Kind and content, not yet checked."""
-        pending = self._pending.get(object_id)
-        if pending is not None:
-            with open(pending, "rb") as file:
-                header, _, data = zlib.decompress(file.read()).partition(b"\0")
-            return header.split(b" ")[0], data
+    def _raw(self, object_id: ObjectID) -> bytes | None:
+        """The bytes that an id stands for; None if it is none."""
+        if len(object_id) != self.object_format.hex_length:
+            return None
         try:
-            number, data = self._packs().get_raw(object_id)
-            return _KINDS[number], data
-        except KeyError:
-            raise MissingObject(object_id, "missing object") from None
-        except (CkptError, MemoryError):
-            raise
-        except Exception as error:  # dulwich has no common base for what damaged bytes raise
-            raise MissingObject(object_id, "cannot read object") from error
+            return unhexlify(object_id)
+        except NotHexadecimal:
+            return None
+
+    def _look(self) -> PackList:
+        """Packs as they were at the first look since the last flush: a newer one may be
+        missed, and what it holds is then written once more."""
+        if self._folders is None:
+            self._look_again()
+        return self._packs
+
+    def _look_again(self) -> None:
+        self._folders = object_folders(self.path, self._alternates)
+        self._packs.look(self._folders)
+
+    def _all_folders(self) -> list[str]:
+        """The repository's own, then its alternates."""
+        self._look()
+        return self._folders or []
+
+    def _loose_paths(self, object_id: ObjectID) -> list[str]:
+        """Where an object may be that is in no pack, here first."""
+        return [loose_path(folder, object_id) for folder in self._all_folders()]
 
     def scratch(self) -> ScratchObjects:
         """A store over this one whose additions are kept in memory only."""
@@ -228,10 +333,7 @@ class ObjectStore:
         """Write an object unless the repository has it; durable after `flush`."""
         object_id = self.hash(kind, data)
         if object_id not in self._pending and not self._freshen(object_id):
-            packer = zlib.compressobj(1)
-            header = b"%s %d\0" % (kind, len(data))
-            body = packer.compress(header) + packer.compress(data) + packer.flush()
-            self._pending[object_id] = self._write_temporary(object_id, (body,))
+            self._pending.add(object_id, kind, data)
         return object_id
 
     def add_file(self, fd: int, size: int) -> ObjectID:
@@ -243,8 +345,7 @@ class ObjectStore:
             return self.add(b"blob", b"".join(file_pieces(fd, size)))
         object_id = self.hash_file(fd, size)
         if object_id not in self._pending and not self._freshen(object_id):
-            body = self._compressed(object_id, fd, size)
-            self._pending[object_id] = self._write_temporary(object_id, body)
+            self._pending.add_compressed(object_id, self._compressed(object_id, fd, size))
         return object_id
 
     def _compressed(self, object_id: ObjectID, fd: int, size: int) -> Iterator[bytes]:
@@ -259,62 +360,19 @@ class ObjectStore:
 
         Returns what was new.
         """
-        added = set(self._pending)
-        try:
-            self._flush()
-            return added
-        except FileNotFoundError:
-            raise ObjectsPruned from None
-
-    def _flush(self) -> None:
-        disk.fsync_files(list(self._pending.values()))
+        added = self._pending.ids()
+        self._pending.flush()
         self._forget_looks()
-        folders = {self.path}
-        for object_id in list(self._pending):
-            target = self._loose_path(object_id)
-            disk.rename(self._pending[object_id], target)
-            del self._pending[object_id]
-            folders.add(os.path.dirname(target))
-        if len(folders) > 1:
-            disk.fsync_dirs(sorted(folders))
+        return added
 
     def discard(self) -> None:
         """Forget what was added since the last flush."""
-        for temporary in self._pending.values():
-            try:
-                os.unlink(temporary)
-            except FileNotFoundError:
-                pass
-        self._pending.clear()
+        self._pending.discard()
         self._forget_looks()
 
     def close(self) -> None:
         self.discard()
-        if self._disk is not None:
-            self._disk.close()
-            self._disk = None
-
-    def _write_temporary(self, object_id: ObjectID, compressed: Iterable[bytes]) -> str:
-        folder = os.path.dirname(self._loose_path(object_id))
-        temporary = os.path.join(folder, disk.temporary_name(TEMPORARY_OBJECT))
-        try:
-            fd = disk.create(temporary, 0o444)
-        except FileNotFoundError:
-            self._sharing.make_folders(folder)
-            try:
-                fd = disk.create(temporary, 0o444)
-            except FileNotFoundError:
-                raise ObjectsPruned from None
-        try:
-            self._sharing.adjust(temporary)
-            for part in compressed:
-                disk.write(fd, part, temporary)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        finally:
-            os.close(fd)
-        return temporary
+        self._packs.close()
 
     def _freshen(self, object_id: ObjectID) -> bool:
         """True if the object exists and git's gc has been told that it is in use."""
@@ -325,9 +383,9 @@ class ObjectStore:
     def _find_and_touch(self, object_id: ObjectID) -> bool:
         if self._touch(self._loose_path(object_id)):
             return True
-        place = self._packed(object_id)
+        place = self._look().find(unhexlify(object_id))
         if place is not None:
-            return self._touch(place[0])
+            return self._touch(place[0].path)
         return any(map(self._touch, self._loose_paths(object_id)[1:]))
 
     def _touch(self, path: str) -> bool:
@@ -341,78 +399,10 @@ class ObjectStore:
             self._touched.add(path)
         return True
 
-    def _stores(self) -> list[DiskObjectStore]:
-        """The repository's own store, then its alternates."""
-        own = self._packs()
-        return [own, *(store for store in own.alternates if isinstance(store, type(own)))]
-
-    def _pack_list(self) -> list[Pack]:
-        """Packs as they were at the first look since the last flush: a newer one may be
-        missed, and what it holds is then written once more."""
-        if self._packs_seen is None:
-            self._packs_seen = [pack for store in self._stores() for pack in store.packs]
-        return self._packs_seen
-
-    def _packed(self, object_id: ObjectID) -> tuple[str, int] | None:
-        """The file of a pack, and where in it an object is."""
-        raw = RawObjectID(unhexlify(object_id))
-        for pack in self._pack_list():
-            place = _place_in(pack, raw)
-            if place is not None:
-                return place
-        return None
-
-    def _loose_paths(self, object_id: ObjectID) -> list[str]:
-        """Where an object may be that is in no pack, here first."""
-        name = _split(object_id)
-        return [os.path.join(os.fsdecode(store.path), *name) for store in self._stores()]
-
     def _forget_looks(self) -> None:
-        for sizes in self._sizes.values():
-            sizes.close()
-        self._sizes.clear()
-        self._packs_seen = None
+        self._folders = None
         self._fresh.clear()
         self._touched.clear()
 
     def _loose_path(self, object_id: ObjectID) -> str:
-        return os.path.join(self.path, *_split(object_id))
-
-    def _packs(self) -> DiskObjectStore:
-        if self._disk is None:
-            from dulwich.object_store import DiskObjectStore
-
-            self._disk = DiskObjectStore(
-                self.path, object_format=self.object_format, alternates=self._alternates
-            )
-            _prepare(self._disk, self.object_format)
-            # Left to the end of the interpreter, its files complain while they are closed.
-            weakref.finalize(self, self._disk.close)
-        return self._disk
-
-
-def _place_in(pack: Pack, object_id: RawObjectID) -> tuple[str, int] | None:
-    """The pack's file and where in it an object is; None if it is not there."""
-    try:
-        offset = pack.index.object_offset(object_id)
-        return os.fsdecode(pack.data.path), offset
-    except KeyError:
-        return None
-    except Exception as error:  # by its name, so that dulwich is not imported for it
-        if type(error).__name__ == "PackFileDisappeared":  # git has repacked meanwhile
-            return None
-        raise
-
-
-def _prepare(store: DiskObjectStore, object_format: ObjectFormat, depth: int = 0) -> None:
-    """Lift dulwich's limit on the size of a file, and open alternates as what they are."""
-    store.object_format = object_format
-    store.loose_object_size_limit = sys.maxsize - 1
-    for alternate in store.alternates if depth < _MOST_ALTERNATES else ():
-        if isinstance(alternate, type(store)):
-            _prepare(alternate, object_format, depth + 1)
-
-
-def _split(object_id: bytes) -> tuple[str, str]:
-    name = object_id.decode("ascii")
-    return name[:2], name[2:]
+        return loose_path(self.path, object_id)

@@ -13,13 +13,13 @@ puts it back.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from ckpt.errors import CkptError
+from ckpt.hashing import sha256
+from ckpt.values import field, value_class
 
 # In git's own order of telling them apart: name, the file that shows it, what identifies it.
 _OPERATIONS = (
@@ -80,7 +80,7 @@ _UPDATE_REFS = "rebase-merge/update-refs"
 _BISECT_START = "BISECT_START"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Operation:
     """`name` joins several with a plus: a merge may stop inside a bisect."""
 
@@ -88,7 +88,7 @@ class Operation:
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OperationFiles:
     """The files of an operation by their path in the git dir; none if there is none.
 
@@ -102,7 +102,7 @@ class OperationFiles:
         """Which operation these files tell of."""
         names: list[str] = []
         signs: set[str] = set()
-        digest = hashlib.sha256()
+        told: list[bytes] = []
         for name, sign, identity in _OPERATIONS:
             top = sign.partition("/")[0]  # of an am and of a rebase, `rebase-apply` shows one
             if name in names or top in signs or not self._has(sign):
@@ -110,8 +110,12 @@ class OperationFiles:
             names.append(name)
             signs.add(top)
             for part in identity:
-                digest.update(name.encode() + b"\0" + self.contents.get(part, b"") + b"\0")
-        return Operation("+".join(names), digest.hexdigest()) if names else None
+                told += (name.encode(), self.contents.get(part, b""))
+        if not names:
+            return None
+        return Operation(
+            "+".join(names), sha256(b"".join(b"%s\0" % part for part in told)).hexdigest()
+        )
 
     def _has(self, sign: str) -> bool:
         return sign in self.contents or any(p.startswith(sign + "/") for p in self.contents)

@@ -11,28 +11,27 @@ rebase), and no gc takes them now.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from ckpt.errors import Refused
-from ckpt.store import rerere
+from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation import TODO_LISTS, OperationFiles, is_known, read
 from ckpt.store.refs import Refs
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, walk
+from ckpt.values import field, value_class
 
 _FILES = b"op/files"
 _BRANCHES = b"op/branches"
 _HELD = b"op/held/"
 _RERERE = b"op/rerere"
 _ABSENT = b"-"
-_FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
+_FULL_ID = lazy_pattern(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 # In a list of things to do: a word for what, perhaps `-C`, then a commit, often shortened.
-_TODO_ID = re.compile(rb"^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b", re.MULTILINE)
+_TODO_ID = lazy_pattern(rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OperationState:
     """An operation's files, where the branches stand that it will move or go back to, and
     the conflicts that `rerere` has noted for it."""
@@ -47,7 +46,15 @@ def read_now(refs: Refs) -> OperationState:
     files = read(refs.git_dir)
     named = [*files.branches, *([files.start] if files.start is not None else [])]
     branches = {branch: refs.read(branch) for branch in named}
-    return OperationState(files, branches, rerere.read(refs.common_dir, files))
+    return OperationState(files, branches, _noted(refs.common_dir, files))
+
+
+def _noted(common_dir: str, files: OperationFiles) -> Mapping[str, bytes]:
+    if not files.contents:
+        return {}
+    from ckpt.store import rerere
+
+    return rerere.read(common_dir, files)
 
 
 def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, TreeEntry]:
@@ -121,6 +128,8 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
 
 
 def _rerere(objects: ObjectStore, state_tree: ObjectID) -> Iterator[tuple[str, bytes]]:
+    from ckpt.store import rerere
+
     top = lookup(objects, state_tree, _RERERE)
     for name, entry in walk(objects, top.id) if top is not None else ():
         if entry.mode == REGULAR and rerere.is_known(os.fsdecode(name)):

@@ -11,11 +11,8 @@ Format 1. A commit of a newer format is refused, never guessed at.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from ckpt import ids
 from ckpt.errors import CkptError, Refused
@@ -33,17 +30,25 @@ from ckpt.paths import from_json, to_str
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
 from ckpt.store.trees import UnsafeTree, check_name, lookup
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FORMAT = 1
 MANIFEST = b"manifest.json"
 AGENT_STATE = b"state/state.json"
+_TRAILER = "Ckpt-"
+_KINDS = {kind.value: kind for kind in Kind}
+_SCOPES = {scope.value: scope for scope in Scope}
 
 
 class NotACheckpoint(CkptError):
     """A ref under refs/checkpoints/ whose commit ckpt did not write."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CommitData:
     """The parts of a commit object that matter here."""
 
@@ -108,34 +113,55 @@ def _trailers(checkpoint: Checkpoint) -> list[tuple[str, str | None]]:
     ]
 
 
-def read_checkpoint(
-    objects: ObjectStore, checkpoint_id: str, commit: ObjectID, details: Callable[[], Details]
-) -> Checkpoint:
-    """The checkpoint that a ref's commit tells of; `details` loads the rest when asked."""
-    data = read_commit(objects, commit)
-    subject, description, trailers = _take_apart(data.message)
+class _DetailsReader:
+    """Reads the rest of a checkpoint when it is asked for.
+
+    Not a function within one, which would hold the checkpoint that holds it: of a thousand
+    such circles the garbage collector alone would take longer than all else.
+    """
+
+    __slots__ = ("_objects", "id", "state_commit")
+
+    def __init__(self, objects: ObjectStore, checkpoint_id: str, state_commit: str) -> None:
+        self._objects = objects
+        self.id = checkpoint_id
+        self.state_commit = state_commit
+
+    def __call__(self) -> Details:
+        return read_details(self._objects, self)
+
+
+def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
+    """The checkpoint that a ref's commit tells of; its details are read when asked for."""
+    # Called for each of a thousand: the text is cut once and nothing made that is not kept.
+    header, _, message = (
+        objects.read(commit, b"commit").decode("utf-8", "replace").partition("\n\n")
+    )
+    tree, *parents = _tree_and_parents(header)
+    subject, description, trailers = _take_apart(message)
     _check_format(checkpoint_id, trailers)
     try:
+        state_commit = _state_commit(parents, trailers)
         return Checkpoint(
             id=checkpoint_id,
             name=None if ids.is_id(subject) else subject,
             description=description,
-            kind=Kind(trailers["Kind"]),
+            kind=_KINDS.get(trailers["Kind"]) or Kind(trailers["Kind"]),
             trigger=trailers.get("Trigger"),
-            scope=Scope(trailers["Scope"]),
+            scope=_SCOPES.get(trailers["Scope"]) or Scope(trailers["Scope"]),
             timestamp=_timestamp(trailers["Timestamp"]),
             commit=commit.decode(),
-            tree=data.tree.decode(),
-            state_commit=_state_commit(data, trailers),
+            tree=tree,
+            state_commit=state_commit,
             worktree=trailers["Worktree"],
             session=trailers.get("Session"),
             pinned="Pinned" in trailers,
             partial="Partial" in trailers,
             during_rollback="During-Rollback" in trailers,
-            head_commit=_head_commit(data, trailers),
+            head_commit=_head_commit(parents, trailers),
             branch=trailers.get("Branch"),
             stats=Stats(*map(int, trailers["Stats"].split())),
-            _details=details,
+            _details=_DetailsReader(objects, checkpoint_id, state_commit),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise NotACheckpoint(
@@ -147,12 +173,35 @@ def read_checkpoint(
 def _take_apart(message: str) -> tuple[str, str | None, dict[str, str]]:
     subject, _, rest = message.rstrip("\n").partition("\n\n")
     body, _, last = ("\n\n" + rest).rpartition("\n\n")
+    return subject, body.strip("\n") or None, _plain_trailers(last) or _any_trailers(last)
+
+
+def _plain_trailers(paragraph: str) -> dict[str, str] | None:
+    """The same for a paragraph that nobody added to and with nothing quoted, as most are."""
+    lines = paragraph[len(_TRAILER) :].split("\n" + _TRAILER)
+    is_ours = paragraph.startswith(_TRAILER) and len(lines) == paragraph.count("\n") + 1
+    if not is_ours or "%" in paragraph:
+        return None
+    try:
+        trailers = dict([line.split(": ", 1) for line in lines])
+    except ValueError:  # a line without a value
+        return None
+    return trailers if len(trailers) == len(lines) else None
+
+
+def _any_trailers(paragraph: str) -> dict[str, str]:
+    """What ckpt wrote, of two equal keys the first; other people's lines are passed over."""
     trailers: dict[str, str] = {}
-    for line in last.split("\n"):
+    for line in paragraph.split("\n"):
         key, separator, value = line.partition(": ")
-        if separator and key.startswith("Ckpt-"):
-            trailers.setdefault(key[len("Ckpt-") :], _unquote(value))
-    return subject, body.strip("\n") or None, trailers
+        if separator and key.startswith(_TRAILER):
+            trailers.setdefault(key[len(_TRAILER) :], _unquote(value))
+    return trailers
+
+
+def _tree_and_parents(header: str) -> list[str]:
+    lines = header.split("\n")
+    return [lines[0][5:], *[line[7:] for line in lines[1:] if line.startswith("parent ")]]
 
 
 def _check_format(checkpoint_id: str, trailers: Mapping[str, str]) -> None:
@@ -169,16 +218,16 @@ def _check_format(checkpoint_id: str, trailers: Mapping[str, str]) -> None:
         )
 
 
-def _state_commit(data: CommitData, trailers: Mapping[str, str]) -> str:
+def _state_commit(parents: Sequence[str], trailers: Mapping[str, str]) -> str:
     state = trailers["State"]
-    if not data.parents or data.parents[-1].decode() != state:
+    if not parents or parents[-1] != state:
         raise ValueError("the last parent is not the state commit")
     return state
 
 
-def _head_commit(data: CommitData, trailers: Mapping[str, str]) -> str | None:
+def _head_commit(parents: Sequence[str], trailers: Mapping[str, str]) -> str | None:
     head = trailers.get("Head")
-    if data.parents[:-1] != (() if head is None else (head.encode(),)):
+    if parents[:-1] != ([] if head is None else [head]):
         raise ValueError("the first parent is not HEAD's commit")
     return head
 
@@ -190,15 +239,21 @@ def _timestamp(text: str) -> datetime:
     return moment
 
 
-def read_state_blob(objects: ObjectStore, checkpoint: Checkpoint, path: bytes) -> bytes | None:
+def read_state_blob(
+    objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader, path: bytes
+) -> bytes | None:
     """A blob of the checkpoint's state tree."""
     state = read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
     entry = lookup(objects, state.tree, path)
     return None if entry is None else objects.read(entry.id, b"blob")
 
 
-def read_json(objects: ObjectStore, checkpoint: Checkpoint, path: bytes) -> dict[str, Any]:
+def read_json(
+    objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader, path: bytes
+) -> dict[str, Any]:
     """A JSON object of the state tree; empty if it is absent."""
+    import json
+
     blob = read_state_blob(objects, checkpoint, path)
     try:
         document = json.loads(blob) if blob is not None else {}
@@ -212,7 +267,7 @@ def read_json(objects: ObjectStore, checkpoint: Checkpoint, path: bytes) -> dict
     return document
 
 
-def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
+def read_details(objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader) -> Details:
     """The manifest and the agent state, for whoever asks."""
     manifest = read_json(objects, checkpoint, MANIFEST)
     state = read_json(objects, checkpoint, AGENT_STATE)

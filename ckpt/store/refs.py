@@ -1,36 +1,40 @@
 # SPDX-License-Identifier: MIT
 """Refs: the names that hold checkpoints, and HEAD with its branch.
 
-Checkpoint refs are created only if new and removed only if unchanged, through
-dulwich's file-based container. HEAD and branches move by git's own protocol (a
-`.lock` file, the old value compared under it, a reflog entry), and only for a
-rollback that was asked to move them. Refs in reftables are read by `reftable_refs`.
+Checkpoint refs are created only if new and removed only if unchanged; HEAD and branches
+move, with a reflog entry, only for a rollback that was asked to move them, and only from
+where they were read. How refs are kept and locked is in `ref_files`; refs in reftables
+are read by `reftable_refs`.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 from ckpt import disk
 from ckpt.errors import Busy, CkptError, Refused
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.paths import to_str
-from ckpt.store.lock import holding, replace_locked
+from ckpt.store.lock import clear_dead_locks, replace_locked
 from ckpt.store.objects import ObjectID
-from ckpt.store.sharing import NOT_SHARED
-
-if TYPE_CHECKING:
-    from dulwich.refs import DiskRefsContainer
+from ckpt.store.ref_files import (
+    SYMREF,
+    RefFiles,
+    names_in,
+    read_file,
+    remove_empty,
+    remove_empty_above,
+    remove_file,
+)
+from ckpt.store.ref_names import is_ref_name
+from ckpt.values import value_class
 
 IDENTITY = b"ckpt <ckpt@localhost>"
-_SYMREF = b"ref: "
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Head:
     """`branch` (a full ref name) is None when detached, `commit` when unborn."""
 
@@ -41,7 +45,7 @@ class Head:
     def contents(self) -> bytes:
         """What the HEAD file says of this state."""
         if self.branch is not None:
-            return _SYMREF + self.branch + b"\n"
+            return SYMREF + self.branch + b"\n"
         return (self.commit or b"") + b"\n"
 
 
@@ -57,19 +61,22 @@ def short_name(branch: bytes) -> str:
     return name if short.startswith("refs/") else short
 
 
-class Refs:
+class CheckpointRefs:
+    """The names below `refs/checkpoints/`; what each holds is read when it is asked for."""
+
+    def __init__(self, names: Collection[str], commit_of: Callable[[str], ObjectID | None]) -> None:
+        self.names = names
+        self.commit_of = commit_of
+
+
+class Refs(RefFiles):
     """The refs of one worktree: its own HEAD, everything else shared."""
 
     def __init__(self, git_dir: str, common_dir: str, hex_length: int) -> None:
-        self.git_dir = git_dir
-        self.common_dir = common_dir
-        self._private_dir = os.path.join(git_dir, "ckpt")
+        super().__init__(git_dir, common_dir, hex_length)
         self._zero = b"0" * hex_length
-        self._hex_length = hex_length
         self.logs_updates = True
         self.main_is_bare = False
-        self.sharing = NOT_SHARED
-        self._container: DiskRefsContainer | None = None
 
     def check_writable(self) -> None:
         """Refuse where no ref can be written, before anything else is."""
@@ -84,73 +91,56 @@ class Refs:
         """`DATE/ID` to commit of every dropped checkpoint."""
         return self._below(TRASH_PREFIX)
 
-    def _below(self, prefix: str) -> dict[str, ObjectID]:
-        """Name to object of every ref below a prefix; loose refs hide packed ones, as in git."""
-        found = dict(self._packed_below(prefix.encode()))
-        top = os.path.join(self.common_dir, prefix)
-        for folder, _, names in os.walk(top):
-            for name in names:
-                path = os.path.join(folder, name)
-                value = None if name.endswith(".lock") else self._object_id(_read(path))
-                if value is not None:
-                    found[os.path.relpath(path, top)] = value
-        return found
+    def listed_checkpoints(self) -> CheckpointRefs:
+        """The same, for who needs only a few of them: no file is opened before.
+
+        Names with a slash are left out, as no checkpoint has one.
+        """
+        names = names_in(os.path.join(self.common_dir, REF_PREFIX))
+        loose = {name for name in names if not name.endswith(".lock")}
+        packed = self._packed().below(REF_PREFIX)
+
+        def commit_of(name: str) -> ObjectID | None:
+            if name not in loose:
+                return packed.get(name)
+            # Read later than listed: git may have packed it meanwhile.
+            return self._loose_value(REF_PREFIX + name) or self.checkpoint(name)
+
+        return CheckpointRefs(loose | packed.keys(), commit_of)
+
+    def checkpoint(self, checkpoint_id: str) -> ObjectID | None:
+        """The commit of one checkpoint."""
+        ref = (REF_PREFIX + checkpoint_id).encode("utf-8", "surrogateescape")
+        return self._object_id(self._contents(ref))
 
     def create(self, ref: bytes, target: ObjectID) -> bool:
         """Add a ref; False if the name is taken."""
         disk.touch_ref("create-ref", ref)
-        folder = os.path.dirname(self._path(ref))
-        is_known = os.path.isdir(folder)
-        self.sharing.make_folders(folder)
-        with _translating(ref):
-            created = self._refs().add_if_new(_ref(ref), target)
-        if created:
-            self.sharing.adjust(self._path(ref))
-            disk.fsync_dir(folder)
-            while not is_known and folder != os.path.join(self.common_dir, "refs"):
-                folder = os.path.dirname(folder)
-                disk.fsync_dir(folder)
-        return created
+        clear_dead_locks(self._private_dir, self._locked_checkpoints)
+        return self._write(ref, target, lambda: self._is_free(ref))
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
         """Move a ref; False if it is no longer where it was read."""
         disk.touch_ref("replace-ref", ref)
-        with _translating(ref):
-            return self._refs().set_if_equals(_ref(ref), old, new)
+        return self._write(ref, new, lambda: self._object_id(self._contents(ref)) == old)
 
     def remove(self, ref: bytes, old: ObjectID) -> bool:
         """Delete a ref; False if it is no longer where it was read."""
         disk.touch_ref("remove-ref", ref)
-        with _translating(ref):
-            return self._refs().remove_if_equals(_ref(ref), old)
-
-    def read(self, ref: bytes) -> ObjectID | None:
-        """The object a ref names, links followed; None where there is none."""
-        with _translating(ref):
-            try:
-                return self._object_id(self._refs().follow(_ref(ref))[1])
-            except KeyError:
-                return None
-
-    def _packed_below(self, prefix: bytes) -> Iterator[tuple[str, ObjectID]]:
-        for line in _read(os.path.join(self.common_dir, "packed-refs")).splitlines():
-            value, _, name = line.partition(b" ")
-            target = self._object_id(value)
-            if target is not None and name.startswith(prefix):
-                yield name[len(prefix) :].decode("utf-8", "surrogateescape"), target
+        return self._remove(ref, lambda: self._object_id(self._contents(ref)) == old)
 
     # -- HEAD --------------------------------------------------------------------
 
     def head(self) -> Head:
         contents = _read_head(self.git_dir)
-        if not contents.startswith(_SYMREF):
+        if not contents.startswith(SYMREF):
             commit = self._object_id(contents)
             if commit is None:
                 raise CkptError(
                     "HEAD is neither a branch nor a commit", hint="run 'git fsck' and mend HEAD"
                 )
             return Head(None, commit)
-        branch = contents[len(_SYMREF) :].strip()
+        branch = contents[len(SYMREF) :].strip()
         return Head(branch, self.read(branch))
 
     def other_worktree_with(self, branch: bytes) -> str | None:
@@ -166,7 +156,7 @@ class Refs:
 
     def obstacle_to(self, branch: bytes) -> str | None:
         """What forbids to write a branch as a plain ref: a link, or a name above or below it."""
-        if _read(self._path(branch)).startswith(_SYMREF):
+        if read_file(self._path(branch)).startswith(SYMREF):
             return "it is a symbolic ref"
         names = {b"refs/heads/" + os.fsencode(name) for name in self._below("refs/heads/")}
         for name in sorted(names):
@@ -176,9 +166,7 @@ class Refs:
 
     def check_branch(self, branch: bytes) -> None:
         """Refuse what git would not have as a branch: a checkpoint may say anything."""
-        from dulwich.refs import check_ref_format
-
-        if not branch.startswith(b"refs/") or not check_ref_format(_ref(branch)):
+        if not branch.startswith(b"refs/") or not is_ref_name(branch):
             raise Refused(
                 f"'{branch.decode('utf-8', 'backslashreplace')}' is not a valid branch name",
                 hint="leave HEAD where it is: repeat the command without --head",
@@ -192,9 +180,9 @@ class Refs:
         if old == new:
             return
         if new is None:
-            moved = self._remove_branch(branch, old)
+            moved = self._remove(branch, lambda: self.read(branch) == old)
         else:
-            moved = self._write_branch(branch, old, new)
+            moved = self._write(branch, new, lambda: self.read(branch) == old)
         if not moved:
             raise Busy(
                 f"'{branch.decode('utf-8', 'replace')}' moved while the rollback ran",
@@ -212,40 +200,26 @@ class Refs:
         self._log(path, b"HEAD", old, head.commit, message)
 
     def lock_candidates(self, *branches: bytes | None) -> list[str]:
-        """The files that moving HEAD and these branches locks."""
+        """The files that moving HEAD and these branches locks, and that a save left locked."""
         refs = (b"HEAD", b"packed-refs", *branches)
-        return [self._path(ref) for ref in refs if ref is not None]
+        paths = [self._path(ref) for ref in refs if ref is not None]
+        return paths + self._locked_checkpoints()
 
-    def _remove_branch(self, branch: bytes, old: ObjectID | None) -> bool:
-        """Delete a branch under locks of ours: the packed ref first, or it would come back."""
-        path, packed = self._path(branch), os.path.join(self.common_dir, "packed-refs")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with holding(path, self._private_dir):
-            if self.read(branch) != old:
-                return False
-            contents = _read(packed)
-            kept = _without(contents, branch)
-            if kept != contents:
-                replace_locked(packed, kept, self._private_dir, lambda: _read(packed) == contents)
-            _remove_file(path)
-        _remove_empty_above(path, os.path.join(self.common_dir, "refs/heads"))
-        return True
-
-    def _write_branch(self, branch: bytes, old: ObjectID | None, new: ObjectID) -> bool:
-        path = self._path(branch)
-        self.sharing.make_folders(os.path.dirname(path))
-        _remove_empty(path)
-        is_written = replace_locked(
-            path, new + b"\n", self._private_dir, lambda: self.read(branch) == old
-        )
-        if is_written:
-            self.sharing.adjust(path)
-        return is_written
+    def _locked_checkpoints(self) -> list[str]:
+        """The files of checkpoint refs that have a lock, whosever that is."""
+        tops = [os.path.join(self.common_dir, prefix) for prefix in (REF_PREFIX, TRASH_PREFIX)]
+        walks = [walk for top in tops for walk in os.walk(top)]
+        return [
+            os.path.join(folder, name.removesuffix(".lock"))
+            for folder, _, names in walks
+            for name in names
+            if name.endswith(".lock")
+        ]
 
     def _log(
         self, path: str, ref: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
     ) -> None:
-        base = self.git_dir if ref == b"HEAD" else self.common_dir
+        base = self._base(ref)
         log = os.path.join(base, "logs", os.path.relpath(path, base))
         line = b"%s %s %s %d +0000\t%s\n" % (
             old or self._zero,
@@ -255,10 +229,10 @@ class Refs:
             message,
         )
         if new is None and ref != b"HEAD":
-            _remove_file(log)  # it would stand in the way of other branches' logs
-            _remove_empty_above(log, os.path.join(base, "logs/refs/heads"))
+            remove_file(log)  # it would stand in the way of other branches' logs
+            remove_empty_above(log, os.path.join(base, "logs/refs/heads"))
             return
-        _remove_empty(log)
+        remove_empty(log)
         is_new = not os.path.exists(log)
         if is_new and not self.logs_updates:
             return
@@ -271,95 +245,13 @@ class Refs:
         if is_new:
             self.sharing.adjust(log)
 
-    # -- helpers -----------------------------------------------------------------
-
-    def _path(self, ref: bytes) -> str:
-        base = self.git_dir if ref == b"HEAD" else self.common_dir
-        return os.path.join(base, os.fsdecode(ref))
-
-    def _object_id(self, value: bytes | None) -> ObjectID | None:
-        value = (value or b"").strip()
-        if len(value) != self._hex_length or value.strip(b"0123456789abcdef"):
-            return None
-        return ObjectID(value)
-
-    def _refs(self) -> DiskRefsContainer:
-        if self._container is None:
-            from dulwich.refs import DiskRefsContainer
-
-            self._container = DiskRefsContainer(self.common_dir, self.git_dir)
-        return self._container
-
-
-class _translating:
-    """Turns what dulwich raises about locks and damaged refs into errors of ours."""
-
-    def __init__(self, ref: bytes) -> None:
-        self._ref = ref
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
-        if kind is None or not issubclass(kind, Exception) or issubclass(kind, CkptError):
-            return
-        if kind.__name__ == "FileLocked":
-            raise Busy(
-                f"unable to lock '{os.fsdecode(self._ref)}'",
-                hint="another git process seems to be running; wait for it, then try again",
-            )
-        if not issubclass(kind, OSError):  # nothing else is common to what damage raises
-            raise CkptError(
-                f"cannot read '{os.fsdecode(self._ref)}' ({kind.__name__}: {error})",
-                hint="'git fsck' tells what is wrong, 'git pack-refs --all' may mend it",
-            )
-
-
-def _remove_file(path: str) -> None:
-    try:
-        disk.unlink(path)
-    except FileNotFoundError:
-        pass
-
-
-def _remove_empty(path: str) -> None:
-    """Take away folders with nothing in them, where a file shall stand: as git does."""
-    for folder, _, _ in os.walk(path, topdown=False):
-        _remove_if_empty(folder)
-
-
-def _remove_empty_above(path: str, top: str) -> None:
-    """Take away the folders that the last ref in them leaves empty, up to `top`."""
-    folder = os.path.dirname(path)
-    while folder.startswith(top + "/") and _remove_if_empty(folder):
-        folder = os.path.dirname(folder)
-
-
-def _remove_if_empty(folder: str) -> bool:
-    try:
-        disk.rmdir(folder)
-    except OSError:  # in use, or gone already
-        return False
-    return True
-
-
-def _without(packed: bytes, ref: bytes) -> bytes:
-    """The packed refs but for one, and for the line that says what it peels to."""
-    kept: list[bytes] = []
-    dropping = False
-    for line in packed.splitlines(keepends=True):
-        dropping = line.rstrip(b"\n").endswith(b" " + ref) or (dropping and line[:1] == b"^")
-        if not dropping:
-            kept.append(line)
-    return b"".join(kept)
-
 
 def _branches_in_use(git_dir: str) -> set[bytes]:
     """The branch a worktree is on, and those that a rebase or bisect there will return to."""
-    head = _read_head(git_dir).removeprefix(_SYMREF)
-    bisected = _read(os.path.join(git_dir, "BISECT_START")).strip()
+    head = _read_head(git_dir).removeprefix(SYMREF)
+    bisected = read_file(os.path.join(git_dir, "BISECT_START")).strip()
     rebased = {
-        _read(os.path.join(git_dir, folder, "head-name")).strip()
+        read_file(os.path.join(git_dir, folder, "head-name")).strip()
         for folder in ("rebase-merge", "rebase-apply")
     }
     return {head, b"refs/heads/" + bisected, *rebased}
@@ -371,21 +263,5 @@ def _read_head(git_dir: str) -> bytes:
     try:
         target = os.fsencode(os.readlink(path))
     except OSError:
-        return _read(path).strip()
-    return _SYMREF + target if target.startswith(b"refs/") else _read(path).strip()
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-if TYPE_CHECKING:
-    from dulwich.refs import Ref as _ref
-else:
-
-    def _ref(name: bytes) -> bytes:
-        return name
+        return read_file(path).strip()
+    return SYMREF + target if target.startswith(b"refs/") else read_file(path).strip()

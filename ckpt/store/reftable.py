@@ -15,9 +15,9 @@ import struct
 import zlib
 from binascii import hexlify
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ckpt.errors import CkptError
+from ckpt.values import NamedTuple
 
 _HEADER = struct.Struct(">4sB3sQQ")
 _U16 = struct.Struct(">H")

@@ -9,15 +9,18 @@ are not shared. Whatever would write a ref is refused with the way out.
 from __future__ import annotations
 
 import os
-from typing import NoReturn
 
 from ckpt.errors import CkptError, Refused
 from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head, Refs
+from ckpt.store.ref_names import is_shared
+from ckpt.store.refs import CheckpointRefs, Head, Refs
 from ckpt.store.reftable import Target, read_stack
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 _MOST_LINKS = 5  # from one symbolic ref to the next, as in git
-_OWN_PREFIXES = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 
 
 class ReadOnlyRefs(Refused):
@@ -45,6 +48,13 @@ class ReftableRefs(Refs):
             if name.startswith(start) and not target.is_symbolic
         }
 
+    def listed_checkpoints(self) -> CheckpointRefs:
+        found = self.checkpoints()
+        return CheckpointRefs(found.keys(), found.get)
+
+    def checkpoint(self, checkpoint_id: str) -> ObjectID | None:
+        return self.checkpoints().get(checkpoint_id)
+
     def read(self, ref: bytes) -> ObjectID | None:
         for _ in range(_MOST_LINKS):
             target = self._target(ref)
@@ -66,8 +76,7 @@ class ReftableRefs(Refs):
         return Head(None, ObjectID(target.value))
 
     def _target(self, ref: bytes) -> Target | None:
-        is_own = not ref.startswith(b"refs/") or ref.startswith(_OWN_PREFIXES)
-        folder = self.git_dir if is_own else self.common_dir
+        folder = self.common_dir if is_shared(ref) else self.git_dir
         return read_stack(os.path.join(folder, "reftable"), self._hex_length // 2).get(ref)
 
     # -- what is never done --------------------------------------------------------

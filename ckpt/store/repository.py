@@ -12,27 +12,23 @@ only a newer git understands. Reading a repository asks for less than writing to
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ckpt.errors import CkptError, Refused
+from ckpt.patterns import lazy_pattern
 from ckpt.store.config import GitConfig
 from ckpt.store.format import RepositoryFormat, read_format
+from ckpt.store.object_format import ObjectFormat, get_object_format
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import Refs
-from ckpt.store.reftable_refs import ReftableRefs
 from ckpt.store.sharing import Sharing, read_sharing
-
-if TYPE_CHECKING:
-    from dulwich.object_format import ObjectFormat
+from ckpt.values import replace, value_class
 
 MAIN_WORKTREE = "main"
 # Of `git commit -a`, `git commit -- PATH` and `git stash`.
-_FOR_A_MOMENT = re.compile(r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?")
+_FOR_A_MOMENT = lazy_pattern(r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?")
 _OFF = ("false", "no", "off", "0")
 
 
@@ -46,7 +42,7 @@ class NotARepository(CkptError):
         )
 
 
-@dataclass(frozen=True)
+@value_class(slots=False)
 class Repository:
     """One worktree of one repository; close it when done."""
 
@@ -78,9 +74,12 @@ class Repository:
         return not named or os.path.join(self.worktree, named) == own
 
     @cached_property
-    def object_format(self) -> ObjectFormat:
-        from dulwich.object_format import get_object_format
+    def kept(self) -> dict[str, object]:
+        """What a process that lives on need not read again; whoever put it there checks it."""
+        return {}
 
+    @cached_property
+    def object_format(self) -> ObjectFormat:
         return get_object_format(self.format.hash_name)
 
     @cached_property
@@ -101,7 +100,7 @@ class Repository:
 
     @cached_property
     def refs(self) -> Refs:
-        kind = ReftableRefs if self.format.ref_storage == "reftable" else Refs
+        kind = _kind_of_refs(self.format.ref_storage == "reftable")
         refs = kind(self.git_dir, self.common_dir, self.object_format.hex_length)
         refs.logs_updates = self.config.get("core.logallrefupdates") not in _OFF
         refs.main_is_bare = self.config.get_bool("core.bare", False)
@@ -128,6 +127,7 @@ class Repository:
         again = replace(self, config=config, format=format)
         if "objects" in self.__dict__:
             again.__dict__["objects"] = self.objects
+        again.__dict__["kept"] = self.kept
         return again
 
     def check_writable(self) -> None:
@@ -173,7 +173,8 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
     common_dir = _common_dir(git_dir)
     config = GitConfig.load(env, git_dir=git_dir, common_dir=common_dir)
     format = read_format(config, os.path.join(common_dir, "config"))
-    worktree = _worktree(start, git_dir, top, config, env)
+    is_linked = git_dir != common_dir
+    worktree = _worktree(start, git_dir, top, is_linked, config, env)
     _check_breadth(worktree, env)
     return Repository(
         git_dir=git_dir,
@@ -189,7 +190,9 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
 def _index_path(git_dir: str, worktree: str, named: str | None) -> str:
     """The index that the user works with; those that git makes for a moment are not it."""
     own = os.path.join(git_dir, "index")
-    path = os.path.join(worktree, named) if named else own
+    if not named:
+        return own
+    path = os.path.join(worktree, named)
     is_made_by_git = os.path.realpath(os.path.dirname(path)) == git_dir
     return own if is_made_by_git and _FOR_A_MOMENT.fullmatch(os.path.basename(path)) else path
 
@@ -247,10 +250,17 @@ def nested_head(folder: bytes, hex_length: int = 40) -> ObjectID | None:
     try:
         common_dir = _common_dir(git_dir)
         has_tables = os.path.isdir(os.path.join(common_dir, "reftable"))
-        kind = ReftableRefs if has_tables else Refs
-        return kind(git_dir, common_dir, hex_length).head().commit
+        return _kind_of_refs(has_tables)(git_dir, common_dir, hex_length).head().commit
     except CkptError:
         return None
+
+
+def _kind_of_refs(are_in_tables: bool) -> type[Refs]:
+    if not are_in_tables:
+        return Refs
+    from ckpt.store.reftable_refs import ReftableRefs
+
+    return ReftableRefs
 
 
 def _resolve_git_dir(path: str, shown: str) -> str:
@@ -272,15 +282,20 @@ def _common_dir(git_dir: str) -> str:
 
 
 def _worktree(
-    start: str, git_dir: str, top: str | None, config: GitConfig, env: Mapping[str, str]
+    start: str,
+    git_dir: str,
+    top: str | None,
+    is_linked: bool,
+    config: GitConfig,
+    env: Mapping[str, str],
 ) -> str:
     named = env.get("GIT_WORK_TREE")
     if named:
         return os.path.realpath(os.path.join(start, named))
-    shared = _is_shared(git_dir != _common_dir(git_dir), config)
+    shared = _is_shared(is_linked, config)
     if top is None and not env.get("GIT_DIR"):
         raise _no_worktree()
-    _check_not_bare(git_dir != _common_dir(git_dir), config)
+    _check_not_bare(is_linked, config)
     configured = None if shared else config.get_path("core.worktree")
     if configured:
         return os.path.realpath(os.path.join(git_dir, configured))

@@ -9,17 +9,17 @@ back never replaces one that is there, since other resolutions are recorded in t
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
 
 from ckpt import disk
+from ckpt.patterns import lazy_pattern
 from ckpt.store.operation import OperationFiles
 
 _MERGE_RR = "MERGE_RR"
-_NAMED = re.compile(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\.\d+)?\t[^\0]+\0")
-_KNOWN = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?/(?:pre|post|this)image(?:\.\d+)?")
+_NAMED = lazy_pattern(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\.\d+)?\t[^\0]+\0")
+_KNOWN = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?/(?:pre|post|this)image(?:\.\d+)?")
 
 
 def read(common_dir: str, files: OperationFiles) -> dict[str, bytes]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from binascii import hexlify, unhexlify
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ckpt.store.index import Index
+from ckpt.values import NamedTuple
 
 SIGNATURE = b"REUC"
 # Mode and id at stages 1, 2 and 3; None where a side did not have the path.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 
 from ckpt import disk
 from ckpt.errors import Refused
+from ckpt.values import value_class
 
 _NAMED = {
     "group": 0o660,
@@ -29,7 +29,7 @@ _NAMED = {
 _UNSHARED = ("", "umask", "false", "no", "off", "0")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Sharing:
     """`bits` are added to what the umask left or, if `exact`, stand instead of it."""
 

@@ -11,14 +11,12 @@ in the index (cache tree, untracked cache, file monitor): git makes them anew.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
 
+from ckpt import jsontext
 from ckpt.errors import Refused
-from ckpt.paths import from_json, is_within, to_json, to_str
+from ckpt.paths import folders_above, from_json, is_within, to_json, to_str
 from ckpt.store.index import (
     ASSUME_VALID,
     INTENT_TO_ADD,
@@ -35,8 +33,12 @@ from ckpt.store.index import (
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved, extension, resolved
-from ckpt.store.split_index import join, shared_name, whole
 from ckpt.store.trees import FOLDER, GITLINK, REGULAR, TreeEntry, lookup, walk, write_tree
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FLAGS = b"index-flags.json"
 INDEX = b"index"
@@ -52,7 +54,7 @@ _UNSEEN = NO_STAT._replace(size=0xFFFFFFFE)
 KnownFile = Callable[[bytes], tuple[TreeEntry, os.stat_result] | None]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Staged:
     """The index file as it was read; `mtime_ns` is None when there was none."""
 
@@ -85,6 +87,8 @@ def _read_staged(repo: Repository) -> Staged:
         return Staged(Index(2, [], {}, hash_len), None)
     index = read_index(data, hash_len=hash_len, hash_name=repo.object_format.name)
     if index.is_split:
+        from ckpt.store.split_index import join, shared_name, whole
+
         name = shared_name(index)
         index = whole(index, index.entries) if name is None else join(index, _shared(repo, name))
     if index.is_sparse:
@@ -160,8 +164,8 @@ def write_state(
     for belief, paths in {"stale": stale, "unseen": unseen}.items():
         if paths:
             document[belief] = [to_json(path) for path in sorted(paths)]
-    flags = json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
-    state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", flags))}
+    state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", jsontext.dump(document)))}
+    stages[0] = _with_known_trees(objects, index, stages[0])
     for stage, entries in stages.items():
         name = b"stages/%d" % stage if stage else INDEX
         state[name] = TreeEntry(FOLDER, write_tree(objects, entries))
@@ -169,6 +173,33 @@ def write_state(
     for blob in blobs:  # by id: one path may have been a file then and a folder later
         state[RESOLVE_UNDO + b"/" + blob] = TreeEntry(REGULAR, blob)
     return state
+
+
+def _with_known_trees(
+    objects: ObjectStore, index: Index, entries: dict[bytes, TreeEntry]
+) -> dict[bytes, TreeEntry]:
+    """The same entries, but for the folders whose trees git remembers and still has."""
+    known = {
+        folder: TreeEntry(FOLDER, ObjectID(node.id))
+        for folder, node in index.cache_tree.items()
+        if folder
+    }
+    outermost: dict[bytes, bytes] = {b"": b""}
+
+    def within(folder: bytes) -> bytes:
+        """The highest folder with a known tree that a folder is in, or is."""
+        inner = [] if folder in outermost else [folder, *folders_above(folder)]
+        for each in reversed(inner):
+            if each not in outermost:
+                is_known = each in known and objects.has(known[each].id)
+                outermost[each] = outermost[each.rpartition(b"/")[0]] or (each if is_known else b"")
+        return outermost[folder]
+
+    shorter: dict[bytes, TreeEntry] = {}
+    for path, entry in entries.items() if known else ():
+        folder = within(path.rpartition(b"/")[0])
+        shorter[folder or path] = known[folder] if folder else entry
+    return shorter or entries
 
 
 def _recreatable(objects: ObjectStore, index: Index) -> list[Resolved]:
@@ -247,6 +278,8 @@ def _read_resolved(item: dict[str, Any]) -> Resolved:
 
 
 def _read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
+    import json
+
     entry = lookup(objects, state_tree, FLAGS)
     document = json.loads(objects.read(entry.id, b"blob")) if entry is not None else {}
     if not isinstance(document, dict) or document.get("version", 2) not in (2, 3, 4):

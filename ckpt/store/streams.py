@@ -15,16 +15,18 @@ import errno
 import os
 import zlib
 from binascii import hexlify
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ckpt import disk
-from ckpt.store.sizes import HEAD_LENGTH, PackEntry, pack_entry, varint
+from ckpt.store.loose import DamagedObject
+from ckpt.store.pack_entries import copy_instruction, varint
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hashlib import _Hash
+    from collections.abc import Callable, Iterable, Iterator
 
-    NewHash = Callable[[], _Hash]
+    from ckpt.store.object_format import NewHash
+
+    Pieces = Iterator[bytes]
 
 # Up to here a content is held in memory.
 LARGE = 1 << 20
@@ -33,9 +35,6 @@ _COMPRESSED_PIECE = 1 << 16
 
 _SAMPLES, _SAMPLE_SIZE = 8, 1 << 14
 _LONGEST_INSTRUCTION = 128
-_COPY_EVERYTHING = 0x10000
-
-Pieces = Iterator[bytes]
 
 
 class UnreadableFile(OSError):
@@ -46,16 +45,12 @@ class UnreadableFile(OSError):
         return cls(errno.EBUSY, "changing")
 
 
-class DamagedStream(ValueError):
-    """Bytes on disk that are no object."""
-
-
 class Digest:
     """The id of an object whose content comes in pieces."""
 
     def __init__(self, new_hash: NewHash, kind: bytes, size: int) -> None:
         self.header = b"%s %d\0" % (kind, size)
-        self._digest = new_hash()
+        self._digest = new_hash(expected=size)
         self._digest.update(self.header)
         self._left = size
 
@@ -122,7 +117,7 @@ def loose_pieces(path: str) -> Pieces:
     fd = _open(path)
     try:
         zero = b""
-        for piece in _inflated(fd, 0):
+        for piece in inflated(lambda length, position: _read(fd, length, position), 0):
             if not zero:
                 _, zero, piece = piece.partition(b"\0")
             if piece:
@@ -131,41 +126,21 @@ def loose_pieces(path: str) -> Pieces:
         os.close(fd)
 
 
-def packed_pieces(
-    path: str, offset: int, id_length: int, find: Callable[[bytes], Pieces], folder: str
-) -> Pieces:
-    """The content of an object in a pack. `find` knows a base that is named by its id;
-    `folder` is where bases of deltas are laid down meanwhile."""
-    fd = _open(path)
-    try:
-        deltas, entry = [], _entry(fd, offset, id_length)
-        while isinstance(entry.base, int):
-            if entry.base >= offset:
-                raise DamagedStream("a delta comes before its base")
-            deltas.append(entry)
-            offset = entry.base
-            entry = _entry(fd, offset, id_length)
-        if entry.base is None:
-            pieces = _inflated(fd, entry.start)
-        else:
-            deltas.append(entry)
-            pieces = find(entry.base)
-        yield from _resolved(fd, pieces, deltas, folder) if deltas else pieces
-    finally:
-        os.close(fd)
-
-
-def _resolved(fd: int, pieces: Pieces, deltas: list[PackEntry], folder: str) -> Pieces:
-    """What deltas, of which the last comes first, make of a base."""
-    base = _lay_down(pieces, folder)
+def patched_pieces(base: Pieces, deltas: list[Pieces], folder: str) -> Pieces:
+    """What deltas, of which the last comes first, make of a base; `folder` is where what
+    they are applied to is laid down meanwhile."""
+    if not deltas:
+        yield from base
+        return
+    laid = _lay_down(base, folder)
     try:
         while len(deltas) > 1:
-            made = _lay_down(_patched(base, _inflated(fd, deltas.pop().start)), folder)
-            os.close(base)
-            base = made
-        yield from _patched(base, _inflated(fd, deltas.pop().start))
+            made = _lay_down(_patched(laid, deltas.pop()), folder)
+            os.close(laid)
+            laid = made
+        yield from _patched(laid, deltas.pop())
     finally:
-        os.close(base)
+        os.close(laid)
 
 
 def _lay_down(pieces: Pieces, folder: str) -> int:
@@ -210,13 +185,13 @@ def _instructed(base: int, delta: Pieces) -> Pieces:
         code = data[position]
         position += 1
         if code & 0x80:
-            start, length, position = _copy(data, position, code)
+            start, length, position = copy_instruction(data, position, code)
             yield _part(os.pread(base, length, start), length)
         elif code:
             yield _part(data[position : position + code], code)
             position += code
         else:
-            raise DamagedStream("unknown instruction in a delta")
+            raise DamagedObject("unknown instruction in a delta")
 
 
 def _more(data: bytes, delta: Pieces) -> bytes:
@@ -229,50 +204,37 @@ def _more(data: bytes, delta: Pieces) -> bytes:
     return data
 
 
-def _copy(data: bytes, position: int, code: int) -> tuple[int, int, int]:
-    """(where the part of the base begins, its length, where the next instruction does)."""
-    value = 0
-    for bit in range(7):
-        if code & 1 << bit:
-            value |= data[position] << 8 * bit
-            position += 1
-    return value & 0xFFFFFFFF, value >> 32 or _COPY_EVERYTHING, position
-
-
 def _part(part: bytes, length: int) -> bytes:
     if len(part) != length:
-        raise DamagedStream("a delta goes beyond its base, or ends too early")
+        raise DamagedObject("a delta goes beyond its base, or ends too early")
     return part
 
 
-def _inflated(fd: int, position: int) -> Pieces:
-    """What a zlib stream in a file holds; never an empty piece but for an empty stream."""
+def inflated(read: Callable[[int, int], bytes], position: int) -> Pieces:
+    """What a zlib stream in a file holds, given how to read a length of bytes at a place of
+    it; never an empty piece but for an empty stream."""
     unpacker = zlib.decompressobj()
     compressed = b""
     while not unpacker.eof:
-        compressed = unpacker.unconsumed_tail or _read(fd, _COMPRESSED_PIECE, position)
+        compressed = unpacker.unconsumed_tail or read(_COMPRESSED_PIECE, position)
         if not unpacker.unconsumed_tail:
             position += len(compressed)
         piece = unpacker.decompress(compressed, PIECE)
         if not piece and not compressed:
-            raise DamagedStream("a compressed object ends too early")
+            raise DamagedObject("a compressed object ends too early")
         if piece or unpacker.eof:
             yield piece
-
-
-def _entry(fd: int, offset: int, id_length: int) -> PackEntry:
-    return pack_entry(_read(fd, HEAD_LENGTH + id_length, offset), offset, id_length)
 
 
 def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise DamagedStream(str(error)) from error
+        raise DamagedObject(str(error)) from error
 
 
 def _read(fd: int, length: int, position: int) -> bytes:
     try:
         return os.pread(fd, length, position)
     except OSError as error:
-        raise DamagedStream(str(error)) from error
+        raise DamagedObject(str(error)) from error

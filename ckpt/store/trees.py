@@ -10,18 +10,21 @@ could step out of its folder or into a git dir stops the walk.
 from __future__ import annotations
 
 import stat
-from binascii import unhexlify
+from binascii import hexlify, unhexlify
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from ckpt.errors import Refused
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+from ckpt.values import NamedTuple
 
 REGULAR = 0o100644
 EXECUTABLE = 0o100755
 SYMLINK = 0o120000
 GITLINK = 0o160000
 FOLDER = 0o040000
+_MODES = {b"%o" % mode: mode for mode in (REGULAR, EXECUTABLE, SYMLINK, GITLINK, FOLDER)}
+_MOST_DIGITS = 10  # of a number of 32 bits, which a mode is
+_SUSPECT = (b"", b".")  # how a name begins that may be unsafe
 
 
 class TreeEntry(NamedTuple):
@@ -82,16 +85,38 @@ def serialise(children: list[tuple[bytes, int, ObjectID]]) -> bytes:
 
 def read_tree(objects: ObjectStore, tree_id: ObjectID) -> list[tuple[bytes, int, ObjectID]]:
     """The (name, mode, id) of each entry of one tree object."""
-    from dulwich.objects import parse_tree
-
     data = objects.read(tree_id, b"tree")
     try:
-        parsed = list(parse_tree(data, objects.object_format.oid_length))
-    except Exception as error:  # the compiled parser raises several unrelated types
+        return _parse(data, objects.object_format.oid_length)
+    except ValueError as error:
         raise MissingObject(tree_id, "damaged tree") from error
-    for name, _mode, _id in parsed:
-        check_name(name)
-    return [(name, mode, ObjectID(id)) for name, mode, id in parsed]
+
+
+def _parse(data: bytes, id_length: int) -> list[tuple[bytes, int, ObjectID]]:
+    """The entries in a tree's bytes; ValueError if they are no tree."""
+    entries = []
+    at, end = 0, len(data)
+    while at < end:
+        space = data.index(b" ", at)
+        zero = data.index(b"\0", space)
+        name, after = data[space + 1 : zero], zero + 1 + id_length
+        if after > end:
+            raise ValueError("an id that was cut off")
+        if b"/" in name or name[:1] in _SUSPECT:
+            check_name(name)
+        mode = data[at:space]
+        entries.append(
+            (name, _MODES.get(mode) or _mode(mode), ObjectID(hexlify(data[zero + 1 : after])))
+        )
+        at = after
+    return entries
+
+
+def _mode(digits: bytes) -> int:
+    """A mode that is rare, or that an old git wrote with a zero before it."""
+    if digits.strip(b"01234567") or not 0 < len(digits) <= _MOST_DIGITS:
+        raise ValueError("no mode")
+    return int(digits, 8)
 
 
 def check_name(name: bytes) -> None:

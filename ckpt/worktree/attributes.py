@@ -11,12 +11,17 @@ Left out: reading the files, and not following a .gitattributes that is a symlin
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import count
 
+from ckpt.patterns import lazy_pattern
+from ckpt.values import value_class
 from ckpt.worktree import ignore, wildmatch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable, Iterator
 
 # `text` is True, `-text` False, `!text` None, `text=auto` its value.
 State = bool | bytes | None
@@ -32,16 +37,16 @@ _NOTHING: Attributes = {}
 _BLANK = b" \t\r\n"
 _LONGEST_LINE = 2047
 _LARGEST_FILE = 100 << 20
-_WORD = re.compile(rb"[^ \t\r\n]+")
-_NAME = re.compile(rb"[A-Za-z0-9_.][-A-Za-z0-9_.]*\Z")
-_QUOTED = re.compile(rb'"((?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*)"')
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_WORD = lazy_pattern(rb"[^ \t\r\n]+")
+_NAME = lazy_pattern(rb"[A-Za-z0-9_.][-A-Za-z0-9_.]*\Z")
+_QUOTED = lazy_pattern(rb'"((?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*)"')
+_ESCAPE = lazy_pattern(rb"(?s)\\([0-7]{3}|.)")
 _ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _ESCAPED[b"v"] = b"\v"
 _MACRO = b"[attr]"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Line:
     """One line: a pattern with what it sets, or the macro of that name."""
 
@@ -148,6 +153,8 @@ class _Rules:
         elif suffixes is not None:
             self._endings += [(suffix, number) for suffix in suffixes]
         else:
+            import re
+
             expression = re.compile(b"(?:%s)\\Z" % wildmatch.expression(glob, count()))
             self._wild.append((expression.match, pattern.anchored, number))
 

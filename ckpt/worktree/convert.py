@@ -13,12 +13,12 @@ content. What cannot be decoded is not converted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
-from ckpt.worktree.attributes import Attributes, State, asks_for_conversion
+from ckpt.patterns import lazy_pattern
+from ckpt.values import value_class
+from ckpt.worktree.attributes import Attributes, AttributeTree, State, asks_for_conversion
 from ckpt.worktree.encodings import Unconvertible, decode, encode, exact, utf
 
 _OFF = ("false", "no", "off", "0")
@@ -42,7 +42,7 @@ class LineEndings(Enum):
     AUTO = "auto"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Conversion:
     """What attributes and configuration ask for at one path."""
 
@@ -67,6 +67,20 @@ def conversion(attributes: Attributes, autocrlf: bool) -> Conversion | None:
         driver.decode("utf-8", "surrogateescape") if isinstance(driver, bytes) else None,
     )
     return asked if asked.is_built_in or asked.driver is not None else None
+
+
+def converting(tree: AttributeTree, autocrlf: bool) -> Callable[[bytes], bool]:
+    """Tells of a path whether its bytes on disk may be others than those of the blob."""
+    known: dict[int, bool] = {}  # many paths share their attributes
+
+    def is_converted(path: bytes) -> bool:
+        attributes = tree.attributes(path)
+        found = known.get(id(attributes))
+        if found is None:
+            found = known[id(attributes)] = conversion(attributes, autocrlf) is not None
+        return found
+
+    return is_converted
 
 
 def _line_endings(attributes: Attributes, autocrlf: bool) -> LineEndings:
@@ -132,7 +146,7 @@ def is_binary(data: bytes) -> bool:
     return printable >> 7 < unprintable - data.endswith(b"\x1a")
 
 
-_EXPANDED = re.compile(rb"\$Id:[^$\n]*\$")
+_EXPANDED = lazy_pattern(rb"\$Id:[^$\n]*\$")
 
 
 # Smudge: from the blob to the disk
@@ -186,10 +200,10 @@ def _ident(found: bytes, blob_id: bytes) -> str:
     return "ident" if found == blob_id else f"ident={found.decode()}"
 
 
-_LONE_LF = re.compile(rb"(?<!\r)\n")
-_ID = re.compile(rb"\$Id: ([0-9a-f]{40,64}) \$")
+_LONE_LF = lazy_pattern(rb"(?<!\r)\n")
+_ID = lazy_pattern(rb"\$Id: ([0-9a-f]{40,64}) \$")
 # An id with blanks inside is some other system's, and stays.
-_EXPANDABLE = re.compile(rb"\$Id(?:\$|:(?:[^$\n](?:[^$\n ]*[^$\n])?)?\$)")
+_EXPANDABLE = lazy_pattern(rb"\$Id(?:\$|:(?:[^$\n](?:[^$\n ]*[^$\n])?)?\$)")
 
 
 def _expand(data: bytes, blob_id: bytes) -> bytes:

@@ -18,8 +18,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO
+
+from ckpt.values import value_class
+from ckpt.worktree.filter_errors import FilterFailed, Rejected, TimedOut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
 
 _MOST_CONTENT = 65516  # in a packet
 _LONGEST_PACKET = 65520
@@ -28,22 +33,7 @@ _GRACE = 5.0
 _CAPABILITIES = ("clean", "smudge")
 
 
-class FilterFailed(Exception):
-    """A driver that gave no content; the message is the reason."""
-
-
-class TimedOut(FilterFailed):
-    """A driver that was killed because it took too long."""
-
-    def __init__(self) -> None:
-        super().__init__("timed out")
-
-
-class Rejected(FilterFailed):
-    """A process that will not convert this file, and is ready for the next one."""
-
-
-@dataclass(frozen=True, slots=True)
+@value_class
 class Starter:
     """Where and how commands are started."""
 

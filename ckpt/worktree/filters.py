@@ -13,25 +13,25 @@ Left out: which driver a path has (attributes.py), and what happens when it fail
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import IO
+from functools import cached_property
 
-from ckpt.worktree.filter_process import (
-    FilterFailed,
-    FilterProcess,
-    Rejected,
-    Starter,
-    TimedOut,
-)
+from ckpt.patterns import lazy_pattern
+from ckpt.values import value_class
+from ckpt.worktree.filter_errors import FilterFailed, Rejected, TimedOut
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import IO
+
+    from ckpt.worktree.filter_process import FilterProcess, Starter
+
+_SIGN = lazy_pattern(rb"%[%f]")
 TIMEOUT = 60.0  # seconds that a driver may take for one file
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Driver:
     """What configuration says of one driver; a command may be missing."""
 
@@ -82,10 +82,18 @@ class Filters:
     ) -> None:
         """`scratch` is a folder for temporary files without a name; it must be there."""
         self.drivers = drivers
-        self._start = Starter(top, dict(env), scratch)
+        self._top = top
+        self._env = dict(env)
+        self._scratch = scratch
         self._timeout = timeout
         self._processes: dict[str, FilterProcess] = {}
         self._given_up: dict[str, str] = {}
+
+    @cached_property
+    def _start(self) -> Starter:
+        from ckpt.worktree.filter_process import Starter
+
+        return Starter(self._top, self._env, self._scratch)
 
     def __enter__(self) -> Filters:
         return self
@@ -141,6 +149,8 @@ class Filters:
             self._processes.pop(command).kill()
 
     def _process(self, command: str, deadline: float) -> FilterProcess:
+        from ckpt.worktree.filter_process import FilterProcess
+
         if command not in self._processes:
             try:
                 self._processes[command] = FilterProcess(self._start, command, deadline)
@@ -152,6 +162,8 @@ class Filters:
 
 def _with_path(command: str, path: bytes) -> bytes:
     """`%f` is the path, quoted for the shell, and `%%` a percent sign."""
+    import shlex
+
     quoted = os.fsencode(shlex.quote(os.fsdecode(path)))
     meaning = {b"%%": b"%", b"%f": quoted}
-    return re.sub(rb"%[%f]", lambda found: meaning[found[0]], os.fsencode(command))
+    return _SIGN.sub(lambda found: meaning[found[0]], os.fsencode(command))

@@ -10,15 +10,18 @@ path is tracked, which git asks before it asks these rules.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 
+from ckpt.values import value_class
 from ckpt.worktree import wildmatch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-@dataclass(frozen=True, slots=True)
+
+@value_class
 class Pattern:
     """One line of an ignore file, taken apart.
 
@@ -133,6 +136,8 @@ def _alternatives(
         b"%s(?P<n%d>)" % (wildmatch.expression(glob, groups), number)
         for number, glob in reversed(globs)
     ]
+    import re
+
     return re.compile(b"(?:%s)\\Z" % b"|".join(each)).match
 
 

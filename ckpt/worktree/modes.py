@@ -9,15 +9,18 @@ likewise for folders.
 from __future__ import annotations
 
 import stat
-from collections import Counter
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Set
+
+from ckpt.values import field, value_class
 
 _DEFAULTS = (0o644, 0o755)
 _FOLDER = 0o755
 
+# Marks of a file beside its permissions: what git takes it for.
+IS_EXECUTABLE, IS_LISTED = 0o1000, 0o2000
 
-@dataclass(frozen=True, slots=True)
+
+@value_class
 class Modes:
     """`plain` and `executable` are the usual bits; `others` the files that have different ones.
 
@@ -38,6 +41,35 @@ class Modes:
         return self.others.get(path, usual)
 
 
+@value_class
+class Usual:
+    """The bits that most files and folders have."""
+
+    plain: int
+    executable: int
+    folder: int
+
+    def is_unusual_file(self, bits: int) -> bool:
+        """Whether a file must be named, from its permissions and marks."""
+        usual = self.executable if bits & IS_EXECUTABLE else self.plain
+        return bool(bits & IS_LISTED) or bits & 0o777 != usual
+
+
+def usual(files: Mapping[int, int], folders: Mapping[int, int]) -> Usual:
+    """From how many files and folders have which bits, marks of files included."""
+    counts: dict[int, int] = {}
+    for bits, number in files.items():
+        counts[bits & ~IS_LISTED] = counts.get(bits & ~IS_LISTED, 0) + number
+    plain = [(n, bits) for bits, n in counts.items() if not bits & IS_EXECUTABLE]
+    executable = [(n, bits & 0o777) for bits, n in counts.items() if bits & IS_EXECUTABLE]
+    ranking = ((n, bits) for bits, n in folders.items())
+    return Usual(
+        max(plain, default=(0, _DEFAULTS[0]))[1],
+        max(executable, default=(0, _DEFAULTS[1]))[1],
+        max(ranking, default=(0, _FOLDER))[1],
+    )
+
+
 def collect(
     permissions: Mapping[bytes, int],
     executables: Set[bytes],
@@ -48,21 +80,21 @@ def collect(
     """Sum up the bits of regular files and of folders by path; `executables` are the files
     that git calls so, which without core.fileMode is not for the bits to say. Files of
     `listed` are always among the others: git takes them for links, which have no bits."""
-    usual = [_DEFAULTS[0], _DEFAULTS[1]]
-    counts = Counter((path in executables, bits) for path, bits in permissions.items())
-    for executable in (False, True):
-        candidates = [(n, bits) for (kind, bits), n in counts.items() if kind == executable]
-        if candidates:
-            usual[executable] = max(candidates)[1]
-    others = {
-        path: bits
+    marked = {
+        path: bits | IS_EXECUTABLE * (path in executables) | IS_LISTED * (path in listed)
         for path, bits in permissions.items()
-        if path in listed or bits != usual[path in executables]
     }
-    ranking = ((n, bits) for bits, n in Counter(folders.values()).items())
-    folder = max(ranking, default=(0, _FOLDER))[1]
-    odd_folders = {path: bits for path, bits in folders.items() if bits != folder}
-    return Modes(usual[0], usual[1], others, folder, odd_folders)
+    most = usual(_counted(marked.values()), _counted(folders.values()))
+    others = {path: bits & 0o777 for path, bits in marked.items() if most.is_unusual_file(bits)}
+    odd_folders = {path: bits for path, bits in folders.items() if bits != most.folder}
+    return Modes(most.plain, most.executable, others, most.folder, odd_folders)
+
+
+def _counted(bits: Iterable[int]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for each in bits:
+        counts[each] = counts.get(each, 0) + 1
+    return counts
 
 
 def is_executable(bits: int) -> bool:

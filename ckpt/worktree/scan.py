@@ -17,10 +17,10 @@ import re
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, is_within
+from ckpt.values import field, value_class
 from ckpt.worktree import reach
 from ckpt.worktree.ignore import IgnoreStack, Rules, parse
 
@@ -34,10 +34,10 @@ _OURS_OR_GITS = b".gG"
 # In an ignored folder nothing is brought back; but what is tracked or included is taken.
 _EVERYTHING = IgnoreStack.root(parse(b"*"))
 
-Progress = Callable[[int], None]
+Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ScanRules:
     """What decides whether a path is taken.
 
@@ -63,7 +63,7 @@ class ScanRules:
     absent_ignore_files: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@value_class(frozen=False)
 class Scan:
     """What was found: files and links by path, with the stat data they were found with.
 
@@ -71,6 +71,12 @@ class Scan:
     not the top, which is no part of what it holds. `ignore_files` are the `.gitignore` files
     that were read, with their texts. `untracked` are the files that nobody forced in and
     git does not track.
+
+    The rest is for whoever wants to know next time what has changed. `walked` are the folders
+    that were listed, with stat data from before, and the folders in each that are to be looked
+    into. A folder of `unsure` has to be listed again even if its stat data are the same.
+    `watched` are files that decided on something, taken or not: their stat data.
+    `attribute_files` are the `.gitattributes` that the walk came by.
     """
 
     files: dict[bytes, os.stat_result] = field(default_factory=dict)
@@ -80,14 +86,23 @@ class Scan:
     empty_folders: list[bytes] = field(default_factory=list)
     skipped: dict[bytes, SkipReason] = field(default_factory=dict)
     ignore_files: dict[bytes, bytes] = field(default_factory=dict)
+    walked: dict[bytes, tuple[os.stat_result, list[bytes]]] = field(default_factory=dict)
+    unsure: set[bytes] = field(default_factory=set)
+    attribute_files: set[bytes] = field(default_factory=set)
+    watched: dict[bytes, os.stat_result] = field(default_factory=dict)
 
 
 def scan(top: bytes, rules: ScanRules, progress: Progress | None = None) -> Scan:
     """Scan the worktree at `top`."""
-    return _Walk(top, rules, progress).run()
+    walk = Walk(top, rules, progress)
+    walk.below(b"", rules.ignore)
+    walk.take_named()
+    return walk.found
 
 
-class _Walk:
+class Walk:
+    """A scan step by step: of a folder with all below it, or of the folder alone."""
+
     def __init__(self, top: bytes, rules: ScanRules, progress: Progress | None) -> None:
         self._top = top
         self._rules = rules
@@ -98,37 +113,53 @@ class _Walk:
         # With core.ignoreCase, git takes a file for tracked under any case of its name.
         self._folded = {path.lower() for path in rules.tracked} if rules.ignore_case else set()
         self._gitlinks = sorted(rules.gitlinks)
-        self._found = Scan()
+        self.found = Scan()
 
-    def run(self) -> Scan:
-        todo = [(b"", self._rules.ignore)]
+    def below(
+        self, folder: bytes, ignore: IgnoreStack, status: os.stat_result | None = None
+    ) -> None:
+        """Walk a folder and everything in it; `ignore` are the rules outside it."""
+        todo = [(folder, ignore, status)]
         while todo:
-            folder, ignore = todo.pop()
-            todo.extend(self._folder(folder, ignore))
+            todo.extend(self.folder(*todo.pop()))
             if self._progress is not None:
-                self._progress(len(self._found.files))
+                self._progress(len(self.found.files), 0)
+
+    def take_named(self) -> None:
+        """Take what the rules name, wherever it is."""
         for path in self._rules.include_paths:
             self._take_named(path, forced=False)
         for path in self._rules.force:
             self._take_named(path, forced=True)
-        return self._found
 
-    def _folder(self, folder: bytes, ignore: IgnoreStack) -> Iterator[tuple[bytes, IgnoreStack]]:
+    def folder(
+        self, folder: bytes, ignore: IgnoreStack, status: os.stat_result | None = None
+    ) -> Iterator[tuple[bytes, IgnoreStack, os.stat_result]]:
         """Take the files of one folder; yield the folders to walk below it."""
+        place = self._base + folder
         try:
-            children = reach.children(self._base + folder)
+            status = status or reach.lstat(place)
+            children = reach.children(place)
         except FileNotFoundError:
             return
         except OSError:
             self._leave_out(folder, SkipReason.UNREADABLE)
             return
+        inside: list[bytes] = []
+        self.found.walked[folder] = status, inside
+        if folder:
+            self.found.folders[folder] = status.st_mode & 0o777
         if not children and folder and ignore is not _EVERYTHING:
-            self._found.empty_folders.append(folder)
+            self.found.empty_folders.append(folder)
         prefix = folder + b"/" if folder else b""
         names = {child.name for child in children}
+        if folder and b".git" in names:  # it may become a repository with no change to the folder
+            self.found.unsure.add(folder)
         if folder and self._is_repository(folder, names):
             self._leave_out(folder, SkipReason.NESTED)
             return
+        if b".gitattributes" in names:
+            self.found.attribute_files.add(prefix + b".gitattributes")
         if ignore is not _EVERYTHING:
             ignore = self._enter(prefix, names, ignore)
         for child in children:
@@ -141,8 +172,10 @@ class _Walk:
                 continue
             inner = self._ignore_within(path, ignore)
             if self._enters(path, inner):
-                self._note_folder(path, child)
-                yield path, inner
+                status = self._look_at_folder(path, child)
+                if status is not None:
+                    inside.append(name)
+                    yield path, inner, status
 
     def _enter(self, prefix: bytes, names: set[bytes], ignore: IgnoreStack) -> IgnoreStack:
         """The rules in a folder: with those of its own ignore file, on disk or left out."""
@@ -169,14 +202,19 @@ class _Walk:
             return True
         if not is_like_dot_git(name) or path in self._tracked:
             return False
-        self._found.skipped[path] = SkipReason.SPECIAL
+        self.found.skipped[path] = SkipReason.SPECIAL
         return True
 
-    def _note_folder(self, path: bytes, child: reach.Child) -> None:
+    def _look_at_folder(self, path: bytes, child: reach.Child) -> os.stat_result | None:
+        """The stat data of a folder to walk; None if it is gone meanwhile."""
         try:
-            self._found.folders[path] = child.stat(follow_symlinks=False).st_mode & 0o777
-        except OSError:  # walking it will tell
-            pass
+            status = child.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            self._leave_out(path, SkipReason.UNREADABLE)
+            return None
+        return status
 
     def _is_repository(self, folder: bytes, names: set[bytes]) -> bool:
         """A repository of its own, or the git dir of one."""
@@ -191,7 +229,8 @@ class _Walk:
     def _enters(self, path: bytes, ignore: IgnoreStack) -> bool:
         """Decide on a folder; one that is not entered still gives up its tracked files."""
         if path in self._rules.gitlinks:
-            self._found.gitlinks.append(path)
+            self.found.gitlinks.append(path)
+            self.found.unsure.add(_parent(path))
             return False
         if ignore is not _EVERYTHING and ignore.ignored(path, True):
             self._take_tracked_below(path)
@@ -202,8 +241,10 @@ class _Walk:
         return path not in self._rules.git_dirs
 
     def _leave_out(self, folder: bytes, reason: SkipReason) -> None:
-        self._found.skipped[folder] = reason
-        self._found.folders.pop(folder, None)
+        self.found.skipped[folder] = reason
+        self.found.folders.pop(folder, None)
+        if reason is not SkipReason.DENIED:
+            self.found.unsure |= {folder, _parent(folder)}
         self._take_tracked_below(folder)
 
     def _take_file(self, path: bytes, child: reach.Child, ignore: IgnoreStack) -> None:
@@ -215,10 +256,11 @@ class _Walk:
         except FileNotFoundError:
             return
         except OSError:
-            self._found.skipped[path] = SkipReason.UNREADABLE
+            self.found.skipped[path] = SkipReason.UNREADABLE
+            self.found.unsure.add(_parent(path))
             return
         if tracked and stat.S_ISREG(status.st_mode):
-            self._found.files[path] = status
+            self.found.files[path] = status
             return
         self._sort(path, status, tracked)
 
@@ -226,11 +268,13 @@ class _Walk:
         """Take what is no folder, or list it with the reason why not."""
         reason = self._reason_to_skip(path, status, tracked)
         if reason is not None:
-            self._found.skipped[path] = reason
+            self.found.skipped[path] = reason
+            if reason is SkipReason.OVERSIZE:
+                self.found.watched[path] = status
             return
-        self._found.files[path] = status
+        self.found.files[path] = status
         if not tracked:
-            self._found.untracked.add(path)
+            self.found.untracked.add(path)
 
     def _reason_to_skip(
         self, path: bytes, status: os.stat_result, tracked: bool
@@ -255,9 +299,13 @@ class _Walk:
     def _take_tracked_below(self, folder: bytes) -> None:
         """Look at each tracked path in a folder that is not walked."""
         prefix = folder + b"/" if folder else b""
-        for path in _beginning_with(prefix, self._rules.tracked):
+        tracked = [*_beginning_with(prefix, self._rules.tracked)]
+        gitlinks = [*_beginning_with(prefix, self._gitlinks)]
+        for path in tracked:
             self._take_tracked(path, folder)
-        self._found.gitlinks += _beginning_with(prefix, self._gitlinks)
+        self.found.gitlinks += gitlinks
+        if tracked or gitlinks:  # these are looked at only from here
+            self.found.unsure.add(_parent(folder))
 
     def _take_tracked(self, path: bytes, folder: bytes) -> None:
         try:
@@ -267,12 +315,12 @@ class _Walk:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError:
-            self._found.skipped[path] = SkipReason.UNREADABLE
+            self.found.skipped[path] = SkipReason.UNREADABLE
             return
         if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            self._found.files[path] = status
+            self.found.files[path] = status
         elif not stat.S_ISDIR(status.st_mode):
-            self._found.skipped[path] = SkipReason.SPECIAL
+            self.found.skipped[path] = SkipReason.SPECIAL
 
     def _parents_are_folders(self, path: bytes, folder: bytes) -> bool:
         """A tracked path behind a symbolic link is gone, as git sees it."""
@@ -281,11 +329,11 @@ class _Walk:
         )
 
     def _is_folder(self, path: bytes) -> bool:
-        if path not in self._found.folders:
+        if path not in self.found.folders:
             mode = reach.lstat(os.path.join(self._top, path)).st_mode
             if not stat.S_ISDIR(mode):
                 return False
-            self._found.folders[path] = mode & 0o777
+            self.found.folders[path] = mode & 0o777
         return True
 
     def _take_named(self, path: bytes, *, forced: bool) -> None:
@@ -316,10 +364,10 @@ class _Walk:
             if not stat.S_ISDIR(status.st_mode):
                 self._take_named_file(path, status, forced)
             elif self._opens(path, forced):
-                self._found.folders[path] = status.st_mode & 0o777
+                self.found.folders[path] = status.st_mode & 0o777
                 children = reach.children(place)
-                if forced and not children and path not in self._found.empty_folders:
-                    self._found.empty_folders.append(path)
+                if forced and not children and path not in self.found.empty_folders:
+                    self.found.empty_folders.append(path)
                 return [
                     inside
                     for child in children
@@ -329,22 +377,22 @@ class _Walk:
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError:
-            self._found.skipped[path] = SkipReason.UNREADABLE
+            self.found.skipped[path] = SkipReason.UNREADABLE
         return []
 
     def _take_named_file(self, path: bytes, status: os.stat_result, forced: bool) -> None:
-        self._found.skipped.pop(path, None)
-        self._found.untracked.discard(path)
+        self.found.skipped.pop(path, None)
+        self.found.untracked.discard(path)
         self._sort(path, status, forced or path in self._tracked)
 
     def _opens(self, folder: bytes, forced: bool) -> bool:
         if self._is_closed(folder):
             return False
         if not forced and self._is_denied(folder, True):
-            self._found.skipped[folder] = SkipReason.DENIED
+            self.found.skipped[folder] = SkipReason.DENIED
             return False
         if is_nested_repository(os.path.join(self._top, folder)):
-            self._found.skipped[folder] = SkipReason.NESTED
+            self.found.skipped[folder] = SkipReason.NESTED
             return False
         return True
 
@@ -353,14 +401,24 @@ class _Walk:
 
     def _read_ignore_file(self, prefix: bytes) -> Rules | None:
         path = prefix + b".gitignore"
-        text = read_plain_file(os.path.join(self._top, path))
+        place = os.path.join(self._top, path)
+        try:
+            self.found.watched[path] = reach.lstat(place)
+        except OSError:
+            self.found.unsure.add(prefix[:-1])
+        text = read_plain_file(place)
         if text is None:
+            self.found.unsure.add(prefix[:-1])
             return None
-        self._found.ignore_files[path] = text
+        self.found.ignore_files[path] = text
         return self._parse(text, prefix)
 
     def _parse(self, text: bytes, prefix: bytes) -> Rules:
         return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
+
+
+def _parent(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
 
 
 def leads_to(folder: bytes, roots: tuple[bytes, ...]) -> bool:

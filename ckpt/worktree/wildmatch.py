@@ -12,10 +12,11 @@ ignore.py's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
+
+from ckpt.patterns import lazy_pattern
 
 # A step is a choice of what a name may go on with, a segment is what stands between two `*`,
 # and a component is what stands between two `/`.
@@ -31,7 +32,7 @@ _STAR: Component = ((), ())
 STARS: Component = ()  # `**`: any number of components
 EVERYTHING: tuple[Glob, ...] = ((_STAR,), (STARS,))  # what matches any name
 
-_PLAIN = re.compile(rb"[^*?\[\\/]+")
+_PLAIN = lazy_pattern(rb"[^*?\[\\/]+")
 _DIGIT = b"0123456789"
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
 _UPPER = _LOWER.upper()
@@ -117,6 +118,8 @@ def _once(part: bytes, groups: Iterator[int]) -> bytes:
 
 
 def _step_expression(step: Step) -> bytes:
+    import re
+
     if len(step) == 1:
         return re.escape(step[0])
     if len(step) < len(_ANY) // 2:

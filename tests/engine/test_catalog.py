@@ -15,7 +15,8 @@ from byhand import open_repository as opened
 from ckpt.engine.catalog import Catalog, counts_as_latest, select, set_pinned
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Kind, Scope
-from ckpt.store import record
+from ckpt.store import record, ref_files
+from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 
 A, B, C, D = (
@@ -149,7 +150,7 @@ def test_too_far_back_says_how_many_there_are(repo: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["latest~", "latest~x", "latest~-1", "latest~1234567890", "latest^"]
+    "word", ["latest~", "latest~x", "latest~-1", "latest~1234567890", "latest^", "latest~\u0661"]
 )
 def test_what_only_begins_like_latest_is_not_found(word: str, repo: Repository) -> None:
     make(repo, A)
@@ -237,6 +238,79 @@ def test_what_cannot_be_a_checkpoint_is_an_error_of_use(word: str, repo: Reposit
 
     with pytest.raises(UsageError):
         resolved(repo, word)
+
+
+# No more than the question needs
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which refs' files and how many commits are read, from here on."""
+    seen: list[str] = []
+    read_file, read_object = ref_files._read_loose, ObjectStore.read
+
+    def loose(path: str) -> bytes | None:
+        seen.append(path.rpartition("/")[2])
+        return read_file(path)
+
+    def read(self: ObjectStore, object_id: ObjectID, kind: bytes) -> bytes:
+        seen.append(kind.decode())
+        return read_object(self, object_id, kind)
+
+    monkeypatch.setattr(ref_files, "_read_loose", loose)
+    monkeypatch.setattr(ObjectStore, "read", read)
+    return seen
+
+
+def test_an_id_reads_its_own_ref_and_commit_alone(repo: Repository, looks: list[str]) -> None:
+    make(repo, A, B, C, D)
+    looks.clear()
+
+    assert resolved(repo, B) == B
+    assert looks == [B, "commit"]
+    assert Catalog(repo).commit_of(C) is not None
+    assert looks == [B, "commit", C]
+
+
+def test_latest_reads_only_the_newest(repo: Repository, looks: list[str]) -> None:
+    make(repo, A, B, C)
+    make(repo, D, kind=Kind.SAFETY)
+    looks.clear()
+
+    assert resolved(repo, "latest") == C
+    assert looks == [D, "commit", C, "commit"]
+    looks.clear()
+    assert resolved(repo, "latest~1") == B
+    assert looks.count("commit") == 3
+
+
+def test_a_list_reads_each_ref_and_commit_once_and_nothing_else(
+    repo: Repository, looks: list[str]
+) -> None:
+    make(repo, A, B, C, D)
+    looks.clear()
+    catalog = Catalog(repo)
+    found = [c.id for c in catalog], [c.id for c in catalog.here()]
+
+    assert found == ([D, C, B, A], [D, C, B, A])
+    assert looks == [D, "commit", C, "commit", B, "commit", A, "commit"]
+
+
+def test_a_new_id_needs_no_ref_to_be_read(repo: Repository, looks: list[str]) -> None:
+    make(repo, A, B, C, D)
+    looks.clear()
+
+    assert Catalog(repo).newest_here("20270101-000000-000") is None
+    assert looks == []
+
+
+def test_a_checkpoint_that_goes_while_it_is_listed_is_passed_over(repo: Repository) -> None:
+    make(repo, A, B, C)
+    found = iter(Catalog(repo))
+
+    assert next(found).id == C
+    Path(repo.git_dir, "refs/checkpoints", B).unlink()
+    assert [c.id for c in found] == [A]
 
 
 # For new ids

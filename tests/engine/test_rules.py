@@ -11,6 +11,7 @@ import pytest
 from byhand import NOWHERE, index, worktree
 from byhand import open_repository as opened
 
+from ckpt.engine.index_facts import facts_of
 from ckpt.engine.rules import read_excludes, scan_rules
 from ckpt.settings import Settings
 from ckpt.store.index import IndexEntry
@@ -27,7 +28,9 @@ def repo(tmp_path: Path) -> Iterator[Repository]:
 
 
 def rules(repo: Repository, **settings: Any) -> ScanRules:
-    return scan_rules(repo, Settings(**settings), read_staged(repo))[0]
+    staged = read_staged(repo)
+    excludes, facts = read_excludes(repo), facts_of(staged, None)
+    return scan_rules(repo, Settings(**settings), excludes, facts, staged)
 
 
 def test_tracked_paths_are_sorted_and_submodules_apart(repo: Repository) -> None:

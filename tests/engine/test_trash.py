@@ -110,7 +110,7 @@ def test_what_an_interrupted_rollback_needs_is_not_dropped(
 ) -> None:
     ids = {"target": B, "safety": B} | {needed: A}
     private = Path(repo.common_dir, place)
-    private.mkdir(parents=True)
+    private.mkdir(parents=True, exist_ok=True)
     journal.write(str(private), Journal(ids["target"], ids["safety"], (), ()))
 
     with pytest.raises(Refused, match=f"an interrupted rollback needs checkpoint '{A}'"):
@@ -122,7 +122,7 @@ def test_what_an_interrupted_rollback_needs_is_not_dropped(
 
 
 def test_with_a_damaged_journal_nothing_is_dropped(repo: Repository, found: Checkpoint) -> None:
-    Path(repo.private_dir).mkdir()
+    Path(repo.private_dir).mkdir(exist_ok=True)
     Path(repo.private_dir, "journal").write_bytes(b"garbage")
 
     with pytest.raises(Refused, match="damaged"):

@@ -19,8 +19,8 @@ from helpers import ckpt, fsck, git
 from scenes import State, link, remove, state, write
 
 # Private files that are always there; everything else in that folder is a leftover.
-PRIVATE = {"lock", "last-rollback"}
-TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_")
+PRIVATE = {"lock", "last-rollback", "scan"}
+TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_", "tmp_pack_", "tmp_idx_", "tmp_ckpt_")
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def test_processes_that_save_the_same_new_content_at_once_all_succeed(tmp_path: 
     assert refs <= checkpoints(top).keys()
     assert len({git("rev-parse", f"{ref}^{{tree}}", cwd=top) for ref in refs}) == 1
     assert fsck(top) == []
-    assert not list((top / ".git/objects").glob("*/tmp_obj_*"))
+    assert not list((top / ".git/objects").glob("*/tmp_*"))
 
 
 def test_processes_that_publish_at_the_same_moment_get_ids_of_their_own(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import pytest
 from helpers import ckpt
 
 import ckpt as package
-from ckpt import cli, ids
+from ckpt import cli, ids, usage
 from ckpt.errors import CkptError
 from ckpt.install import manual
 from ckpt.models import SkipReason
@@ -100,7 +100,7 @@ def options_of(command: str) -> set[str]:
 
 def common_options() -> set[str]:
     parser = argparse.ArgumentParser()
-    cli._add_common(parser)
+    usage.add_common(parser)
     found = {word for action in parser._actions for word in action.option_strings}
     return found | {"--version"}
 

@@ -18,15 +18,16 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
-    {"errors"},
+    {"errors", "hashing", "jsontext", "patterns", "values"},
     {"disk", "ids", "linediff", "models", "paths"},
     {"install", "settings", "store", "worktree"},
     {"arguments", "configure"},
     {"engine"},
     {"manager"},
-    {"crash", "documents", "render"},
+    {"crash", "documents", "progress", "render"},
     {"output"},
     {"commands"},
+    {"options", "usage"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from ckpt.store import config_syntax
 from ckpt.store.config_syntax import (
     ConfigError,
     canonical,
@@ -19,6 +22,57 @@ def entries(content: bytes) -> list[tuple[str, str | None]]:
 
 def from_environment(**env: str) -> list[tuple[str, str | None]]:
     return [(entry.key, entry.value) for entry in parse_environment(env)]
+
+
+PIECES = [
+    *("[core]", '[remote "Origin"]', "[a.B]", '[a"b"]', '[a  "b c"]', '[a "b\\\\c"]', "[]", "[a ]"),
+    *("[a] k = 1", '[a "]"]', '[a "b"] # c', "name", "Name = value", "n-1=x  y", "k =", "k", " "),
+    *('k = "x"', "k = x ; y", "k = x # y", "k = a\\", "k = \\n", "k k = 1", "1k = 2", "= 3"),
+    *("\tk\t=\tv\t", "# c", "; c", " # c = d", "k = a=b", "k = \xe9", "k = a\0b", "k = v\r", "k\r"),
+    *(
+        "-k = 1",
+        "k. = 1",
+        "k = [x]",
+        "]",
+        '"',
+        "k # c",
+        "k = \f v \v",
+        "[a]]",
+        "[-]",
+        'k = "a" b # c',
+        'k = "a',
+        'k = "a\\',
+        'k = \\t"x;y" z ; w',
+        "k = a \\",
+        "k = a\r # b",
+        "k = \r",
+        "# c\r",
+        '[ "b"]',
+    ),
+]
+
+
+def parsed(content: bytes) -> list[tuple[str, str | None, int]] | str:
+    try:
+        return [(e.key, e.value, e.line) for e in parse_file(content, "config")]
+    except ConfigError as error:
+        return error.message
+
+
+def test_plain_files_are_read_as_the_whole_grammar_reads_them(monkeypatch: pytest.MonkeyPatch):
+    chance = random.Random(20261116)
+    contents = [
+        "\n".join(chance.choices(PIECES, k=chance.randint(1, 5))).encode("latin-1")
+        for _ in range(3000)
+    ]
+    contents += [b"", b"\xef\xbb\xbf[a]\nk = 1", b"[a]\r\nk = 1\r\n", b"\n\n[a]\n\nk\n"]
+    plain = [config_syntax._plain_entries(content + b"\n") is not None for content in contents]
+    quickly = list(map(parsed, contents))
+    monkeypatch.setattr(config_syntax, "_plain_entries", lambda text: None)
+
+    assert quickly == list(map(parsed, contents))
+    assert any(plain)
+    assert not all(plain)
 
 
 def test_section_and_name_are_lower_case_and_the_subsection_keeps_its_case():

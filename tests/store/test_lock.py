@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from byhand import failing, files_below, observed
 
 from ckpt.errors import Busy
-from ckpt.store.lock import clear_own_locks, replace_locked, worktree_lock
+from ckpt.store.lock import clear_own_locks, holding, replace_locked, worktree_lock
 
 HOLD = """
 import sys
@@ -246,6 +247,76 @@ def test_a_lock_is_told_by_its_inode_among_several(index: Path, private: Path) -
     clear_own_locks(str(private), [str(head), str(index)])
 
     assert files_below(index.parent) == ["HEAD.lock", "index"]
+
+
+def test_a_lock_of_a_killed_process_is_in_nobodys_way(index: Path, private: Path) -> None:
+    killed(index, private, "rename")
+    assert index.with_name("index.lock").exists()
+
+    assert replace_locked(str(index), b"newer", str(private))
+    assert index.read_bytes() == b"newer"
+    assert files_below(index.parent) == ["index"]
+
+
+HOLD_A_FILE = """
+import sys
+from ckpt.store.lock import holding
+with holding(sys.argv[1], sys.argv[2]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_of_a_living_process_is_never_cleared(index: Path, private: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD_A_FILE, str(index), str(private)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        clear_own_locks(str(private), [str(index)])
+        with pytest.raises(Busy):
+            replace_locked(str(index), b"new", str(private))
+        assert index.with_name("index.lock").exists()
+    finally:
+        process.communicate(b"")
+
+    assert process.returncode == 0
+    assert files_below(index.parent) == ["index"]
+
+
+def test_the_file_can_be_replaced_while_its_lock_is_held(index: Path, private: Path) -> None:
+    with holding(str(index), str(private)) as lock:
+        lock.replace(b"new")
+
+        assert index.read_bytes() == b"new"
+        assert index.with_name("index.lock").exists()
+    assert files_below(index.parent) == ["index"]
+
+
+@pytest.mark.parametrize("problem", [errno.EPERM, errno.EXDEV, errno.EOPNOTSUPP])
+def test_where_a_file_has_one_name_only_a_lock_is_made_as_git_does(
+    problem: int, index: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(problem, os.strerror(problem))
+
+    monkeypatch.setattr(os, "link", refuse)
+    seen: list[bytes] = []
+
+    def look() -> bool:
+        seen.append(index.with_name("index.lock").read_bytes())
+        return True
+
+    assert replace_locked(str(index), b"new", str(private), look)
+    assert seen == [b"new"]
+    assert index.read_bytes() == b"new"
+    index.with_name("index.lock").touch()
+    with pytest.raises(Busy):
+        replace_locked(str(index), b"newer", str(private))
+    assert files_below(index.parent) == ["index", "index.lock"]
 
 
 def test_half_a_private_file_is_cleared_and_others_stay(index: Path, private: Path) -> None:

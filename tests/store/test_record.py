@@ -40,7 +40,7 @@ def written(
 
 
 def read(store: ObjectStore, commit: ObjectID) -> Checkpoint:
-    return record.read_checkpoint(store, ID, commit, Details)
+    return record.read_checkpoint(store, ID, commit)
 
 
 def there_and_back(store: ObjectStore, checkpoint: Checkpoint) -> Checkpoint:
@@ -207,7 +207,35 @@ def test_a_checkpoint_under_another_id_is_foreign(store: ObjectStore) -> None:
     commit = written(store, record.compose_message(draft()))
 
     with pytest.raises(NotACheckpoint, match="was not written by ckpt"):
-        record.read_checkpoint(store, "20270101-000000-000-aaaa", commit, Details)
+        record.read_checkpoint(store, "20270101-000000-000-aaaa", commit)
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "Ckpt-Kind: auto\nCkpt-Scope: full",
+        "Ckpt-Kind: auto",
+        "Ckpt-Kind: a: b\nCkpt-Kind: c",
+        "Ckpt-Kind: auto\nSigned-off-by: me\nCkpt-Scope: full",
+        "Signed-off-by: me\nCkpt-Kind: auto",
+        "Ckpt-Kind: auto\nCkpt-Scope:full\nCkpt-Branch: x",
+        "Ckpt-Branch: caf%E9\nCkpt-Kind: 100%\nCkpt-Session: %zz",
+        "Ckpt-Branch: \nCkpt-Kind: auto",
+        "Ckpt-Kind: auto\n Ckpt-Scope: folded\nxCkpt-Id: 1",
+        "Ckpt-",
+        "Ckpt-: x",
+        "nothing of ours",
+        "",
+    ],
+)
+def test_plain_trailers_are_read_as_any_others_are(paragraph: str) -> None:
+    plain = record._plain_trailers(paragraph)
+
+    assert plain in (None, record._any_trailers(paragraph))
+    assert record._plain_trailers("Ckpt-Kind: auto\nCkpt-Branch: a: b") == {
+        "Kind": "auto",
+        "Branch": "a: b",
+    }
 
 
 def test_trailers_count_only_in_the_last_paragraph(store: ObjectStore) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -233,10 +235,59 @@ def test_a_lock_of_another_process_is_told_as_busy(change: str, folder: Path, re
         "remove": lambda: refs.remove(REF, ONE),
     }
 
-    with pytest.raises(Busy, match=f"unable to lock '{REF.decode()}'") as caught:
+    with pytest.raises(Busy, match=f"unable to lock '.*{REF.decode()}'") as caught:
         calls[change]()
     assert caught.value.hint
     assert (folder / os.fsdecode(REF + b".lock")).exists()
+
+
+def test_what_a_killed_save_left_is_cleared_by_the_next(folder: Path, refs: Refs) -> None:
+    script = (
+        "import os, sys; from ckpt import disk; from ckpt.store.refs import Refs\n"
+        "disk.observer = lambda operation, path: os._exit(9) if operation == 'rename' else None\n"
+        "Refs(sys.argv[1], sys.argv[1], 40).create(os.fsencode(sys.argv[2]), b'1' * 40)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, str(folder), os.fsdecode(REF)])
+    assert ran.returncode == 9
+    assert (folder / os.fsdecode(REF + b".lock")).exists()
+    git_lock = f"refs/checkpoints/{SECOND}.lock"
+    put(folder, git_lock, b"")
+
+    assert refs.create(b"refs/checkpoints/next", ONE)
+    assert files_below(folder / "ckpt") == []
+    assert files_below(folder / "refs") == [f"checkpoints/{SECOND}.lock", "checkpoints/next"]
+
+
+@pytest.mark.parametrize("name", [b"config", b"refs/checkpoints/../../config", b"refs/x.lock/y"])
+def test_a_ref_with_a_hostile_name_is_neither_read_nor_written(
+    name: bytes, folder: Path, refs: Refs
+) -> None:
+    before = {path: (folder / path).read_bytes() for path in files_below(folder)}
+
+    assert refs.read(name) is None
+    for change in (
+        lambda: refs.create(name, ONE),
+        lambda: refs.replace(name, ONE, TWO),
+        lambda: refs.remove(name, ONE),
+    ):
+        with pytest.raises(Refused, match="is not a valid ref name"):
+            change()
+    assert {path: (folder / path).read_bytes() for path in files_below(folder)} == before
+    assert refs.checkpoint("../../config") is None
+
+
+def test_checkpoints_are_listed_without_being_read(folder: Path, refs: Refs) -> None:
+    put(folder, REF, ONE + b"\n")
+    put(folder, "refs/checkpoints/broken", b"")
+    put(folder, "refs/checkpoints/x.lock", b"")
+    pack_refs(folder, **{f"refs/checkpoints/{SECOND}": TWO, REF.decode(): THREE})
+    listed = refs.listed_checkpoints()
+
+    assert set(listed.names) == {FIRST, SECOND, "broken"}
+    found = {name: listed.commit_of(name) for name in (FIRST, SECOND, "broken", "absent")}
+    assert found == {FIRST: ONE, SECOND: TWO, "broken": None, "absent": None}
+    assert (refs.checkpoint(FIRST), refs.checkpoint(SECOND)) == (ONE, TWO)
+    assert refs.checkpoint("absent") is None
 
 
 def test_each_change_of_a_ref_is_announced(refs: Refs) -> None:
@@ -328,7 +379,17 @@ def test_refs_that_lead_in_a_circle_are_an_error_and_no_crash(folder: Path, refs
         refs.head()
 
 
-@pytest.mark.parametrize("contents", [b"", b"# pack-refs with: peeled \ngarbage\n", b"^" + ONE])
+@pytest.mark.parametrize(
+    "contents",
+    [
+        b"# pack-refs with: peeled \ngarbage\n",
+        b"^" + ONE,
+        b"^" + ONE + b"\n",
+        ONE + b" refs/heads/other",
+        ONE + b" refs/heads/other\n" + TWO + b"\n",
+        ONE + b" refs/heads/other\n" + b"\0" * 50 + b"\n",
+    ],
+)
 def test_damaged_packed_refs_are_an_error_and_no_crash(
     contents: bytes, folder: Path, refs: Refs
 ) -> None:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 from byhand import failing, files_below, loose, object_store, pack
-from dulwich.object_format import SHA1, SHA256, ObjectFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ckpt import disk
 from ckpt.store import objects, streams
 from ckpt.store import scratch as scratch_module
+from ckpt.store.object_format import SHA1, SHA256, ObjectFormat
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.streams import LARGE, PIECE, UnreadableFile
 

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from byhand import blob, files_below, object_store
+from dulwich.errors import ObjectFormatException
+from dulwich.objects import parse_tree
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -319,3 +322,38 @@ def test_nothing_is_written_for_what_is_there_already(store: ObjectStore) -> Non
     tree(store, a__b=b"1", c=b"2")
 
     assert files_below(Path(store.path)) == before
+
+
+def damaged_trees() -> st.SearchStrategy[bytes]:
+    """Trees of which some bytes were changed, cut out or put in."""
+    mode = st.sampled_from([b"100644", b"40000", b"040000", b"160000", b"100664", b"", b"9", b"1 "])
+    entry = st.builds(
+        lambda mode, name, id: mode + b" " + name + b"\0" + id,
+        mode,
+        st.sampled_from([b"a", b"a b", b"\xff", b".x", b"x" * 300]),
+        st.binary(min_size=20, max_size=20),
+    )
+    return st.builds(
+        lambda entries, cut, more: b"".join(entries)[:cut] + more,
+        st.lists(entry, max_size=4),
+        st.integers(0, 200),
+        st.sampled_from([b"", b" ", b"\0", b"100644 end\0" + bytes(20)]),
+    )
+
+
+@given(damaged_trees())
+def test_a_tree_is_read_as_dulwich_reads_it_or_not_at_all(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = object_store(Path(folder))
+        made = store.add(b"tree", data)
+        try:
+            found = read_tree(store, made)
+        except MissingObject as error:
+            assert "damaged tree" in str(error)
+            found = None
+        try:
+            wanted = [tuple(entry) for entry in parse_tree(data, 20)]
+        except ObjectFormatException:
+            wanted = None
+        assert found == wanted
+        store.close()

@@ -16,6 +16,8 @@ from helpers import fsck, git, tree_state
 from journeys import reset_and_clean, save, there_and_back
 from scenes import remove, state, unprivileged, write
 
+from ckpt.store.streams import LARGE
+
 
 def work(top: Path) -> None:
     write(top, "README.md", "staged\n")
@@ -383,11 +385,15 @@ def test_new_objects_get_the_bits_that_git_would_give_them(
     by_git = new_bits(objects, before)
 
     before = set(objects.glob("??"))
-    for number in range(20):
+    for number in range(5):
         write(repo, f"new/{number}", f"by ckpt {number}\n")
+        write(repo, f"new/large-{number}", f"{number}\n" * LARGE)
     saved = save(repo)
 
     assert new_bits(objects, before) == by_git
+    (ours,) = objects.glob("pack/*.pack")
+    git("repack", "-q")
+    assert {bits(path) for path in objects.glob("pack/*")} == {bits(ours)}
     ref = repo / f".git/refs/checkpoints/{saved}"
     git("update-ref", "refs/by-git/ref", "HEAD")
     assert bits(ref) == bits(repo / ".git/refs/by-git/ref")

@@ -100,7 +100,7 @@ def test_a_worktree_that_is_gone_holds_nothing(top: Path) -> None:
 def test_progress_is_told_folder_by_folder(top: Path) -> None:
     put(top, "a", "b/c")
     told: list[int] = []
-    scan(os.fsencode(top), ScanRules(), told.append)
+    scan(os.fsencode(top), ScanRules(), lambda files, bytes: told.append(files))
 
     assert told == [1, 2]
 

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""The present: what is on disk, in the index and at HEAD, at one moment.
+
+Kept folder by folder (`listings`), as the scan found it, so that a save in which little has
+changed looks at little. Whoever compares it with another state asks by path: `entries`,
+`stats` and `folders` are made of the listings when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from ckpt.engine.gather import MODES, write_trees
+from ckpt.models import NestedState, SkipReason
+from ckpt.paths import folders_above
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.operation_record import OperationState
+from ckpt.store.refs import Head
+from ckpt.store.staging import Staged
+from ckpt.store.trees import EXECUTABLE, SYMLINK, TreeEntry, write_tree
+from ckpt.values import field, value_class
+from ckpt.worktree import modes
+from ckpt.worktree.listing import Listings, Note, Summary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.engine.index_facts import IndexFacts
+    from ckpt.engine.origins import Converted
+    from ckpt.engine.remembered import Memory
+    from ckpt.engine.scan_cache import ScanCache
+
+
+@value_class(frozen=False, slots=False)
+class Present:
+    """The working state as captured; blobs of `entries` are in the object store.
+
+    `changed` are the folders whose trees are not written yet. `absent` are entries that a
+    sparse checkout leaves out: unchanged, but not on disk. `converted` are files whose bytes
+    are not those of their blob. `fresh` are files that were read now; of all others is known
+    what was known to `source`, the cache that the capture started from, and to the checkpoint
+    that holds it; `knows_index` if that is so of the index as well. `cache` is what the next
+    capture may start from.
+    """
+
+    listings: Listings
+    changed: set[bytes]
+    excludes: dict[str, bytes]
+    include: tuple[str, ...]
+    index: IndexFacts
+    read_staged: Callable[[], Staged]
+    head: Head
+    operation: OperationState
+    absent: dict[bytes, TreeEntry] = field(default_factory=dict)
+    converted: dict[bytes, Converted] = field(default_factory=dict)
+    fresh: dict[bytes, os.stat_result] = field(default_factory=dict)
+    memory: Memory | None = None
+    nested: tuple[NestedState, ...] = ()
+    cache: ScanCache | None = None
+    counts: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    source: ScanCache | None = None
+    knows_index: bool = False
+    is_edited: bool = False
+
+    @cached_property
+    def staged(self) -> Staged:
+        return self.read_staged()
+
+    # -- by path -------------------------------------------------------------------
+
+    @cached_property
+    def entries(self) -> dict[bytes, TreeEntry]:
+        """Every file, link and submodule."""
+        found = {}
+        for listing in self.listings:
+            paths = map(listing.prefix.__add__, listing.names)
+            for path, code, id in zip(paths, listing.codes, listing.ids, strict=True):
+                found[path] = TreeEntry(MODES[code], ObjectID(id.hex().encode()))
+        return found | self.absent
+
+    @cached_property
+    def stats(self) -> dict[bytes, os.stat_result]:
+        """The stat data under which the contents are known."""
+        found = {}
+        for listing in self.listings:
+            for number, name in enumerate(listing.names):
+                if listing.stats[number][4]:
+                    found[listing.prefix + name] = listing.file_stat(number)
+        return found
+
+    @cached_property
+    def folders(self) -> dict[bytes, int]:
+        """The permission bits of the folders that were walked, or hold what was taken."""
+        return {x.folder: x.bits for x in self.listings if x.bits is not None}
+
+    def put(self, path: bytes, entry: TreeEntry, status: os.stat_result | None = None) -> None:
+        """Correct one path: a file that was read later than the others."""
+        gone = [path]
+        if path not in self.entries:  # a tree cannot hold a file and a folder of one name
+            gone += [folder for folder in folders_above(path) if folder in self.entries]
+            gone += [other for other in self.entries if other.startswith(path + b"/")]
+        for other in gone:
+            self.entries.pop(other, None)
+            self.stats.pop(other, None)
+            self.converted.pop(other, None)
+            self.absent.pop(other, None)
+        self.entries[path] = entry
+        if status is not None:
+            self.stats[path] = status
+        self.is_edited = True
+        self.cache = None
+
+    # -- as a whole ----------------------------------------------------------------
+
+    def tree(self, objects: ObjectStore) -> ObjectID:
+        """Write the tree of all this; returns its id."""
+        if self.is_edited or self.absent:
+            return write_tree(objects, self.entries)
+        return write_trees(objects, self.listings, self.changed)
+
+    @cached_property
+    def _notes(self) -> dict[str, list[Note]]:
+        found: dict[str, list[Note]] = {}
+        for summary in self.listings.summaries():
+            for note in summary.notes:
+                found.setdefault(note[0], []).append(note)
+        return found
+
+    def notes(self, what: str) -> list[tuple[bytes, bytes]]:
+        """What the scan noted besides, by path."""
+        return sorted((path, value) for _, path, value in self._notes.get(what, ()))
+
+    @cached_property
+    def empty_folders(self) -> tuple[bytes, ...]:
+        return tuple(path for path, _ in self.notes("empty"))
+
+    @cached_property
+    def skipped(self) -> dict[bytes, SkipReason]:
+        """What was left out, and why."""
+        return {path: SkipReason(reason.decode()) for path, reason in self.notes("skipped")}
+
+    @property
+    def unskipped(self) -> tuple[bytes, ...]:
+        """Paths that are marked skip-worktree and on disk all the same."""
+        if not self.index.is_sparse:
+            return ()
+        marked = {entry.path for entry in self.staged.index.entries if entry.skip_worktree}
+        return tuple(sorted(marked - self.absent.keys()))
+
+    @property
+    def is_partial(self) -> bool:
+        unsaved = any(state.problem is not None for state in self.nested)
+        return unsaved or SkipReason.UNREADABLE in self.skipped.values()
+
+    @property
+    def modes(self) -> modes.Modes:
+        if not self.is_edited:
+            return _summed_modes(self.listings)
+        bits = {
+            path: stat.S_IMODE(status.st_mode) & 0o777
+            for path, status in self.stats.items()
+            if stat.S_ISREG(status.st_mode)
+        }
+        executables = {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE}
+        links = {path for path, entry in self.entries.items() if entry.mode == SYMLINK}
+        return modes.collect(bits, executables, self.folders, listed=links)
+
+
+def _summed_modes(listings: Listings) -> modes.Modes:
+    """What `modes.collect` would say, from sums: few files have unusual bits."""
+    summaries = listings.summaries()
+    usual = modes.usual(_added(s.bits for s in summaries), _added(s.folders for s in summaries))
+
+    def is_unusual(summary: Summary) -> bool:
+        return any(map(usual.is_unusual_file, summary.bits)) or any(
+            bits != usual.folder for bits in summary.folders
+        )
+
+    files: dict[bytes, int] = {}
+    folders: dict[bytes, int] = {}
+    for listing in listings.where(is_unusual):
+        if listing.bits is not None and listing.bits != usual.folder:
+            folders[listing.folder] = listing.bits
+        for number, name in enumerate(listing.names):
+            bits = listing.permissions(number)
+            if bits is not None and usual.is_unusual_file(bits):
+                files[listing.prefix + name] = bits & 0o777
+    return modes.Modes(usual.plain, usual.executable, files, usual.folder, folders)
+
+
+def _added(counts: Iterable[dict[int, int]]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for count in counts:
+        for key, number in count.items():
+            total[key] = total.get(key, 0) + number
+    return total

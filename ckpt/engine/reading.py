@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""From the files that a scan found to blobs: those that stat data prove, and those to be read.
+
+What a file's stat data prove is asked of git's index and of what an earlier scan knew; all
+else is read, and converted where git would. A file that vanishes meanwhile is left out, one
+that cannot be read is listed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from ckpt.engine.contents import VanishedFile, add_stable
+from ckpt.engine.gather import CODES, MODES, Clock
+from ckpt.engine.git_modes import GitModes
+from ckpt.models import SkipReason
+from ckpt.store.index import matches
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.repository import nested_head
+from ckpt.store.staging import Staged
+from ckpt.store.streams import UnreadableFile
+from ckpt.store.trees import GITLINK, SYMLINK, TreeEntry
+from ckpt.worktree.listing import Listing, Listings, owner_of, stat_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from ckpt.engine.cleaning import Cleaner
+    from ckpt.worktree.convert import Conversion
+
+    class KnownContents(Protocol):
+        """Something that knows a file's blob from its stat data."""
+
+        def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None: ...
+
+
+class IndexContents:
+    """What git's index proves about files that git does not convert.
+
+    Even these may have been converted by rules that are gone, or their blob be missing: so
+    a file's size must be its blob's. And its ctime must be that of the entry, whatever
+    core.trustCtime lets git overlook: else a file is only read in vain.
+    """
+
+    def __init__(self, staged: Staged, objects: ObjectStore, *, file_mode: bool) -> None:
+        self._staged = staged
+        self._objects = objects
+        self._entries = {e.path: e for e in staged.index.entries if e.stage == 0}
+        self._file_mode = file_mode
+
+    def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None:
+        found = self._entries.get(path)
+        if found is None or self._staged.is_racy(found):
+            return None
+        if not matches(found, status, file_mode=self._file_mode):
+            return None
+        entry = TreeEntry(found.mode, ObjectID(found.id))
+        return entry if self._objects.size(entry.id) == status.st_size else None
+
+
+class ListedContents:
+    """What was known of folders before they were listed anew."""
+
+    def __init__(self, before: Mapping[bytes, Listing]) -> None:
+        self._before = before
+        self._places: dict[bytes, dict[bytes, int]] = {}
+
+    def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None:
+        folder, _, name = path.rpartition(b"/")
+        listing = self._before.get(folder)
+        if listing is None:
+            return None
+        if folder not in self._places:
+            self._places[folder] = {name: at for at, name in enumerate(listing.names)}
+        at = self._places[folder].get(name)
+        if at is None or at in listing.unsure or listing.stats[at] != stat_of(status):
+            return None
+        return TreeEntry(MODES[listing.codes[at]], ObjectID(listing.ids[at].hex().encode()))
+
+
+class Reader:
+    """Turns files into `entries`; those of `unsure` follow from more than their bytes and the
+    rules, and `fresh` are those that no earlier scan knew."""
+
+    def __init__(
+        self,
+        top: bytes,
+        objects: ObjectStore,
+        modes: GitModes,
+        cleaner: Cleaner | None,
+        *,
+        index: KnownContents | None,
+        before: KnownContents | None = None,
+    ) -> None:
+        self._top = top
+        self._objects = objects
+        self._modes = modes
+        self.cleaner = cleaner
+        self._index = index
+        self._before = before
+        self.entries: dict[bytes, TreeEntry] = {}
+        self.stats: dict[bytes, os.stat_result] = {}
+        self.fresh: dict[bytes, os.stat_result] = {}
+        self.unsure: set[bytes] = set()
+
+    @property
+    def converts(self) -> bool:
+        return self.cleaner is not None
+
+    def take(self, files: Mapping[bytes, os.stat_result], skipped: dict[bytes, SkipReason]) -> None:
+        for path, status in files.items():
+            entry = None if self._before is None else self._before.entry(path, status)
+            if entry is None:
+                try:
+                    entry, status = self._take_one(path, status)
+                except VanishedFile:
+                    continue
+                except UnreadableFile:
+                    skipped[path] = SkipReason.UNREADABLE
+                    continue
+                self.fresh[path] = status
+            self.entries[path] = entry
+            self.stats[path] = status
+
+    def _take_one(self, path: bytes, status: os.stat_result) -> tuple[TreeEntry, os.stat_result]:
+        asked = self._asked(path, status)
+        if self.cleaner is None or asked is None:
+            entry = None if self._index is None else self._index.entry(path, status)
+            if entry is not None:
+                return entry, status
+            blob, status = add_stable(self._objects, os.path.join(self._top, path))
+            return TreeEntry(self._modes.of(path, status), blob), status
+        known = self.cleaner.known(path, status, asked)
+        if known is None:
+            place = os.path.join(self._top, path)
+            known, status = self.cleaner.add(path, place, asked)
+        if path not in self.cleaner.fixed:
+            self.unsure.add(path)
+        return TreeEntry(self._modes.of(path, status), known), status
+
+    def _asked(self, path: bytes, status: os.stat_result) -> Conversion | None:
+        """What git converts in a file; a link is left alone, also one that is a plain file."""
+        if self.cleaner is None or self._modes.of(path, status) == SYMLINK:
+            return None
+        return self.cleaner.asked(path)
+
+    def take_gitlinks(self, paths: Iterable[bytes], recorded: Mapping[bytes, bytes]) -> None:
+        length = self._objects.object_format.hex_length
+        for path in paths:
+            commit = nested_head(os.path.join(self._top, path), length) or recorded.get(path)
+            if commit is not None:
+                self.entries[path] = TreeEntry(GITLINK, ObjectID(commit))
+
+    def take_changed(
+        self, listings: Listings, files: Mapping[bytes, os.stat_result], clock: Clock
+    ) -> set[bytes]:
+        """Correct files in listings; returns the folders that they are in."""
+        by_folder: dict[bytes, list[bytes]] = {}
+        for path in files:
+            by_folder.setdefault(path.rpartition(b"/")[0], []).append(path)
+        for folder, paths in by_folder.items():
+            listing = listings.get(folder)
+            assert listing is not None, "a file that changed is in a folder that did not"
+            self._correct(listing, paths, files, clock)
+            listings.touch(folder)
+        return set(by_folder)
+
+    def _correct(
+        self,
+        listing: Listing,
+        paths: list[bytes],
+        files: Mapping[bytes, os.stat_result],
+        clock: Clock,
+    ) -> None:
+        start = len(listing.prefix)
+        for path in paths:
+            at = listing.names.index(path[start:])
+            try:
+                entry, status = self._take_one(path, files[path])
+            except VanishedFile:
+                listing.drop(at)
+                continue
+            except UnreadableFile:
+                listing.drop(at)
+                reason = str(SkipReason.UNREADABLE).encode()
+                listing.notes.append(("skipped", path, reason))
+                continue
+            self.fresh[path] = status
+            listing.codes[at] = CODES[entry.mode]
+            listing.ids[at] = bytes.fromhex(entry.id.decode())
+            listing.stats[at], listing.owners[at] = stat_of(status), owner_of(status)
+            if path in self.unsure or not clock.is_settled(status):
+                listing.unsure.add(at)
+            else:
+                listing.unsure.discard(at)

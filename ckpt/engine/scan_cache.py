@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""The scan cache: what the last save found, so that the next one looks only at what changed.
+
+A private file of the worktree (`scan` in `<git dir>/ckpt`), written last and only after the
+checkpoint that holds every object it names; a process that lives on keeps it in memory as
+well. It counts only while that checkpoint is there: else an id in it might name an object
+that git has pruned. Damaged, foreign, or of another format, it is thrown away and made anew.
+
+It is not written after every small change: what it does not know is read again, which
+takes less time than to write the whole.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import time
+from contextlib import suppress
+
+from ckpt import disk
+from ckpt.engine.gather import NEVER, Clock
+from ckpt.engine.index_facts import IndexFacts
+from ckpt.errors import CkptError
+from ckpt.models import Checkpoint
+from ckpt.store import record
+from ckpt.store.objects import ObjectID
+from ckpt.store.repository import Repository
+from ckpt.values import field, replace, value_class
+from ckpt.worktree.listing import Chunk, Listings, Note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ckpt.engine.present import Present
+
+_NAME = "scan"
+_MAGIC = b"ckpt scan 1\n"
+_MARSHAL = 4
+_ONE_IN = 2000  # paths that must have changed for the file to be written again
+
+
+@value_class
+class ScanCache:
+    """`rules` and `attributes` stand for all that the listings follow from besides the disk and
+    the index; `tree` is that of the checkpoint `holder`, whose state commit is `state`.
+    `counts` are numbers of lines, see `summary`."""
+
+    rules: bytes
+    attributes: bytes
+    index: IndexFacts
+    chunks: list[Chunk]
+    holder: str = ""
+    tree: bytes = b""
+    state: bytes = b""
+    counts: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    unwritten: int = 0
+
+    def notes(self) -> list[Note]:
+        return [note for chunk in self.chunks for note in chunk.summary.notes]
+
+    def listings(self) -> Listings:
+        return Listings(self.chunks)
+
+
+def load(repo: Repository) -> ScanCache | None:
+    """The cache of a worktree, if all it names is held by a checkpoint."""
+    cache = repo.kept.get(_NAME)
+    if not isinstance(cache, ScanCache):
+        cache = _read(repo)
+    if cache is None or not is_held(repo, cache):
+        forget(repo)
+        return None
+    repo.kept[_NAME] = cache
+    return cache
+
+
+def forget(repo: Repository) -> None:
+    """Let the next capture start from nothing."""
+    repo.kept.pop(_NAME, None)
+    with suppress(OSError):
+        disk.unlink(_path(repo))
+
+
+def is_held(repo: Repository, cache: ScanCache) -> bool:
+    """Whether the checkpoint is still there that holds the objects; pinning writes it anew."""
+    try:
+        commit = repo.refs.checkpoint(cache.holder)
+        if commit is None:
+            return False
+        found = record.read_commit(repo.objects, commit)
+    except CkptError:
+        return False
+    return found.tree == cache.tree and found.parents[-1:] == (cache.state,)
+
+
+def clock(repo: Repository) -> Clock:
+    """The time by the clock of the file system, which may be another machine's."""
+    try:
+        path = os.path.join(repo.private_dir, "lock")
+        disk.utime(path)
+        return Clock(min(os.stat(path).st_mtime_ns, time.time_ns()))
+    except OSError:
+        return NEVER
+
+
+def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
+    """Keep what a save found; that it cannot be written is no error, nobody depends on it."""
+    assert present.cache is not None
+    cache = replace(
+        present.cache,
+        index=present.index,
+        chunks=present.listings.pack(),
+        holder=holder.id,
+        tree=ObjectID(holder.tree.encode()),
+        state=ObjectID(holder.state_commit.encode()),
+        counts=present.counts,
+    )
+    paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
+    if cache.unwritten > paths // _ONE_IN:
+        with suppress(OSError):
+            disk.replace_cache_file(_path(repo), _dump(repo, cache))
+            cache = replace(cache, unwritten=0)
+    repo.kept[_NAME] = cache
+
+
+def _path(repo: Repository) -> str:
+    return os.path.join(repo.private_dir, _NAME)
+
+
+def _identity(repo: Repository) -> tuple[object, ...]:
+    """What makes a cache this worktree's own, and not one of a copy."""
+    status = os.stat(repo.worktree)
+    return repo.worktree, repo.git_dir, status.st_dev, status.st_ino, repo.object_format.name
+
+
+def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
+    document: Any = (
+        _identity(repo),
+        cache.rules,
+        cache.attributes,
+        cache.index.dump(),
+        [chunk.plain() for chunk in cache.chunks],
+        cache.holder,
+        cache.tree,
+        cache.state,
+        cache.counts,
+    )
+    body = marshal.dumps(document, _MARSHAL)
+    return [_MAGIC, len(body).to_bytes(8, "big"), _checksum(repo, body), body]
+
+
+def _read(repo: Repository) -> ScanCache | None:
+    try:
+        data = disk.read_private_file(_path(repo))
+        identity = _identity(repo)
+    except OSError:
+        return None
+    body = _verified(repo, data)
+    if body is None:
+        return None
+    found = marshal.loads(body)
+    if found[0] != identity:
+        return None
+    _, rules, attributes, index, chunks, holder, tree, state, counts = found
+    return ScanCache(
+        rules=rules,
+        attributes=attributes,
+        index=IndexFacts.load(index),
+        chunks=[*map(Chunk.of, chunks)],
+        holder=holder,
+        tree=ObjectID(tree),
+        state=ObjectID(state),
+        counts=counts,
+    )
+
+
+def _verified(repo: Repository, data: bytes) -> memoryview | None:
+    """The body of a cache file, if it is whole: damaged bytes must not get to `marshal`."""
+    start = len(_MAGIC) + 8 + repo.object_format.oid_length
+    body = memoryview(data)[start:]
+    header = _MAGIC + len(body).to_bytes(8, "big") + _checksum(repo, body)
+    return body if data[:start] == header else None
+
+
+def _checksum(repo: Repository, body: bytes | memoryview) -> bytes:
+    return repo.object_format.new_hash(body).digest()

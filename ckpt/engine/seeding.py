@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: MIT
+"""The first scan of a worktree, when nothing is known of it but what git's index says.
+
+The index names every tracked file with its blob and its stat data, and remembers the trees of
+folders. So listings are made of it first, and then compared with the disk: a folder that holds
+exactly the names that the index has there needs no rules to be looked up, and a file whose
+stat data are those in the index need not be read. Whatever is otherwise is left to the rescan,
+which lists and reads it as always.
+
+Left out: sparse checkouts, conflicts and intended entries; those are scanned the long way.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from binascii import unhexlify
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+
+from ckpt.engine.gather import CODES, Clock
+from ckpt.store.index import INTENT_TO_ADD, STAGE, IndexEntry
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.staging import Staged
+from ckpt.store.trees import EXECUTABLE, GITLINK
+from ckpt.values import NamedTuple
+from ckpt.worktree.listing import (
+    Chunk,
+    Listing,
+    Listings,
+    owner_of,
+    packed,
+    stat_of,
+)
+from ckpt.worktree.parallel import both
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    # Chunks, odd folders, files to be read: plain data, which can come from another process.
+    Part = tuple[list[tuple[Any, ...]], list[bytes], list[bytes]]
+
+_STAT = Struct(">10L")
+_SECOND = 1_000_000_000
+_WORD = 0xFFFFFFFF
+_BATCH = 4000  # files, whose blobs are looked up together
+_FORK_PAYS = 2000  # files
+_REPOSITORY = frozenset({b"HEAD", b"objects", b"refs"})
+_UNUSUAL = INTENT_TO_ADD | STAGE
+
+
+class Seed(NamedTuple):
+    """Listings as the index would have them. Folders of `odd` hold something else, and the
+    `files` are to be read; the trees of `changed` are not known."""
+
+    listings: Listings
+    odd: set[bytes]
+    files: set[bytes]
+    changed: set[bytes]
+
+
+def seed(
+    top: bytes,
+    staged: Staged,
+    objects: ObjectStore,
+    clock: Clock,
+    is_denied: Callable[[bytes], bool],
+    is_converted: Callable[[bytes], bool] | None,
+) -> Seed | None:
+    """Listings from the index; None where it does not tell enough."""
+    entries = staged.index.entries
+    if not entries or any(entry.flags & _UNUSUAL for entry in entries):
+        return None
+    planter = _Planter(top, staged, objects, clock, is_denied, is_converted)
+    folders = sorted(planter.inside)
+    half = len(folders) // 2
+    parts = both(
+        lambda: planter.plant(folders[:half]),
+        lambda: planter.plant(folders[half:]),
+        pays=len(entries) > _FORK_PAYS,
+    )
+    chunks = [chunk for part in parts for chunk in part[0]]
+    return Seed(
+        Listings(map(Chunk.of, chunks)),
+        {folder for part in parts for folder in part[1]},
+        {path for part in parts for path in part[2]},
+        planter.unknown,
+    )
+
+
+class _Planter:
+    def __init__(
+        self,
+        top: bytes,
+        staged: Staged,
+        objects: ObjectStore,
+        clock: Clock,
+        is_denied: Callable[[bytes], bool],
+        is_converted: Callable[[bytes], bool] | None,
+    ) -> None:
+        self._base = os.path.join(top, b"")
+        self._staged = staged
+        self._objects = objects
+        self._clock = clock
+        self._is_denied = is_denied
+        self._is_converted = is_converted
+        self._files: dict[bytes, list[IndexEntry]] = {}
+        self.inside: dict[bytes, list[bytes]] = {b"": []}
+        self._group(staged.index.entries)
+        self._trees = self._known_trees()
+        self.unknown = {folder for folder in self.inside if folder not in self._trees}
+        self._odd: list[bytes] = []
+        self._unread: list[bytes] = []
+
+    def _group(self, entries: Iterable[IndexEntry]) -> None:
+        """Sort files and folders into the folder that they are in."""
+        files, inside = self._files, self.inside
+        for entry in entries:
+            folder = entry.path.rpartition(b"/")[0]
+            if folder in files:
+                files[folder].append(entry)
+                continue
+            files[folder] = [entry]
+            new = []
+            while folder not in inside:
+                new.append(folder)
+                folder = folder.rpartition(b"/")[0]
+            for folder in reversed(new):
+                above, _, name = folder.rpartition(b"/")
+                inside[above].append(name)
+                inside[folder] = []
+
+    def _known_trees(self) -> dict[bytes, bytes]:
+        """The trees of folders that git remembers, if it has not pruned them."""
+        nodes = self._staged.index.cache_tree
+        outermost = [
+            ObjectID(node.id)
+            for folder, node in nodes.items()
+            if not folder or folder.rpartition(b"/")[0] not in nodes
+        ]
+        if self._objects.missing(outermost):
+            return {}
+        return {folder: unhexlify(node.id) for folder, node in nodes.items()}
+
+    def plant(self, folders: list[bytes]) -> Part:
+        """Listings of some folders, packed; which of them are odd, and the files to be read."""
+        self._odd, self._unread = [], []
+        chunks: list[tuple[Any, ...]] = []
+        for batch in self._batches(folders):
+            self._prove(batch)
+            chunks += [chunk.plain() for chunk in packed(batch)]
+        return chunks, self._odd, self._unread
+
+    def _batches(self, folders: list[bytes]) -> Iterator[list[Listing]]:
+        batch: list[Listing] = []
+        files = 0
+        for folder in folders:
+            listing = self._listing(folder)
+            if listing is not None:
+                batch.append(listing)
+                files += len(listing.names)
+            if files > _BATCH:
+                yield batch
+                batch, files = [], 0
+        yield batch
+
+    def _listing(self, folder: bytes) -> Listing | None:
+        """A folder as the index has it, with stat data from the disk; None if there is none."""
+        place = self._base + folder
+        try:
+            status = os.lstat(place)
+            names = os.listdir(place)
+        except OSError:
+            self._odd.append(folder.rpartition(b"/")[0])
+            return None
+        listing = Listing(folder)
+        entries, inside = self._files.get(folder, []), self.inside[folder]
+        self._add_files(listing, entries)
+        prefix = listing.prefix
+        listing.trees = {name: self._trees.get(prefix + name, b"") for name in inside}
+        listing.tree = self._trees.get(folder, b"")
+        listing.is_walked = True
+        if folder:
+            listing.bits = status.st_mode & 0o777
+        if self._is_ordinary(listing, names):
+            if self._clock.is_settled(status):
+                listing.status = stat_of(status)
+        else:
+            self._odd.append(folder)
+        if folder and self._is_denied(folder):
+            self._odd.append(folder.rpartition(b"/")[0])
+        return listing
+
+    def _is_ordinary(self, listing: Listing, names: list[bytes]) -> bool:
+        """Whether a folder holds the names that the index has there, and no others."""
+        there = set(names)
+        if not listing.folder:
+            there.discard(b".git")
+        count = len(listing.names) + len(listing.trees)
+        return (
+            len(there) == count
+            and there.issuperset(listing.names)
+            and there.issuperset(listing.trees)
+            and not there >= _REPOSITORY
+        )
+
+    def _add_files(self, listing: Listing, entries: list[IndexEntry]) -> None:
+        start = len(listing.prefix)
+        for entry in entries:
+            fields = _STAT.unpack(entry.stat)
+            code = CODES.get(fields[6])
+            try:
+                status = os.lstat(self._base + entry.path)
+            except OSError:
+                self._odd.append(listing.folder)
+                continue
+            if code in (None, CODES[GITLINK]) or not _is_same_kind(status.st_mode, fields[6]):
+                self._odd.append(listing.folder)
+                continue
+            number = len(listing.names)
+            listing.names.append(entry.path[start:])
+            listing.codes.append(code)
+            listing.ids.append(unhexlify(entry.id))
+            listing.stats.append(stat_of(status))
+            listing.owners.append(owner_of(status))
+            if not self._matches(entry, fields, status) or not self._clock.is_settled(status):
+                listing.unsure.add(number)
+                self._unread.append(entry.path)
+            if entry.path.endswith(b".gitattributes"):
+                listing.notes.append(("attributes", entry.path, b""))
+
+    def _prove(self, listings: list[Listing]) -> None:
+        """Find the files whose blob has another size, is missing, or is not their bytes."""
+        known = {id for listing in listings for id in listing.ids}
+        sizes = self._objects.sizes(ObjectID(id.hex().encode()) for id in known)
+        by_id = {unhexlify(id): size for id, size in sizes.items()}
+        for listing in listings:
+            for number, id in enumerate(listing.ids):
+                if number in listing.unsure:
+                    continue
+                path = listing.prefix + listing.names[number]
+                is_converted = self._is_converted is not None and self._is_converted(path)
+                if is_converted or by_id.get(id) != listing.stats[number][3]:
+                    listing.unsure.add(number)
+                    self._unread.append(path)
+
+    def _matches(self, entry: IndexEntry, fields: tuple[int, ...], status: os.stat_result) -> bool:
+        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, _, _, size = fields
+        mtime = mtime_s * _SECOND + mtime_ns
+        return (
+            status.st_mtime_ns == mtime
+            and status.st_ctime_ns == ctime_s * _SECOND + ctime_ns
+            and status.st_ino & _WORD == ino
+            and status.st_size == size
+            and bool(status.st_mode & 0o100) == (mode == EXECUTABLE)
+            and mtime < (self._staged.mtime_ns or 0)
+        )
+
+
+def _is_same_kind(mode: int, staged: int) -> bool:
+    return stat.S_IFMT(mode) == stat.S_IFMT(staged)

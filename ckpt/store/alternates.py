@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""Where objects may be: a repository's own folder, then those that it borrows from.
+
+`info/alternates` names other object folders, line by line, and each of them may name
+more; `GIT_ALTERNATE_OBJECT_DIRECTORIES` adds some. As in git no chain is followed for
+ever, and a folder that is not there is passed over. Nothing is ever written to them but
+the times of what is used.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_MOST_NESTED = 5  # one behind the other, as in git
+
+
+def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
+    """The folder itself and all its alternates, each once, in the order of looking."""
+    found = [path]
+    known = {os.path.realpath(path)}
+    todo = [(folder, 1) for folder in (*_named_in(path), *more)]
+    while todo:
+        folder, depth = todo.pop(0)
+        real = os.path.realpath(folder)
+        if real in known or not os.path.isdir(folder):
+            continue
+        known.add(real)
+        found.append(folder)
+        if depth <= _MOST_NESTED:
+            todo += [(further, depth + 1) for further in _named_in(folder)]
+    return found
+
+
+def _named_in(folder: str) -> Iterator[str]:
+    try:
+        with open(os.path.join(folder, "info", "alternates"), "rb") as file:
+            lines = file.read().split(b"\n")
+    except OSError:
+        return
+    for line in lines:
+        if line and not line.startswith(b"#"):
+            yield os.path.join(folder, os.fsdecode(line))

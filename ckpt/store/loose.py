@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Objects in files of their own, as git writes each new one.
+
+A file holds one zlib stream: kind, size and a zero byte, then the content. What is read
+here is not checked against its id, which is the business of whoever asked for it, but it
+is as long as it says. Writing them is in `pending`, large ones pass through `streams`.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+_HEADER = 64  # more than any header has
+_CODED_HEADER = 512  # the same in a zlib stream, before which is how it is coded
+_FIRST = 1 << 16
+LARGEST = 1 << 62  # what a file may have; a header can say more
+KINDS = (b"commit", b"tree", b"blob", b"tag")
+
+
+class DamagedObject(ValueError):
+    """Bytes on disk that are no object."""
+
+
+def loose_path(folder: str, object_id: bytes) -> str:
+    name = object_id.decode("ascii")
+    return f"{folder}/{name[:2]}/{name[2:]}"
+
+
+def read_loose(path: str) -> tuple[bytes, bytes]:
+    """Kind and content of a loose object; FileNotFoundError, or DamagedObject."""
+    return parse_loose(_content(path, -1))
+
+
+def parse_loose(compressed: bytes) -> tuple[bytes, bytes]:
+    """The same for a file's bytes; inflates no more than they say that there is."""
+    unpacker = zlib.decompressobj()
+    try:
+        data = unpacker.decompress(compressed, _FIRST)
+        kind, size, start = _parse_header(data)
+        missing = start + size - len(data)
+        if missing >= 0 and not unpacker.eof:
+            data += unpacker.decompress(unpacker.unconsumed_tail, missing + 1)
+    except zlib.error as error:
+        raise DamagedObject(str(error)) from error
+    if not unpacker.eof or len(data) != start + size:
+        raise DamagedObject("an object is not as long as it says")
+    return kind, data[start:]
+
+
+def read_header(path: str) -> tuple[bytes, int]:
+    """Kind and size of a loose object, from its first bytes; errors as above."""
+    try:
+        data = zlib.decompressobj().decompress(_content(path, _CODED_HEADER), _HEADER)
+    except zlib.error as error:
+        raise DamagedObject(str(error)) from error
+    return _parse_header(data)[:2]
+
+
+def loose_size(path: str) -> int | None:
+    """The size of a loose object's content; None if it is missing or damaged."""
+    try:
+        return read_header(path)[1]
+    except (FileNotFoundError, DamagedObject):
+        return None
+
+
+def _parse_header(data: bytes) -> tuple[bytes, int, int]:
+    """(kind, size, where the content begins)."""
+    end = data.find(b"\0", 0, _HEADER)
+    kind, _, size = data[: max(end, 0)].partition(b" ")
+    if kind not in KINDS or not size.isdigit() or int(size) > LARGEST:
+        raise DamagedObject("an object without a header")
+    return kind, int(size), end + 1
+
+
+def _content(path: str, length: int) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            content = file.read() if length < 0 else file.read(length)
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(path) from None
+    except OSError as error:
+        raise DamagedObject(str(error)) from error
+    if not content:  # what a crash of the machine makes of a file
+        raise DamagedObject("an object without a byte")
+    return content
+
+
+def exists(path: str) -> bool:
+    try:
+        os.stat(path)
+    except OSError:
+        return False
+    return True

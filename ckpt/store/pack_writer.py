@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""Many new objects in one pack, written as they come.
+
+Contents are compressed and appended to a temporary file whose name git's gc clears away;
+memory holds an id and an offset for each. `finish` writes the index, makes both durable,
+and only then gives them their names: first the pack, then the index, without which nobody
+looks at a pack. No deltas: git makes them when it repacks.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from binascii import hexlify, unhexlify
+from contextlib import suppress
+from struct import pack
+
+from ckpt import disk
+from ckpt.store.loose import DamagedObject
+from ckpt.store.pack_entries import KINDS, parse_entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, KeysView
+
+    from ckpt.store.object_format import ObjectFormat
+    from ckpt.store.recent_pack import RecentPack
+    from ckpt.store.sharing import Sharing
+
+TEMPORARY_PACK = "tmp_pack_"  # which git's gc clears away, as it does the next
+TEMPORARY_INDEX = "tmp_idx_"
+_NUMBERS = {kind: number for number, kind in KINDS.items()}
+_HEADER = b"PACK\0\0\0\2"
+_BUFFER = 1 << 20
+_FAR = 0x80000000  # where offsets no longer fit into 31 bits
+
+
+class PackWriter:
+    """A pack that grows; `finish` or `discard` ends it."""
+
+    def __init__(self, folder: str, object_format: ObjectFormat, sharing: Sharing) -> None:
+        self._folder = folder
+        self._format = object_format
+        self._sharing = sharing
+        self._path = os.path.join(folder, disk.temporary_name(TEMPORARY_PACK))
+        self._folders = [folder]
+        try:
+            self._fd = disk.create(self._path, 0o444)
+        except FileNotFoundError:
+            sharing.make_folders(folder)
+            self._folders.append(os.path.dirname(folder))
+            self._fd = disk.create(self._path, 0o444)
+        self._reading = -1
+        self._buffer = bytearray(_HEADER + bytes(4))
+        self._written = 0
+        self._offsets: dict[bytes, int] = {}
+        self._checksums = bytearray()
+
+    def __contains__(self, object_id: bytes) -> bool:
+        return object_id in self._offsets
+
+    def ids(self) -> KeysView[bytes]:
+        return self._offsets.keys()
+
+    def take_over(self, recent: RecentPack) -> None:
+        """Begin with all that another pack holds."""
+        self._buffer += recent.body
+        for raw_id, checksum, offset in recent.rows:
+            self._offsets[hexlify(raw_id)] = offset
+            self._checksums += checksum
+
+    def add(self, object_id: bytes, kind: bytes, data: bytes) -> None:
+        if object_id in self._offsets:
+            return
+        entry = _entry_header(_NUMBERS[kind], len(data)) + zlib.compress(data, 1)
+        if len(self._buffer) >= _BUFFER:
+            self._write_out()
+        self._offsets[object_id] = self._written + len(self._buffer)
+        self._checksums += zlib.crc32(entry).to_bytes(4, "big")
+        self._buffer += entry
+
+    def _write_out(self) -> None:
+        os.lseek(self._fd, self._written, os.SEEK_SET)  # the last try may have failed half way
+        disk.write(self._fd, bytes(self._buffer), self._path)
+        self._written += len(self._buffer)
+        self._buffer.clear()
+
+    # -- reading what is not finished ------------------------------------------
+
+    def header(self, object_id: bytes) -> tuple[bytes, int]:
+        """Kind and size of an object."""
+        offset = self._offsets[object_id]
+        number, size, _, _ = parse_entry(self._bytes(offset, 32), offset, 0)
+        return KINDS[number], size
+
+    def read(self, object_id: bytes) -> tuple[bytes, bytes]:
+        """Kind and content of an object."""
+        offset = self._offsets[object_id]
+        length = 64
+        while True:
+            data = self._bytes(offset, length)
+            number, size, start, _ = parse_entry(data, offset, 0)
+            unpacker = zlib.decompressobj()
+            try:
+                content = unpacker.decompress(data[start - offset :], size + 1)
+            except zlib.error as error:
+                raise DamagedObject(str(error)) from error
+            if unpacker.eof:
+                return KINDS[number], content
+            if len(data) < length:
+                raise DamagedObject("an entry that was cut off")
+            length = 2 * max(length, size)
+
+    def _bytes(self, offset: int, length: int) -> bytes:
+        if offset >= self._written:
+            return bytes(self._buffer[offset - self._written :][:length])
+        if self._reading < 0:
+            self._reading = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        data = os.pread(self._reading, length, offset)
+        return data + bytes(self._buffer[: length - len(data)])
+
+    # -- the end ---------------------------------------------------------------
+
+    def finish(self, announce: Callable[[str], None]) -> None:
+        """Make the pack durable and visible; if this fails, it can be tried again.
+
+        Before it is visible, `announce` gets its path, without an extension.
+        """
+        checksum = self._complete()
+        index = os.path.join(self._folder, disk.temporary_name(TEMPORARY_INDEX))
+        name = os.path.join(self._folder, f"pack-{checksum.hex()}")
+        try:
+            self._write_index(index, checksum)
+            announce(name)
+            disk.rename(self._path, name + ".pack")
+            self._path = name + ".pack"
+            disk.rename(index, name + ".idx")
+        except BaseException:
+            _remove(index)
+            raise
+        self._close()
+        disk.fsync_dirs(self._folders)
+
+    def _complete(self) -> bytes:
+        """Fill in how many objects there are, append the checksum, and flush."""
+        self._write_out()
+        count = len(self._offsets).to_bytes(4, "big")
+        os.lseek(self._fd, 8, os.SEEK_SET)
+        disk.write(self._fd, count, self._path)
+        digest = self._format.new_hash(expected=self._written)
+        for position in range(0, self._written, _BUFFER):
+            digest.update(self._bytes(position, min(_BUFFER, self._written - position)))
+        os.lseek(self._fd, self._written, os.SEEK_SET)
+        disk.write(self._fd, digest.digest(), self._path)
+        self._sharing.adjust(self._path)
+        disk.fsync(self._fd, self._path)
+        return digest.digest()
+
+    def _write_index(self, path: str, checksum: bytes) -> None:
+        data = _index(self._offsets, self._checksums, checksum)
+        data += self._format.new_hash(data).digest()
+        fd = disk.create(path, 0o444)
+        try:
+            disk.write(fd, data, path)
+            self._sharing.adjust(path)
+            disk.fsync(fd, path)
+        finally:
+            os.close(fd)
+
+    def discard(self) -> None:
+        """Leave nothing behind. A pack with an index is visible, and stays."""
+        self._close()
+        if not os.path.exists(self._path.removesuffix(".pack") + ".idx"):
+            _remove(self._path)
+
+    def _close(self) -> None:
+        for fd in (self._fd, self._reading):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._reading = -1
+
+
+def _entry_header(number: int, size: int) -> bytes:
+    first, size = number << 4 | size & 15, size >> 4
+    header = bytearray()
+    while size:
+        header.append(first | 0x80)
+        first, size = size & 0x7F, size >> 7
+    header.append(first)
+    return bytes(header)
+
+
+def _index(offsets: dict[bytes, int], checksums: bytes | bytearray, pack_id: bytes) -> bytes:
+    """An index of version 2, but for the checksum at its end."""
+    rows = sorted(
+        (unhexlify(object_id), checksums[4 * n : 4 * n + 4], offset)
+        for n, (object_id, offset) in enumerate(offsets.items())
+    )
+    counts = [0] * 256
+    for raw_id, _, _ in rows:
+        counts[raw_id[0]] += 1
+    fan_out, far = [], [offset for _, _, offset in rows if offset >= _FAR]
+    total = 0
+    for count in counts:
+        total += count
+        fan_out.append(total)
+    place = {offset: _FAR | n for n, offset in enumerate(far)}
+    near = [place.get(offset, offset) for _, _, offset in rows]
+    return b"".join(
+        (
+            b"\xfftOc\0\0\0\2",
+            pack(">256I", *fan_out),
+            b"".join(raw_id for raw_id, _, _ in rows),
+            b"".join(crc for _, crc, _ in rows),
+            pack(f">{len(near)}I", *near),
+            pack(f">{len(far)}Q", *far),
+            pack_id,
+        )
+    )
+
+
+def _remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""The file `packed-refs`, in which git keeps what is not a file of its own.
+
+Kept as bytes, for most questions are about one name among thousands: a search
+in them is quicker than any parsing. A name that is not found makes sure that the file
+is whole, since a ref taken for absent may be made anew. Who may replace the file, and
+under which lock, is the business of refs.py.
+"""
+
+from __future__ import annotations
+
+from ckpt.errors import CkptError
+from ckpt.store.objects import ObjectID
+
+_HEX = b"0123456789abcdef"
+
+
+class PackedRefs:
+    def __init__(self, data: bytes, hex_length: int) -> None:
+        self._data = data
+        self._hex_length = hex_length
+
+    def get(self, ref: bytes) -> ObjectID | None:
+        """What a ref names; an error rather than None if the file is damaged."""
+        end = self._data.find(b" " + ref + b"\n")
+        start = end - self._hex_length
+        if start >= 0 and (start == 0 or self._data[start - 1 : start] == b"\n"):
+            value = object_id(self._data[start:end], self._hex_length)
+            if value is not None:
+                return value
+        self._check()
+        return None
+
+    def below(self, prefix: str) -> dict[str, ObjectID]:
+        """Name, without the prefix, to object; damaged lines are passed over."""
+        marker = b" " + prefix.encode()
+        first, last = self._data.find(marker), self._data.rfind(marker)
+        if first < 0:
+            return {}
+        width, found = self._hex_length, {}
+        block = self._data[max(0, first - width) : self._data.find(b"\n", last) + 1 or None]
+        skipped = width + len(marker)
+        for line in block.split(b"\n"):
+            if line.startswith(marker, width):
+                value = object_id(line[:width], width)
+                if value is not None:
+                    found[line[skipped:].decode("utf-8", "surrogateescape")] = value
+        return found
+
+    def obstacle_to(self, ref: bytes) -> bytes | None:
+        """A ref whose name makes this one impossible: it would be a file and a folder."""
+        at = self._data.find(b" " + ref + b"/")
+        if at >= 0:
+            return self._data[at + 1 : self._data.find(b"\n", at)]
+        parts = ref.split(b"/")
+        above = [b"/".join(parts[:number]) for number in range(2, len(parts))]
+        return next((name for name in above if b" " + name + b"\n" in self._data), None)
+
+    def without(self, ref: bytes) -> bytes:
+        """The file but for one ref, and for the line that says what it peels to."""
+        kept: list[bytes] = []
+        dropping = False
+        for line in self._data.splitlines(keepends=True):
+            dropping = line.rstrip(b"\n").endswith(b" " + ref) or (dropping and line[:1] == b"^")
+            if not dropping:
+                kept.append(line)
+        return b"".join(kept)
+
+    def _check(self) -> None:
+        """Every line is the header, a ref or what the ref before it peels to."""
+        data = b"\n" + self._data
+        lines = data.count(b"\n") - 1
+        known = data.count(b"\n#") + data.count(b" refs/") + data.count(b"\n^")
+        if lines != known or not data.endswith(b"\n") or b"\0" in data or data[1:2] == b"^":
+            raise CkptError(
+                "cannot read 'packed-refs': it is damaged",
+                hint="'git for-each-ref' tells which line is wrong",
+            )
+
+
+def object_id(value: bytes, hex_length: int) -> ObjectID | None:
+    """The object that a ref's contents name, if they do."""
+    value = value[: hex_length + 1].rstrip()
+    if len(value) != hex_length or value.strip(_HEX):
+        return None
+    return ObjectID(value)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Objects that were added and are not visible yet.
+
+They are held in memory until a flush shows that they are needed, or until they are many:
+then they go into a pack that grows on the disk. A flush of very few writes them loose, as
+git does; of more, one pack. What is large is in a file of its own at once. All temporary
+files have names that git's gc clears away, and no object can be seen before its bytes are
+on the disk.
+
+A `git gc --prune=now` takes temporary files, too: that is ObjectsPruned, and what was
+added is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import suppress
+
+from ckpt import disk
+from ckpt.errors import Busy
+from ckpt.store.loose import loose_path, read_header, read_loose
+from ckpt.store.pack_writer import PackWriter
+from ckpt.store.recent_pack import RecentPacks
+from ckpt.store.streams import loose_pieces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dulwich.objects import ObjectID
+
+    from ckpt.store.object_format import ObjectFormat
+    from ckpt.store.recent_pack import RecentPack
+    from ckpt.store.sharing import Sharing
+
+TEMPORARY_OBJECT = "tmp_obj_"  # which git's gc clears away
+# Up to here objects are written loose: flushed one by one, they take no longer than a pack.
+FEW_OBJECTS = 3
+# Beyond either of these, objects are not held in memory.
+MANY_OBJECTS = 200
+_MOST_HELD = 2 << 20
+
+
+class ObjectsPruned(Busy):
+    """A prune without grace takes objects that nothing names yet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "git pruned the checkpoint's objects before its ref was made",
+            hint="wait for 'git gc --prune=now' to end, then try again",
+        )
+
+
+class Pending:
+    """What was added to an object folder since the last flush."""
+
+    def __init__(self, path: str, object_format: ObjectFormat, sharing: Sharing) -> None:
+        self._path = path
+        self._format = object_format
+        self._sharing = sharing
+        self._held: dict[ObjectID, tuple[bytes, bytes]] = {}
+        self._held_size = 0
+        self._files: dict[ObjectID, str] = {}
+        self._pack: PackWriter | None = None
+
+    def __contains__(self, object_id: ObjectID) -> bool:
+        return (
+            object_id in self._held
+            or object_id in self._files
+            or (self._pack is not None and object_id in self._pack)
+        )
+
+    def ids(self) -> set[ObjectID]:
+        packed = self._pack.ids() if self._pack is not None else ()
+        return {*self._held, *self._files, *packed}
+
+    def add(self, object_id: ObjectID, kind: bytes, data: bytes) -> None:
+        if self._pack is not None:
+            self._pack.add(object_id, kind, data)
+            return
+        self._held[object_id] = (kind, data)
+        self._held_size += len(data)
+        if len(self._held) > MANY_OBJECTS or self._held_size > _MOST_HELD:
+            self._begin_pack(None)
+
+    def add_compressed(self, object_id: ObjectID, pieces: Iterable[bytes]) -> None:
+        """Add a large object, given as the bytes of its file."""
+        fd, path = self._create(object_id)
+        try:
+            for piece in pieces:
+                disk.write(fd, piece, path)
+        except BaseException:
+            os.unlink(path)
+            raise
+        finally:
+            os.close(fd)
+        self._files[object_id] = path
+
+    def _begin_pack(self, recent: RecentPack | None) -> PackWriter:
+        """Move what is held into a pack that is not finished."""
+        try:
+            pack = PackWriter(os.path.join(self._path, "pack"), self._format, self._sharing)
+        except FileNotFoundError:
+            raise ObjectsPruned from None
+        self._pack = pack
+        if recent is not None:
+            pack.take_over(recent)
+        for object_id, (kind, data) in self._held.items():
+            pack.add(object_id, kind, data)
+        self._forget_held()
+        return pack
+
+    def _lay_down(self) -> None:
+        """Write what is held to temporary files."""
+        for object_id, held in list(self._held.items()):
+            self.add_compressed(object_id, (_compressed(*held),))
+            del self._held[object_id]
+        self._forget_held()
+
+    def _forget_held(self) -> None:
+        self._held.clear()
+        self._held_size = 0
+
+    def _create(self, object_id: ObjectID) -> tuple[int, str]:
+        """A temporary file beside the place of an object."""
+        folder = os.path.dirname(loose_path(self._path, object_id))
+        path = os.path.join(folder, disk.temporary_name(TEMPORARY_OBJECT))
+        try:
+            fd = disk.create(path, 0o444)
+        except FileNotFoundError:
+            self._sharing.make_folders(folder)
+            try:
+                fd = disk.create(path, 0o444)
+            except FileNotFoundError:
+                raise ObjectsPruned from None
+        try:
+            self._sharing.adjust(path)
+        except BaseException:
+            os.close(fd)
+            os.unlink(path)
+            raise
+        return fd, path
+
+    # -- reading ---------------------------------------------------------------
+
+    def pieces(self, object_id: ObjectID) -> Iterator[bytes]:
+        """The content, in pieces if it is large."""
+        path = self._files.get(object_id)
+        return iter((self.read(object_id)[1],)) if path is None else loose_pieces(path)
+
+    def header(self, object_id: ObjectID) -> tuple[bytes, int]:
+        """Kind and size."""
+        if object_id in self._held:
+            kind, data = self._held[object_id]
+            return kind, len(data)
+        try:
+            if self._pack is not None and object_id in self._pack:
+                return self._pack.header(object_id)
+            return read_header(self._files[object_id])
+        except FileNotFoundError:
+            raise ObjectsPruned from None
+
+    def read(self, object_id: ObjectID) -> tuple[bytes, bytes]:
+        """Kind and content."""
+        if object_id in self._held:
+            return self._held[object_id]
+        try:
+            if self._pack is not None and object_id in self._pack:
+                return self._pack.read(object_id)
+            return read_loose(self._files[object_id])
+        except FileNotFoundError:
+            raise ObjectsPruned from None
+
+    # -- the end ---------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Make everything durable and visible: contents first, then names."""
+        try:
+            if self._pack is not None or len(self._held) > FEW_OBJECTS:
+                self._flush_pack()
+            self._lay_down()
+            if self._files:
+                self._flush_files()
+        except FileNotFoundError:
+            raise ObjectsPruned from None
+
+    def _flush_pack(self) -> None:
+        packs = RecentPacks(self._path, self._format, self._sharing)
+        pack = self._pack or self._begin_pack(packs.last())
+        pack.finish(packs.announce)
+        self._pack = None
+        packs.tidy(pack.ids())
+
+    def _flush_files(self) -> None:
+        disk.fsync_files(list(self._files.values()))
+        folders = {self._path}
+        for object_id in list(self._files):
+            target = loose_path(self._path, object_id)
+            disk.rename(self._files[object_id], target)
+            del self._files[object_id]
+            folders.add(os.path.dirname(target))
+        disk.fsync_dirs(sorted(folders))
+
+    def discard(self) -> None:
+        """Forget what was added, and leave nothing of it behind."""
+        self._forget_held()
+        if self._pack is not None:
+            self._pack.discard()
+            self._pack = None
+        for path in self._files.values():
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        self._files.clear()
+
+
+def _compressed(kind: bytes, data: bytes) -> bytes:
+    packer = zlib.compressobj(1)
+    header = packer.compress(b"%s %d\0" % (kind, len(data)))
+    return header + packer.compress(data) + packer.flush()

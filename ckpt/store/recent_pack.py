@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""The pack of the last save, which the next one writes anew with its own objects in it.
+
+A few objects in one pack take three flushes to be durable, loose ones two each, and every
+loose one takes a block of the disk. But a repository with a pack for every save would make
+git slow, and make it collect garbage. So a small pack of ours is copied into the next one,
+byte for byte, and removed when that is durable and visible; what reads from it meanwhile
+looks for the packs anew, as it does when git repacks.
+
+`objects/info/ckpt-packs` names the pack, and those that it replaces, before it is visible:
+the next save finds what a killed process left. It says nothing that is believed: a pack is
+copied only if it is small and whole, and removed only if all that it holds is in the new
+one. Any other pack is git's business.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from binascii import hexlify
+from contextlib import suppress
+
+from ckpt import disk
+from ckpt.patterns import lazy_pattern
+from ckpt.store.pack_index import DamagedIndex, PackIndex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from ckpt.store.object_format import ObjectFormat
+    from ckpt.store.sharing import Sharing
+
+LARGEST_COPIED = 1 << 20
+_NAME = lazy_pattern(rb"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})")
+_MOST_NAMES = 8
+_SURELY_DEAD = 3600.0  # seconds, after which nobody is about to give a pack its index
+# Beside a pack, these say that git has something in mind with it.
+_GIT_KEEPS = (".keep", ".promisor", ".bitmap", ".rev", ".mtimes")
+
+
+class RecentPack:
+    """A small pack with its index, held whole."""
+
+    def __init__(self, stem: str, object_format: ObjectFormat) -> None:
+        """OSError or DamagedIndex if it is not there, or cannot be copied."""
+        length = object_format.oid_length
+        data = _small_file(stem + ".pack")
+        index = _small_file(stem + ".idx")
+        body, checksum = data[:-length], data[-length:]
+        if object_format.new_hash(body).digest() != checksum or body[:8] != b"PACK\0\0\0\2":
+            raise DamagedIndex("a damaged pack")
+        is_whole = object_format.new_hash(index[:-length]).digest() == index[-length:]
+        if not is_whole or index[-2 * length : -length] != checksum:
+            raise DamagedIndex("an index of another pack")
+        self.rows = PackIndex(index, length).rows()
+        self.body = body[12:]
+
+
+class RecentPacks:
+    """The list of our packs in one object folder."""
+
+    def __init__(self, path: str, object_format: ObjectFormat, sharing: Sharing) -> None:
+        self._folder = os.path.join(path, "pack")
+        self._list = os.path.join(path, "info", "ckpt-packs")
+        self._format = object_format
+        self._sharing = sharing
+        self._names = self._read()
+
+    def _read(self) -> list[str]:
+        """The names in the list, but for those of packs that are gone."""
+        try:
+            with open(self._list, "rb") as file:
+                names = file.read(1 << 12).split(b"\n")[:_MOST_NAMES]
+        except OSError:
+            return []
+        known = [name.decode() for name in names if _NAME.fullmatch(name)]
+        return [name for name in known if os.path.exists(self._stem(name) + ".pack")]
+
+    def last(self) -> RecentPack | None:
+        """The pack to be copied, if there is one."""
+        if os.path.exists(os.path.join(self._folder, "multi-pack-index")):
+            return None
+        for stem in map(self._stem, self._names):
+            if not any(os.path.exists(stem + extension) for extension in _GIT_KEEPS):
+                with suppress(OSError, DamagedIndex):
+                    return RecentPack(stem, self._format)
+        return None
+
+    def announce(self, stem: str) -> None:
+        """Write down a pack that is about to be visible."""
+        name = os.path.basename(stem)
+        self._names = [name, *(known for known in self._names if known != name)]
+        with suppress(OSError):  # then it stays as it is
+            self._write(self._names)
+
+    def tidy(self, ids: Container[bytes]) -> None:
+        """Remove packs whose objects are all in the one that was announced."""
+        for name in self._names[1:]:
+            with suppress(OSError):
+                self._remove(self._stem(name), ids)
+
+    def _write(self, names: list[str]) -> None:
+        temporary = os.path.join(self._folder, disk.temporary_name("tmp_ckpt_"))
+        self._sharing.make_folders(os.path.dirname(self._list))
+        fd = disk.create(temporary, 0o644)
+        try:
+            disk.write(fd, "".join(name + "\n" for name in names).encode(), temporary)
+            self._sharing.adjust(temporary)
+            disk.rename(temporary, self._list)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+
+    def _remove(self, stem: str, ids: Container[bytes]) -> None:
+        """The index first: without it nobody looks at a pack."""
+        if any(os.path.exists(stem + extension) for extension in _GIT_KEEPS):
+            return
+        try:
+            held = PackIndex(_small_file(stem + ".idx"), self._format.oid_length).rows()
+        except DamagedIndex:
+            return
+        except FileNotFoundError:
+            if os.stat(stem + ".pack").st_mtime < time.time() - _SURELY_DEAD:
+                disk.unlink(stem + ".pack")
+            return
+        if all(hexlify(raw_id) in ids for raw_id, _, _ in held):
+            disk.unlink(stem + ".idx")
+            disk.unlink(stem + ".pack")
+
+    def _stem(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+
+def _small_file(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        data = os.read(fd, LARGEST_COPIED + 1)
+    finally:
+        os.close(fd)
+    if len(data) > LARGEST_COPIED:
+        raise DamagedIndex("too large to be copied")
+    return data

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: MIT
+"""How git keeps refs as files, and the protocol by which they change.
+
+A ref is a file of its own (loose) or a line in `packed-refs`, which a loose one hides. It
+changes under `<ref>.lock`: the old value is compared, the new one durable before it has
+the name. Loose refs are looked at before the packed ones, because git packs in that order.
+To remove one, `packed-refs` stays locked until the loose file has gone, or git might pack
+what is about to go. Folders that have become empty come and go at any moment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+
+from ckpt import disk
+from ckpt.errors import Busy, CkptError, Refused
+from ckpt.store.lock import holding, replace_locked
+from ckpt.store.objects import ObjectID
+from ckpt.store.packed_refs import PackedRefs, object_id
+from ckpt.store.ref_names import is_safe, is_shared
+from ckpt.store.sharing import NOT_SHARED
+
+SYMREF = b"ref: "
+_MOST_LINKS = 5  # from one symbolic ref to the next, as in git
+# How long git too waits for another process that holds a lock.
+_REF_PATIENCE = 0.1
+_PACKED_PATIENCE = 1.0
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+
+
+class RefFiles:
+    """The refs that one worktree sees."""
+
+    def __init__(self, git_dir: str, common_dir: str, hex_length: int) -> None:
+        self.git_dir = git_dir
+        self.common_dir = common_dir
+        self.sharing = NOT_SHARED
+        self._private_dir = os.path.join(git_dir, "ckpt")
+        self._hex_length = hex_length
+
+    def read(self, ref: bytes) -> ObjectID | None:
+        """The object a ref names, links followed; None where there is none."""
+        name = ref
+        for _ in range(_MOST_LINKS):
+            contents = self._contents(name)
+            if not contents.startswith(b"ref:"):
+                return self._object_id(contents)
+            name = contents[len(b"ref:") :].strip()
+        raise CkptError(
+            f"'{os.fsdecode(ref)}' is a link in a circle",
+            hint="'git symbolic-ref' shows and changes where it leads",
+        )
+
+    def _contents(self, ref: bytes) -> bytes:
+        """What a ref itself says, wherever it is kept; empty where there is none."""
+        if not is_safe(ref):
+            return b""
+        loose = _read_loose(self._path(ref))
+        if loose is not None or not is_shared(ref):
+            return loose or b""
+        return self._packed().get(ref) or b""
+
+    def _packed(self) -> PackedRefs:
+        try:
+            with open(self._packed_path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            data = b""
+        return PackedRefs(data, self._hex_length)
+
+    @property
+    def _packed_path(self) -> str:
+        return os.path.join(self.common_dir, "packed-refs")
+
+    # -- many ----------------------------------------------------------------------
+
+    def _below(self, prefix: str) -> dict[str, ObjectID]:
+        """Name to object of every ref below a prefix; loose refs hide packed ones, as in git."""
+        names = list(self._loose_names(prefix))
+        loose = {name: self._loose_value(prefix + name) for name in names}
+        found = self._packed().below(prefix)
+        for name, value in loose.items():
+            if value is not None:
+                found[name] = value
+        return found
+
+    def _loose_names(self, prefix: str) -> Iterator[str]:
+        """The names, without the prefix, of the files below it."""
+        folders = [""]
+        for folder in folders:
+            for entry in _entries(os.path.join(self.common_dir, prefix + folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{folder}{entry.name}/")
+                elif not entry.name.endswith(".lock"):
+                    yield folder + entry.name
+
+    def _loose_value(self, name: str) -> ObjectID | None:
+        """What a file holds; None also where it cannot be read."""
+        try:
+            contents = _read_loose(os.path.join(self.common_dir, name))
+        except OSError:
+            return None
+        return self._object_id(contents)
+
+    # -- changing one --------------------------------------------------------------
+
+    def _write(self, ref: bytes, value: ObjectID, still_valid: Callable[[], bool]) -> bool:
+        """Give a ref a value under its lock; False if `still_valid` says no by then."""
+        _check_safe(ref)
+        path = self._path(ref)
+        folder = os.path.dirname(path)
+        known = _inode(folder)
+        self._make_place(ref)
+        is_written = replace_locked(
+            path,
+            value + b"\n",
+            self._private_dir,
+            still_valid,
+            patience=_REF_PATIENCE,
+            sharing=self.sharing,
+        )
+        top = os.path.join(self._base(ref), "refs")
+        if is_written and known != _inode(folder):  # new, or git took it away and we made it again
+            while folder != top:
+                folder = os.path.dirname(folder)
+                disk.fsync_dir(folder)
+        return is_written
+
+    def _make_place(self, ref: bytes) -> None:
+        """Make the folder for a ref, and take away empty ones where it shall stand."""
+        path = self._path(ref)
+        above = os.path.dirname(ref)
+        while above and not os.path.isdir(self._path(above)):
+            if os.path.lexists(self._path(above)):
+                raise _impossible(ref, above)
+            above = os.path.dirname(above)
+        self.sharing.make_folders(os.path.dirname(path))
+        remove_empty(path)
+        if os.path.isdir(path):
+            raise _impossible(ref, ref + b"/")
+
+    def _is_free(self, ref: bytes) -> bool:
+        """Whether a ref, whose lock we hold, does not exist and can."""
+        if os.path.lexists(self._path(ref)):
+            return False
+        packed = self._packed()
+        if packed.get(ref) is not None:
+            return False
+        obstacle = packed.obstacle_to(ref)
+        if obstacle is not None:
+            raise _impossible(ref, obstacle)
+        return True
+
+    def _remove(self, ref: bytes, still_valid: Callable[[], bool]) -> bool:
+        """Delete a ref under its lock; False if `still_valid` says no by then."""
+        _check_safe(ref)
+        path = self._path(ref)
+        with holding(path, self._private_dir, patience=_REF_PATIENCE, sharing=self.sharing):
+            is_valid = still_valid()
+            if is_valid:
+                self._remove_locked(ref, path)
+        # The first two parts of a name stay, as git has it.
+        top = b"/".join(ref.split(b"/")[:2])
+        remove_empty_above(path, self._path(top))
+        return is_valid
+
+    def _remove_locked(self, ref: bytes, path: str) -> None:
+        with holding(self._packed_path, self._private_dir, patience=_PACKED_PATIENCE) as lock:
+            packed = self._packed()
+            if packed.get(ref) is not None:
+                lock.replace(packed.without(ref))
+            remove_empty(path)
+            remove_file(path)
+
+    # -- places --------------------------------------------------------------------
+
+    def _path(self, ref: bytes) -> str:
+        return os.path.join(self._base(ref), os.fsdecode(ref))
+
+    def _base(self, ref: bytes) -> str:
+        return self.common_dir if is_shared(ref) or ref == b"packed-refs" else self.git_dir
+
+    def _object_id(self, contents: bytes | None) -> ObjectID | None:
+        return None if not contents else object_id(contents, self._hex_length)
+
+
+def _check_safe(ref: bytes) -> None:
+    if not is_safe(ref):
+        raise Refused(
+            f"'{ref.decode('utf-8', 'backslashreplace')}' is not a valid ref name",
+            hint="see 'git help check-ref-format'",
+        )
+
+
+def _impossible(ref: bytes, obstacle: bytes) -> Busy:
+    return Busy(
+        f"'{os.fsdecode(obstacle)}' exists; cannot create '{os.fsdecode(ref)}'",
+        hint="'git for-each-ref' lists the refs; rename the one that is in the way",
+    )
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read_loose(path: str) -> bytes | None:
+    """The contents of a ref's file; None where there is none. A link is a symbolic ref."""
+    try:
+        fd = os.open(path, _OPEN | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return None
+        if error.errno != errno.ELOOP:
+            raise
+        return _read_link(path)
+    try:
+        return os.read(fd, 4096)
+    except IsADirectoryError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _read_link(path: str) -> bytes | None:
+    """Of old, a symbolic link stood for `ref: `; any other link is followed."""
+    try:
+        target = os.fsencode(os.readlink(path))
+        return SYMREF + target if is_safe(target) else read_file(path) or None
+    except OSError:
+        return None
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def remove_file(path: str) -> None:
+    try:
+        disk.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def remove_empty(path: str) -> None:
+    """Take away folders with nothing in them, where a file shall stand: as git does."""
+    for folder, _, _ in os.walk(path, topdown=False):
+        _remove_if_empty(folder)
+
+
+def remove_empty_above(path: str, top: str) -> None:
+    """Take away the folders that the last ref in them leaves empty, up to `top`."""
+    folder = os.path.dirname(path)
+    while folder.startswith(top + "/") and _remove_if_empty(folder):
+        folder = os.path.dirname(folder)
+
+
+def _remove_if_empty(folder: str) -> bool:
+    try:
+        disk.rmdir(folder)
+    except OSError:  # in use, or gone already
+        return False
+    return True
+
+
+def read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: MIT
+"""Objects that are not flushed yet: held, or in a pack that grows, and never half visible."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from byhand import failing, files_below, object_store, observed
+
+from ckpt.store import pack_writer, pending
+from ckpt.store.object_format import SHA1, SHA256, ObjectFormat
+from ckpt.store.objects import ObjectID, ObjectsPruned, ObjectStore
+from ckpt.store.sharing import Sharing
+
+CONTENTS = [b"%d\n" % number * (number % 50) for number in range(300)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ObjectStore]:
+    opened = object_store(tmp_path / "objects")
+    yield opened
+    opened.close()
+
+
+def add(store: ObjectStore, contents: list[bytes] = CONTENTS) -> list[ObjectID]:
+    return [store.add(b"blob", data) for data in contents]
+
+
+def files(store: ObjectStore) -> list[str]:
+    return files_below(Path(store.path))
+
+
+def check(store: ObjectStore, contents: list[bytes] = CONTENTS) -> None:
+    """Everything is there, for this store and for one that is new."""
+    with closing(object_store(Path(store.path), store.object_format)) as other:
+        for each in (store, other):
+            names = [each.hash(b"blob", data) for data in contents]
+            assert [each.read(name, b"blob") for name in names] == contents
+            assert [each.size(name) for name in names] == list(map(len, contents))
+            assert each.sizes(names) == dict(zip(names, map(len, contents), strict=True))
+            assert {each.kind(name) for name in names} == {b"blob"}
+            assert each.missing(names) == set()
+            assert not any(map(each.is_new, names))
+
+
+# What is held
+
+
+@pytest.mark.parametrize("count", [1, pending.FEW_OBJECTS, pending.FEW_OBJECTS + 1, 100])
+def test_what_is_held_leaves_no_trace(count: int, store: ObjectStore) -> None:
+    with observed() as seen:
+        add(store, CONTENTS[:count])
+        store.discard()
+
+    assert (seen, files(store)) == ([], [])
+
+
+@pytest.mark.parametrize("object_format", [SHA1, SHA256], ids=["sha1", "sha256"])
+@pytest.mark.parametrize(
+    "count", [1, pending.FEW_OBJECTS, pending.FEW_OBJECTS + 1, pending.MANY_OBJECTS + 2, 300]
+)
+def test_objects_can_be_read_before_and_after_they_are_flushed(
+    count: int, object_format: ObjectFormat, tmp_path: Path
+) -> None:
+    with closing(object_store(tmp_path / "objects", object_format)) as store:
+        contents = [b"%d" % n * n for n in range(count)]
+        names = add(store, contents)
+        assert [store.read(name, b"blob") for name in names] == contents
+        assert [store.size(name) for name in names] == list(map(len, contents))
+        assert store.sizes(names) == dict(zip(names, map(len, contents), strict=True))
+        assert store.missing(names) == set()
+        assert all(map(store.has, names))
+        assert all(map(store.is_new, names))
+        assert {store.kind(name) for name in names} == {b"blob"}
+        assert b"".join(store.pieces(names[-1])) == contents[-1]
+        assert store.flush() == set(names)
+        check(store, contents)
+        assert not [path for path in files(store) if "tmp" in path]
+
+
+@pytest.mark.parametrize(("count", "loose"), [(pending.FEW_OBJECTS, True), (300, False)])
+def test_few_objects_are_loose_and_many_are_one_pack(
+    count: int, loose: bool, store: ObjectStore
+) -> None:
+    add(store, CONTENTS[:count])
+    store.flush()
+
+    names = [path for path in files(store) if not path.startswith(("pack/", "info/"))]
+    packs = [path for path in files(store) if path.endswith(".pack")]
+    assert (len(names), len(packs)) == ((count, 0) if loose else (0, 1))
+
+
+def test_objects_of_every_kind_go_into_a_pack(store: ObjectStore) -> None:
+    empty = store.add(b"blob", b"")
+    made = {
+        store.add(kind, b"%d" % number): kind
+        for number in range(30)
+        for kind in (b"commit", b"tree", b"blob", b"tag")
+    }
+    store.flush()
+
+    assert {name: store.kind(name) for name in made} == made
+    assert store.read(empty, b"blob") == b""
+
+
+# Memory
+
+
+def test_beyond_a_bound_objects_are_in_a_file_that_gc_clears_away(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending, "_MOST_HELD", 1000)
+    monkeypatch.setattr(pack_writer, "_BUFFER", 100)
+    contents = [os.urandom(90) for _ in range(50)]
+    names = add(store, contents)
+
+    (temporary,) = files(store)
+    assert re.fullmatch(r"pack/tmp_pack_[0-9a-f]{16}", temporary)
+    assert os.path.getsize(Path(store.path, temporary)) > 4000
+    assert [store.read(name, b"blob") for name in names] == contents
+    store.flush()
+    check(store, contents)
+
+
+def test_a_pack_that_is_given_up_leaves_nothing(store: ObjectStore) -> None:
+    names = add(store)
+    assert files(store)
+    store.discard()
+
+    assert files(store) == []
+    assert not any(map(store.has, names))
+    add(store)
+    store.flush()
+    check(store)
+
+
+# Order and failure
+
+
+def test_a_pack_is_durable_before_it_is_visible(store: ObjectStore) -> None:
+    add(store)
+    with observed() as seen:
+        store.flush()
+
+    rows = [(what, Path(path).name) for what, path in seen if what not in ("write", "create")]
+    steps = [(what, re.sub(r"[0-9a-f]{16,}", "*", name)) for what, name in rows]
+    assert steps == [
+        ("fsync", "tmp_pack_*"),
+        ("fsync", "tmp_idx_*"),
+        ("mkdir", "info"),
+        ("rename", "ckpt-packs"),
+        ("rename", "pack-*.pack"),
+        ("rename", "pack-*.idx"),
+        ("fsync-dir", "pack"),
+    ]
+
+
+@pytest.mark.parametrize("count", [pending.FEW_OBJECTS + 1, 300])
+@pytest.mark.parametrize(
+    ("operation", "after"),
+    [
+        *[("create", number) for number in range(3)],
+        *[("write", number) for number in range(5)],
+        *[("fsync", number) for number in range(2)],
+        *[("rename", number) for number in range(3)],
+    ],
+)
+def test_a_flush_that_fails_shows_nothing_and_can_be_tried_again_or_given_up(
+    operation: str, after: int, count: int, store: ObjectStore
+) -> None:
+    contents = CONTENTS[:count]
+    for again in (False, True):
+        add(store, contents)
+        with failing(operation, after=after):
+            try:
+                store.flush()
+            except OSError:
+                assert not [path for path in files(store) if path.endswith(".idx")]
+                if not again:
+                    store.discard()
+                    assert files(store) in ([], ["info/ckpt-packs"])
+            else:
+                break  # there are not so many, or one that can be done without
+        if again:
+            store.flush()
+    check(store, contents)
+
+
+def test_a_temporary_pack_that_a_prune_took_is_no_success(store: ObjectStore) -> None:
+    add(store)
+    for path in files(store):
+        Path(store.path, path).unlink()
+
+    with pytest.raises(ObjectsPruned):
+        store.flush()
+    store.discard()
+    assert files(store) == []
+
+
+def test_a_pack_has_the_bits_of_a_shared_repository(tmp_path: Path) -> None:
+    with closing(object_store(tmp_path, sharing=Sharing(0o660))) as store:
+        add(store)
+        store.flush()
+        modes = {path.stat().st_mode & 0o777 for path in tmp_path.glob("pack/*")}
+
+    assert modes == {0o444}
+
+
+# The pack of the last save
+
+
+def test_a_small_pack_is_taken_into_the_next_one(store: ObjectStore) -> None:
+    for start in range(0, 100, 10):
+        add(store, CONTENTS[start : start + 10])
+        store.flush()
+
+    assert len([path for path in files(store) if path.endswith(".pack")]) == 1
+    assert len(files(store)) == 3
+    check(store, CONTENTS[:100])
+
+
+def test_a_large_pack_stays_as_it_is(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ckpt.store import recent_pack
+
+    monkeypatch.setattr(recent_pack, "LARGEST_COPIED", 3000)
+    contents = [os.urandom(500) for _ in range(40)]
+    for start in range(0, 40, 4):
+        add(store, contents[start : start + 4])
+        store.flush()
+
+    assert len([path for path in files(store) if path.endswith(".pack")]) == 5
+    check(store, contents)
+
+
+def last_pack(store: ObjectStore) -> Path:
+    (path,) = Path(store.path).glob("pack/*.pack")
+    return path
+
+
+@pytest.mark.parametrize("beside", [".keep", ".promisor", ".rev", ".mtimes", ".bitmap"])
+def test_a_pack_that_git_keeps_is_not_removed(beside: str, store: ObjectStore) -> None:
+    add(store, CONTENTS[:10])
+    store.flush()
+    first = last_pack(store)
+    first.with_suffix(beside).touch()
+    add(store, CONTENTS[10:20])
+    store.flush()
+
+    assert first.exists() and first.with_suffix(".idx").exists()
+    check(store, CONTENTS[:20])
+
+
+def test_packs_in_a_multi_pack_index_are_not_removed(store: ObjectStore) -> None:
+    add(store, CONTENTS[:10])
+    store.flush()
+    first = last_pack(store)
+    first.with_name("multi-pack-index").touch()
+    add(store, CONTENTS[10:20])
+    store.flush()
+
+    assert first.exists()
+    check(store, CONTENTS[:20])
+
+
+@pytest.mark.parametrize("suffix", [".pack", ".idx"])
+@pytest.mark.parametrize("place", [4, 20, 0.5, -1])
+def test_a_damaged_pack_is_not_copied_and_not_removed(
+    place: float, suffix: str, store: ObjectStore
+) -> None:
+    add(store, CONTENTS[:10])
+    store.flush()
+    path = last_pack(store).with_suffix(suffix)
+    data = bytearray(path.read_bytes())
+    data[int(place * len(data)) if isinstance(place, float) else place] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    add(store, CONTENTS[10:20])
+    store.flush()
+
+    assert path.read_bytes() == data
+    names = [store.hash(b"blob", data) for data in CONTENTS[10:20]]
+    assert [store.read(name, b"blob") for name in names] == CONTENTS[10:20]
+
+
+@pytest.mark.parametrize(
+    "listed", [b"", b"\n\n", b"../../../etc\n", b"pack-" + b"0" * 40, b"\xff" * 5000, None]
+)
+def test_the_list_of_packs_is_not_believed(listed: bytes | None, store: ObjectStore) -> None:
+    add(store, CONTENTS[:10])
+    store.flush()
+    names = Path(store.path, "info/ckpt-packs")
+    names.unlink()
+    if listed is None:
+        names.mkdir()
+    else:
+        names.write_bytes(listed)
+    add(store, CONTENTS[10:20])
+    store.flush()
+
+    check(store, CONTENTS[:20])
+
+
+def test_only_packs_that_are_in_the_new_one_are_removed(store: ObjectStore) -> None:
+    """Even if the list names others."""
+    add(store, CONTENTS[:10])
+    store.flush()
+    first = last_pack(store).stem
+    names = Path(store.path, "info/ckpt-packs")
+    names.unlink()
+    add(store, CONTENTS[10:20])
+    store.flush()
+    names.write_text(names.read_text() + first + "\n")
+    add(store, CONTENTS[20:30])
+    store.flush()
+
+    assert Path(store.path, "pack", first + ".pack").exists()
+    check(store, CONTENTS[:30])
+
+
+def test_a_pack_whose_index_never_came_is_removed_when_that_is_sure(store: ObjectStore) -> None:
+    """What a process left that was killed between two names."""
+    add(store, CONTENTS[:10])
+    with failing("rename", after=2), pytest.raises(OSError):
+        store.flush()
+    left = last_pack(store)
+    kept = left.read_bytes()
+    store.close()
+    left.write_bytes(kept)
+    add(store, CONTENTS[10:20])
+    store.flush()
+    assert left.exists()
+
+    os.utime(left, (1, 1))
+    add(store, CONTENTS[20:30])
+    store.flush()
+    assert len(files(store)) == 3
+    check(store, CONTENTS[10:30])
+
+
+@pytest.mark.parametrize("after", range(3))
+def test_what_could_not_be_removed_is_removed_the_next_time(after: int, store: ObjectStore) -> None:
+    add(store, CONTENTS[:10])
+    store.flush()
+    add(store, CONTENTS[10:20])
+    with failing("unlink", after=after):
+        store.flush()
+    for path in Path(store.path).glob("pack/*.pack"):
+        os.utime(path, (1, 1))
+    check(store, CONTENTS[:20])
+    add(store, CONTENTS[20:30])
+    store.flush()
+
+    assert len(files(store)) == 3
+    check(store, CONTENTS[:30])
+
+
+def test_two_stores_may_take_over_the_same_pack_at_once(store: ObjectStore) -> None:
+    add(store, CONTENTS[:10])
+    store.flush()
+    with closing(object_store(Path(store.path))) as other:
+        add(store, CONTENTS[10:20])
+        add(other, CONTENTS[20:30])
+        store.flush()
+        other.flush()
+        add(other, CONTENTS[:30])
+        other.flush()
+
+    check(store, CONTENTS[:30])

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""The JSON of our records is the one that the standard library writes."""
+
+from __future__ import annotations
+
+import enum
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ckpt.jsontext import dump
+
+TEXTS = st.text(st.characters(exclude_categories=()))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS | st.floats(),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(TEXTS, inner),
+    max_leaves=30,
+)
+
+
+class Word(str, enum.Enum):
+    ONE = "one"
+
+
+def by_json(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+@given(st.dictionaries(TEXTS, VALUES))
+def test_any_document_is_written_as_json_writes_it(document: dict[str, Any]) -> None:
+    assert dump(document) == by_json(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"b": [], "a": {}, "c": [{}, [[]]]},
+        {"a": 1.5, "b": [float("inf")]},
+        {"a": {1: "one", 2: None}},
+        {"a": ("x", "y"), "b": Word.ONE, "c": True},
+        {"\udcff\U0001f600\u2028": '"\\\n\0é'},
+    ],
+    ids=repr,
+)
+def test_odd_documents_are_written_as_json_writes_them(document: dict[str, Any]) -> None:
+    assert dump(document) == by_json(document)
+
+
+def test_what_is_no_json_is_refused_as_json_refuses_it() -> None:
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        dump({"a": b"bytes"})
+
+
+def test_a_plain_document_needs_no_json() -> None:
+    code = "import sys; from ckpt.jsontext import dump; dump({'a': [1]}); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+
+    assert b"json" not in loaded.split()
