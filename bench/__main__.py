@@ -41,6 +41,8 @@ def main(words: Sequence[str] | None = None, tasks: Sequence[Task] = TASKS) -> i
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

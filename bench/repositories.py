@@ -79,10 +79,8 @@ class Clone:
             with open(self.top / path, "a", encoding="utf-8") as file:
                 file.write(f"edited: {mark}\n")
 
-    def some_files(self, number: int, turn: int) -> list[str]:
-        """Other ones each turn, until all have had theirs."""
-        start = (turn * number) % len(self.files)
-        return [self.files[(start + n) % len(self.files)] for n in range(number)]
+    def some_files(self, number: int, first: int = 0) -> list[str]:
+        return [self.files[(first + n) % len(self.files)] for n in range(number)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +90,9 @@ class Pair:
     ckpt: Clone
     git: Clone
 
-    def edit(self, number: int, turn: int) -> None:
+    def edit(self, number: int, turn: int, first: int = 0) -> None:
         for clone in (self.ckpt, self.git):
-            clone.edit(clone.some_files(number, turn), f"turn {turn}")
+            clone.edit(clone.some_files(number, first), f"turn {turn}")
 
     def make_pristine(self) -> None:
         for clone in (self.ckpt, self.git):
@@ -119,7 +117,7 @@ def pair(folder: Path, files: int, env: Environment) -> Pair:
 def make_pristine(clone: Clone) -> None:
     """Take away what a run has left: edits, refs, objects, ckpt's own files."""
     git_dir = clone.git_dir
-    for name in ("index.lock", "bench-index"):
+    for name in ("index.lock", "bench-index", "objects/info/ckpt-packs"):
         (git_dir / name).unlink(missing_ok=True)
     for name in ("checkpoints", "checkpoints-trash", "bench"):
         if clone.git("for-each-ref", "--count=1", f"refs/{name}"):

@@ -130,11 +130,5 @@ def _git(clone: Clone, env: Environment, *words: str) -> Ran:
     return run([git_program(), *words], clone.top, env)
 
 
-def bring_index_up_to_date(clone: Clone) -> None:
-    """So that git, like ckpt's cache, knows all edits but those of the next turn."""
-    clone.git("add", "-A")
-    clone.git("write-tree")
-
-
 def tree_of(clone: Clone, ref: str) -> str:
     return clone.git("rev-parse", f"{ref}^{{tree}}").strip()

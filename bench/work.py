@@ -20,7 +20,6 @@ from bench.results import Row, size
 from bench.sides import (
     Saved,
     Worker,
-    bring_index_up_to_date,
     ckpt,
     ckpt_save,
     ckpt_save_through_git,
@@ -82,7 +81,6 @@ class Bench:
                 both.edit(1, turn)
                 worker.save()
         _make_refs(both.git, number)
-        bring_index_up_to_date(both.git)
         both.settle(self.pause)
         return both
 
@@ -125,7 +123,10 @@ def saves(
     changed: int = CHANGED,
     before: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """Each turn edits other files; both sides save, and must have saved the same."""
+    """Each turn edits the same files anew, so that always as many differ from HEAD.
+
+    Both sides save, and must have saved the same.
+    """
     made: dict[str, Saved] = {}
 
     def prepare(turn: int) -> None:
@@ -144,7 +145,6 @@ def saves(
     def finish() -> None:
         if made:
             _check_same_tree(both, made["ckpt"], made["git"])
-            bring_index_up_to_date(both.git)
 
     measured = alternate(bench.rounds, prepare, save, plumb)
     finish()
@@ -235,7 +235,7 @@ def rollback(files: int) -> Measure:
 
         def wreck(turn: int) -> None:
             for clone in (both.ckpt, both.git):
-                *edited, gone = clone.some_files(CHANGED - 1, turn)
+                *edited, gone = clone.some_files(CHANGED - 1, turn * CHANGED)
                 clone.edit(edited, f"turn {turn}")
                 (clone.top / gone).unlink()
                 (clone.top / f"src/new{turn}.py").write_text("new\n")
@@ -338,7 +338,7 @@ def disk_use(files: int) -> Measure:
         before = [disk.usage(clone.git_dir) for clone in (both.ckpt, both.git)]
         with Worker(both.ckpt) as worker:
             for turn in range(bench.disk_checkpoints):
-                both.edit(CHANGED, turn)
+                both.edit(CHANGED, turn, first=turn * CHANGED)
                 saved = worker.save(), plumbing_save(both.git, f"turn-{turn}")
         _check_same_tree(both, *saved)
         after = [disk.usage(clone.git_dir) for clone in (both.ckpt, both.git)]

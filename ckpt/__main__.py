@@ -11,6 +11,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 _PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
@@ -31,17 +35,17 @@ def _is_own_checkout() -> bool:
         return False
 
 
-def run() -> int:
+def run() -> NoReturn:
     if _found_in_the_current_folder() and not _is_own_checkout():
         sys.stderr.write(
             f"error: ckpt was imported from '{_PACKAGE_PARENT}', the folder it would work on\n"
             "hint: python -I -m ckpt\n"
         )
-        return 4
-    from ckpt.cli import main
+        sys.exit(4)
+    from ckpt.cli import program
 
-    return main()
+    program()
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    run()

@@ -188,3 +188,18 @@ def fsck(top: Place) -> list[str]:
     complaints = [line for line in lines if not line.startswith("notice: ")]
     assert complaints or ran.returncode == 0, lines
     return complaints
+
+
+def loose_object(git_dir: Place, name: str) -> str:
+    """The file of one object, to be damaged or removed; what is in packs is taken out of them."""
+    folder = os.path.join(os.fsdecode(git_dir), "objects")
+    packs = os.path.join(folder, "pack")
+    for pack in [path for path in os.listdir(packs) if path.endswith(".pack")]:
+        aside = os.path.join(folder, pack)
+        os.rename(os.path.join(packs, pack), aside)
+        os.unlink(os.path.join(packs, pack.removesuffix(".pack") + ".idx"))
+        with open(aside, "rb") as file:
+            words = ["git", f"--git-dir={os.fsdecode(git_dir)}", "unpack-objects", "-q"]
+            subprocess.run(words, stdin=file, check=True)
+        os.unlink(aside)
+    return os.path.join(folder, name[:2], name[2:])

@@ -341,3 +341,39 @@ def test_json_without_a_command_is_a_usage_error_as_a_document() -> None:
 
     assert ran.json["error"]["code"] == "usage"
     assert ran.stderr == ""
+
+
+PROGRAM = "import atexit; atexit.register(print, 'late'); from ckpt.cli import program; program()"
+
+
+def run_program(*words: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-c", PROGRAM, *words], **streams)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("--version",), 0), (("no-such",), 2), (("list", "-n", "-1"), 2)]
+)
+def test_the_program_ends_with_the_exit_code_and_at_once(words: tuple[str, ...], code: int) -> None:
+    ran = run_program(*words, capture_output=True)
+
+    assert ran.returncode == code
+    assert ran.stdout + ran.stderr != b""
+    assert b"late" not in ran.stdout
+
+
+def test_the_program_ends_when_all_is_written(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        run_program("help", stdout=out)
+        run_program("no-such", stdout=out, stderr=err)
+
+    assert (tmp_path / "out").read_text(encoding="utf-8") == ckpt_here("help", code=0).stdout
+    assert (tmp_path / "err").read_text(encoding="utf-8").endswith("hint: git ckpt -h\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full device is Linux's")
+def test_the_program_tells_if_its_output_could_not_be_written() -> None:
+    with open("/dev/full", "wb") as full:
+        ran = run_program("--version", stdout=full, stderr=subprocess.PIPE)
+
+    assert ran.returncode == 1
+    assert ran.stderr == b"error: unable to write the output: No space left on device\n"

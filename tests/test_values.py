@@ -182,6 +182,7 @@ def test_a_cached_property_works_without_slots() -> None:
 def test_a_value_is_replaced_field_by_field() -> None:
     assert Point(7, 5, ["a"]) == replace(Point(1, 5), x=7)
     assert replace(Point(1, 5, ["a"]), x=7).tags == ["a"]
+    assert Point(1).__replace__(x=7) == Point(7)
     with pytest.raises(TypeError, match="unexpected keyword argument 'w'"):
         replace(Point(1), w=1)
 

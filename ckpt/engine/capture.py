@@ -12,19 +12,18 @@ Blobs go to the object store that is passed in. Nothing else is written.
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 
 from ckpt.engine.attribute_files import attribute_tree
 from ckpt.engine.budget import has_room, keep_within
+from ckpt.engine.collector import without_collector
 from ckpt.engine.gather import NEVER, Clock, Gatherer
 from ckpt.engine.git_modes import git_modes
 from ckpt.engine.index_facts import IndexFacts, doubtful_folders, facts_of, index_identity
 from ckpt.engine.nested import nested_states
 from ckpt.engine.present import Present
-from ckpt.engine.reading import IndexContents, ListedContents, Reader
+from ckpt.engine.reading import Cleaning, IndexContents, ListedContents, Reader
 from ckpt.engine.rules import fingerprint, read_excludes, scan_rules
 from ckpt.engine.scan_cache import ScanCache
 from ckpt.engine.seeding import seed
@@ -70,25 +69,13 @@ def capture(
     """
     for _ in range(_READ_ATTEMPTS):
         work = _Capture(repo, settings, objects, force, progress, clock)
-        with _without_collector():
+        with without_collector():
             present = work.run(cache)
         if reads_index:
             present.staged  # noqa: B018  # it is read here, so that it is of the same moment
         if _is_still(repo, present):
             break
     return present
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Much is made here at once and nothing refers to itself: to look for that takes long."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _is_still(repo: Repository, present: Present) -> bool:
@@ -192,17 +179,14 @@ class _Capture:
         """The same, but only what differs from the index is scanned."""
         rules = self._scan_rules()
         attributes = attribute_tree(self._repo, self._index.attributes, Scan())
-        is_converted = None
-        if attributes.tree is not None:
-            autocrlf = is_on(self._repo.config.get("core.autocrlf"))
-            is_converted = converting(attributes.tree, autocrlf)
+        cleaning = self._cleaning(attributes.tree)
         planted = seed(
             self._top,
             staged,
             self._repo.objects,
             self._clock,
             lambda folder: rules.deny.ignored(folder, True),
-            is_converted,
+            None if cleaning is None else lambda path: cleaning.asked(path) is not None,
         )
         if planted is None:
             return None
@@ -215,6 +199,7 @@ class _Capture:
         if texts != attributes.fingerprint:  # an untracked file adds to the attributes
             raise Overtaken
         present = self._present(listings, changed | planted.changed, reader)
+        present.is_from_index = True
         self._prepare_cache(present, texts, ALL)
         return present
 
@@ -254,46 +239,39 @@ class _Capture:
         attributes = attribute_tree(self._repo, self._index.attributes, found)
         if cache is not None and attributes.fingerprint != cache.attributes:
             raise Overtaken
-        with self._open_cleaner(attributes.tree) as cleaner:
-            reader = Reader(
-                self._top,
-                self._objects,
-                git_modes(self._repo, staged),
-                cleaner,
-                index=None if staged is None else self._index_contents(staged, found.files),
-                before=ListedContents(changes.before),
-            )
+        file_mode = self._repo.config.get_bool("core.filemode", True)
+        reader = Reader(
+            self._top,
+            self._objects,
+            git_modes(self._repo, staged),
+            self._cleaning(attributes.tree),
+            index=None
+            if staged is None
+            else IndexContents(staged, self._repo.objects, file_mode=file_mode),
+            before=ListedContents(changes.before),
+            progress=self._progress,
+        )
+        with reader:
             reader.take(found.files, found.skipped)
             reader.take_gitlinks(found.gitlinks, self._index.gitlinks)
             changed = Gatherer(listings, found, reader, self._clock).put()
             changed |= reader.take_changed(listings, changes.files, self._clock)
         return changed, reader, attributes.fingerprint
 
-    def _index_contents(self, staged: Staged, files: Iterable[bytes]) -> IndexContents:
-        return IndexContents(
-            staged,
-            self._repo.objects,
-            file_mode=self._repo.config.get_bool("core.filemode", True),
-        )
-
-    @contextmanager
-    def _open_cleaner(self, attributes: AttributeTree | None) -> Iterator[Cleaner | None]:
+    def _cleaning(self, attributes: AttributeTree | None) -> Cleaning | None:
         """None in a worktree in which git converts nothing."""
         if attributes is None:
-            yield None
-            return
-        from ckpt.engine.cleaning import Cleaner
-        from ckpt.engine.head_blobs import HeadBlobs
+            return None
+        is_autocrlf = is_on(self._repo.config.get("core.autocrlf"))
 
-        head_blob = HeadBlobs(self._repo.objects, self._head.commit)
-        autocrlf = is_on(self._repo.config.get("core.autocrlf"))
-        cleaner = Cleaner(
-            self._repo, self._objects, attributes, self._read_staged, head_blob, autocrlf=autocrlf
-        )
-        try:
-            yield cleaner
-        finally:
-            cleaner.close()
+        def open_cleaner() -> Cleaner:
+            from ckpt.engine.cleaning import Cleaner
+            from ckpt.engine.head_blobs import HeadBlobs
+
+            head_blob = HeadBlobs(self._repo.objects, self._head.commit)
+            return Cleaner(self._repo, self._objects, self._read_staged, head_blob)
+
+        return Cleaning(converting(attributes, is_autocrlf), open_cleaner)
 
     def _present(self, listings: Listings, changed: set[bytes], reader: Reader) -> Present:
         present = Present(
@@ -305,6 +283,7 @@ class _Capture:
             read_staged=self._read_staged,
             head=self._head,
             operation=self._operation,
+            converts=reader.cleaning is not None,
             converted={} if reader.cleaner is None else reader.cleaner.converted,
             memory=None if reader.cleaner is None else reader.cleaner.memory,
             fresh=reader.fresh,

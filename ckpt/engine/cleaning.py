@@ -30,8 +30,7 @@ from ckpt.store.staging import Staged
 from ckpt.store.streams import UnreadableFile, file_pieces
 from ckpt.values import value_class
 from ckpt.worktree import reach
-from ckpt.worktree.attributes import AttributeTree
-from ckpt.worktree.convert import Conversion, clean, conversion, find_recipe
+from ckpt.worktree.convert import Conversion, clean, find_recipe
 from ckpt.worktree.encodings import Unconvertible
 from ckpt.worktree.filter_errors import FilterFailed
 
@@ -72,15 +71,10 @@ class Cleaner:
         self,
         repo: Repository,
         objects: ObjectStore,
-        attributes: AttributeTree,
         read_staged: Callable[[], Staged],
         head_blob: HeadBlob,
-        *,
-        autocrlf: bool,
     ) -> None:
         self._objects = objects
-        self._attributes = attributes
-        self._autocrlf = autocrlf
         self._head_blob = head_blob
         self._read_staged = read_staged
         self._filters = open_filters(repo)
@@ -98,13 +92,6 @@ class Cleaner:
 
     def close(self) -> None:
         self._filters.close()
-
-    def asked(self, path: bytes) -> Conversion | None:
-        """What git does with a file; None if it does nothing.
-
-        Of one whose driver is gone the index may still believe what the driver once made.
-        """
-        return conversion(self._attributes.attributes(path), self._autocrlf)
 
     def known(self, path: bytes, status: os.stat_result, asked: Conversion) -> ObjectID | None:
         """The blob of a file that was converted before and has not changed."""

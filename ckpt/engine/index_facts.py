@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 
 from ckpt.paths import folders_above
-from ckpt.store.index import SKIP_WORKTREE, IndexEntry
+from ckpt.store.index import SKIP_WORKTREE, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
@@ -70,7 +70,9 @@ def packed(state: Mapping[bytes, TreeEntry]) -> dict[bytes, tuple[int, bytes]]:
 def facts_of(staged: Staged, identity: Identity | None) -> IndexFacts:
     entries = staged.index.entries
     gitlinks = {e.path: e.id for e in entries if e.stat[_MODE] == _GITLINK}
-    tracked = sorted({e.path for e in entries} - gitlinks.keys())
+    tracked = [e.path for e in entries]  # sorted as it is
+    if gitlinks or any(e.flags & STAGE for e in entries):
+        tracked = sorted({*tracked} - gitlinks.keys())
     return IndexFacts(
         identity=identity,
         mtime_ns=staged.mtime_ns,

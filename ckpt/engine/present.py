@@ -38,10 +38,11 @@ class Present:
     """The working state as captured; blobs of `entries` are in the object store.
 
     `changed` are the folders whose trees are not written yet. `absent` are entries that a
-    sparse checkout leaves out: unchanged, but not on disk. `converted` are files whose bytes
-    are not those of their blob. `fresh` are files that were read now; of all others is known
-    what was known to `source`, the cache that the capture started from, and to the checkpoint
-    that holds it; `knows_index` if that is so of the index as well. `cache` is what the next
+    sparse checkout leaves out: unchanged, but not on disk. `converts` if git converts some files;
+    `converted` are those whose bytes are not those of their blob. `fresh` are files that were
+    read now; of all others is known what was known to `source`, the cache that the capture
+    started from, and to the checkpoint that holds it, and if it `knows_index`, this is the same
+    too. If the capture `is_from_index`, all others are as in the index. `cache` is what the next
     capture may start from.
     """
 
@@ -56,12 +57,14 @@ class Present:
     absent: dict[bytes, TreeEntry] = field(default_factory=dict)
     converted: dict[bytes, Converted] = field(default_factory=dict)
     fresh: dict[bytes, os.stat_result] = field(default_factory=dict)
+    converts: bool = False
     memory: Memory | None = None
     nested: tuple[NestedState, ...] = ()
     cache: ScanCache | None = None
     counts: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     source: ScanCache | None = None
     knows_index: bool = False
+    is_from_index: bool = False
     is_edited: bool = False
 
     @cached_property
@@ -77,8 +80,19 @@ class Present:
         for listing in self.listings:
             paths = map(listing.prefix.__add__, listing.names)
             for path, code, id in zip(paths, listing.codes, listing.ids, strict=True):
-                found[path] = TreeEntry(MODES[code], ObjectID(id.hex().encode()))
+                found[path] = _entry(code, id)
         return found | self.absent
+
+    @property
+    def fresh_entries(self) -> dict[bytes, TreeEntry]:
+        """Those of the entries that were read now."""
+        found = {}
+        for folder in {path.rpartition(b"/")[0] for path in self.fresh}:
+            listing = self.listings.get(folder)
+            if listing is not None:
+                for name, code, id in zip(listing.names, listing.codes, listing.ids, strict=True):
+                    found[listing.prefix + name] = _entry(code, id)
+        return found
 
     @cached_property
     def stats(self) -> dict[bytes, os.stat_result]:
@@ -166,6 +180,10 @@ class Present:
         executables = {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE}
         links = {path for path, entry in self.entries.items() if entry.mode == SYMLINK}
         return modes.collect(bits, executables, self.folders, listed=links)
+
+
+def _entry(code: int, id: bytes) -> TreeEntry:
+    return TreeEntry(MODES[code], ObjectID(id.hex().encode()))
 
 
 def _summed_modes(listings: Listings) -> modes.Modes:

@@ -9,7 +9,7 @@ that cannot be read is listed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ckpt.engine.contents import VanishedFile, add_stable
 from ckpt.engine.gather import CODES, MODES, Clock
@@ -21,6 +21,7 @@ from ckpt.store.repository import nested_head
 from ckpt.store.staging import Staged
 from ckpt.store.streams import UnreadableFile
 from ckpt.store.trees import GITLINK, SYMLINK, TreeEntry
+from ckpt.values import value_class
 from ckpt.worktree.listing import Listing, Listings, owner_of, stat_of
 
 TYPE_CHECKING = False
@@ -80,6 +81,14 @@ class ListedContents:
         return TreeEntry(MODES[listing.codes[at]], ObjectID(listing.ids[at].hex().encode()))
 
 
+@value_class
+class Cleaning:
+    """What git converts in a worktree; the cleaner is opened for the first file that needs it."""
+
+    asked: Callable[[bytes], Conversion | None]
+    open: Callable[[], Cleaner]
+
+
 class Reader:
     """Turns files into `entries`; those of `unsure` follow from more than their bytes and the
     rules, and `fresh` are those that no earlier scan knew."""
@@ -89,15 +98,19 @@ class Reader:
         top: bytes,
         objects: ObjectStore,
         modes: GitModes,
-        cleaner: Cleaner | None,
+        cleaning: Cleaning | None,
         *,
         index: KnownContents | None,
         before: KnownContents | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._top = top
         self._objects = objects
         self._modes = modes
-        self.cleaner = cleaner
+        self.cleaning = cleaning
+        self.cleaner: Cleaner | None = None
+        self._progress = progress
+        self._done = [0, 0]
         self._index = index
         self._before = before
         self.entries: dict[bytes, TreeEntry] = {}
@@ -105,9 +118,12 @@ class Reader:
         self.fresh: dict[bytes, os.stat_result] = {}
         self.unsure: set[bytes] = set()
 
-    @property
-    def converts(self) -> bool:
-        return self.cleaner is not None
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if self.cleaner is not None:
+            self.cleaner.close()
 
     def take(self, files: Mapping[bytes, os.stat_result], skipped: dict[bytes, SkipReason]) -> None:
         for path, status in files.items():
@@ -126,25 +142,35 @@ class Reader:
 
     def _take_one(self, path: bytes, status: os.stat_result) -> tuple[TreeEntry, os.stat_result]:
         asked = self._asked(path, status)
-        if self.cleaner is None or asked is None:
+        if self.cleaning is None or asked is None:
             entry = None if self._index is None else self._index.entry(path, status)
             if entry is not None:
                 return entry, status
             blob, status = add_stable(self._objects, os.path.join(self._top, path))
+            self._tell(status)
             return TreeEntry(self._modes.of(path, status), blob), status
+        if self.cleaner is None:
+            self.cleaner = self.cleaning.open()
         known = self.cleaner.known(path, status, asked)
         if known is None:
             place = os.path.join(self._top, path)
             known, status = self.cleaner.add(path, place, asked)
+            self._tell(status)
         if path not in self.cleaner.fixed:
             self.unsure.add(path)
         return TreeEntry(self._modes.of(path, status), known), status
 
     def _asked(self, path: bytes, status: os.stat_result) -> Conversion | None:
         """What git converts in a file; a link is left alone, also one that is a plain file."""
-        if self.cleaner is None or self._modes.of(path, status) == SYMLINK:
+        if self.cleaning is None or self._modes.of(path, status) == SYMLINK:
             return None
-        return self.cleaner.asked(path)
+        return self.cleaning.asked(path)
+
+    def _tell(self, status: os.stat_result) -> None:
+        """Report what was read so far, in files and bytes."""
+        if self._progress is not None:
+            self._done = [self._done[0] + 1, self._done[1] + status.st_size]
+            self._progress(*self._done)
 
     def take_gitlinks(self, paths: Iterable[bytes], recorded: Mapping[bytes, bytes]) -> None:
         length = self._objects.object_format.hex_length

@@ -15,6 +15,7 @@ from __future__ import annotations
 import marshal
 import os
 import time
+import zlib
 from contextlib import suppress
 
 from ckpt import disk
@@ -147,7 +148,7 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
         cache.counts,
     )
     body = marshal.dumps(document, _MARSHAL)
-    return [_MAGIC, len(body).to_bytes(8, "big"), _checksum(repo, body), body]
+    return [_header(body), body]
 
 
 def _read(repo: Repository) -> ScanCache | None:
@@ -156,7 +157,7 @@ def _read(repo: Repository) -> ScanCache | None:
         identity = _identity(repo)
     except OSError:
         return None
-    body = _verified(repo, data)
+    body = _verified(data)
     if body is None:
         return None
     found = marshal.loads(body)
@@ -175,13 +176,12 @@ def _read(repo: Repository) -> ScanCache | None:
     )
 
 
-def _verified(repo: Repository, data: bytes) -> memoryview | None:
+def _verified(data: bytes) -> memoryview | None:
     """The body of a cache file, if it is whole: damaged bytes must not get to `marshal`."""
-    start = len(_MAGIC) + 8 + repo.object_format.oid_length
+    start = len(_MAGIC) + 12
     body = memoryview(data)[start:]
-    header = _MAGIC + len(body).to_bytes(8, "big") + _checksum(repo, body)
-    return body if data[:start] == header else None
+    return body if data[:start] == _header(body) else None
 
 
-def _checksum(repo: Repository, body: bytes | memoryview) -> bytes:
-    return repo.object_format.new_hash(body).digest()
+def _header(body: bytes | memoryview) -> bytes:
+    return _MAGIC + len(body).to_bytes(8, "big") + zlib.crc32(body).to_bytes(4, "big")

@@ -22,7 +22,7 @@ from ckpt.engine.gather import CODES, Clock
 from ckpt.store.index import INTENT_TO_ADD, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.staging import Staged
-from ckpt.store.trees import EXECUTABLE, GITLINK
+from ckpt.store.trees import GITLINK, REGULAR
 from ckpt.values import NamedTuple
 from ckpt.worktree.listing import (
     Chunk,
@@ -47,6 +47,7 @@ _WORD = 0xFFFFFFFF
 _BATCH = 4000  # files, whose blobs are looked up together
 _FORK_PAYS = 2000  # files
 _REPOSITORY = frozenset({b"HEAD", b"objects", b"refs"})
+_GITLINK = CODES[GITLINK]
 _UNUSUAL = INTENT_TO_ADD | STAGE
 
 
@@ -207,28 +208,43 @@ class _Planter:
 
     def _add_files(self, listing: Listing, entries: list[IndexEntry]) -> None:
         start = len(listing.prefix)
-        for entry in entries:
+        for entry, status in zip(entries, self._look_at(entries), strict=True):
             fields = _STAT.unpack(entry.stat)
-            code = CODES.get(fields[6])
-            try:
-                status = os.lstat(self._base + entry.path)
-            except OSError:
+            code = CODES.get(fields[6], _GITLINK)
+            if status is None or code == _GITLINK or not _is_same_kind(status, fields[6]):
                 self._odd.append(listing.folder)
                 continue
-            if code in (None, CODES[GITLINK]) or not _is_same_kind(status.st_mode, fields[6]):
-                self._odd.append(listing.folder)
-                continue
-            number = len(listing.names)
+            if not self._is_proof(fields, status):
+                listing.unsure.add(len(listing.names))
+                self._unread.append(entry.path)
             listing.names.append(entry.path[start:])
             listing.codes.append(code)
             listing.ids.append(unhexlify(entry.id))
             listing.stats.append(stat_of(status))
             listing.owners.append(owner_of(status))
-            if not self._matches(entry, fields, status) or not self._clock.is_settled(status):
-                listing.unsure.add(number)
-                self._unread.append(entry.path)
             if entry.path.endswith(b".gitattributes"):
                 listing.notes.append(("attributes", entry.path, b""))
+
+    def _look_at(self, entries: list[IndexEntry]) -> list[os.stat_result | None]:
+        places = [self._base + entry.path for entry in entries]
+        try:
+            return [*map(os.lstat, places)]
+        except OSError:
+            return [*map(_lstat, places)]
+
+    def _is_proof(self, fields: tuple[int, ...], status: os.stat_result) -> bool:
+        """Whether a file has the stat data of its entry, and these can be relied on."""
+        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, _, _, size = fields
+        mtime = mtime_s * _SECOND + mtime_ns
+        return (
+            status.st_mtime_ns == mtime
+            and status.st_ctime_ns == ctime_s * _SECOND + ctime_ns
+            and status.st_ino & _WORD == ino
+            and status.st_size == size
+            and bool(status.st_mode & 0o100) == (mode != REGULAR)
+            and mtime < (self._staged.mtime_ns or 0)
+            and self._clock.is_settled(status)
+        )
 
     def _prove(self, listings: list[Listing]) -> None:
         """Find the files whose blob has another size, is missing, or is not their bytes."""
@@ -245,18 +261,13 @@ class _Planter:
                     listing.unsure.add(number)
                     self._unread.append(path)
 
-    def _matches(self, entry: IndexEntry, fields: tuple[int, ...], status: os.stat_result) -> bool:
-        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, _, _, size = fields
-        mtime = mtime_s * _SECOND + mtime_ns
-        return (
-            status.st_mtime_ns == mtime
-            and status.st_ctime_ns == ctime_s * _SECOND + ctime_ns
-            and status.st_ino & _WORD == ino
-            and status.st_size == size
-            and bool(status.st_mode & 0o100) == (mode == EXECUTABLE)
-            and mtime < (self._staged.mtime_ns or 0)
-        )
+
+def _lstat(place: bytes) -> os.stat_result | None:
+    try:
+        return os.lstat(place)
+    except OSError:
+        return None
 
 
-def _is_same_kind(mode: int, staged: int) -> bool:
-    return stat.S_IFMT(mode) == stat.S_IFMT(staged)
+def _is_same_kind(status: os.stat_result, mode: int) -> bool:
+    return stat.S_IFMT(status.st_mode) == stat.S_IFMT(mode)

@@ -11,21 +11,18 @@ checkpoint is in its manifest; what could not be read makes it partial.
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from typing import Any
 
 from ckpt import ids
-from ckpt.engine import journal, origins, scan_cache, stat_views
+from ckpt.engine import scan_cache, stat_views
 from ckpt.engine.budget import summarised
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.index_facts import packed
 from ckpt.engine.manifest import Manifest
-from ckpt.engine.nested import without_links
+from ckpt.engine.pending import journal_exists
 from ckpt.engine.present import Present
 from ckpt.engine.summary import Counts, summarise
 from ckpt.errors import CkptError, UsageError
@@ -54,6 +51,11 @@ from ckpt.store.refs import branch_name
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, write_tree
 from ckpt.values import replace, value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
@@ -231,9 +233,12 @@ def _write_state_tree(
         nested=present.nested if nested is None else nested,
     )
     entries = {**index_state, **operation_record.write_state(objects, present.operation)}
-    for name, folder in origins.write_state(objects, present.converted).items():
-        if folder is not None:
-            entries[name] = TreeEntry(FOLDER, folder)
+    if present.converted:
+        from ckpt.engine import origins
+
+        for name, folder in origins.write_state(objects, present.converted).items():
+            if folder is not None:
+                entries[name] = TreeEntry(FOLDER, folder)
     entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))
     if request.has_state:
         entries[record.AGENT_STATE] = TreeEntry(REGULAR, objects.add(b"blob", _state(request)))
@@ -254,6 +259,8 @@ def _state(request: SaveRequest) -> bytes:
         },
         "metadata": request.metadata,
     }
+    import json
+
     try:
         text = json.dumps(document, sort_keys=True, allow_nan=False, ensure_ascii=False)
         return text.encode("utf-8")
@@ -284,12 +291,18 @@ def _existing(
             state = _state_tree(repo, found)
         except CkptError:  # it is damaged
             return None
-        holds_more = links != present.nested and without_links(links) == present.nested
+        holds_more = links != present.nested and _without_links(links) == present.nested
         if state != (state_with(links) if holds_more else state_tree):
             return None
         if found.pinned or _LASTING.index(found.kind) >= _LASTING.index(request.kind):
             return found
     return None
+
+
+def _without_links(states: tuple[NestedState, ...]) -> tuple[NestedState, ...]:
+    from ckpt.engine.nested import without_links
+
+    return without_links(states)
 
 
 def _state_tree(repo: Repository, checkpoint: Checkpoint) -> ObjectID:
@@ -326,7 +339,7 @@ def _commit(
         session=request.session,
         pinned=request.pinned,
         partial=present.is_partial,
-        during_rollback=journal.exists(repo.private_dir),
+        during_rollback=journal_exists(repo.private_dir),
         head_commit=_text_id(present.head.commit),
         branch=branch_name(present.head),
         stats=stats,

@@ -24,7 +24,7 @@ Written = tuple[TreeEntry, os.stat_result]
 
 def stale(present: Present) -> set[bytes]:
     """Files that git takes for changed because of their size, and are not."""
-    if present.memory is None:  # then a file of another size has another content
+    if not present.converts:  # then a file of another size has another content
         return set()
     return {
         entry.path
@@ -35,10 +35,10 @@ def stale(present: Present) -> set[bytes]:
 
 def unseen(present: Present) -> set[bytes]:
     """Files that git takes for unchanged because of their stat data, and are not."""
-    entries = present.entries
+    entries = present.entries if not present.is_from_index else present.fresh_entries
     changed = (
         entry
-        for entry in present.staged.index.entries
+        for entry in (present.staged.index.entries if entries else ())
         if (found := entries.get(entry.path)) is not None and found.id != entry.id
     )
     return {
@@ -56,7 +56,7 @@ def is_seen_through(present: Present, tree: ObjectID, objects: ObjectStore) -> b
         return False
     if any(status.st_ctime_ns <= written + 1_000_000_000 for status in present.fresh.values()):
         return False  # else the index has no such stat data
-    if present.memory is None:
+    if not present.converts:
         return True
     staged = ObjectID(state[staging.INDEX][1])
     return present.fresh.keys() <= {path for path, _, _ in diff_trees(objects, staged, tree)}
@@ -118,5 +118,5 @@ def _is_older(present: Present, entry: IndexEntry) -> bool:
 
 
 def _matches(present: Present, entry: IndexEntry) -> bool:
-    status = present.stats.get(entry.path)
+    status = present.fresh.get(entry.path) or present.stats.get(entry.path)
     return status is not None and matches(entry, status)

@@ -38,11 +38,8 @@ from ckpt.store.sharing import NOT_SHARED, Sharing
 from ckpt.store.streams import (
     LARGE,
     Digest,
-    UnreadableFile,
-    deflated,
     file_pieces,
     inflated,
-    level_for,
     loose_pieces,
     patched_pieces,
 )
@@ -288,9 +285,10 @@ class ObjectStore:
             yield place
         paths = self._loose_paths(object_id)
         yield from filter(exists, paths) if only_there else paths
-        self._look_again()  # git may have repacked meanwhile
-        yield from self._packs.find_all(raw_id)
-        yield from filter(exists, paths) if only_there else paths
+        if place is not None or not self._packs.is_current():  # git may repack meanwhile
+            self._look_again()
+            yield from self._packs.find_all(raw_id)
+            yield from filter(exists, paths) if only_there else paths
 
     def _raw(self, object_id: ObjectID) -> bytes | None:
         """The bytes that an id stands for; None if it is none."""
@@ -345,15 +343,8 @@ class ObjectStore:
             return self.add(b"blob", b"".join(file_pieces(fd, size)))
         object_id = self.hash_file(fd, size)
         if object_id not in self._pending and not self._freshen(object_id):
-            self._pending.add_compressed(object_id, self._compressed(object_id, fd, size))
+            self._pending.add_file(object_id, fd, size)
         return object_id
-
-    def _compressed(self, object_id: ObjectID, fd: int, size: int) -> Iterator[bytes]:
-        digest = Digest(self.object_format.new_hash, b"blob", size)
-        pieces = digest.over(file_pieces(fd, size))
-        yield from deflated(digest.header, pieces, level_for(fd, size))
-        if digest.id != object_id:
-            raise UnreadableFile.changing()
 
     def flush(self) -> set[ObjectID]:
         """Make everything added durable and visible: contents first, then names.
@@ -381,12 +372,13 @@ class ObjectStore:
         return object_id in self._fresh
 
     def _find_and_touch(self, object_id: ObjectID) -> bool:
-        if self._touch(self._loose_path(object_id)):
+        if self._touch(loose_path(self.path, object_id)):
             return True
         place = self._look().find(unhexlify(object_id))
         if place is not None:
             return self._touch(place[0].path)
-        return any(map(self._touch, self._loose_paths(object_id)[1:]))
+        borrowed = self._all_folders()[1:]
+        return any(self._touch(loose_path(folder, object_id)) for folder in borrowed)
 
     def _touch(self, path: str) -> bool:
         if path not in self._touched:
@@ -403,6 +395,3 @@ class ObjectStore:
         self._folders = None
         self._fresh.clear()
         self._touched.clear()
-
-    def _loose_path(self, object_id: ObjectID) -> str:
-        return loose_path(self.path, object_id)

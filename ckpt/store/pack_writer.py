@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TEMPORARY_PACK = "tmp_pack_"  # which git's gc clears away, as it does the next
 TEMPORARY_INDEX = "tmp_idx_"
+KEPT_BY_US = b"ckpt: until its ref is made\n"
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
 _HEADER = b"PACK\0\0\0\2"
 _BUFFER = 1 << 20
@@ -44,6 +45,8 @@ class PackWriter:
         self._sharing = sharing
         self._path = os.path.join(folder, disk.temporary_name(TEMPORARY_PACK))
         self._folders = [folder]
+        # Not named after its content: two processes with the same never meet.
+        self.stem = os.path.join(folder, f"pack-{os.urandom(object_format.oid_length).hex()}")
         try:
             self._fd = disk.create(self._path, 0o444)
         except FileNotFoundError:
@@ -128,18 +131,32 @@ class PackWriter:
         """
         checksum = self._complete()
         index = os.path.join(self._folder, disk.temporary_name(TEMPORARY_INDEX))
-        name = os.path.join(self._folder, f"pack-{checksum.hex()}")
         try:
             self._write_index(index, checksum)
-            announce(name)
-            disk.rename(self._path, name + ".pack")
-            self._path = name + ".pack"
-            disk.rename(index, name + ".idx")
+            announce(self.stem)
+            self._keep()
+            disk.rename(self._path, self.stem + ".pack")
+            self._path = self.stem + ".pack"
+            disk.rename(index, self.stem + ".idx")
         except BaseException:
             _remove(index)
             raise
         self._close()
         disk.fsync_dirs(self._folders)
+
+    def _keep(self) -> None:
+        """A `git repack -a -d` drops what no ref names yet, unless the pack is kept."""
+        with suppress(FileExistsError):
+            fd = disk.create(self.stem + ".keep", 0o444)
+            try:
+                disk.write(fd, KEPT_BY_US, self.stem + ".keep")
+            finally:
+                os.close(fd)
+
+    def release(self) -> None:
+        """Let git repack the pack: what it holds is named by now, or not needed."""
+        with suppress(FileNotFoundError):
+            disk.unlink(self.stem + ".keep")
 
     def _complete(self) -> bytes:
         """Fill in how many objects there are, append the checksum, and flush."""
@@ -170,8 +187,9 @@ class PackWriter:
     def discard(self) -> None:
         """Leave nothing behind. A pack with an index is visible, and stays."""
         self._close()
-        if not os.path.exists(self._path.removesuffix(".pack") + ".idx"):
+        if not os.path.exists(self.stem + ".idx"):
             _remove(self._path)
+        self.release()
 
     def _close(self) -> None:
         for fd in (self._fd, self._reading):
@@ -192,31 +210,33 @@ def _entry_header(number: int, size: int) -> bytes:
 
 def _index(offsets: dict[bytes, int], checksums: bytes | bytearray, pack_id: bytes) -> bytes:
     """An index of version 2, but for the checksum at its end."""
-    rows = sorted(
-        (unhexlify(object_id), checksums[4 * n : 4 * n + 4], offset)
-        for n, (object_id, offset) in enumerate(offsets.items())
-    )
-    counts = [0] * 256
-    for raw_id, _, _ in rows:
-        counts[raw_id[0]] += 1
-    fan_out, far = [], [offset for _, _, offset in rows if offset >= _FAR]
-    total = 0
-    for count in counts:
-        total += count
-        fan_out.append(total)
-    place = {offset: _FAR | n for n, offset in enumerate(far)}
-    near = [place.get(offset, offset) for _, _, offset in rows]
+    raw_ids, places = list(map(unhexlify, offsets)), list(offsets.values())
+    order = sorted(range(len(raw_ids)), key=raw_ids.__getitem__)
+    far = [places[n] for n in order if places[n] >= _FAR]
+    far_rows = {offset: _FAR | n for n, offset in enumerate(far)}
     return b"".join(
         (
             b"\xfftOc\0\0\0\2",
-            pack(">256I", *fan_out),
-            b"".join(raw_id for raw_id, _, _ in rows),
-            b"".join(crc for _, crc, _ in rows),
-            pack(f">{len(near)}I", *near),
+            _fan_out(raw_ids),
+            b"".join([raw_ids[n] for n in order]),
+            b"".join([checksums[4 * n : 4 * n + 4] for n in order]),
+            pack(f">{len(order)}I", *[far_rows.get(places[n], places[n]) for n in order]),
             pack(f">{len(far)}Q", *far),
             pack_id,
         )
     )
+
+
+def _fan_out(raw_ids: list[bytes]) -> bytes:
+    """For each first byte, how many ids there are up to it."""
+    counts, total = [0] * 256, 0
+    for raw_id in raw_ids:
+        counts[raw_id[0]] += 1
+    sums = []
+    for count in counts:
+        total += count
+        sums.append(total)
+    return pack(">256I", *sums)
 
 
 def _remove(path: str) -> None:

@@ -13,6 +13,7 @@ leads round in a circle, and what deltas are based on is kept up to a bound.
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from binascii import hexlify
 
@@ -42,6 +43,7 @@ _FURTHER_READ = 1 << 18
 _MOST_OPEN = 64
 _LONGEST_CHAIN = 1 << 12  # git makes none of 4096
 _CACHE_SIZE = 16 << 20
+_COARSEST_CLOCK = 2_000_000_000  # nanoseconds, of any file system
 
 
 class Pack:
@@ -176,6 +178,8 @@ class PackList:
     def __init__(self, object_format: ObjectFormat) -> None:
         self._format = object_format
         self._folders: list[str] = []
+        self._seen: dict[str, int] = {}
+        self._seen_at = 0
         self._opened: list[Pack] = []
         self._packs: dict[str, Pack] = {}
         self._indexes: list[tuple[MultiPackIndex, dict[bytes, Pack]]] = []
@@ -188,10 +192,19 @@ class PackList:
         known, self._packs = self._packs, {}
         self._indexes, self._alone = [], []
         self._folders = list(folders)
+        self._seen = {folder: _pack_folder_time(folder) for folder in self._folders}
+        self._seen_at = time.time_ns()
         for folder in self._folders:
             self._look_into(os.path.join(folder, "pack"), known)
         for pack in known.values():
             self._forget(pack)
+
+    def is_current(self) -> bool:
+        """Whether there is surely no other pack by now than at the last look."""
+        for folder, seen in self._seen.items():
+            if seen > self._seen_at - _COARSEST_CLOCK or seen != _pack_folder_time(folder):
+                return False
+        return bool(self._seen)
 
     def _look_into(self, folder: str, known: dict[str, Pack]) -> None:
         try:
@@ -338,6 +351,13 @@ class PackList:
 
 if TYPE_CHECKING:
     Link = tuple[Pack, int, Entry, bytes]
+
+
+def _pack_folder_time(folder: str) -> int:
+    try:
+        return os.stat(folder + "/pack").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _in_several(

@@ -22,7 +22,14 @@ from ckpt.errors import Busy
 from ckpt.store.loose import loose_path, read_header, read_loose
 from ckpt.store.pack_writer import PackWriter
 from ckpt.store.recent_pack import RecentPacks
-from ckpt.store.streams import loose_pieces
+from ckpt.store.streams import (
+    Digest,
+    UnreadableFile,
+    deflated,
+    file_pieces,
+    level_for,
+    loose_pieces,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +70,7 @@ class Pending:
         self._held_size = 0
         self._files: dict[ObjectID, str] = {}
         self._pack: PackWriter | None = None
+        self._kept: list[PackWriter] = []
 
     def __contains__(self, object_id: ObjectID) -> bool:
         return (
@@ -84,8 +92,18 @@ class Pending:
         if len(self._held) > MANY_OBJECTS or self._held_size > _MOST_HELD:
             self._begin_pack(None)
 
-    def add_compressed(self, object_id: ObjectID, pieces: Iterable[bytes]) -> None:
-        """Add a large object, given as the bytes of its file."""
+    def add_file(self, object_id: ObjectID, fd: int, size: int) -> None:
+        """Add the blob of a large file; UnreadableFile if it is another by now."""
+        self._write_temporary(object_id, self._compressed(object_id, fd, size))
+
+    def _compressed(self, object_id: ObjectID, fd: int, size: int) -> Iterator[bytes]:
+        digest = Digest(self._format.new_hash, b"blob", size)
+        pieces = digest.over(file_pieces(fd, size))
+        yield from deflated(digest.header, pieces, level_for(fd, size))
+        if digest.id != object_id:
+            raise UnreadableFile.changing()
+
+    def _write_temporary(self, object_id: ObjectID, pieces: Iterable[bytes]) -> None:
         fd, path = self._create(object_id)
         try:
             for piece in pieces:
@@ -114,7 +132,7 @@ class Pending:
     def _lay_down(self) -> None:
         """Write what is held to temporary files."""
         for object_id, held in list(self._held.items()):
-            self.add_compressed(object_id, (_compressed(*held),))
+            self._write_temporary(object_id, (_compressed(*held),))
             del self._held[object_id]
         self._forget_held()
 
@@ -189,6 +207,7 @@ class Pending:
         packs = RecentPacks(self._path, self._format, self._sharing)
         pack = self._pack or self._begin_pack(packs.last())
         pack.finish(packs.announce)
+        self._kept.append(pack)
         self._pack = None
         packs.tidy(pack.ids())
 
@@ -203,7 +222,12 @@ class Pending:
         disk.fsync_dirs(sorted(folders))
 
     def discard(self) -> None:
-        """Forget what was added, and leave nothing of it behind."""
+        """Forget what was added, and leave nothing of it behind.
+
+        What was flushed before is named by a ref by now, and no longer kept from git.
+        """
+        while self._kept:
+            self._kept.pop().release()
         self._forget_held()
         if self._pack is not None:
             self._pack.discard()

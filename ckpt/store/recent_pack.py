@@ -23,6 +23,7 @@ from contextlib import suppress
 from ckpt import disk
 from ckpt.patterns import lazy_pattern
 from ckpt.store.pack_index import DamagedIndex, PackIndex
+from ckpt.store.pack_writer import KEPT_BY_US
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 LARGEST_COPIED = 1 << 20
 _NAME = lazy_pattern(rb"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})")
 _MOST_NAMES = 8
-_SURELY_DEAD = 3600.0  # seconds, after which nobody is about to give a pack its index
+_SURELY_DEAD = 3600.0  # seconds, after which no save is about to give a pack its index or its ref
+_LONGEST_GC = 12 * 3600.0
 # Beside a pack, these say that git has something in mind with it.
 _GIT_KEEPS = (".keep", ".promisor", ".bitmap", ".rev", ".mtimes")
 
@@ -63,6 +65,7 @@ class RecentPacks:
     def __init__(self, path: str, object_format: ObjectFormat, sharing: Sharing) -> None:
         self._folder = os.path.join(path, "pack")
         self._list = os.path.join(path, "info", "ckpt-packs")
+        self._gc_file = os.path.join(os.path.dirname(path), "gc.pid")
         self._format = object_format
         self._sharing = sharing
         self._names = self._read()
@@ -79,7 +82,9 @@ class RecentPacks:
 
     def last(self) -> RecentPack | None:
         """The pack to be copied, if there is one."""
-        if os.path.exists(os.path.join(self._folder, "multi-pack-index")):
+        for stem in map(self._stem, self._names):
+            _release(stem + ".keep")
+        if os.path.exists(os.path.join(self._folder, "multi-pack-index")) or self._is_gc_at_work():
             return None
         for stem in map(self._stem, self._names):
             if not any(os.path.exists(stem + extension) for extension in _GIT_KEEPS):
@@ -96,9 +101,18 @@ class RecentPacks:
 
     def tidy(self, ids: Container[bytes]) -> None:
         """Remove packs whose objects are all in the one that was announced."""
-        for name in self._names[1:]:
+        for name in self._names[1:] if not self._is_gc_at_work() else ():
             with suppress(OSError):
                 self._remove(self._stem(name), ids)
+
+    def _is_gc_at_work(self) -> bool:
+        """A `git gc` gives up if a pack goes away under it; after half a day its file is one
+        that was left, as git sees it."""
+        try:
+            began = os.stat(self._gc_file).st_mtime
+        except OSError:
+            return False
+        return began > time.time() - _LONGEST_GC
 
     def _write(self, names: list[str]) -> None:
         temporary = os.path.join(self._folder, disk.temporary_name("tmp_ckpt_"))
@@ -133,6 +147,16 @@ class RecentPacks:
 
     def _stem(self, name: str) -> str:
         return os.path.join(self._folder, name)
+
+
+def _release(keep: str) -> None:
+    """Take away what a killed process left."""
+    with suppress(OSError):
+        if os.stat(keep).st_mtime < time.time() - _SURELY_DEAD:
+            with open(keep, "rb") as file:
+                is_ours = file.read() == KEPT_BY_US
+            if is_ours:
+                disk.unlink(keep)
 
 
 def _small_file(path: str) -> bytes:

@@ -7,10 +7,12 @@ nothing reaches the disk. Everything that is really there is read from the store
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ckpt.store.objects import LARGEST_KEPT, ObjectID, ObjectStore
 from ckpt.store.streams import file_pieces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 class ScratchObjects(ObjectStore):
@@ -32,6 +34,23 @@ class ScratchObjects(ObjectStore):
         if object_id in self._added:
             return len(self._added[object_id][1])
         return self._left_out.get(object_id) or self._under.size(object_id)
+
+    def sizes(self, object_ids: Iterable[ObjectID]) -> dict[ObjectID, int]:
+        asked = set(object_ids)
+        found = self._under.sizes(i for i in asked if not self.is_new(i))
+        here = {i: self.size(i) for i in asked if self.is_new(i)}
+        return found | {i: size for i, size in here.items() if size is not None}
+
+    def missing(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        return self._under.missing(i for i in object_ids if not self.is_new(i))
+
+    def kind(self, object_id: ObjectID) -> bytes | None:
+        if object_id in self._added:
+            return self._added[object_id][0]
+        return b"blob" if object_id in self._left_out else self._under.kind(object_id)
+
+    def beginning_with(self, prefix: bytes) -> set[ObjectID]:
+        return self._under.beginning_with(prefix)
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         if object_id in self._added:

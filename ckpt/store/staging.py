@@ -155,24 +155,31 @@ def write_state(
     By their stat data git takes `stale` files for changed that are not, once converted, and
     does not see that `unseen` ones are.
     """
-    stages: dict[int, dict[bytes, TreeEntry]] = {0: {}}
-    for entry in index.entries:
-        if not entry.intent_to_add:
-            side = stages.setdefault(entry.stage, {})
-            side[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
     document = _flags(objects, index)
     for belief, paths in {"stale": stale, "unseen": unseen}.items():
         if paths:
             document[belief] = [to_json(path) for path in sorted(paths)]
     state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", jsontext.dump(document)))}
-    stages[0] = _with_known_trees(objects, index, stages[0])
-    for stage, entries in stages.items():
-        name = b"stages/%d" % stage if stage else INDEX
-        state[name] = TreeEntry(FOLDER, write_tree(objects, entries))
+    for stage, tree in _write_stages(objects, index).items():
+        state[b"stages/%d" % stage if stage else INDEX] = TreeEntry(FOLDER, tree)
     blobs = _resolved_blobs(_recreatable(objects, index))
     for blob in blobs:  # by id: one path may have been a file then and a folder later
         state[RESOLVE_UNDO + b"/" + blob] = TreeEntry(REGULAR, blob)
     return state
+
+
+def _write_stages(objects: ObjectStore, index: Index) -> dict[int, ObjectID]:
+    """The tree of each stage that there is."""
+    top = index.cache_tree.get(b"")
+    if top is not None and top.entry_count == len(index.entries) and objects.has(ObjectID(top.id)):
+        return {0: ObjectID(top.id)}
+    stages: dict[int, dict[bytes, TreeEntry]] = {0: {}}
+    for entry in index.entries:
+        if not entry.intent_to_add:
+            side = stages.setdefault(entry.stage, {})
+            side[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
+    stages[0] = _with_known_trees(objects, index, stages[0])
+    return {stage: write_tree(objects, entries) for stage, entries in stages.items()}
 
 
 def _with_known_trees(
@@ -221,13 +228,12 @@ def _flags(objects: ObjectStore, index: Index) -> dict[str, Any]:
             to_json(path) | {"sides": [s and [f"{s[0]:o}", s[1].decode()] for s in sides]}
             for path, sides in records
         ]
+    marked = [entry for entry in index.entries if entry.flags]
     document["intent_to_add"] = [
-        to_json(entry.path) | {"mode": f"{entry.mode:o}"}
-        for entry in index.entries
-        if entry.intent_to_add
+        to_json(entry.path) | {"mode": f"{entry.mode:o}"} for entry in marked if entry.intent_to_add
     ]
     for name in _FLAG_NAMES:
-        document[name] = [to_json(e.path) for e in index.entries if getattr(e, name)]
+        document[name] = [to_json(e.path) for e in marked if getattr(e, name)]
     return document
 
 

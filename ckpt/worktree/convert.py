@@ -69,18 +69,20 @@ def conversion(attributes: Attributes, autocrlf: bool) -> Conversion | None:
     return asked if asked.is_built_in or asked.driver is not None else None
 
 
-def converting(tree: AttributeTree, autocrlf: bool) -> Callable[[bytes], bool]:
-    """Tells of a path whether its bytes on disk may be others than those of the blob."""
-    known: dict[int, bool] = {}  # many paths share their attributes
+def converting(tree: AttributeTree, autocrlf: bool) -> Callable[[bytes], Conversion | None]:
+    """Tells of a path what is converted; None when the bytes on disk are those of the blob.
 
-    def is_converted(path: bytes) -> bool:
+    Of a file whose driver is gone the index may still believe what the driver once made.
+    """
+    known: dict[int, Conversion | None] = {}  # many paths share their attributes
+
+    def asked(path: bytes) -> Conversion | None:
         attributes = tree.attributes(path)
-        found = known.get(id(attributes))
-        if found is None:
-            found = known[id(attributes)] = conversion(attributes, autocrlf) is not None
-        return found
+        if id(attributes) not in known:
+            known[id(attributes)] = conversion(attributes, autocrlf)
+        return known[id(attributes)]
 
-    return is_converted
+    return asked
 
 
 def _line_endings(attributes: Attributes, autocrlf: bool) -> LineEndings:

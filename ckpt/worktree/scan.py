@@ -13,20 +13,20 @@ for the file system or for the hashing that comes after.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, is_within
+from ckpt.patterns import lazy_pattern
 from ckpt.values import field, value_class
 from ckpt.worktree import reach
 from ckpt.worktree.ignore import IgnoreStack, Rules, parse
 
 # Files that a rollback has begun to write and not yet named.
 TEMPORARY_PREFIX = b".ckpt-tmp-"
-TEMPORARY_NAME = re.compile(rb"\.ckpt-tmp-[0-9a-f]{16}")
+TEMPORARY_NAME = lazy_pattern(rb"\.ckpt-tmp-[0-9a-f]{16}")
 
 # How the names of such files begin, and all that git keeps out of trees.
 _OURS_OR_GITS = b".gG"

@@ -20,8 +20,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
+import ckpt
 import ckpt.cli
 from ckpt import disk
 
@@ -137,10 +139,9 @@ def serve() -> None:
 
 
 def _import_all() -> None:
-    for command in ckpt.cli.COMMANDS:
-        import_module("ckpt.commands." + command.replace("-", "_"))
-    for name in ("ckpt.manager", "ckpt.output", "dulwich.object_store", "dulwich.refs"):
-        import_module(name)
+    for module in walk_packages(ckpt.__path__, "ckpt."):
+        if module.name != "ckpt.__main__":
+            import_module(module.name)
 
 
 def _in_a_child(request: dict[str, Any]) -> dict[str, Any]:

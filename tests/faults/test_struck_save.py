@@ -27,6 +27,7 @@ FINISHED = re.compile(
 UNFINISHED_REF = re.compile(r"refs/checkpoints/[0-9a-z-]{24}\.lock|ckpt/lock-[0-9a-f]{16}")
 UNFINISHED = re.compile(
     r"objects/../tmp_obj_[0-9a-f]{16}|objects/pack/tmp_(pack|idx|ckpt)_[0-9a-f]{16}"
+    r"|objects/pack/pack-[0-9a-f]{40}\.keep"
     rf"|{UNFINISHED_REF.pattern}"
 )
 

@@ -33,6 +33,7 @@ LAYERS = [
 ]
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 PEERS = {"commands": {"cli"}}  # for the type of what cli passes to every command
+SECOND_HALF = {"worktree/parallel.py"}  # a fork of ours that looks at files, and ends
 FILTER_DRIVERS = {"worktree/filter_process.py"}  # commands that the user's git runs as well
 FACE = {"__init__"}  # offers the public names of every layer, imported on first use
 
@@ -135,7 +136,7 @@ def test_the_engine_starts_no_process() -> None:
 
     others = set(RANK) - {"engine", "store", "worktree"}
 
-    assert using(*starting, *forking, outside=others | FILTER_DRIVERS) == []
+    assert using(*starting, *forking, outside=others | FILTER_DRIVERS | SECOND_HALF) == []
 
 
 def test_what_dulwich_does_unsafely_is_never_called() -> None:

@@ -95,6 +95,8 @@ EDITS = st.one_of(
     st.tuples(st.just("write"), st.just(".gitignore"), RULES.map(str.encode)),
     st.tuples(st.just("write"), st.just(".gitattributes"), ATTRIBUTES.map(str.encode)),
     st.tuples(st.just("remove"), NAMES),
+    st.tuples(st.just("sneak"), NAMES),
+    st.tuples(st.just("replace"), NAMES),
     st.tuples(st.just("link"), NAMES, st.sampled_from(["a", "d", "nowhere", "../x"])),
     st.tuples(st.just("folder"), NAMES, FOLDER_MODES),
     st.tuples(st.just("chmod"), NAMES, MODES),

@@ -13,21 +13,23 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from helpers import fsck, git, tree_state
 from scenes import staged
 
-from ckpt.engine import journal
+from ckpt.engine import capture, journal, scan_cache
 from ckpt.errors import Refused
 from ckpt.manager import CheckpointManager
-from ckpt.models import RollbackResult
+from ckpt.models import Checkpoint, RollbackResult
 
 Step = tuple[object, ...]
 # What is always there in our private folder, or may be.
-PRIVATE = {"lock", "last-rollback", "conversions"}
+PRIVATE = {"lock", "last-rollback", "conversions", "scan"}
 NESTED = b"nested"
 RULE_FILES = (b".gitignore", b".gitattributes")
 _NO_EDITOR = {"GIT_EDITOR": "true", "GIT_SEQUENCE_EDITOR": "true"}
@@ -113,6 +115,26 @@ class Walk:
         elif os.path.lexists(path):
             path.unlink()
 
+    def _do_sneak(self, name: str) -> None:
+        """Other bytes of the same length, and the time that the file had before."""
+        path = self.top / name
+        if path.is_file() and not path.is_symlink() and not self._is_behind(path):
+            status, data = path.stat(), path.read_bytes()
+            with open(path, "r+b") as file:
+                file.write(bytes(byte ^ 1 for byte in data))
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def _do_replace(self, name: str) -> None:
+        """The same by way of a new file that takes the old one's place."""
+        path = self.top / name
+        if path.is_file() and not path.is_symlink() and not self._is_behind(path):
+            status, data = path.stat(), path.read_bytes()
+            fresh = path.with_name("fresh")
+            fresh.write_bytes(bytes(byte ^ 2 for byte in data))
+            fresh.chmod(status.st_mode & 0o777)
+            os.utime(fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
+            fresh.replace(path)
+
     def _do_link(self, name: str, to: str) -> None:
         path = self.top / name
         if name.startswith(".git"):  # git fsck warns of a link by that name
@@ -171,6 +193,19 @@ class Walk:
         assert result.checkpoint is not None
         assert self.look() == before
         self.seen[result.checkpoint.id] = before
+        self._compare_without_cache(result.checkpoint)
+
+    def _compare_without_cache(self, saved: Checkpoint) -> None:
+        """The same state, saved by someone who knows nothing, is the same checkpoint."""
+        for everything in (False, True):
+            with knowing_nothing(everything), CheckpointManager(self.top) as stranger:
+                again = stranger.create(kind="auto")
+            assert again.checkpoint is not None
+            assert again.checkpoint.id == saved.id, self._difference(saved, again.checkpoint)
+
+    def _difference(self, one: Checkpoint, other: Checkpoint) -> str:
+        commits = (one.commit, other.commit), (one.state_commit, other.state_commit)
+        return "\n".join(git("diff", *pair, cwd=self.top) for pair in commits)
 
     def _do_rollback(self, number: int, head: bool) -> None:
         if not self.seen:
@@ -317,6 +352,19 @@ class Walk:
         nested = self.top / os.fsdecode(NESTED)
         if ("nested",) in self.steps and (nested / ".git").is_dir():
             assert (nested / "inside").read_text() == "mine\n"
+
+
+@contextmanager
+def knowing_nothing(everything: bool) -> Iterator[None]:
+    """Saves inside start from git's index, or not even from that, and leave no cache."""
+    with ExitStack() as stack:
+        patch = pytest.MonkeyPatch()
+        stack.callback(patch.undo)
+        patch.setattr(scan_cache, "load", lambda repo: None)
+        patch.setattr(scan_cache, "store", lambda repo, present, holder: None)
+        if everything:
+            patch.setattr(capture, "seed", lambda *_: None)
+        yield
 
 
 def is_below(path: bytes, tops: Iterable[bytes]) -> bool:

@@ -482,6 +482,23 @@ def test_a_scratch_store_has_all_that_was_there_and_leaves_no_trace(store: Objec
     assert not scratch.has(ObjectID(b"0" * 40))
 
 
+def test_a_scratch_store_answers_for_all_that_is_under_it(tmp_path: Path) -> None:
+    lender = object_store(tmp_path / "lender")
+    lender.add(b"blob", b"hello\n")
+    lender.flush()
+    alternates = [str(tmp_path / "lender")]
+    with closing(object_store(tmp_path / "objects", alternates=alternates)) as store:
+        tree = store.add(b"tree", b"")
+        scratch = store.scratch()
+        made = scratch.add(b"commit", b"scratch")
+        absent = ObjectID(b"1" * 40)
+
+        assert scratch.sizes([HELLO, tree, made, absent]) == {HELLO: 6, tree: 0, made: 7}
+        assert scratch.missing([HELLO, tree, made, absent]) == {absent}
+        assert [scratch.kind(i) for i in (HELLO, tree, made)] == [b"blob", b"tree", b"commit"]
+        assert scratch.beginning_with(HELLO[:4]) == {HELLO}
+
+
 def test_processes_that_save_the_same_content_at_once_all_succeed(tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     script = (

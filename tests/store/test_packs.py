@@ -377,3 +377,22 @@ def test_a_folder_is_looked_into_once(tmp_path: Path) -> None:
     more = [str(tmp_path / "b"), str(tmp_path / "c")]
     assert object_folders(str(tmp_path / "a"), more) == [str(tmp_path / "a"), f"{tmp_path}/b"]
     assert files_below(tmp_path)
+
+
+def test_packs_are_listed_again_for_a_missing_object_only_if_there_may_be_others(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_pack(store, (blob_id(BASE), entry(BLOB, BASE)))
+    os.utime(Path(store.path, "pack"), (1, 1))
+    assert not store.has(blob_id(MADE))
+    looks: list[object] = []
+    look = packs.PackList.look
+    monkeypatch.setattr(
+        packs.PackList, "look", lambda self, folders: looks.append(folders) or look(self, folders)
+    )
+    assert not store.has(blob_id(MADE))
+    assert store.size(blob_id(MADE)) is None
+    assert looks == []
+    write_pack(store, (blob_id(MADE), entry(BLOB, MADE)), name="pack-2")
+    assert store.has(blob_id(MADE))
+    assert len(looks) == 1

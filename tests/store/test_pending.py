@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import sha1
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from byhand import failing, files_below, object_store, observed
 from ckpt.store import pack_writer, pending
 from ckpt.store.object_format import SHA1, SHA256, ObjectFormat
 from ckpt.store.objects import ObjectID, ObjectsPruned, ObjectStore
+from ckpt.store.pack_index import PackIndex
 from ckpt.store.sharing import Sharing
 
 CONTENTS = [b"%d\n" % number * (number % 50) for number in range(300)]
@@ -29,6 +31,13 @@ def store(tmp_path: Path) -> Iterator[ObjectStore]:
 
 def add(store: ObjectStore, contents: list[bytes] = CONTENTS) -> list[ObjectID]:
     return [store.add(b"blob", data) for data in contents]
+
+
+def save(store: ObjectStore, contents: list[bytes]) -> None:
+    """To the end, when a ref would be made and the pack is git's."""
+    add(store, contents)
+    store.flush()
+    store.discard()
 
 
 def files(store: ObjectStore) -> list[str]:
@@ -80,7 +89,8 @@ def test_objects_can_be_read_before_and_after_they_are_flushed(
         assert b"".join(store.pieces(names[-1])) == contents[-1]
         assert store.flush() == set(names)
         check(store, contents)
-        assert not [path for path in files(store) if "tmp" in path]
+        store.discard()
+        assert not [path for path in files(store) if "tmp" in path or path.endswith(".keep")]
 
 
 @pytest.mark.parametrize(("count", "loose"), [(pending.FEW_OBJECTS, True), (300, False)])
@@ -216,8 +226,7 @@ def test_a_pack_has_the_bits_of_a_shared_repository(tmp_path: Path) -> None:
 
 def test_a_small_pack_is_taken_into_the_next_one(store: ObjectStore) -> None:
     for start in range(0, 100, 10):
-        add(store, CONTENTS[start : start + 10])
-        store.flush()
+        save(store, CONTENTS[start : start + 10])
 
     assert len([path for path in files(store) if path.endswith(".pack")]) == 1
     assert len(files(store)) == 3
@@ -230,8 +239,7 @@ def test_a_large_pack_stays_as_it_is(store: ObjectStore, monkeypatch: pytest.Mon
     monkeypatch.setattr(recent_pack, "LARGEST_COPIED", 3000)
     contents = [os.urandom(500) for _ in range(40)]
     for start in range(0, 40, 4):
-        add(store, contents[start : start + 4])
-        store.flush()
+        save(store, contents[start : start + 4])
 
     assert len([path for path in files(store) if path.endswith(".pack")]) == 5
     check(store, contents)
@@ -244,24 +252,35 @@ def last_pack(store: ObjectStore) -> Path:
 
 @pytest.mark.parametrize("beside", [".keep", ".promisor", ".rev", ".mtimes", ".bitmap"])
 def test_a_pack_that_git_keeps_is_not_removed(beside: str, store: ObjectStore) -> None:
-    add(store, CONTENTS[:10])
-    store.flush()
+    save(store, CONTENTS[:10])
     first = last_pack(store)
     first.with_suffix(beside).touch()
-    add(store, CONTENTS[10:20])
-    store.flush()
+    save(store, CONTENTS[10:20])
 
     assert first.exists() and first.with_suffix(".idx").exists()
     check(store, CONTENTS[:20])
 
 
+def test_no_pack_is_removed_while_gc_is_at_work(store: ObjectStore) -> None:
+    save(store, CONTENTS[:10])
+    first = last_pack(store)
+    gc_file = Path(store.path).with_name("gc.pid")
+    gc_file.write_text("1 host")
+    save(store, CONTENTS[10:20])
+    assert first.exists()
+
+    os.utime(gc_file, (1, 1))  # of one that was killed long ago
+    save(store, CONTENTS[20:30])
+    save(store, CONTENTS[30:40])
+    assert len(list(Path(store.path).glob("pack/*.pack"))) == 2
+    check(store, CONTENTS[:40])
+
+
 def test_packs_in_a_multi_pack_index_are_not_removed(store: ObjectStore) -> None:
-    add(store, CONTENTS[:10])
-    store.flush()
+    save(store, CONTENTS[:10])
     first = last_pack(store)
     first.with_name("multi-pack-index").touch()
-    add(store, CONTENTS[10:20])
-    store.flush()
+    save(store, CONTENTS[10:20])
 
     assert first.exists()
     check(store, CONTENTS[:20])
@@ -272,15 +291,13 @@ def test_packs_in_a_multi_pack_index_are_not_removed(store: ObjectStore) -> None
 def test_a_damaged_pack_is_not_copied_and_not_removed(
     place: float, suffix: str, store: ObjectStore
 ) -> None:
-    add(store, CONTENTS[:10])
-    store.flush()
+    save(store, CONTENTS[:10])
     path = last_pack(store).with_suffix(suffix)
     data = bytearray(path.read_bytes())
     data[int(place * len(data)) if isinstance(place, float) else place] ^= 1
     path.chmod(0o644)
     path.write_bytes(data)
-    add(store, CONTENTS[10:20])
-    store.flush()
+    save(store, CONTENTS[10:20])
 
     assert path.read_bytes() == data
     names = [store.hash(b"blob", data) for data in CONTENTS[10:20]]
@@ -291,32 +308,27 @@ def test_a_damaged_pack_is_not_copied_and_not_removed(
     "listed", [b"", b"\n\n", b"../../../etc\n", b"pack-" + b"0" * 40, b"\xff" * 5000, None]
 )
 def test_the_list_of_packs_is_not_believed(listed: bytes | None, store: ObjectStore) -> None:
-    add(store, CONTENTS[:10])
-    store.flush()
+    save(store, CONTENTS[:10])
     names = Path(store.path, "info/ckpt-packs")
     names.unlink()
     if listed is None:
         names.mkdir()
     else:
         names.write_bytes(listed)
-    add(store, CONTENTS[10:20])
-    store.flush()
+    save(store, CONTENTS[10:20])
 
     check(store, CONTENTS[:20])
 
 
 def test_only_packs_that_are_in_the_new_one_are_removed(store: ObjectStore) -> None:
     """Even if the list names others."""
-    add(store, CONTENTS[:10])
-    store.flush()
+    save(store, CONTENTS[:10])
     first = last_pack(store).stem
     names = Path(store.path, "info/ckpt-packs")
     names.unlink()
-    add(store, CONTENTS[10:20])
-    store.flush()
+    save(store, CONTENTS[10:20])
     names.write_text(names.read_text() + first + "\n")
-    add(store, CONTENTS[20:30])
-    store.flush()
+    save(store, CONTENTS[20:30])
 
     assert Path(store.path, "pack", first + ".pack").exists()
     check(store, CONTENTS[:30])
@@ -331,43 +343,88 @@ def test_a_pack_whose_index_never_came_is_removed_when_that_is_sure(store: Objec
     kept = left.read_bytes()
     store.close()
     left.write_bytes(kept)
-    add(store, CONTENTS[10:20])
-    store.flush()
+    save(store, CONTENTS[10:20])
     assert left.exists()
 
     os.utime(left, (1, 1))
-    add(store, CONTENTS[20:30])
-    store.flush()
+    save(store, CONTENTS[20:30])
     assert len(files(store)) == 3
     check(store, CONTENTS[10:30])
 
 
 @pytest.mark.parametrize("after", range(3))
 def test_what_could_not_be_removed_is_removed_the_next_time(after: int, store: ObjectStore) -> None:
-    add(store, CONTENTS[:10])
-    store.flush()
+    save(store, CONTENTS[:10])
     add(store, CONTENTS[10:20])
     with failing("unlink", after=after):
         store.flush()
+    store.discard()
     for path in Path(store.path).glob("pack/*.pack"):
         os.utime(path, (1, 1))
     check(store, CONTENTS[:20])
-    add(store, CONTENTS[20:30])
-    store.flush()
+    save(store, CONTENTS[20:30])
 
     assert len(files(store)) == 3
     check(store, CONTENTS[:30])
 
 
 def test_two_stores_may_take_over_the_same_pack_at_once(store: ObjectStore) -> None:
-    add(store, CONTENTS[:10])
-    store.flush()
+    save(store, CONTENTS[:10])
     with closing(object_store(Path(store.path))) as other:
         add(store, CONTENTS[10:20])
         add(other, CONTENTS[20:30])
         store.flush()
         other.flush()
-        add(other, CONTENTS[:30])
-        other.flush()
+        store.discard()
+        other.discard()
+        save(other, CONTENTS[:40])
 
     check(store, CONTENTS[:30])
+
+
+def test_a_pack_is_kept_from_git_until_its_ref_is_made(store: ObjectStore) -> None:
+    add(store, CONTENTS[:10])
+    with observed() as seen:
+        store.flush()
+    (keep,) = Path(store.path).glob("pack/*.keep")
+    order = [Path(path).suffix for _, path in seen if Path(path).stem == keep.stem]
+    assert order[0] == ".keep"
+    add(store, CONTENTS[10:20])
+    store.flush()
+    assert len(list(Path(store.path).glob("pack/*.keep"))) == 2
+
+    store.discard()
+    assert list(Path(store.path).glob("pack/*.keep")) == []
+    check(store, CONTENTS[:20])
+
+
+@pytest.mark.parametrize("content", [pack_writer.KEPT_BY_US, b"", b"by somebody"])
+def test_what_a_killed_save_kept_is_git_s_again_after_a_while(
+    content: bytes, store: ObjectStore
+) -> None:
+    save(store, CONTENTS[:10])
+    keep = last_pack(store).with_suffix(".keep")
+    keep.write_bytes(content)
+    save(store, CONTENTS[10:20])
+    assert keep.exists()
+    os.utime(keep, (1, 1))
+    save(store, CONTENTS[20:30])
+
+    assert keep.exists() == (content != pack_writer.KEPT_BY_US)
+    check(store, CONTENTS[:30])
+
+
+def test_an_index_says_where_objects_are_beyond_2_gibibytes() -> None:
+    """A pack of that size is not made for it."""
+    offsets = {blob_id(n): offset for n, offset in enumerate((12, 1 << 31, 1 << 40, 99, 5 << 30))}
+    index = pack_writer._index(offsets, bytes(range(20)), bytes(20)) + bytes(20)
+    read = PackIndex(index, 20)
+
+    assert {name: read.find(bytes.fromhex(name.decode())) for name in offsets} == offsets
+    assert [crc[0] // 4 for _, crc, _ in sorted(read.rows(), key=lambda row: row[1])] == list(
+        range(5)
+    )
+
+
+def blob_id(n: int) -> bytes:
+    return sha1(b"%d" % n).hexdigest().encode()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
-from helpers import git, tree_state
+from helpers import git, loose_object, tree_state
 from scenes import ODD_NAMES, creatable, link, remove, state, unprivileged, write
 
 COMMANDS = (
@@ -187,7 +187,7 @@ def test_a_damaged_checkpoint_does_not_stop_a_trigger(repo: Path, damage: str) -
     ref = f"refs/checkpoints/{found['id']}"
     state_commit = git("rev-parse", f"{ref}^2").strip()
     if damage == "missing":
-        (repo / ".git/objects" / state_commit[:2] / state_commit[2:]).unlink()
+        os.unlink(loose_object(repo / ".git", state_commit))
     else:
         tree = git("rev-parse", "HEAD^{tree}").strip()
         text = git("cat-file", "commit", ref).replace(state_commit, tree)

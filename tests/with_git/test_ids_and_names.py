@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 from helpers import ckpt_here as ckpt
-from helpers import fsck, git
-from scenes import remove, write
+from helpers import fsck, git, loose_object
+from scenes import write
 
 ID = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-hjkmnp-tv-z]{4}")
 
@@ -446,7 +447,7 @@ def test_list_takes_its_filters(repo: Path) -> None:
 def test_a_checkpoint_whose_commit_is_lost_stands_in_nobodys_way(repo: Path) -> None:
     lost = ckpt("save", "lost", "--json", code=0).json["checkpoint"]
     other = save("other")
-    remove(repo, f".git/objects/{lost['commit'][:2]}/{lost['commit'][2:]}")
+    os.unlink(loose_object(repo / ".git", lost["commit"]))
 
     assert listed() == [other]
     assert lost["commit"] in ckpt("show", lost["id"], code=1).stderr

@@ -312,7 +312,7 @@ def test_a_prune_before_the_names_are_given_is_noticed(count: int, tmp_path: Pat
     assert list((top / ".git/objects/pack").iterdir()) == []
 
 
-def test_objects_that_a_prune_took_after_the_flush_are_missing(tmp_path: Path) -> None:
+def test_no_repack_takes_what_was_flushed_until_its_ref_is_made(tmp_path: Path) -> None:
     top = tmp_path / "repo"
     git("init", "-q", str(top))
     with closing(opened(top)) as store:
@@ -322,7 +322,11 @@ def test_objects_that_a_prune_took_after_the_flush_are_missing(tmp_path: Path) -
         assert store.missing(names) == set()
         assert all(map(store.has, names))
         git("gc", "-q", "--prune=now", cwd=top)
+        git("repack", "-a", "-d", "-q", cwd=top)
+        assert store.missing(names) == set()
 
+        store.discard()  # as if a ref had been made
+        git("gc", "-q", "--prune=now", cwd=top)
         assert store.missing(names) == names
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import Ran, fsck, git, tree_state
+from helpers import Ran, fsck, git, loose_object, tree_state
 from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
 from scenes import hollow, link, remove, state, unprivileged, write
@@ -541,7 +541,7 @@ def object_file(repo: Path, content: str) -> Path:
 
 
 def object_of(repo: Path, name: str) -> Path:
-    return repo / ".git/objects" / name[:2] / name[2:]
+    return Path(loose_object(repo / ".git", name))
 
 
 # Only what differs

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from faults.rollbacks import Look, leftovers, look, repositories
-from helpers import Ran, fsck, git
+from helpers import Ran, fsck, git, loose_object
 from helpers import ckpt as ckpt_apart
 from helpers import ckpt_here as ckpt
 from scenes import State, remove, unprivileged, write
@@ -692,7 +692,7 @@ def test_a_damaged_checkpoint_of_the_innermost_submodule_stops_the_rollback(top:
     blob = git("hash-object", "lib/deep/new", cwd=top).strip()
     remove(top, "lib/deep/new")
     disturb(top)
-    (top / f".git/modules/lib/modules/deep/objects/{blob[:2]}/{blob[2:]}").unlink()
+    os.unlink(loose_object(top / ".git/modules/lib/modules/deep", blob))
 
     assert "in 'lib/deep': checkpoint" in refused(top, target, code=1).stderr
 
