@@ -15,7 +15,7 @@ from ckpt import settings
 from ckpt.errors import UsageError
 from ckpt.settings import Settings, Source
 from ckpt.store.repository import Repository
-from ckpt.worktree.scan import read_plain_file
+from ckpt.worktree.reach import read_plain_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ckpt.engine.rules import config_home, read_followed
+from ckpt.engine.excludes import config_home, read_followed
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
 from ckpt.values import value_class
-from ckpt.worktree.attributes import AttributeTree
-from ckpt.worktree.convert import converts
-from ckpt.worktree.scan import Scan, read_plain_file
+from ckpt.worktree.found import Scan
+from ckpt.worktree.reach import read_plain_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.worktree.attributes import AttributeTree
 
 _NAME = b".gitattributes"
 
@@ -39,6 +42,11 @@ def attribute_tree(repo: Repository, staged: Mapping[bytes, bytes], found: Scan)
     inside = {b"", *unwalked, *(path.rpartition(b"/")[0] for path in named)}
     texts = {folder: text for folder in sorted(inside) if (text := reader.read(folder))}
     autocrlf = repo.config.get("core.autocrlf")
+    if autocrlf is None and not any(outside.values()) and not texts:
+        return Attributed(None, b"")
+    from ckpt.worktree.attributes import AttributeTree
+    from ckpt.worktree.convert import converts
+
     if not converts(autocrlf, [*outside.values(), *texts.values()]):
         return Attributed(None, b"")
     ignore_case = repo.config.get_bool("core.ignorecase", False)

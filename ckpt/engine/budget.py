@@ -20,7 +20,7 @@ from ckpt.settings import Settings
 from ckpt.store.objects import ObjectStore
 from ckpt.store.streams import UnreadableFile
 from ckpt.worktree import reach
-from ckpt.worktree.scan import Scan
+from ckpt.worktree.found import Scan
 
 # From so many paths on, a folder of which nothing was taken stands for all that is in it.
 MANY = 1000

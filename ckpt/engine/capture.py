@@ -18,15 +18,14 @@ from collections.abc import Callable, Iterable
 from ckpt.engine.attribute_files import attribute_tree
 from ckpt.engine.budget import has_room, keep_within
 from ckpt.engine.collector import without_collector
+from ckpt.engine.excludes import fingerprint, read_excludes
 from ckpt.engine.gather import NEVER, Clock, Gatherer
 from ckpt.engine.git_modes import git_modes
 from ckpt.engine.index_facts import IndexFacts, doubtful_folders, facts_of, index_identity
 from ckpt.engine.nested import nested_states
 from ckpt.engine.present import Present
 from ckpt.engine.reading import Cleaning, IndexContents, ListedContents, Reader
-from ckpt.engine.rules import fingerprint, read_excludes, scan_rules
 from ckpt.engine.scan_cache import ScanCache
-from ckpt.engine.seeding import seed
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.settings import Settings
@@ -36,15 +35,15 @@ from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged, index_mtime, read_staged
 from ckpt.store.trees import TreeEntry
-from ckpt.worktree.convert import converting, is_on
+from ckpt.worktree.found import Scan
 from ckpt.worktree.listing import Listings
 from ckpt.worktree.rescan import Changes, Overtaken, rescan, rescan_only
-from ckpt.worktree.scan import Scan, ScanRules, scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.engine.cleaning import Cleaner
     from ckpt.worktree.attributes import AttributeTree
+    from ckpt.worktree.scan import ScanRules
 
 _READ_ATTEMPTS = 4
 ALL = 1 << 62
@@ -157,6 +156,8 @@ class _Capture:
                 present = None
             if present is not None:
                 return present
+        from ckpt.worktree.scan import scan
+
         rules = self._scan_rules()
         found = scan(self._top, rules, self._progress)
         keep_within(found, self._settings, self._objects, self._top)
@@ -170,6 +171,8 @@ class _Capture:
         return present
 
     def _scan_rules(self) -> ScanRules:
+        from ckpt.engine.rules import scan_rules
+
         staged = self._staged if self._index.is_sparse else None
         return scan_rules(
             self._repo, self._settings, self._excludes, self._index, staged, self._force
@@ -177,6 +180,8 @@ class _Capture:
 
     def _from_index(self, staged: Staged) -> Present | None:
         """The same, but only what differs from the index is scanned."""
+        from ckpt.engine.seeding import seed
+
         rules = self._scan_rules()
         attributes = attribute_tree(self._repo, self._index.attributes, Scan())
         cleaning = self._cleaning(attributes.tree)
@@ -262,6 +267,8 @@ class _Capture:
         """None in a worktree in which git converts nothing."""
         if attributes is None:
             return None
+        from ckpt.worktree.convert import converting, is_on
+
         is_autocrlf = is_on(self._repo.config.get("core.autocrlf"))
 
         def open_cleaner() -> Cleaner:

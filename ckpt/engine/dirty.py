@@ -16,9 +16,10 @@ from functools import cached_property
 
 from ckpt.engine.attribute_files import attribute_tree
 from ckpt.engine.contents import VanishedFile, add_stable
+from ckpt.engine.excludes import read_excludes
 from ckpt.engine.git_modes import git_modes
 from ckpt.engine.index_facts import facts_of
-from ckpt.engine.rules import read_excludes, scan_rules
+from ckpt.engine.rules import scan_rules
 from ckpt.errors import CkptError
 from ckpt.models import SkipReason
 from ckpt.settings import Settings
@@ -33,8 +34,10 @@ from ckpt.values import replace, value_class
 from ckpt.worktree.attributes import AttributeTree
 from ckpt.worktree.convert import Conversion, clean, conversion, is_on
 from ckpt.worktree.encodings import Unconvertible
+from ckpt.worktree.found import Scan
 from ckpt.worktree.ignore import IgnoreStack
-from ckpt.worktree.scan import Scan, is_nested_repository, scan
+from ckpt.worktree.reach import is_nested_repository
+from ckpt.worktree.scan import scan
 
 OpenNested = Callable[[Repository, bytes], Repository]
 

@@ -23,7 +23,7 @@ from ckpt.paths import folders_above, is_within, to_bytes, to_str
 from ckpt.store.repository import Repository
 from ckpt.store.staging import read_staged
 from ckpt.store.trees import GITLINK, lookup
-from ckpt.worktree.scan import is_nested_repository
+from ckpt.worktree.reach import is_nested_repository
 
 UNSAVED = "no checkpoint of it"
 WITHOUT_RECURSE = "leave the repositories inside alone: repeat the command without --recurse"

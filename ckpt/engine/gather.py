@@ -20,8 +20,8 @@ from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import EXECUTABLE, FOLDER, GITLINK, REGULAR, SYMLINK, TreeEntry, serialise
 from ckpt.values import value_class
 from ckpt.worktree import listing as kinds
+from ckpt.worktree.found import Scan
 from ckpt.worktree.listing import UNSURE, Listing, Listings, owner_of, stat_of
-from ckpt.worktree.scan import Scan
 
 _TICK = 100_000_000
 _COARSE_TICK = 2_000_000_000

@@ -20,7 +20,7 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository, discover
 from ckpt.values import replace
-from ckpt.worktree.scan import is_nested_repository
+from ckpt.worktree.reach import is_nested_repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

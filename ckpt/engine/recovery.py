@@ -43,7 +43,7 @@ from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, lookup
 from ckpt.values import field, replace, value_class
-from ckpt.worktree.scan import is_nested_repository
+from ckpt.worktree.reach import is_nested_repository
 from ckpt.worktree.write import Worktree
 
 TYPE_CHECKING = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from itertools import takewhile
 
+from ckpt.engine.excludes import inside
 from ckpt.engine.index_facts import IndexFacts
 from ckpt.paths import folders_above, is_within
 from ckpt.settings import Settings
@@ -19,7 +20,7 @@ from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
 from ckpt.store.trees import SYMLINK
 from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
-from ckpt.worktree.scan import ScanRules, leads_to, read_plain_file
+from ckpt.worktree.scan import ScanRules, leads_to
 
 _WILD = frozenset("*?[\\!")
 
@@ -38,7 +39,7 @@ def scan_rules(
     return ScanRules(
         tracked=index.paths(),
         gitlinks=frozenset(index.gitlinks),
-        git_dirs=frozenset(_inside(repo.worktree, repo.git_dir, repo.common_dir)),
+        git_dirs=frozenset(inside(repo.worktree, repo.git_dir, repo.common_dir)),
         ignore=ignore_stack(excludes, ignore_case),
         deny=deny,
         include=_stack(settings.include, ignore_case),
@@ -51,21 +52,6 @@ def scan_rules(
     )
 
 
-def fingerprint(repo: Repository, settings: Settings, excludes: dict[str, bytes]) -> bytes:
-    """Another one if a scan could find something else on the same disk, with the same index."""
-    return repr(
-        (
-            sorted(excludes.items()),
-            repo.config.get_bool("core.ignorecase", False),
-            settings.deny_patterns,
-            settings.include,
-            settings.trusted_include,
-            settings.max_file_size,
-            _inside(repo.worktree, repo.git_dir, repo.common_dir),
-        )
-    ).encode()
-
-
 def _absent_ignore_files(repo: Repository, staged: Staged) -> dict[bytes, bytes]:
     """Those that a sparse checkout may leave out; git reads them from the index then."""
     found = {}
@@ -75,26 +61,6 @@ def _absent_ignore_files(repo: Repository, staged: Staged) -> dict[bytes, bytes]
             if entry.mode != SYMLINK and repo.objects.has(blob):  # else only the remote has it
                 found[entry.path] = repo.objects.read(blob, b"blob")
     return found
-
-
-def read_excludes(repo: Repository) -> dict[str, bytes]:
-    """`global` is core.excludesFile or its default place, `info` the repository's own file."""
-    default = os.path.join(config_home(repo), "git", "ignore")
-    files = {
-        "global": repo.config.get_path("core.excludesfile") or default,
-        "info": os.path.join(repo.common_dir, "info", "exclude"),
-    }
-    return {name: read_followed(path) for name, path in files.items()}
-
-
-def config_home(repo: Repository) -> str:
-    home = repo.env.get("HOME", "")
-    return repo.env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-
-
-def read_followed(path: str) -> bytes:
-    """A file that is the user's own and may be a link, unlike a `.gitignore`."""
-    return read_plain_file(os.fsencode(os.path.realpath(path))) or b""
 
 
 def ignore_stack(excludes: dict[str, bytes], ignore_case: bool) -> IgnoreStack:
@@ -168,8 +134,3 @@ def _leading_folders(pattern: str) -> bytes:
     names = os.fsencode(pattern.lstrip("/")).split(b"/")[:-1]
     plain = takewhile(lambda name: not set(os.fsdecode(name)) & _WILD, names)
     return b"/".join(plain)
-
-
-def _inside(worktree: str, *folders: str) -> list[bytes]:
-    top = os.path.join(worktree, "")
-    return [os.fsencode(path[len(top) :]) for path in folders if path.startswith(top)]

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from ckpt.engine.present import Present
 
 _NAME = "scan"
-_MAGIC = b"ckpt scan 1\n"
+_MAGIC = b"ckpt scan 2\n"
 _MARSHAL = 4
-_ONE_IN = 2000  # paths that must have changed for the file to be written again
+_ONE_IN = 400  # paths that must have changed for the file to be written again
 
 
 @value_class

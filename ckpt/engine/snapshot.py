@@ -35,8 +35,10 @@ from ckpt.models import (
     Outcome,
     SaveResult,
     Scope,
+    Skipped,
     Stats,
 )
+from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import operation_record, record, staging
 from ckpt.store.lock import worktree_lock
@@ -167,6 +169,9 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
             _remember(repo, present, existing)
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, tree, state_tree, summary.stats)
+    if not request.has_state:  # which JSON may have changed a little
+        details = _details(present, summary.dirty)
+        checkpoint = replace(checkpoint, _details=lambda: details)
     _remember(repo, present, checkpoint)
     return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
 
@@ -243,6 +248,18 @@ def _write_state_tree(
     if request.has_state:
         entries[record.AGENT_STATE] = TreeEntry(REGULAR, objects.add(b"blob", _state(request)))
     return write_tree(objects, entries)
+
+
+def _details(present: Present, dirty: tuple[bytes, ...]) -> Details:
+    """What the state tree says, for whoever asks now."""
+    skipped = summarised(present.skipped, lambda: present.entries)
+    operation = present.operation.files.operation
+    return Details(
+        dirty_files=tuple(map(to_str, dirty)),
+        skipped=tuple(Skipped(to_str(path), str(reason)) for path, reason in skipped.items()),
+        operation=None if operation is None else operation.name,
+        nested=present.nested,
+    )
 
 
 def _state(request: SaveRequest) -> bytes:

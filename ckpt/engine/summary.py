@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ckpt import linediff
 from ckpt.models import Stats
 from ckpt.store import record
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
@@ -42,6 +41,8 @@ class Counts:
         key = b"%s %s" % (_id(before), _id(after))
         found = self._known.get(key) or self.asked.get(key)
         if found is None:
+            from ckpt import linediff
+
             found = linediff.count(_text(objects, before), _text(objects, after))
         self.asked[key] = found
         return found

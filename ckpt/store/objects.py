@@ -4,12 +4,13 @@
 Reading and writing are our own. dulwich would take as long to be imported as git takes for
 half a save; its writer names its temporary file after the object and never flushes it, so
 that a kill leaves a lock that blocks that content for good, and two processes saving the
-same file collide. Here an object is written to `tmp_obj_<random>`, which git's gc
-clears away, and gets its name only in `flush`, when its bytes are on the disk. So an
+same file collide. Here new objects are written under temporary names that git's gc clears
+away, and get their own only in `flush`, when their bytes are on the disk (`pending`). So an
 object that can be seen is whole, and whoever writes the same one at once succeeds.
 
 Everything read is checked against its id. A large content passes through in pieces and
-is never held whole, neither on its way in nor out. Repacking is left to git.
+is never held whole, neither on its way in nor out. Repacking is left to git, but for the
+small pack of the last save (`recent_pack`).
 """
 
 from __future__ import annotations

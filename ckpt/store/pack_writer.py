@@ -17,6 +17,7 @@ from struct import pack
 
 from ckpt import disk
 from ckpt.store.loose import DamagedObject
+from ckpt.store.streams import level_of
 from ckpt.store.pack_entries import KINDS, parse_entry
 
 TYPE_CHECKING = False
@@ -66,20 +67,23 @@ class PackWriter:
         return self._offsets.keys()
 
     def take_over(self, recent: RecentPack) -> None:
-        """Begin with all that another pack holds."""
-        self._buffer += recent.body
-        for raw_id, checksum, offset in recent.rows:
-            self._offsets[hexlify(raw_id)] = offset
-            self._checksums += checksum
+        """Add all that another pack holds."""
+        for raw_id, checksum, entry in recent.entries:
+            object_id = hexlify(raw_id)
+            if object_id not in self._offsets:
+                self._append(object_id, checksum, entry)
 
     def add(self, object_id: bytes, kind: bytes, data: bytes) -> None:
         if object_id in self._offsets:
             return
-        entry = _entry_header(_NUMBERS[kind], len(data)) + zlib.compress(data, 1)
+        entry = _entry_header(_NUMBERS[kind], len(data)) + zlib.compress(data, level_of(len(data)))
+        self._append(object_id, zlib.crc32(entry).to_bytes(4, "big"), entry)
+
+    def _append(self, object_id: bytes, checksum: bytes, entry: bytes) -> None:
         if len(self._buffer) >= _BUFFER:
             self._write_out()
         self._offsets[object_id] = self._written + len(self._buffer)
-        self._checksums += zlib.crc32(entry).to_bytes(4, "big")
+        self._checksums += checksum
         self._buffer += entry
 
     def _write_out(self) -> None:

@@ -28,6 +28,7 @@ from ckpt.store.streams import (
     deflated,
     file_pieces,
     level_for,
+    level_of,
     loose_pieces,
 )
 
@@ -90,7 +91,7 @@ class Pending:
         self._held[object_id] = (kind, data)
         self._held_size += len(data)
         if len(self._held) > MANY_OBJECTS or self._held_size > _MOST_HELD:
-            self._begin_pack(None)
+            self._begin_pack(())
 
     def add_file(self, object_id: ObjectID, fd: int, size: int) -> None:
         """Add the blob of a large file; UnreadableFile if it is another by now."""
@@ -115,15 +116,15 @@ class Pending:
             os.close(fd)
         self._files[object_id] = path
 
-    def _begin_pack(self, recent: RecentPack | None) -> PackWriter:
+    def _begin_pack(self, recent: Iterable[RecentPack]) -> PackWriter:
         """Move what is held into a pack that is not finished."""
         try:
             pack = PackWriter(os.path.join(self._path, "pack"), self._format, self._sharing)
         except FileNotFoundError:
             raise ObjectsPruned from None
         self._pack = pack
-        if recent is not None:
-            pack.take_over(recent)
+        for small in recent:
+            pack.take_over(small)
         for object_id, (kind, data) in self._held.items():
             pack.add(object_id, kind, data)
         self._forget_held()
@@ -205,7 +206,7 @@ class Pending:
 
     def _flush_pack(self) -> None:
         packs = RecentPacks(self._path, self._format, self._sharing)
-        pack = self._pack or self._begin_pack(packs.last())
+        pack = self._pack or self._begin_pack(packs.small())
         pack.finish(packs.announce)
         self._kept.append(pack)
         self._pack = None
@@ -239,6 +240,6 @@ class Pending:
 
 
 def _compressed(kind: bytes, data: bytes) -> bytes:
-    packer = zlib.compressobj(1)
+    packer = zlib.compressobj(level_of(len(data)))
     header = packer.compress(b"%s %d\0" % (kind, len(data)))
     return header + packer.compress(data) + packer.flush()

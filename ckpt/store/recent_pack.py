@@ -27,14 +27,15 @@ from ckpt.store.pack_writer import KEPT_BY_US
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
     from ckpt.store.object_format import ObjectFormat
     from ckpt.store.sharing import Sharing
 
-LARGEST_COPIED = 1 << 20
+LARGEST_COPIED = 1 << 18  # which takes a millisecond or two; more would be felt
 _NAME = lazy_pattern(rb"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})")
-_MOST_NAMES = 8
+_MOST_NAMES = 64
+_NO_DELTA = 4  # up to here, kinds of entries are kinds of objects
 _SURELY_DEAD = 3600.0  # seconds, after which no save is about to give a pack its index or its ref
 _LONGEST_GC = 12 * 3600.0
 # Beside a pack, these say that git has something in mind with it.
@@ -55,8 +56,18 @@ class RecentPack:
         is_whole = object_format.new_hash(index[:-length]).digest() == index[-length:]
         if not is_whole or index[-2 * length : -length] != checksum:
             raise DamagedIndex("an index of another pack")
-        self.rows = PackIndex(index, length).rows()
-        self.body = body[12:]
+        self.size = len(data)
+        self.entries = _entries(body, PackIndex(index, length).rows())
+
+
+def _entries(body: bytes, rows: list[tuple[bytes, bytes, int]]) -> list[tuple[bytes, bytes, bytes]]:
+    """The id, the checksum and the bytes of each entry; DamagedIndex if any is a delta."""
+    rows.sort(key=lambda row: row[2])
+    ends = [*(offset for _, _, offset in rows[1:]), len(body)]
+    entries = [(i, crc, body[at:end]) for (i, crc, at), end in zip(rows, ends, strict=True)]
+    if not all(entry and 0 < entry[0] >> 4 & 7 <= _NO_DELTA for _, _, entry in entries):
+        raise DamagedIndex("a pack that is not ours")
+    return entries
 
 
 class RecentPacks:
@@ -80,17 +91,21 @@ class RecentPacks:
         known = [name.decode() for name in names if _NAME.fullmatch(name)]
         return [name for name in known if os.path.exists(self._stem(name) + ".pack")]
 
-    def last(self) -> RecentPack | None:
-        """The pack to be copied, if there is one."""
+    def small(self) -> Iterator[RecentPack]:
+        """The packs to be copied: nearly always one, more after saves at the same time."""
         for stem in map(self._stem, self._names):
             _release(stem + ".keep")
         if os.path.exists(os.path.join(self._folder, "multi-pack-index")) or self._is_gc_at_work():
-            return None
+            return
+        left = LARGEST_COPIED
         for stem in map(self._stem, self._names):
-            if not any(os.path.exists(stem + extension) for extension in _GIT_KEEPS):
-                with suppress(OSError, DamagedIndex):
-                    return RecentPack(stem, self._format)
-        return None
+            if any(os.path.exists(stem + extension) for extension in _GIT_KEEPS):
+                continue
+            with suppress(OSError, DamagedIndex):
+                found = RecentPack(stem, self._format)
+                left -= found.size
+                if left >= 0:
+                    yield found
 
     def announce(self, stem: str) -> None:
         """Write down a pack that is about to be visible."""

@@ -215,6 +215,18 @@ class IgnoreStack:
         return False
 
 
+class Everything(IgnoreStack):
+    """Rules by which all is ignored."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def ignored(self, path: bytes, is_dir: bool) -> bool:
+        return True
+
+
 class IgnoreTree:
     """Answers for any path in the worktree, and reads each ignore file only once.
 

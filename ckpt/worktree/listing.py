@@ -2,7 +2,7 @@
 """What the folders of a worktree hold, in a form that is quick to compare with the disk.
 
 A `Listing` is one folder: its files with the stat data under which their blobs are known,
-and the trees of the folders inside. Listings are kept in chunks of some hundred paths.
+and the trees of the folders inside. Listings are kept in chunks of some dozen paths.
 All paths of a chunk are compared with the disk in a few calls, and only a chunk that
 differs is taken apart; so a worktree in which little has changed costs little more than
 one `lstat` for each file and folder.
@@ -22,6 +22,7 @@ from operator import attrgetter
 from struct import Struct
 
 from ckpt.values import NamedTuple
+from ckpt.worktree import reach
 from ckpt.worktree.modes import IS_EXECUTABLE, IS_LISTED
 from ckpt.worktree.parallel import both
 
@@ -36,9 +37,9 @@ Note = tuple[str, bytes, bytes]
 UNSURE: Stat = (0, 0, 0, 0, 0)  # which no path has: it is looked at again
 
 _STAT = Struct("<qqQqI")
-_PATHS = 100  # in a chunk; one that has grown to more than twice as many is divided
+_PATHS = 32  # in a chunk; one that has grown to more than twice as many is divided
 
-_FORK_PAYS = 30  # chunks for each half; to look at one takes a third of a millisecond
+_FORK_PAYS = 100  # chunks for each half; to look at one takes a tenth of a millisecond
 
 stat_of: Callable[[os.stat_result], Stat] = attrgetter(
     "st_mtime_ns", "st_ctime_ns", "st_ino", "st_size", "st_mode"
@@ -173,17 +174,31 @@ class Chunk(NamedTuple):
         return cls(first, paths, stats, Summary(*summary), rest)
 
 
-def is_unchanged(base: bytes, chunk: Chunk) -> bool:
-    """Whether all paths of a chunk have the stat data that they had; `base` ends in a slash."""
+def _differences(base: bytes, chunk: Chunk) -> list[int]:
+    """The places of the paths that have other stat data than they had; `base` ends in a slash."""
+    places = [*map(base.__add__, chunk.paths.split(b"\0"))]
+    found: list[Stat | None]
     try:
-        found = [*map(stat_of, map(os.lstat, map(base.__add__, chunk.paths.split(b"\0"))))]
+        found = [*map(stat_of, map(os.lstat, places))]
     except OSError:
-        return False
-    return found == [*_STAT.iter_unpack(chunk.stats)]
+        found = [*map(_stat_or_none, places)]
+    known = [*_STAT.iter_unpack(chunk.stats)]
+    if found == known:
+        return []
+    return [at for at, status in enumerate(found) if status != known[at]]
 
 
-def _changed(base: bytes, chunks: list[Chunk]) -> list[int]:
-    return [number for number, chunk in enumerate(chunks) if not is_unchanged(base, chunk)]
+def _stat_or_none(place: bytes) -> Stat | None:
+    try:
+        return stat_of(reach.lstat(place))
+    except OSError:
+        return None
+
+
+def _changed(base: bytes, chunks: list[Chunk]) -> list[tuple[int, list[int]]]:
+    """Chunks by their numbers, with the places of what differs in them."""
+    each = ((number, _differences(base, chunk)) for number, chunk in enumerate(chunks))
+    return [(number, places) for number, places in each if places]
 
 
 class Listings:
@@ -200,16 +215,16 @@ class Listings:
 
     # -- looking -------------------------------------------------------------------
 
-    def changed(self, base: bytes) -> Iterator[Listing]:
-        """The folders of all chunks in which something differs from the disk."""
+    def changed(self, base: bytes) -> Iterator[tuple[Listing, list[int]]]:
+        """The folders in which something differs from the disk, and which of their paths."""
         half = len(self._chunks) // 2
         one, other = both(
             lambda: _changed(base, self._chunks[:half]),
             lambda: _changed(base, self._chunks[half:]),
             pays=half > _FORK_PAYS,
         )
-        for number in (*one, *(half + number for number in other)):
-            yield from self._unpacked(number).values()
+        for number, places in (*one, *((half + number, places) for number, places in other)):
+            yield from _by_listing(_unpack(self._chunks[number]), self._unpacked(number), places)
 
     def get(self, folder: bytes) -> Listing | None:
         return self._unpacked(self._number(folder)).get(folder)
@@ -287,6 +302,19 @@ class Listings:
         if number not in self._open:
             self._open[number] = _unpack(self._chunks[number]) if self._chunks else {}
         return self._open[number]
+
+
+def _by_listing(
+    packed: dict[bytes, Listing], now: dict[bytes, Listing], places: list[int]
+) -> Iterator[tuple[Listing, list[int]]]:
+    """Share out places in a chunk among its folders, but for those that were taken out."""
+    start = 0
+    for folder, listing in packed.items():
+        end = start + 1 + len(listing.stats)
+        own = [place - start for place in places if start <= place < end]
+        if own and folder in now:
+            yield now[folder], own
+        start = end
 
 
 def packed(ordered: list[Listing]) -> Iterator[Chunk]:

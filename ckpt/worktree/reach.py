@@ -91,6 +91,40 @@ def open_file(path: bytes) -> int:
         return os.open(rest, flags, dir_fd=handle)
 
 
+def read_plain_file(path: bytes) -> bytes | None:
+    """A file's content, if it is one; git follows no link to a `.gitignore`."""
+    try:
+        fd = open_file(path)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def is_nested_repository(path: bytes) -> bool:
+    """True if a folder is a repository of its own: a `.git` file, or a git dir in `.git`."""
+    dot_git = os.path.join(path, b".git")
+    try:
+        status = lstat(dot_git)
+    except OSError:
+        return False
+    if stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        try:
+            lstat(os.path.join(dot_git, b"HEAD"))
+        except OSError:
+            return False
+        return True
+    text = read_plain_file(dot_git)
+    return text is not None and text.startswith(b"gitdir:")
+
+
 @contextmanager
 def _near(path: bytes) -> Iterator[tuple[int, bytes]]:
     """A handle on a folder on the way, and the path from there: short enough for a call."""

@@ -18,9 +18,14 @@ from collections.abc import Callable, Iterable
 
 from ckpt.values import field, value_class
 from ckpt.worktree import reach
-from ckpt.worktree.ignore import IgnoreTree
-from ckpt.worktree.listing import GITLINK, NEW, UNSURE, Listing, Listings, stat_of
-from ckpt.worktree.scan import Scan, ScanRules, Walk, read_plain_file
+from ckpt.worktree.found import Scan
+from ckpt.worktree.listing import GITLINK, NEW, Listing, Listings, stat_of
+from ckpt.worktree.reach import read_plain_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.worktree.ignore import IgnoreTree
+    from ckpt.worktree.scan import ScanRules
 
 _IGNORE = b".gitignore"
 
@@ -80,8 +85,8 @@ class _Rescan:
     def run(self, doubtful: Iterable[bytes]) -> Changes:
         for listing in self._listings.unwalked():
             self._forget(listing)
-        for listing in self._listings.changed(self._base):
-            self._compare(listing)
+        for listing, places in self._listings.changed(self._base):
+            self._compare(listing, places)
         self._relist.update(folder for folder in doubtful if self._listings.get(folder))
         if self._relist:
             self._list_anew()
@@ -100,35 +105,24 @@ class _Rescan:
             self._list_anew()
         return self._changes
 
-    def _compare(self, listing: Listing) -> None:
-        """Decide what to look at in a folder in which something may have changed."""
-        status = self._lstat(listing.folder)
-        if status is None:
+    def _compare(self, listing: Listing, places: list[int]) -> None:
+        """Decide what to look at in a folder; `places` are those of the paths that differ."""
+        if self._lstat(listing.folder) is None:
             self._relist.add(listing.folder.rpartition(b"/")[0])
-        elif (
-            listing.status == UNSURE
-            or stat_of(status) != listing.status
-            or not self._compare_files(listing)
-        ):
+        elif 0 in places or not all(self._compare_file(listing, at - 1) for at in places):
             self._relist.add(listing.folder)
 
-    def _compare_files(self, listing: Listing) -> bool:
-        """False if one of the changes may ask for another decision on what to take."""
-        names = [*listing.names, *listing.watched]
-        for number, name in enumerate(names):
-            path = listing.prefix + name
-            status = self._lstat(path)
-            known = listing.stats[number]
-            if status is None:
-                return False
-            if number not in listing.unsure and stat_of(status) == known:
-                continue
-            is_taken = number < len(listing.names)
-            if not is_taken or name == _IGNORE or _is_delicate(listing.codes[number]):
-                return False
-            if stat.S_IFMT(status.st_mode) != stat.S_IFMT(known[4]):
-                return False
-            self._changes.files[path] = status
+    def _compare_file(self, listing: Listing, number: int) -> bool:
+        """False if a change may ask for another decision on what to take."""
+        if number >= len(listing.names):
+            return False
+        name = listing.names[number]
+        status = self._lstat(listing.prefix + name)
+        if status is None or name == _IGNORE or _is_delicate(listing.codes[number]):
+            return False
+        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(listing.stats[number][4]):
+            return False
+        self._changes.files[listing.prefix + name] = status
         return True
 
     def _lstat(self, path: bytes) -> os.stat_result | None:
@@ -138,6 +132,9 @@ class _Rescan:
             return None
 
     def _list_anew(self) -> None:
+        from ckpt.worktree.ignore import IgnoreTree
+        from ckpt.worktree.scan import Walk
+
         rules = self._rules()
         walk = Walk(self._top, rules, None)
         self._changes.found = walk.found

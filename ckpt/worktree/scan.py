@@ -22,7 +22,9 @@ from ckpt.paths import folders_above, is_within
 from ckpt.patterns import lazy_pattern
 from ckpt.values import field, value_class
 from ckpt.worktree import reach
-from ckpt.worktree.ignore import IgnoreStack, Rules, parse
+from ckpt.worktree.found import Scan
+from ckpt.worktree.ignore import Everything, IgnoreStack, Rules, parse
+from ckpt.worktree.reach import is_nested_repository, read_plain_file
 
 # Files that a rollback has begun to write and not yet named.
 TEMPORARY_PREFIX = b".ckpt-tmp-"
@@ -32,7 +34,7 @@ TEMPORARY_NAME = lazy_pattern(rb"\.ckpt-tmp-[0-9a-f]{16}")
 _OURS_OR_GITS = b".gG"
 
 # In an ignored folder nothing is brought back; but what is tracked or included is taken.
-_EVERYTHING = IgnoreStack.root(parse(b"*"))
+_EVERYTHING = Everything()
 
 Progress = Callable[[int, int], None]
 
@@ -61,35 +63,6 @@ class ScanRules:
     max_file_size: int | None = None
     force: tuple[bytes, ...] = ()
     absent_ignore_files: Mapping[bytes, bytes] = field(default_factory=dict)
-
-
-@value_class(frozen=False)
-class Scan:
-    """What was found: files and links by path, with the stat data they were found with.
-
-    `folders` are those that were walked or hold what was taken, with their permission bits;
-    not the top, which is no part of what it holds. `ignore_files` are the `.gitignore` files
-    that were read, with their texts. `untracked` are the files that nobody forced in and
-    git does not track.
-
-    The rest is for whoever wants to know next time what has changed. `walked` are the folders
-    that were listed, with stat data from before, and the folders in each that are to be looked
-    into. A folder of `unsure` has to be listed again even if its stat data are the same.
-    `watched` are files that decided on something, taken or not: their stat data.
-    `attribute_files` are the `.gitattributes` that the walk came by.
-    """
-
-    files: dict[bytes, os.stat_result] = field(default_factory=dict)
-    untracked: set[bytes] = field(default_factory=set)
-    folders: dict[bytes, int] = field(default_factory=dict)
-    gitlinks: list[bytes] = field(default_factory=list)
-    empty_folders: list[bytes] = field(default_factory=list)
-    skipped: dict[bytes, SkipReason] = field(default_factory=dict)
-    ignore_files: dict[bytes, bytes] = field(default_factory=dict)
-    walked: dict[bytes, tuple[os.stat_result, list[bytes]]] = field(default_factory=dict)
-    unsure: set[bytes] = field(default_factory=set)
-    attribute_files: set[bytes] = field(default_factory=set)
-    watched: dict[bytes, os.stat_result] = field(default_factory=dict)
 
 
 def scan(top: bytes, rules: ScanRules, progress: Progress | None = None) -> Scan:
@@ -438,37 +411,3 @@ def is_like_dot_git(name: bytes) -> bool:
     """A name that git keeps out of every tree, since some file system takes it for `.git`."""
     plain = name.lower().split(b":")[0].rstrip(b". ")
     return plain in (b".git", b"git~1")
-
-
-def read_plain_file(path: bytes) -> bytes | None:
-    """A file's content, if it is one; git follows no link to a `.gitignore`."""
-    try:
-        fd = reach.open_file(path)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        with open(fd, "rb", closefd=False) as file:
-            return file.read()
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-
-
-def is_nested_repository(path: bytes) -> bool:
-    """True if a folder is a repository of its own: a `.git` file, or a git dir in `.git`."""
-    dot_git = os.path.join(path, b".git")
-    try:
-        status = reach.lstat(dot_git)
-    except OSError:
-        return False
-    if stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode):
-        try:
-            reach.lstat(os.path.join(dot_git, b"HEAD"))
-        except OSError:
-            return False
-        return True
-    text = read_plain_file(dot_git)
-    return text is not None and text.startswith(b"gitdir:")

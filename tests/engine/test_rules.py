@@ -11,8 +11,9 @@ import pytest
 from byhand import NOWHERE, index, worktree
 from byhand import open_repository as opened
 
+from ckpt.engine.excludes import read_excludes
 from ckpt.engine.index_facts import facts_of
-from ckpt.engine.rules import read_excludes, scan_rules
+from ckpt.engine.rules import scan_rules
 from ckpt.settings import Settings
 from ckpt.store.index import IndexEntry
 from ckpt.store.repository import Repository

@@ -22,7 +22,7 @@ import pytest
 from helpers import fsck, git, tree_state
 from scenes import staged
 
-from ckpt.engine import capture, journal, scan_cache
+from ckpt.engine import journal, scan_cache, seeding
 from ckpt.errors import Refused
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, RollbackResult
@@ -363,7 +363,7 @@ def knowing_nothing(everything: bool) -> Iterator[None]:
         patch.setattr(scan_cache, "load", lambda repo: None)
         patch.setattr(scan_cache, "store", lambda repo, present, holder: None)
         if everything:
-            patch.setattr(capture, "seed", lambda *_: None)
+            patch.setattr(seeding, "seed", lambda *_: None)
         yield
 
 

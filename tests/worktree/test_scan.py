@@ -12,8 +12,10 @@ import pytest
 from byhand import git_dir, worktree
 
 from ckpt.models import SkipReason
+from ckpt.worktree.found import Scan
 from ckpt.worktree.ignore import IgnoreStack, parse
-from ckpt.worktree.scan import Scan, ScanRules, is_nested_repository, read_plain_file, scan
+from ckpt.worktree.reach import is_nested_repository, read_plain_file
+from ckpt.worktree.scan import ScanRules, scan
 
 
 @pytest.fixture

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""What a scan found: plain data, apart from the walk that makes it and the rules it needs.
+
+Where little has changed, nothing is walked, and neither is read.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ckpt.models import SkipReason
+from ckpt.values import field, value_class
+
+
+@value_class(frozen=False)
+class Scan:
+    """What was found: files and links by path, with the stat data they were found with.
+
+    `folders` are those that were walked or hold what was taken, with their permission bits;
+    not the top, which is no part of what it holds. `ignore_files` are the `.gitignore` files
+    that were read, with their texts. `untracked` are the files that nobody forced in and
+    git does not track.
+
+    The rest is for whoever wants to know next time what has changed. `walked` are the folders
+    that were listed, with stat data from before, and the folders in each that are to be looked
+    into. A folder of `unsure` has to be listed again even if its stat data are the same.
+    `watched` are files that decided on something, taken or not: their stat data.
+    `attribute_files` are the `.gitattributes` that the walk came by.
+    """
+
+    files: dict[bytes, os.stat_result] = field(default_factory=dict)
+    untracked: set[bytes] = field(default_factory=set)
+    folders: dict[bytes, int] = field(default_factory=dict)
+    gitlinks: list[bytes] = field(default_factory=list)
+    empty_folders: list[bytes] = field(default_factory=list)
+    skipped: dict[bytes, SkipReason] = field(default_factory=dict)
+    ignore_files: dict[bytes, bytes] = field(default_factory=dict)
+    walked: dict[bytes, tuple[os.stat_result, list[bytes]]] = field(default_factory=dict)
+    unsure: set[bytes] = field(default_factory=set)
+    attribute_files: set[bytes] = field(default_factory=set)
+    watched: dict[bytes, os.stat_result] = field(default_factory=dict)
