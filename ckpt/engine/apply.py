@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from ckpt import disk
 from ckpt.engine.changes import Action, FileState, FolderChange
@@ -56,7 +56,7 @@ class Applied:
 
 
 class Applier:
-    """One pass over a plan. `recorded` holds the stat data of the safety checkpoint's
+    """One pass over a plan. `recorded` tells the stat data of the safety checkpoint's
     files, if this process took it; without, contents are compared."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Applier:
         objects: ObjectStore,
         smudger: Smudger,
         worktree: Worktree,
-        recorded: Mapping[bytes, os.stat_result] | None,
+        recorded: Callable[[bytes], os.stat_result | None] | None,
         save_first: SaveFirst,
         folders: tuple[FolderChange, ...] = (),
     ) -> None:
@@ -211,7 +211,7 @@ class Applier:
         """True if stat data prove that the path is as the safety checkpoint has it."""
         if status is None:
             return action.before is None and action.after is not None
-        recorded = self._recorded.get(action.path) if self._recorded is not None else None
+        recorded = self._recorded(action.path) if self._recorded is not None else None
         return recorded is not None and identity(recorded) == identity(status)
 
     def _look(self, path: bytes, status: os.stat_result | None) -> FileState | None:

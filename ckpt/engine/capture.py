@@ -19,7 +19,7 @@ from ckpt.engine.attribute_files import attribute_tree
 from ckpt.engine.budget import has_room, keep_within
 from ckpt.engine.collector import without_collector
 from ckpt.engine.excludes import fingerprint, read_excludes
-from ckpt.engine.gather import NEVER, Clock, Gatherer
+from ckpt.engine.gather import NEVER, Clock, Gatherer, entries_of
 from ckpt.engine.git_modes import git_modes
 from ckpt.engine.index_facts import IndexFacts, doubtful_folders, facts_of, index_identity
 from ckpt.engine.nested import nested_states
@@ -36,7 +36,7 @@ from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged, index_mtime, read_staged
 from ckpt.store.trees import TreeEntry
 from ckpt.worktree.found import Scan
-from ckpt.worktree.listing import Listings
+from ckpt.worktree.listings import Listings
 from ckpt.worktree.rescan import Changes, Overtaken, rescan, rescan_only
 
 TYPE_CHECKING = False
@@ -215,6 +215,8 @@ class _Capture:
         doubtful: Iterable[bytes] = ()
         if self._index is not cache.index:
             doubtful = doubtful_folders(cache.index, self._index)
+            if doubtful and self._repo.config.get_bool("core.ignorecase", False):
+                raise Overtaken  # they may be spelt otherwise on disk
         changes = rescan(self._top, listings, self._scan_rules, doubtful)
         if not has_room(self._settings, *_untracked(cache, changes)):
             raise Overtaken
@@ -222,6 +224,7 @@ class _Capture:
         changed, reader, texts = self._take(listings, changes, self._staged, noted, cache)
         present = self._present(listings, changed, reader)
         present.source = cache
+        present.delta = _delta(listings, changes, changed, reader)
         present.knows_index = self._index is cache.index
         looked_at = len(changes.files) + len(changes.found.files) + len(changes.before)
         unwritten = cache.unwritten + looked_at if present.knows_index else ALL
@@ -305,6 +308,20 @@ class _Capture:
     def _prepare_cache(self, present: Present, texts: bytes, unwritten: int) -> None:
         if self._clock is not NEVER:
             present.cache = ScanCache(self._rules, texts, self._index, [], unwritten=unwritten)
+
+
+def _delta(
+    listings: Listings, changes: Changes, changed: set[bytes], reader: Reader
+) -> dict[bytes, tuple[TreeEntry | None, TreeEntry | None]]:
+    """The entries that have changed since the listings were made: what they were, and are."""
+    found: dict[bytes, tuple[TreeEntry | None, TreeEntry | None]] = {**reader.corrected}
+    corrected = {path.rpartition(b"/")[0] for path in reader.corrected}
+    for folder in (changes.before.keys() | changed) - corrected:
+        were, are = entries_of(changes.before.get(folder)), entries_of(listings.get(folder))
+        for path in were.keys() | are.keys():
+            if were.get(path) != are.get(path):
+                found[path] = were.get(path), are.get(path)
+    return found
 
 
 def _untracked(cache: ScanCache, changes: Changes) -> tuple[int, int]:

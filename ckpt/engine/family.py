@@ -69,7 +69,7 @@ def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) ->
         if state.checkpoint is None or here is None or (limits and not is_within(path, limits)):
             continue
         if here.dirty is not False or without_links([state]) != (here,):
-            entry = present.entries.get(path)
+            entry = present.entry(path)
             is_link = entry is not None and entry.mode == GITLINK
             found[path] = SUBMODULE if is_link else str(SkipReason.NESTED)
     return found

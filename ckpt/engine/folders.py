@@ -42,20 +42,19 @@ def plan_permissions(
     then = target.manifest.modes
     after: dict[bytes, int | None] = {}
     for folder in {path.rpartition(b"/")[0] for path in changing}:
-        bits = present.folders.get(folder)
+        bits = present.bits(folder)
         if bits is not None and bits & OPEN != OPEN:
             after[folder] = bits
-    after |= dict.fromkeys(folder for folder in doomed if folder in present.folders)
+    after |= dict.fromkeys(folder for folder in doomed if present.bits(folder) is not None)
     for folder in needed:
-        if folder not in present.folders and worktree.folder_permissions(folder) is None:
+        if present.bits(folder) is None and worktree.folder_permissions(folder) is None:
             after[folder] = then.of_folder(folder)
     unread = _unread(present)
     for folder in _differing(present, now, target, limits):
         if folder not in unread:
             after[folder] = then.of_folder(folder)
     return tuple(
-        FolderChange(folder, present.folders.get(folder), bits)
-        for folder, bits in sorted(after.items())
+        FolderChange(folder, present.bits(folder), bits) for folder, bits in sorted(after.items())
     )
 
 
@@ -88,8 +87,9 @@ def _differing(
         return
     usual = now.folder == then.folder
     candidates = now.folders.keys() | then.folders.keys() if usual else present.folders.keys()
-    for folder in sorted(candidates & present.folders.keys()):
-        if present.folders[folder] == then.of_folder(folder) or folder not in target.folders:
+    for folder in sorted(candidates):
+        bits = present.bits(folder)
+        if bits in (None, then.of_folder(folder)) or not target.has_folder(folder):
             continue
         if limits and not is_within(folder, limits):
             continue

@@ -21,11 +21,13 @@ from ckpt.store.trees import EXECUTABLE, FOLDER, GITLINK, REGULAR, SYMLINK, Tree
 from ckpt.values import value_class
 from ckpt.worktree import listing as kinds
 from ckpt.worktree.found import Scan
-from ckpt.worktree.listing import UNSURE, Listing, Listings, owner_of, stat_of
+from ckpt.worktree.listing import UNSURE, Listing, owner_of, stat_of
+from ckpt.worktree.listings import Listings
 
 _TICK = 100_000_000
 _COARSE_TICK = 2_000_000_000
 _SECOND = 1_000_000_000
+_EARLIEST = -(1 << 63)  # nanoseconds that a listing can hold; of older files nothing is kept
 
 CODES = {
     REGULAR: kinds.REGULAR,
@@ -50,6 +52,19 @@ if TYPE_CHECKING:
         unsure: set[bytes]
 
 
+def entry_of(listing: Listing, number: int) -> TreeEntry:
+    """What a tree holds of a file of a folder."""
+    return TreeEntry(MODES[listing.codes[number]], ObjectID(listing.ids[number].hex().encode()))
+
+
+def entries_of(listing: Listing | None) -> dict[bytes, TreeEntry]:
+    """What trees hold of the files of a folder, by path."""
+    if listing is None:
+        return {}
+    paths = map(listing.prefix.__add__, listing.names)
+    return {path: entry_of(listing, number) for number, path in enumerate(paths)}
+
+
 @value_class
 class Clock:
     """Says which stat data can be relied on; `began` is when the scan began, by the clock of
@@ -61,7 +76,7 @@ class Clock:
         """True if a change made since the scan began will show in the stat data."""
         latest = max(status.st_mtime_ns, status.st_ctime_ns)
         tick = _TICK if status.st_ctime_ns % _SECOND else _COARSE_TICK
-        return latest + tick < self.began
+        return latest + tick < self.began and status.st_mtime_ns > _EARLIEST
 
 
 # By which nothing is ever settled: nobody wants to know next time.

@@ -40,6 +40,7 @@ class Plan:
     """`kept` differ from the target and stay; `blocked` could not be put in place.
 
     `doomed` are the empty ones of `remove_folders`; the others are left empty by removals.
+    `differing` are all paths that are not the same in both states, also where nothing is done.
     """
 
     actions: list[Action] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Plan:
     remove_folders: list[bytes] = field(default_factory=list)
     doomed: set[bytes] = field(default_factory=set)
     folders: tuple[FolderChange, ...] = ()
+    differing: set[bytes] = field(default_factory=set)
 
     @property
     def removals(self) -> list[Action]:
@@ -95,6 +97,7 @@ def make_plan(
     plan = Plan()
     now, then = present.modes, target.manifest.modes
     for path, before, after in _differences(present, present_tree, target, objects):
+        plan.differing.add(path)
         if limits and not is_within(path, limits):
             continue
         if GITLINK in (_mode(before), _mode(after)):
@@ -144,7 +147,7 @@ def _differences(
             yield path, here, there
     seen |= present.absent.keys()
     for path in _candidates_for_bits(present, now, then):
-        entry = present.entries.get(path)
+        entry = present.entry(path)
         if path not in seen and file_state(path, entry, now) != file_state(path, entry, then):
             yield path, entry, entry
 
@@ -162,7 +165,8 @@ def _tree_differences(
     for name, tree in write_state(objects, present.converted).items():
         others |= {path for path, _, _ in diff_trees(objects, tree, target.origins.tree(name))}
     for path in sorted(others - seen):
-        yield path, present.entries.get(path), present.entries.get(path)
+        entry = present.entry(path)
+        yield path, entry, entry
 
 
 def _candidates_for_bits(present: Present, now: Modes, then: Modes) -> Iterable[bytes]:
@@ -218,7 +222,7 @@ def _is_as_wanted(action: Action, objects: ObjectStore, worktree: Worktree) -> b
 def _repository_around(path: bytes, present: Present) -> str | None:
     """What the path would be written into, if that is a repository of its own by now."""
     for folder in folders_above(path):
-        if _mode(present.entries.get(folder)) == GITLINK and _is_initialised(folder, present):
+        if _mode(present.entry(folder)) == GITLINK and _is_initialised(folder, present):
             return SUBMODULE
         if present.skipped.get(folder) is SkipReason.NESTED:
             tracked = any(entry.path == path for entry in present.staged.index.entries)
@@ -234,7 +238,7 @@ def _reason(obstacle: bytes, present: Present) -> str:
     for path in (obstacle, *folders_above(obstacle)):
         if path in present.skipped:
             return str(present.skipped[path])
-        if path in present.entries:
+        if present.entry(path) is not None:
             return IN_THE_WAY
     return "ignored"
 

@@ -16,6 +16,7 @@ from ckpt.engine.capture import capture
 from ckpt.engine.changes import BranchMove, FileState, HeadMove
 from ckpt.engine.gather import NEVER
 from ckpt.engine.head import check_move, plan_move
+from ckpt.engine.index_state import index_state
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
@@ -67,11 +68,15 @@ class RollbackOptions:
 
 @value_class(frozen=False)
 class Prepared:
-    """What a rollback is going to do; nothing is touched yet."""
+    """What a rollback is going to do; nothing is touched yet.
+
+    `index` is the wanted one, or None if nothing is asked of it, or if that `is_staged` already.
+    """
 
     present: Present
     plan: Plan
     index: Index | None
+    is_staged: bool
     move: HeadMove | None
     changes_index: bool
     changes_operation: bool
@@ -108,11 +113,22 @@ class Preparation:
 
     def prepare(self) -> Prepared:
         present, plan = self._look()
-        index = self._wanted_index(present)
+        is_staged = self._is_staged(present)
+        index = None
+        if self._options.index and not is_staged:
+            index = limited(self._target.index, present.staged.index, self._options.paths)
         move = self._wanted_move(present)
         self._validate(plan, present, index)
         changes_index = index is not None and not staging.same(index, present.staged.index)
-        return Prepared(present, plan, index, move, changes_index, self._changes_operation(present))
+        return Prepared(
+            present,
+            plan,
+            index,
+            is_staged,
+            move,
+            changes_index,
+            self._changes_operation(present),
+        )
 
     def _check_target(self) -> None:
         target = self._target
@@ -196,6 +212,7 @@ class Preparation:
             clock=NEVER if options.dry_run else scan_cache.clock(self._repo),
         )
         tree = present.tree(objects)
+        index_state(objects, present, tree)
         plan = make_plan(
             present, tree, self._target, objects, self._worktree, options.paths, given_up
         )
@@ -210,10 +227,11 @@ class Preparation:
         wanted = self._target.operation.files if self._options.head else present.operation.files
         return operation.differs(present.operation.files, wanted)
 
-    def _wanted_index(self, present: Present) -> Index | None:
-        if not self._options.index:
-            return None
-        return limited(self._target.index, present.staged.index, self._options.paths)
+    def _is_staged(self, present: Present) -> bool:
+        """Whether the index is the target's, and git believes nothing that is not so."""
+        target, state = self._target, present.index_state
+        is_plain = state is not None and not state.misleads
+        return is_plain and state is not None and state.is_in(target.objects, target.state_tree)
 
     def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
         """Read every content that will be needed, so that damage shows before the first change.
@@ -234,7 +252,7 @@ class Preparation:
                         self._smudger.check(action.path, action.after)
                     except Unrestorable as error:
                         lost[action.path] = str(error)
-            for blob in needed_blobs(index, present.staged.index):
+            for blob in needed_blobs(index, present.staged.index) if index is not None else ():
                 if objects.lacks(blob):
                     raise MissingObject(blob, "missing staged object")
         except MissingObject as error:
@@ -260,6 +278,8 @@ def check_removals(prepared: Prepared, consented: frozenset[bytes]) -> None:
     """Refuse to remove more than anyone is likely to mean."""
     plan, present = prepared.plan, prepared.present
     removed = [a.path for a in plan.removals if a.path not in consented]
+    if 2 * len(removed) <= present.least_files and len(removed) <= MAX_UNTRACKED_REMOVALS:
+        return
     tracked = {entry.path for entry in present.staged.index.entries}
     untracked = [path for path in removed if path not in tracked]
     total = len(present.entries)

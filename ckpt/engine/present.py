@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from ckpt.engine.gather import MODES, write_trees
+from ckpt.engine.gather import entries_of, entry_of, write_trees
 from ckpt.models import NestedState, SkipReason
 from ckpt.paths import folders_above
 from ckpt.store.objects import ObjectID, ObjectStore
@@ -23,11 +23,13 @@ from ckpt.store.staging import Staged
 from ckpt.store.trees import EXECUTABLE, SYMLINK, TreeEntry, write_tree
 from ckpt.values import field, value_class
 from ckpt.worktree import modes
-from ckpt.worktree.listing import Listings, Note, Summary
+from ckpt.worktree.listing import Listing, Note
+from ckpt.worktree.listings import Listings, Summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.engine.index_facts import IndexFacts
+    from ckpt.engine.index_state import IndexState
     from ckpt.engine.origins import Converted
     from ckpt.engine.remembered import Memory
     from ckpt.engine.scan_cache import ScanCache
@@ -43,7 +45,8 @@ class Present:
     read now; of all others is known what was known to `source`, the cache that the capture
     started from, and to the checkpoint that holds it, and if it `knows_index`, this is the same
     too. If the capture `is_from_index`, all others are as in the index. `cache` is what the next
-    capture may start from.
+    capture may start from. `delta` is
+    what differs from the entries that the source knew, before and now; None if that is unknown.
     """
 
     listings: Listings
@@ -61,11 +64,12 @@ class Present:
     memory: Memory | None = None
     nested: tuple[NestedState, ...] = ()
     cache: ScanCache | None = None
-    counts: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    delta: dict[bytes, tuple[TreeEntry | None, TreeEntry | None]] | None = None
     source: ScanCache | None = None
     knows_index: bool = False
     is_from_index: bool = False
     is_edited: bool = False
+    index_state: IndexState | None = None
 
     @cached_property
     def staged(self) -> Staged:
@@ -76,23 +80,10 @@ class Present:
     @cached_property
     def entries(self) -> dict[bytes, TreeEntry]:
         """Every file, link and submodule."""
-        found = {}
+        found: dict[bytes, TreeEntry] = {}
         for listing in self.listings:
-            paths = map(listing.prefix.__add__, listing.names)
-            for path, code, id in zip(paths, listing.codes, listing.ids, strict=True):
-                found[path] = _entry(code, id)
+            found.update(entries_of(listing))
         return found | self.absent
-
-    @property
-    def fresh_entries(self) -> dict[bytes, TreeEntry]:
-        """Those of the entries that were read now."""
-        found = {}
-        for folder in {path.rpartition(b"/")[0] for path in self.fresh}:
-            listing = self.listings.get(folder)
-            if listing is not None:
-                for name, code, id in zip(listing.names, listing.codes, listing.ids, strict=True):
-                    found[listing.prefix + name] = _entry(code, id)
-        return found
 
     @cached_property
     def stats(self) -> dict[bytes, os.stat_result]:
@@ -109,6 +100,51 @@ class Present:
         """The permission bits of the folders that were walked, or hold what was taken."""
         return {x.folder: x.bits for x in self.listings if x.bits is not None}
 
+    def entry(self, path: bytes) -> TreeEntry | None:
+        """What `entries` has at a path, without making all of them."""
+        if "entries" in vars(self):
+            return self.entries.get(path)
+        if path in self.absent:
+            return self.absent[path]
+        listing, number = self._find(path)
+        return None if listing is None else entry_of(listing, number)
+
+    def status(self, path: bytes) -> os.stat_result | None:
+        """What `stats` has of a path, likewise."""
+        if "stats" in vars(self):
+            return self.stats.get(path)
+        listing, number = self._find(path)
+        return listing.file_stat(number) if listing and listing.stats[number][4] else None
+
+    def sizes(self) -> dict[bytes, int]:
+        """The sizes of all files; 0 where it takes more than a glance to tell."""
+        if "stats" in vars(self):
+            return {path: status.st_size for path, status in self.stats.items()}
+        found: dict[bytes, int] = {}
+        for chunk in self.listings.pack():
+            found.update(chunk.sizes())
+        return found
+
+    def bits(self, folder: bytes) -> int | None:
+        """What `folders` has of a folder, likewise."""
+        listing = self.listings.get(folder)
+        return None if listing is None else listing.bits
+
+    def _find(self, path: bytes) -> tuple[Listing | None, int]:
+        """The folder that a file was found in, and its place there."""
+        folder, _, name = path.rpartition(b"/")
+        listing = self.listings.get(folder)
+        if listing is None:
+            return None, 0
+        if folder not in self._places:
+            self._places[folder] = {name: n for n, name in enumerate(listing.names)}
+        number = self._places[folder].get(name)
+        return (None, 0) if number is None else (listing, number)
+
+    @cached_property
+    def _places(self) -> dict[bytes, dict[bytes, int]]:
+        return {}
+
     def put(self, path: bytes, entry: TreeEntry, status: os.stat_result | None = None) -> None:
         """Correct one path: a file that was read later than the others."""
         gone = [path]
@@ -124,7 +160,15 @@ class Present:
         if status is not None:
             self.stats[path] = status
         self.is_edited = True
+        self.cache = self.delta = None
+        self.index_state = None
+
+    def restage(self, staged: Staged) -> None:
+        """Correct the index: it was read later than the files."""
+        self.staged = staged
+        self.knows_index = False
         self.cache = None
+        self.index_state = None
 
     # -- as a whole ----------------------------------------------------------------
 
@@ -145,6 +189,11 @@ class Present:
     def notes(self, what: str) -> list[tuple[bytes, bytes]]:
         """What the scan noted besides, by path."""
         return sorted((path, value) for _, path, value in self._notes.get(what, ()))
+
+    @property
+    def least_files(self) -> int:
+        """So many files there are at least; links and submodules are not counted."""
+        return sum(sum(summary.bits.values()) for summary in self.listings.summaries())
 
     @cached_property
     def empty_folders(self) -> tuple[bytes, ...]:
@@ -180,10 +229,6 @@ class Present:
         executables = {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE}
         links = {path for path, entry in self.entries.items() if entry.mode == SYMLINK}
         return modes.collect(bits, executables, self.folders, listed=links)
-
-
-def _entry(code: int, id: bytes) -> TreeEntry:
-    return TreeEntry(MODES[code], ObjectID(id.hex().encode()))
 
 
 def _summed_modes(listings: Listings) -> modes.Modes:

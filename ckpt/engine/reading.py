@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 
 from ckpt.engine.contents import VanishedFile, add_stable
-from ckpt.engine.gather import CODES, MODES, Clock
+from ckpt.engine.gather import CODES, Clock, entry_of
 from ckpt.engine.git_modes import GitModes
 from ckpt.models import SkipReason
 from ckpt.store.index import matches
@@ -22,7 +22,8 @@ from ckpt.store.staging import Staged
 from ckpt.store.streams import UnreadableFile
 from ckpt.store.trees import GITLINK, SYMLINK, TreeEntry
 from ckpt.values import value_class
-from ckpt.worktree.listing import Listing, Listings, owner_of, stat_of
+from ckpt.worktree.listing import Listing, owner_of, stat_of
+from ckpt.worktree.listings import Listings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ListedContents:
         at = self._places[folder].get(name)
         if at is None or at in listing.unsure or listing.stats[at] != stat_of(status):
             return None
-        return TreeEntry(MODES[listing.codes[at]], ObjectID(listing.ids[at].hex().encode()))
+        return entry_of(listing, at)
 
 
 @value_class
@@ -117,6 +118,7 @@ class Reader:
         self.stats: dict[bytes, os.stat_result] = {}
         self.fresh: dict[bytes, os.stat_result] = {}
         self.unsure: set[bytes] = set()
+        self.corrected: dict[bytes, tuple[TreeEntry, TreeEntry | None]] = {}
 
     def __enter__(self) -> None:
         pass
@@ -203,6 +205,8 @@ class Reader:
         start = len(listing.prefix)
         for path in paths:
             at = listing.names.index(path[start:])
+            before = entry_of(listing, at)
+            self.corrected[path] = before, None
             try:
                 entry, status = self._take_one(path, files[path])
             except VanishedFile:
@@ -214,6 +218,7 @@ class Reader:
                 listing.notes.append(("skipped", path, reason))
                 continue
             self.fresh[path] = status
+            self.corrected[path] = before, entry
             listing.codes[at] = CODES[entry.mode]
             listing.ids[at] = bytes.fromhex(entry.id.decode())
             listing.stats[at], listing.owners[at] = stat_of(status), owner_of(status)

@@ -7,6 +7,7 @@ anything is touched. Damage shows here, as an error that names the checkpoint.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
 
 from ckpt.engine import manifest
@@ -15,17 +16,22 @@ from ckpt.engine.origins import Converted, Origins
 from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint
-from ckpt.paths import folders_above, folders_of, to_str
+from ckpt.paths import folders_above, folders_of, from_json, to_str
 from ckpt.store import operation_record, record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
-from ckpt.store.trees import EXECUTABLE, REGULAR, TreeEntry, diff_trees, lookup, walk
+from ckpt.store.trees import EXECUTABLE, FOLDER, REGULAR, TreeEntry, diff_trees, lookup, walk
 from ckpt.values import replace, value_class
 from ckpt.worktree.ignore import IgnoreTree
 from ckpt.worktree.modes import Modes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 
 @value_class(slots=False)
@@ -55,9 +61,19 @@ class Recorded:
 
     @cached_property
     def index(self) -> Index:
-        try:
+        with self._telling_damage():
             return staging.read_state(self.objects, self.state_tree)
-        except (KeyError, TypeError, ValueError) as error:
+
+    @cached_property
+    def _index_flags(self) -> dict[str, Any]:
+        with self._telling_damage():
+            return staging.read_flags(self.objects, self.state_tree)
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RollbackError(
                 f"checkpoint '{self.checkpoint.id}': damaged index flags ({error!r})",
                 hint="git ckpt rollback --no-index leaves the index alone",
@@ -85,8 +101,7 @@ class Recorded:
     @cached_property
     def edited(self) -> frozenset[bytes]:
         """Files that differed from what was staged, as far as a partial clone can tell."""
-        staged = lookup(self.objects, self.state_tree, staging.INDEX)
-        tree = None if staged is None else staged.id
+        tree = staging.stage_trees(self.objects, self.state_tree)[0]
         try:
             return frozenset(path for path, _, _ in diff_trees(self.objects, tree, self.tree))
         except MissingObject:
@@ -108,15 +123,25 @@ class Recorded:
         for place in (path, *folders_above(path)):
             if place in skipped:
                 return skipped[place]
-        if path in self._tracked or (self._ignores_case and path.lower() in self._folded):
+        if self._is_tracked(path):
             return None
         if not self._ignore.ignored(path, is_folder):
             return None
         # What was included and is not there, was not there.
         return None if self._included.takes(path, is_folder, self._ignore) else "ignored"
 
+    def has_folder(self, path: bytes) -> bool:
+        """Whether a folder was there that held something of this state, or nothing."""
+        if self.absent or not path:
+            return path in self._folders
+        entry = lookup(self.objects, self.tree, path)
+        if entry is not None and entry.mode == FOLDER:
+            return True
+        empty = self.manifest.empty_folders
+        return any(path == folder or folder.startswith(path + b"/") for folder in empty)
+
     @cached_property
-    def folders(self) -> frozenset[bytes]:
+    def _folders(self) -> frozenset[bytes]:
         """Every folder that was there, so far as it held something of this state or nothing."""
         held = {path for path, _ in walk(self.objects, self.tree)} - self.absent
         empty = self.manifest.empty_folders
@@ -125,8 +150,29 @@ class Recorded:
     @cached_property
     def absent(self) -> frozenset[bytes]:
         """Files that a sparse checkout left out: in the tree, but not on disk."""
+        if not self._index_flags.get("skip_worktree"):
+            return frozenset()
         marked = frozenset(entry.path for entry in self.index.entries if entry.skip_worktree)
         return marked - set(self.manifest.unskipped)
+
+    def _is_tracked(self, path: bytes) -> bool:
+        if self._ignores_case:
+            return path in self._tracked or path.lower() in self._folded
+        if "index" in vars(self):
+            return path in self._tracked
+        entries = (lookup(self.objects, tree, path) for tree in self._stages)
+        is_staged = any(entry is not None and entry.mode != FOLDER for entry in entries)
+        return is_staged or path in self._intended
+
+    @cached_property
+    def _stages(self) -> tuple[ObjectID, ...]:
+        return tuple(filter(None, staging.stage_trees(self.objects, self.state_tree)))
+
+    @cached_property
+    def _intended(self) -> frozenset[bytes]:
+        """Paths of which the index says only that they shall be added."""
+        with self._telling_damage():
+            return frozenset(map(from_json, self._index_flags.get("intent_to_add", ())))
 
     @cached_property
     def _tracked(self) -> frozenset[bytes]:

@@ -48,10 +48,8 @@ def outside(index: Index, limits: tuple[bytes, ...]) -> Index:
     return staging.select(nothing, index, entries, limits)
 
 
-def needed_blobs(wanted: Index | None, present: Index) -> set[ObjectID]:
+def needed_blobs(wanted: Index, present: Index) -> set[ObjectID]:
     """Blobs that the wanted index names and the present one does not."""
-    if wanted is None:
-        return set()
     held = {entry.id for entry in present.entries}
     undo = staging.resolved_blobs(wanted) - staging.resolved_blobs(present)
     return undo | {

@@ -342,7 +342,7 @@ class _Rollback:
         self._prepared.present.put(path, entry, status)
 
     def _apply(self, prepared: Prepared) -> RollbackResult:
-        record, present, index = self._record, prepared.present, prepared.index
+        record, present = self._record, prepared.present
         if record.operation:
             now = read_now(self._repo.refs)
             if now != present.operation:
@@ -353,28 +353,47 @@ class _Rollback:
             self._repo.objects,
             self._smudger,
             self._worktree,
-            present.stats,
+            present.status,
             self._save_first,
             record.folders,
         )
         applier.files(record.actions, record.remove_folders)
         applier.folders(record.make_folders)
         applier.sync()
-        misled = stat_views.misled(present, index, applier.done.files, self._target.edited)
-        if index is not None and (prepared.changes_index or misled or staging.misleads(index)):
-            staged = staging.read_staged(self._repo)
-            if not staging.same(staged.index, present.staged.index):
-                present.staged = staged
-                self._save_again()
-                index = limited(self._target.index, staged.index, self._options.paths)
-            known = known_files(self._worktree, self._target, index, applier.known)
-            restage(self._repo, index, staged, known, misled)
+        if self._options.index:
+            self._restage(prepared, applier)
         if record.head is not None:
             move_head(self._repo, record.head, self._target.checkpoint.id)
         if record.operation:
             operation.install(self._repo, self._target.operation)
         finish(self._repo, self._record, applier.done)
         return self._report(applier.done, self._safety)
+
+    def _restage(self, prepared: Prepared, applier: Applier) -> None:
+        """Write the index, if another is wanted, or if git would go by stat data of before."""
+        present, index = prepared.present, prepared.index
+        misled = self._misled(prepared, applier)
+        misleads = index is not None and staging.misleads(index)
+        if not (prepared.changes_index or misled or misleads):
+            return
+        staged = staging.read_staged(self._repo)
+        if not staging.same(staged.index, present.staged.index):
+            present.restage(staged)
+            self._save_again()
+            index = None
+        if index is None:
+            index = limited(self._target.index, staged.index, self._options.paths)
+        known = known_files(self._worktree, self._target, index, applier.known)
+        restage(self._repo, index, staged, known, misled)
+
+    def _misled(self, prepared: Prepared, applier: Applier) -> set[bytes]:
+        present, state, index = prepared.present, prepared.present.index_state, prepared.index
+        believed: frozenset[bytes] = frozenset()
+        if state is not None:
+            kept = () if index is None else staging.unseen(index)
+            believed = state.stale | state.unseen.difference(kept)
+        edited = self._target.edited & prepared.plan.differing
+        return stat_views.misled(present, believed, applier.done.files, edited)
 
     # -- reports --------------------------------------------------------------------
 

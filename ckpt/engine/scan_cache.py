@@ -21,13 +21,15 @@ from contextlib import suppress
 from ckpt import disk
 from ckpt.engine.gather import NEVER, Clock
 from ckpt.engine.index_facts import IndexFacts
+from ckpt.engine.summary import Compared
 from ckpt.errors import CkptError
 from ckpt.models import Checkpoint
 from ckpt.store import record
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
-from ckpt.values import field, replace, value_class
-from ckpt.worktree.listing import Chunk, Listings, Note
+from ckpt.values import replace, value_class
+from ckpt.worktree.listing import Note
+from ckpt.worktree.listings import Chunk, Listings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from ckpt.engine.present import Present
 
 _NAME = "scan"
-_MAGIC = b"ckpt scan 2\n"
+_MAGIC = b"ckpt scan 4\n"
 _MARSHAL = 4
 _ONE_IN = 400  # paths that must have changed for the file to be written again
 
@@ -45,7 +47,7 @@ _ONE_IN = 400  # paths that must have changed for the file to be written again
 class ScanCache:
     """`rules` and `attributes` stand for all that the listings follow from besides the disk and
     the index; `tree` is that of the checkpoint `holder`, whose state commit is `state`.
-    `counts` are numbers of lines, see `summary`."""
+    `compared` is for `summary`, and nobody else's business."""
 
     rules: bytes
     attributes: bytes
@@ -54,7 +56,7 @@ class ScanCache:
     holder: str = ""
     tree: bytes = b""
     state: bytes = b""
-    counts: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    compared: Compared | None = None
     unwritten: int = 0
 
     def notes(self) -> list[Note]:
@@ -115,7 +117,6 @@ def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
         holder=holder.id,
         tree=ObjectID(holder.tree.encode()),
         state=ObjectID(holder.state_commit.encode()),
-        counts=present.counts,
     )
     paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
     if cache.unwritten > paths // _ONE_IN:
@@ -145,7 +146,7 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
         cache.holder,
         cache.tree,
         cache.state,
-        cache.counts,
+        None if cache.compared is None else cache.compared.plain(),
     )
     body = marshal.dumps(document, _MARSHAL)
     return [_header(body), body]
@@ -163,7 +164,7 @@ def _read(repo: Repository) -> ScanCache | None:
     found = marshal.loads(body)
     if found[0] != identity:
         return None
-    _, rules, attributes, index, chunks, holder, tree, state, counts = found
+    _, rules, attributes, index, chunks, holder, tree, state, compared = found
     return ScanCache(
         rules=rules,
         attributes=attributes,
@@ -172,7 +173,7 @@ def _read(repo: Repository) -> ScanCache | None:
         holder=holder,
         tree=ObjectID(tree),
         state=ObjectID(state),
-        counts=counts,
+        compared=compared and Compared.of(compared),
     )
 
 

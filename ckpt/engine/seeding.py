@@ -24,14 +24,8 @@ from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.staging import Staged
 from ckpt.store.trees import GITLINK, REGULAR
 from ckpt.values import NamedTuple
-from ckpt.worktree.listing import (
-    Chunk,
-    Listing,
-    Listings,
-    owner_of,
-    packed,
-    stat_of,
-)
+from ckpt.worktree.listing import Listing, owner_of, stat_of
+from ckpt.worktree.listings import Chunk, Listings, packed
 from ckpt.worktree.parallel import both
 
 TYPE_CHECKING = False
@@ -171,6 +165,8 @@ class _Planter:
         place = self._base + folder
         try:
             status = os.lstat(place)
+            if not stat.S_ISDIR(status.st_mode):  # a link may lead to such a folder
+                raise NotADirectoryError
             names = os.listdir(place)
         except OSError:
             self._odd.append(folder.rpartition(b"/")[0])

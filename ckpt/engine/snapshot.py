@@ -16,15 +16,16 @@ import time
 from datetime import datetime, timezone
 
 from ckpt import ids
-from ckpt.engine import scan_cache, stat_views
+from ckpt.engine import scan_cache
 from ckpt.engine.budget import summarised
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.index_facts import packed
+from ckpt.engine.index_state import index_state
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.pending import journal_exists
 from ckpt.engine.present import Present
-from ckpt.engine.summary import Counts, summarise
+from ckpt.engine.summary import summarise
+from ckpt.engine.wholeness import is_whole
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
     Checkpoint,
@@ -150,18 +151,18 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
     """Write a captured state as a checkpoint. The caller holds the worktree's lock."""
     objects = repo.objects
     tree = present.tree(objects)
-    index_state = _index_state(objects, present, tree)
-    counts = Counts(None if present.source is None else present.source.counts)
-    summary = summarise(objects, present.head, tree, index_state[staging.INDEX].id, counts)
-    present.counts = counts.asked
-    state_tree = _write_state_tree(objects, present, request, index_state, summary.dirty)
+    staged = index_state(objects, present, tree).entries
+    summary, compared = summarise(objects, present, tree, staged[staging.INDEX].id)
+    if present.cache is not None:
+        present.cache = replace(present.cache, compared=compared)
+    state_tree = _write_state_tree(objects, present, request, staged, summary.dirty)
     catalog = Catalog(repo)
     if not request.wants_own_ref:
 
         def state_with(links: tuple[NestedState, ...]) -> ObjectID:
             """The state tree, had the same been saved together with nested repositories."""
             scratch = objects.scratch()
-            return _write_state_tree(scratch, present, request, index_state, summary.dirty, links)
+            return _write_state_tree(scratch, present, request, staged, summary.dirty, links)
 
         existing = _existing(repo, catalog, request, tree, state_tree, present, state_with)
         if existing is not None:
@@ -174,17 +175,6 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
         checkpoint = replace(checkpoint, _details=lambda: details)
     _remember(repo, present, checkpoint)
     return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
-
-
-def _index_state(objects: ObjectStore, present: Present, tree: ObjectID) -> dict[bytes, TreeEntry]:
-    """The index's part of the state tree: as for the last checkpoint, if that can be."""
-    if present.knows_index and stat_views.is_seen_through(present, tree, objects):
-        return present.index.state_entries()
-    stale, unseen = stat_views.stale(present), stat_views.unseen(present)
-    state = staging.write_state(objects, present.staged.index, stale, unseen)
-    is_misled = stale or unseen
-    present.index = replace(present.index, state=None if is_misled else packed(state))
-    return state
 
 
 def _remember(repo: Repository, present: Present, checkpoint: Checkpoint) -> None:
@@ -220,7 +210,7 @@ def _write_state_tree(
     objects: ObjectStore,
     present: Present,
     request: SaveRequest,
-    index_state: Mapping[bytes, TreeEntry],
+    staged: Mapping[bytes, TreeEntry],
     dirty: tuple[bytes, ...],
     nested: tuple[NestedState, ...] | None = None,
 ) -> ObjectID:
@@ -237,7 +227,7 @@ def _write_state_tree(
         unskipped=present.unskipped,
         nested=present.nested if nested is None else nested,
     )
-    entries = {**index_state, **operation_record.write_state(objects, present.operation)}
+    entries = {**staged, **operation_record.write_state(objects, present.operation)}
     if present.converted:
         from ckpt.engine import origins
 
@@ -374,6 +364,7 @@ def _publish(
     parents: tuple[ObjectID, ...],
 ) -> Checkpoint:
     """Give a checkpoint its id and ref; a taken name is tried again with another."""
+    relied_on = {tree, *parents}
     while True:
         now = datetime.now(timezone.utc)
         draft = replace(draft, timestamp=now, id=ids.new_id(now, None))
@@ -382,11 +373,10 @@ def _publish(
             draft = replace(draft, id=ids.new_id(now, newest))
         message = record.compose_message(draft)
         commit = record.write_commit(repo.objects, tree, parents, message, now)
-        added = repo.objects.flush()
+        relied_on |= repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
             wait_for_pruning(repo.common_dir, repo.config, _LONGEST_WAIT)
-            is_held = present.source is None or scan_cache.is_held(repo, present.source)
-            if not is_held or repo.objects.missing({commit, tree, *parents, *added}):
+            if not is_whole(repo, present, commit, relied_on):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)

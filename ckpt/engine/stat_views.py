@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 
 from ckpt.engine.present import Present
 from ckpt.store import staging
-from ckpt.store.index import Index, IndexEntry, matches
+from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import TreeEntry, diff_trees
 
@@ -26,26 +26,29 @@ def stale(present: Present) -> set[bytes]:
     """Files that git takes for changed because of their size, and are not."""
     if not present.converts:  # then a file of another size has another content
         return set()
-    return {
-        entry.path
-        for entry in present.staged.index.entries
-        if entry.size and _is_same(present, entry) and _has_other_size(present, entry)
-    }
-
-
-def unseen(present: Present) -> set[bytes]:
-    """Files that git takes for unchanged because of their stat data, and are not."""
-    entries = present.entries if not present.is_from_index else present.fresh_entries
-    changed = (
+    sizes = present.sizes()
+    differing = (
         entry
-        for entry in (present.staged.index.entries if entries else ())
-        if (found := entries.get(entry.path)) is not None and found.id != entry.id
+        for entry in present.staged.index.entries
+        if entry.size not in (0, sizes.get(entry.path, 0) & 0xFFFFFFFF)
     )
+    return {e.path for e in differing if _is_same(present, e) and _has_other_size(present, e)}
+
+
+def unseen(present: Present, changed: Collection[bytes] | None) -> set[bytes]:
+    """Files that git takes for unchanged because of their stat data, and are not; `changed`
+    are all that are not as staged, if that is known."""
     return {
         entry.path
-        for entry in changed
-        if not entry.stage and _is_older(present, entry) and _matches(present, entry)
+        for entry in (present.staged.index.entries if changed is None or changed else ())
+        if (changed is None or entry.path in changed) and _is_unseen(present, entry)
     }
+
+
+def _is_unseen(present: Present, entry: IndexEntry) -> bool:
+    found = present.entry(entry.path)
+    is_changed = found is not None and found.id != entry.id and not entry.stage
+    return is_changed and _is_older(present, entry) and _matches(present, entry)
 
 
 def is_seen_through(present: Present, tree: ObjectID, objects: ObjectStore) -> bool:
@@ -64,28 +67,28 @@ def is_seen_through(present: Present, tree: ObjectID, objects: ObjectStore) -> b
 
 def misled(
     present: Present,
-    wanted: Index | None,
+    believed: Collection[bytes],
     files: Mapping[bytes, Written],
     edited: Collection[bytes],
 ) -> set[bytes]:
     """Paths of which the present index would make git believe something else than it shall.
 
-    `files` are those that were written; of the others the stat data have not changed.
-    `edited` are those that git shall see as changed.
+    `believed` are those of which it does so now. `files` were written; of the others the stat
+    data have not changed. `edited` are those that git shall see as changed, as far as other
+    trees hold them than before.
     """
-    kept = set() if wanted is None else set(staging.unseen(wanted))
-    trusted = unseen(present) | _trusted(present, files, edited)
-    return stale(present) | (trusted - kept) | _outgrown(present, files)
+    return {*believed} | _trusted(present, files, edited) | _outgrown(present, files)
 
 
 def _trusted(
     present: Present, files: Mapping[bytes, Written], edited: Collection[bytes]
 ) -> set[bytes]:
     """Edited files that git would not open: they were not when other attributes applied."""
+    doubtful = {path for path in edited if path not in files}
     return {
         entry.path
-        for entry in present.staged.index.entries
-        if entry.path in edited and entry.path not in files and _matches(present, entry)
+        for entry in (present.staged.index.entries if doubtful else ())
+        if entry.path in doubtful and _matches(present, entry)
     }
 
 
@@ -101,12 +104,12 @@ def _outgrown(present: Present, files: Mapping[bytes, Written]) -> set[bytes]:
 
 
 def _is_same(present: Present, entry: IndexEntry) -> bool:
-    found = present.entries.get(entry.path)
+    found = present.entry(entry.path)
     return found is not None and found.id == entry.id and not entry.stage
 
 
 def _has_other_size(present: Present, entry: IndexEntry) -> bool:
-    status = present.stats.get(entry.path)
+    status = present.status(entry.path)
     is_file = status is not None and stat.S_ISREG(status.st_mode)
     return is_file and status is not None and entry.size != status.st_size & 0xFFFFFFFF
 
@@ -118,5 +121,5 @@ def _is_older(present: Present, entry: IndexEntry) -> bool:
 
 
 def _matches(present: Present, entry: IndexEntry) -> bool:
-    status = present.fresh.get(entry.path) or present.stats.get(entry.path)
+    status = present.fresh.get(entry.path) or present.status(entry.path)
     return status is not None and matches(entry, status)

@@ -3,6 +3,7 @@
 
 Counted once, when the checkpoint is made, and stored with it. Of a file that was changed long
 ago the lines are not counted again at each save: `Counts` remembers them by the two blobs.
+Nor are trees compared if it is known what differed last time, and what has changed since.
 """
 
 from __future__ import annotations
@@ -12,9 +13,16 @@ from collections.abc import Iterable
 from ckpt.models import Stats
 from ckpt.store import record
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.refs import Head
-from ckpt.store.trees import GITLINK, Change, TreeEntry, diff_trees
+from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
 from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ckpt.engine.present import Present
+
+    Changes = dict[bytes, tuple[TreeEntry | None, TreeEntry | None]]
 
 # Larger files count as changed, their lines do not: counting must not hold up a save.
 _COUNTED_SIZE = 1 << 20
@@ -26,6 +34,35 @@ class Summary:
 
     stats: Stats
     dirty: tuple[bytes, ...]
+
+
+@value_class
+class Compared:
+    """What was found on comparing with a commit's tree, for the next time: the changes in the
+    worktree, the paths that differ in the index, and the lines that were counted."""
+
+    commit: ObjectID | None
+    head_tree: ObjectID | None
+    changes: Changes
+    staged: tuple[bytes, ...]
+    counts: dict[bytes, tuple[int, int]]
+
+    def plain(self) -> tuple[Any, ...]:
+        """The same as data that `marshal` takes."""
+        changes = {
+            path: tuple(None if entry is None else tuple(entry) for entry in pair)
+            for path, pair in self.changes.items()
+        }
+        return self.commit, self.head_tree, changes, self.staged, self.counts
+
+    @classmethod
+    def of(cls, plain: tuple[Any, ...]) -> Compared:
+        commit, head_tree, changes, staged, counts = plain
+        entries = {
+            path: (before and TreeEntry(*before), after and TreeEntry(*after))
+            for path, (before, after) in changes.items()
+        }
+        return cls(commit, head_tree, entries, staged, counts)
 
 
 class Counts:
@@ -49,24 +86,49 @@ class Counts:
 
 
 def summarise(
-    objects: ObjectStore, head: Head, tree: ObjectID, index: ObjectID, counts: Counts
-) -> Summary:
+    objects: ObjectStore, present: Present, tree: ObjectID, index: ObjectID
+) -> tuple[Summary, Compared]:
     """What differs from HEAD, in the worktree (counted) and in the index (named)."""
-    head_tree = None
-    if head.commit is not None:
-        head_tree = record.read_commit(objects, head.commit).tree
-    changes = list(diff_trees(objects, head_tree, tree))
-    staged = {path for path, _, _ in diff_trees(objects, head_tree, index)}
-    dirty = tuple(sorted(staged | {path for path, _, _ in changes}))
-    return Summary(count_lines(objects, changes, counts), dirty)
+    before = None if present.source is None else present.source.compared
+    commit = present.head.commit
+    if before is not None and before.commit == commit:
+        head_tree = before.head_tree
+    else:
+        head_tree = None if commit is None else record.read_commit(objects, commit).tree
+    is_same_head = before is not None and before.head_tree == head_tree
+    if before is not None and is_same_head and present.delta is not None:
+        changes = _carried_on(before.changes, present.delta)
+    else:
+        changes = {path: (was, now) for path, was, now in diff_trees(objects, head_tree, tree)}
+    if before is not None and is_same_head and present.knows_index:
+        staged = before.staged
+    else:
+        staged = tuple(path for path, _, _ in diff_trees(objects, head_tree, index))
+    counts = Counts(None if before is None else before.counts)
+    stats = count_lines(objects, changes.values(), counts)
+    dirty = tuple(sorted({*staged, *changes}))
+    return Summary(stats, dirty), Compared(commit, head_tree, changes, staged, counts.asked)
+
+
+def _carried_on(changes: Changes, delta: Changes) -> Changes:
+    """What differs from HEAD, from what did so before and what has changed since."""
+    now = dict(changes)
+    for path, (before, after) in delta.items():
+        first = now[path][0] if path in now else before
+        now[path] = first, after
+        if first == after:
+            del now[path]
+    return now
 
 
 def count_lines(
-    objects: ObjectStore, changes: Iterable[Change], counts: Counts | None = None
+    objects: ObjectStore,
+    changes: Iterable[tuple[TreeEntry | None, TreeEntry | None]],
+    counts: Counts | None = None,
 ) -> Stats:
     counts = counts or Counts()
     files = insertions = deletions = 0
-    for _, before, after in changes:
+    for before, after in changes:
         files += 1
         try:
             added, removed = counts.of(objects, before, after)

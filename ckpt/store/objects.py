@@ -350,9 +350,9 @@ class ObjectStore:
     def flush(self) -> set[ObjectID]:
         """Make everything added durable and visible: contents first, then names.
 
-        Returns what was new.
+        Returns what was added: also what was there, and may be gone if git pruned meanwhile.
         """
-        added = self._pending.ids()
+        added = {*self._pending.ids(), *self._fresh}
         self._pending.flush()
         self._forget_looks()
         return added

@@ -17,8 +17,8 @@ from struct import pack
 
 from ckpt import disk
 from ckpt.store.loose import DamagedObject
-from ckpt.store.streams import level_of
 from ckpt.store.pack_entries import KINDS, parse_entry
+from ckpt.store.streams import level_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ in the index (cache tree, untracked cache, file monitor): git makes them anew.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ckpt import jsontext
 from ckpt.errors import Refused
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 FLAGS = b"index-flags.json"
 INDEX = b"index"
 RESOLVE_UNDO = b"resolve-undo"
+_STAGES = (INDEX, b"stages/1", b"stages/2", b"stages/3")
 _READ_ATTEMPTS = 4
 _FLAG_NAMES = ("assume_valid", "skip_worktree")
 _CONTENT_FLAGS = ASSUME_VALID | INTENT_TO_ADD | SKIP_WORKTREE | STAGE
@@ -149,18 +150,20 @@ def write_state(
     index: Index,
     stale: Collection[bytes] = (),
     unseen: Collection[bytes] = (),
+    *,
+    stages: Mapping[int, ObjectID] | None = None,
 ) -> dict[bytes, TreeEntry]:
     """The index's part of a state tree, as entries to be put into it.
 
     By their stat data git takes `stale` files for changed that are not, once converted, and
-    does not see that `unseen` ones are.
+    does not see that `unseen` ones are. `stages` are the trees, if they are written already.
     """
     document = _flags(objects, index)
     for belief, paths in {"stale": stale, "unseen": unseen}.items():
         if paths:
             document[belief] = [to_json(path) for path in sorted(paths)]
     state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", jsontext.dump(document)))}
-    for stage, tree in _write_stages(objects, index).items():
+    for stage, tree in (stages or write_stages(objects, index)).items():
         state[b"stages/%d" % stage if stage else INDEX] = TreeEntry(FOLDER, tree)
     blobs = _resolved_blobs(_recreatable(objects, index))
     for blob in blobs:  # by id: one path may have been a file then and a folder later
@@ -168,7 +171,7 @@ def write_state(
     return state
 
 
-def _write_stages(objects: ObjectStore, index: Index) -> dict[int, ObjectID]:
+def write_stages(objects: ObjectStore, index: Index) -> dict[int, ObjectID]:
     """The tree of each stage that there is."""
     top = index.cache_tree.get(b"")
     if top is not None and top.entry_count == len(index.entries) and objects.has(ObjectID(top.id)):
@@ -239,14 +242,13 @@ def _flags(objects: ObjectStore, index: Index) -> dict[str, Any]:
 
 def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
     """The index that a state tree holds, without stat data."""
-    flags = _read_flags(objects, state_tree)
+    flags = read_flags(objects, state_tree)
     marked = {name: {from_json(d) for d in flags.get(name, ())} for name in _FLAG_NAMES}
     stats = {from_json(item): _UNSEEN for item in flags.get("unseen", ())}
     stats |= {from_json(item): _STALE for item in flags.get("stale", ())}
     entries = []
-    for stage, name in enumerate([INDEX, b"stages/1", b"stages/2", b"stages/3"]):
-        top = lookup(objects, state_tree, name)
-        for path, entry in walk(objects, top.id) if top is not None else ():
+    for stage, tree in enumerate(stage_trees(objects, state_tree)):
+        for path, entry in walk(objects, tree) if tree is not None else ():
             entries.append(
                 IndexEntry.of(
                     path,
@@ -283,7 +285,20 @@ def _read_resolved(item: dict[str, Any]) -> Resolved:
     return Resolved(from_json(item), (base, ours, theirs))
 
 
-def _read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
+def is_stored(objects: ObjectStore, state_tree: ObjectID, state: Mapping[bytes, TreeEntry]) -> bool:
+    """Whether a state tree holds the same index as these entries of `write_state`."""
+    names = (FLAGS, *_STAGES)  # the flags name what is in `resolve-undo/`
+    return all(lookup(objects, state_tree, name) == state.get(name) for name in names)
+
+
+def stage_trees(objects: ObjectStore, state_tree: ObjectID) -> list[ObjectID | None]:
+    """The trees of the stages in a state tree, None where it has none."""
+    found = (lookup(objects, state_tree, name) for name in _STAGES)
+    return [None if entry is None else entry.id for entry in found]
+
+
+def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
+    """What a state tree tells of an index besides its trees."""
     import json
 
     entry = lookup(objects, state_tree, FLAGS)

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable
 from ckpt.values import field, value_class
 from ckpt.worktree import reach
 from ckpt.worktree.found import Scan
-from ckpt.worktree.listing import GITLINK, NEW, Listing, Listings, stat_of
+from ckpt.worktree.listing import GITLINK, NEW, Listing, stat_of
+from ckpt.worktree.listings import Listings
 from ckpt.worktree.reach import read_plain_file
 
 TYPE_CHECKING = False
@@ -155,6 +156,7 @@ class _Rescan:
                     self._forget_below(listing.prefix + name)
             for path, inner, status in inside:
                 if self._listings.get(path) is None:
+                    self._forget_below(path)  # of a folder that nobody could list
                     walk.below(path, inner, status)
 
     def _is_ignore_file_new(self, listing: Listing) -> bool:

@@ -23,9 +23,12 @@ from helpers import fsck, git, tree_state
 from scenes import staged
 
 from ckpt.engine import journal, scan_cache, seeding
+from ckpt.engine.summary import count_lines
 from ckpt.errors import Refused
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, RollbackResult
+from ckpt.store.objects import ObjectID
+from ckpt.store.trees import diff_trees
 
 Step = tuple[object, ...]
 # What is always there in our private folder, or may be.
@@ -197,6 +200,11 @@ class Walk:
 
     def _compare_without_cache(self, saved: Checkpoint) -> None:
         """The same state, saved by someone who knows nothing, is the same checkpoint."""
+        objects = self.manager.repository.objects
+        head = None if saved.head_commit is None else f"{saved.head_commit}^{{tree}}"
+        then = None if head is None else git("rev-parse", head, cwd=self.top).strip().encode()
+        changes = diff_trees(objects, then and ObjectID(then), ObjectID(saved.tree.encode()))
+        assert saved.stats == count_lines(objects, [(was, now) for _, was, now in changes])
         for everything in (False, True):
             with knowing_nothing(everything), CheckpointManager(self.top) as stranger:
                 again = stranger.create(kind="auto")
