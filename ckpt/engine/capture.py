@@ -33,7 +33,7 @@ from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState, read_now
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged, index_mtime, read_staged
+from ckpt.store.staging import Staged, index_mtime, parse_staged, read_staged
 from ckpt.store.trees import TreeEntry
 from ckpt.worktree.found import Scan
 from ckpt.worktree.listings import Listings
@@ -42,6 +42,7 @@ from ckpt.worktree.rescan import Changes, Overtaken, rescan, rescan_only
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.engine.cleaning import Cleaner
+    from ckpt.store.index_glance import IndexGlance
     from ckpt.worktree.attributes import AttributeTree
     from ckpt.worktree.scan import ScanRules
 
@@ -104,6 +105,7 @@ class _Capture:
         self._clock = clock
         self._top = os.fsencode(repo.worktree)
         self._staged: Staged | None = None
+        self._glance: IndexGlance | None = None
         self._index: IndexFacts
         self._head: Head
         self._operation: OperationState
@@ -127,10 +129,17 @@ class _Capture:
         if cache is not None and identity is not None and identity == cache.index.identity:
             self._index = cache.index
             return
+        self._glance = None if cache is None else glance_at_index(self._repo, cache.index)
+        if cache is not None and self._glance is not None:
+            mtime = self._glance.mtime_ns
+            self._index = replace(cache.index, identity=identity, mtime_ns=mtime)
+            return
         self._index = facts_of(self._read_staged(), identity)
 
     def _read_staged(self) -> Staged:
-        if self._staged is None:
+        if self._staged is None and self._glance is not None:
+            self._staged = parse_staged(self._repo, self._glance.data, self._glance.mtime_ns)
+        elif self._staged is None:
             self._staged = read_staged(self._repo)
         return self._staged
 
@@ -290,6 +299,7 @@ class _Capture:
             excludes=self._excludes,
             include=self._settings.include,
             index=self._index,
+            glance=self._glance,
             read_staged=self._read_staged,
             head=self._head,
             operation=self._operation,

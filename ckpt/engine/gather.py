@@ -74,9 +74,12 @@ class Clock:
 
     def is_settled(self, status: os.stat_result) -> bool:
         """True if a change made since the scan began will show in the stat data."""
-        latest = max(status.st_mtime_ns, status.st_ctime_ns)
-        tick = _TICK if status.st_ctime_ns % _SECOND else _COARSE_TICK
-        return latest + tick < self.began and status.st_mtime_ns > _EARLIEST
+        return self.is_safe(status.st_mtime_ns, status.st_ctime_ns)
+
+    def is_safe(self, mtime: int, ctime: int) -> bool:
+        """The same, from the two times."""
+        tick = _TICK if ctime % _SECOND else _COARSE_TICK
+        return _EARLIEST < mtime < self.began - tick and ctime < self.began - tick
 
 
 # By which nothing is ever settled: nobody wants to know next time.

@@ -15,9 +15,13 @@ from ckpt.paths import folders_above
 from ckpt.store.index import SKIP_WORKTREE, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged
+from ckpt.store.staging import Staged, glance_at
 from ckpt.store.trees import TreeEntry
 from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.store.index_glance import IndexGlance
 
 _MODE = slice(24, 28)
 _GITLINK = (0o160000).to_bytes(4, "big")
@@ -107,8 +111,18 @@ def index_identity(repo: Repository) -> Identity | None:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, end
 
 
+def glance_at_index(repo: Repository, known: IndexFacts) -> IndexGlance | None:
+    """A glance at the index, if nothing but stat data is new in it."""
+    if known.state is None:
+        return None
+    paths = [*known.paths(), *known.gitlinks]
+    return glance_at(repo, sorted(paths) if known.gitlinks else paths, known.state_entries())
+
+
 def doubtful_folders(before: IndexFacts, now: IndexFacts) -> set[bytes]:
     """Folders in which other paths are tracked than before, and all above them."""
+    if before.tracked == now.tracked and before.gitlinks == now.gitlinks:
+        return set()
     paths = {*before.paths()} ^ {*now.paths()}
     paths |= before.gitlinks.keys() ^ now.gitlinks.keys()
     return {folder for path in paths for folder in (b"", *folders_above(path))}

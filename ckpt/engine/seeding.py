@@ -22,9 +22,9 @@ from ckpt.engine.gather import CODES, Clock
 from ckpt.store.index import INTENT_TO_ADD, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.staging import Staged
-from ckpt.store.trees import GITLINK, REGULAR
+from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK
 from ckpt.values import NamedTuple
-from ckpt.worktree.listing import Listing, owner_of, stat_of
+from ckpt.worktree.listing import Listing, Stat, owner_of, stat_of
 from ckpt.worktree.listings import Chunk, Listings, packed
 from ckpt.worktree.parallel import both
 
@@ -40,6 +40,8 @@ _SECOND = 1_000_000_000
 _WORD = 0xFFFFFFFF
 _BATCH = 4000  # files, whose blobs are looked up together
 _FORK_PAYS = 2000  # files
+# How files look that git calls so: their kind, and whether the owner may run them.
+_ON_DISK = {REGULAR: 0o100000, EXECUTABLE: 0o100100, SYMLINK: 0o120100}
 _REPOSITORY = frozenset({b"HEAD", b"objects", b"refs"})
 _GITLINK = CODES[GITLINK]
 _UNUSUAL = INTENT_TO_ADD | STAGE
@@ -105,6 +107,8 @@ class _Planter:
         self._group(staged.index.entries)
         self._trees = self._known_trees()
         self.unknown = {folder for folder in self.inside if folder not in self._trees}
+        self._index_mtime = staged.mtime_ns or 0
+        self._sizes: dict[ObjectID, int] = {}
         self._odd: list[bytes] = []
         self._unread: list[bytes] = []
 
@@ -141,9 +145,10 @@ class _Planter:
     def plant(self, folders: list[bytes]) -> Part:
         """Listings of some folders, packed; which of them are odd, and the files to be read."""
         self._odd, self._unread = [], []
+        blobs = {entry.id for folder in folders for entry in self._files.get(folder, ())}
+        self._sizes = self._objects.sizes(map(ObjectID, blobs))
         chunks: list[tuple[Any, ...]] = []
         for batch in self._batches(folders):
-            self._prove(batch)
             chunks += [chunk.plain() for chunk in packed(batch)]
         return chunks, self._odd, self._unread
 
@@ -178,6 +183,8 @@ class _Planter:
         listing.trees = {name: self._trees.get(prefix + name, b"") for name in inside}
         listing.tree = self._trees.get(folder, b"")
         listing.is_walked = True
+        if b".gitattributes" in listing.names:
+            listing.notes.append(("attributes", listing.prefix + b".gitattributes", b""))
         if folder:
             listing.bits = status.st_mode & 0o777
         if self._is_ordinary(listing, names):
@@ -203,23 +210,31 @@ class _Planter:
         )
 
     def _add_files(self, listing: Listing, entries: list[IndexEntry]) -> None:
+        statuses = self._look_at(entries)
+        fields = [*_STAT.iter_unpack(b"".join([entry.stat for entry in entries]))]
+        known = [status for status in statuses if status is not None]
+        kinds = [CODES.get(field[6], _GITLINK) for field in fields]
+        if len(known) < len(entries) or _GITLINK in kinds:
+            self._odd.append(listing.folder)
+            there = [n for n, status in enumerate(statuses) if status and kinds[n] != _GITLINK]
+            entries, fields = [entries[n] for n in there], [fields[n] for n in there]
+            known, kinds = [statuses[n] for n in there], [kinds[n] for n in there]  # type: ignore[misc]  # those are there
         start = len(listing.prefix)
-        for entry, status in zip(entries, self._look_at(entries), strict=True):
-            fields = _STAT.unpack(entry.stat)
-            code = CODES.get(fields[6], _GITLINK)
-            if status is None or code == _GITLINK or not _is_same_kind(status, fields[6]):
-                self._odd.append(listing.folder)
-                continue
-            if not self._is_proof(fields, status):
-                listing.unsure.add(len(listing.names))
-                self._unread.append(entry.path)
-            listing.names.append(entry.path[start:])
-            listing.codes.append(code)
-            listing.ids.append(unhexlify(entry.id))
-            listing.stats.append(stat_of(status))
-            listing.owners.append(owner_of(status))
-            if entry.path.endswith(b".gitattributes"):
-                listing.notes.append(("attributes", entry.path, b""))
+        listing.names = [entry.path[start:] for entry in entries]
+        listing.codes = bytearray(kinds)
+        listing.ids = [unhexlify(entry.id) for entry in entries]
+        listing.stats = [*map(stat_of, known)]
+        listing.owners = [*map(owner_of, known)]
+        for number, entry in enumerate(entries):
+            if not self._is_proof(entry, fields[number], listing.stats[number]):
+                self._doubt(listing, number, known[number], fields[number][6])
+
+    def _doubt(self, listing: Listing, number: int, status: os.stat_result, mode: int) -> None:
+        """A file that has to be read, if it is still one."""
+        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(mode):
+            self._odd.append(listing.folder)
+        listing.unsure.add(number)
+        self._unread.append(listing.prefix + listing.names[number])
 
     def _look_at(self, entries: list[IndexEntry]) -> list[os.stat_result | None]:
         places = [self._base + entry.path for entry in entries]
@@ -228,34 +243,21 @@ class _Planter:
         except OSError:
             return [*map(_lstat, places)]
 
-    def _is_proof(self, fields: tuple[int, ...], status: os.stat_result) -> bool:
-        """Whether a file has the stat data of its entry, and these can be relied on."""
-        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, _, _, size = fields
-        mtime = mtime_s * _SECOND + mtime_ns
+    def _is_proof(self, entry: IndexEntry, fields: tuple[int, ...], status: Stat) -> bool:
+        """Whether a file has the stat data of its entry, these can be relied on, and its blob
+        has its size; else it was converted by rules that may be gone."""
+        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, staged, _, _, size = fields
+        mtime, ctime, inode, length, mode = status
         return (
-            status.st_mtime_ns == mtime
-            and status.st_ctime_ns == ctime_s * _SECOND + ctime_ns
-            and status.st_ino & _WORD == ino
-            and status.st_size == size
-            and bool(status.st_mode & 0o100) == (mode != REGULAR)
-            and mtime < (self._staged.mtime_ns or 0)
-            and self._clock.is_settled(status)
+            mtime == mtime_s * _SECOND + mtime_ns
+            and ctime == ctime_s * _SECOND + ctime_ns
+            and inode & _WORD == ino
+            and length == size == self._sizes.get(entry.id)  # type: ignore[call-overload]  # ids
+            and mode & 0o170100 == _ON_DISK[staged]
+            and mtime < self._index_mtime
+            and self._clock.is_safe(mtime, ctime)
+            and (self._is_converted is None or not self._is_converted(entry.path))
         )
-
-    def _prove(self, listings: list[Listing]) -> None:
-        """Find the files whose blob has another size, is missing, or is not their bytes."""
-        known = {id for listing in listings for id in listing.ids}
-        sizes = self._objects.sizes(ObjectID(id.hex().encode()) for id in known)
-        by_id = {unhexlify(id): size for id, size in sizes.items()}
-        for listing in listings:
-            for number, id in enumerate(listing.ids):
-                if number in listing.unsure:
-                    continue
-                path = listing.prefix + listing.names[number]
-                is_converted = self._is_converted is not None and self._is_converted(path)
-                if is_converted or by_id.get(id) != listing.stats[number][3]:
-                    listing.unsure.add(number)
-                    self._unread.append(path)
 
 
 def _lstat(place: bytes) -> os.stat_result | None:
@@ -263,7 +265,3 @@ def _lstat(place: bytes) -> os.stat_result | None:
         return os.lstat(place)
     except OSError:
         return None
-
-
-def _is_same_kind(status: os.stat_result, mode: int) -> bool:
-    return stat.S_IFMT(status.st_mode) == stat.S_IFMT(mode)

@@ -36,7 +36,7 @@ _NAME = 0x0FFF
 
 _STAT = struct.Struct(">10I")
 _U16 = struct.Struct(">H")
-_HEADER = struct.Struct(">4sII")
+HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
 _MODE = slice(24, 28)  # where the mode is in an entry's stat data
 _FOLDER_MODE = struct.pack(">I", stat.S_IFDIR)
@@ -200,28 +200,30 @@ class Index:
 def read_index(data: bytes, *, hash_len: int = 20, hash_name: str = "sha1") -> Index:
     """The index in ``data``, a whole file, of version 2, 3 or 4."""
     end = len(data) - hash_len
-    version, count = _read_header(data, end)
+    version, count = read_header(data, end)
     # Zeros instead of a checksum: index.skipHash.
-    if data[end:] not in (bytes(hash_len), _checksum(data, end, hash_name)):
+    if data[end:] not in (bytes(hash_len), checksum(data, end, hash_name)):
         raise CorruptIndex("bad index file checksum")
     try:
         entries, ascending, pos = _read_entries(data, count, hash_len, version == 4)
     except (struct.error, IndexError, ValueError) as error:
         raise CorruptIndex("index file ends inside an entry") from error
-    extensions = _read_extensions(data, pos, end)
+    extensions = read_extensions(data, pos, end)
     if not ascending and b"link" not in extensions:
         check_order(entries)
     return Index(version, entries, extensions, hash_len)
 
 
-def _checksum(data: bytes, end: int, hash_name: str) -> bytes:
+def checksum(data: bytes, end: int, hash_name: str) -> bytes:
+    """What stands at the end of an index file."""
     return hashing.new(hash_name, memoryview(data)[:end]).digest()
 
 
-def _read_header(data: bytes, end: int) -> tuple[int, int]:
-    if end < _HEADER.size:
+def read_header(data: bytes, end: int) -> tuple[int, int]:
+    """The version, and the number of entries."""
+    if end < HEADER.size:
         raise CorruptIndex("index file smaller than expected")
-    signature, version, count = _HEADER.unpack_from(data)
+    signature, version, count = HEADER.unpack_from(data)
     if signature != b"DIRC":
         raise CorruptIndex(f"bad index file signature 0x{signature.hex()}")
     if version not in (2, 3, 4):
@@ -241,7 +243,7 @@ def _read_entries(
     unpack, size, find, new = fixed.unpack_from, fixed.size, data.index, tuple.__new__
     entries: list[IndexEntry] = []
     append = entries.append
-    pos, previous, shared, ascending = _HEADER.size, b"", b"", True
+    pos, previous, shared, ascending = HEADER.size, b"", b"", True
     for _ in range(count):
         stat_data, sha, length = unpack(data, pos)
         start = pos + size
@@ -309,7 +311,8 @@ def check_order(entries: list[IndexEntry]) -> None:
             raise CorruptIndex(f"unordered stage entries for '{name}'")
 
 
-def _read_extensions(data: bytes, pos: int, end: int) -> dict[bytes, bytes]:
+def read_extensions(data: bytes, pos: int, end: int) -> dict[bytes, bytes]:
+    """What follows the entries, by signature."""
     extensions = {}
     while pos + _EXTENSION.size <= end:
         signature, size = _EXTENSION.unpack_from(data, pos)
@@ -367,7 +370,7 @@ def write_index(
     hash_len = len(hashing.new(hash_name, expected=0).digest())
     if version == 2 and any(entry.flags & _EXTENDED_FLAGS for entry in ordered):
         version = 3
-    parts = [_HEADER.pack(b"DIRC", version, len(ordered))]
+    parts = [HEADER.pack(b"DIRC", version, len(ordered))]
     write_entries = _write_compressed if version == 4 else _write_padded
     write_entries(ordered, hash_len, parts)
     for signature, content in dict(extensions).items():

@@ -30,10 +30,11 @@ from ckpt.store.index import (
     stat_fields,
     write_index,
 )
+from ckpt.store.index_glance import IndexGlance, glance
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved, extension, resolved
-from ckpt.store.trees import FOLDER, GITLINK, REGULAR, TreeEntry, lookup, walk, write_tree
+from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Entries, TreeEntry, lookup, walk, write_tree
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -79,13 +80,20 @@ def read_staged(repo: Repository) -> Staged:
 
 
 def _read_staged(repo: Repository) -> Staged:
-    hash_len = repo.object_format.oid_length
     try:
-        with open(repo.index_path, "rb") as file:
-            mtime = os.fstat(file.fileno()).st_mtime_ns
-            data = file.read()
+        return parse_staged(repo, *_read_file(repo))
     except FileNotFoundError:
-        return Staged(Index(2, [], {}, hash_len), None)
+        return Staged(Index(2, [], {}, repo.object_format.oid_length), None)
+
+
+def _read_file(repo: Repository) -> tuple[bytes, int]:
+    with open(repo.index_path, "rb") as file:
+        return file.read(), os.fstat(file.fileno()).st_mtime_ns
+
+
+def parse_staged(repo: Repository, data: bytes, mtime: int) -> Staged:
+    """The same from a file that was read already."""
+    hash_len = repo.object_format.oid_length
     index = read_index(data, hash_len=hash_len, hash_name=repo.object_format.name)
     if index.is_split:
         from ckpt.store.split_index import join, shared_name, whole
@@ -96,6 +104,21 @@ def _read_staged(repo: Repository) -> Staged:
         entries = sorted(_expand(repo.objects, index.entries), key=_order)
         index = Index(index.version, entries, extension(resolved(index)), hash_len)
     return Staged(index, mtime)
+
+
+def glance_at(repo: Repository, paths: list[bytes], state: Entries) -> IndexGlance | None:
+    """A glance at the index, if it has these paths and is what `write_state` made this of."""
+    form, staged = repo.object_format, state.get(INDEX)
+    plain = repo.objects.hash(b"blob", jsontext.dump(_flags(repo.objects, Index(2, [], {}))))
+    if staged is None or state != {FLAGS: TreeEntry(REGULAR, plain), INDEX: staged}:
+        return None
+    try:
+        data, mtime = _read_file(repo)
+        return glance(
+            data, mtime, paths, staged.id, hash_len=form.oid_length, name=form.name
+        )
+    except (FileNotFoundError, CorruptIndex):
+        return None
 
 
 class _SharedIndexGone(CorruptIndex):
@@ -162,7 +185,7 @@ def write_state(
     for belief, paths in {"stale": stale, "unseen": unseen}.items():
         if paths:
             document[belief] = [to_json(path) for path in sorted(paths)]
-    state = {FLAGS: TreeEntry(0o100644, objects.add(b"blob", jsontext.dump(document)))}
+    state = {FLAGS: TreeEntry(REGULAR, objects.add(b"blob", jsontext.dump(document)))}
     for stage, tree in (stages or write_stages(objects, index)).items():
         state[b"stages/%d" % stage if stage else INDEX] = TreeEntry(FOLDER, tree)
     blobs = _resolved_blobs(_recreatable(objects, index))
@@ -285,7 +308,7 @@ def _read_resolved(item: dict[str, Any]) -> Resolved:
     return Resolved(from_json(item), (base, ours, theirs))
 
 
-def is_stored(objects: ObjectStore, state_tree: ObjectID, state: Mapping[bytes, TreeEntry]) -> bool:
+def is_stored(objects: ObjectStore, state_tree: ObjectID, state: Entries) -> bool:
     """Whether a state tree holds the same index as these entries of `write_state`."""
     names = (FLAGS, *_STAGES)  # the flags name what is in `resolve-undo/`
     return all(lookup(objects, state_tree, name) == state.get(name) for name in names)

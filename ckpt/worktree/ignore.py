@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
+_MOST_KNOWN = 10_000
+
+
 @value_class
 class Pattern:
     """One line of an ignore file, taken apart.
@@ -72,7 +75,15 @@ def parse_pattern(line: bytes, base: bytes, ignore_case: bool) -> Pattern | None
 class _Matcher:
     """Finds the last of some patterns that matches a path; each comes with its number."""
 
-    __slots__ = ("_endings", "_extensions", "_names", "_paths", "_wild_names", "_wild_paths")
+    __slots__ = (
+        "_endings",
+        "_extensions",
+        "_known",
+        "_names",
+        "_paths",
+        "_wild_names",
+        "_wild_paths",
+    )
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern]], prefix: bytes) -> None:
         self._names: dict[bytes, int] = {}
@@ -85,6 +96,7 @@ class _Matcher:
                 wild[pattern.anchored].append((number, pattern.glob))
         self._wild_names = _alternatives(wild[False])
         self._wild_paths = _alternatives(wild[True])
+        self._known: dict[bytes, int] = {}
 
     def _look_up(self, pattern: Pattern, number: int, prefix: bytes) -> bool:
         """Whether the pattern is one that a dictionary can hold."""
@@ -107,6 +119,18 @@ class _Matcher:
 
     def last(self, path: bytes, name: bytes, start: int) -> int:
         """The number of the pattern, or -1; a wild path is compared from start."""
+        found = self._known.get(name)
+        if found is None:  # many folders have names in common
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[name] = self._last_for_name(name)
+        if self._paths and path in self._paths:
+            found = max(found, self._paths[path])
+        if self._wild_paths and (match := self._wild_paths(path, start)):
+            found = max(found, _number(match))
+        return found
+
+    def _last_for_name(self, name: bytes) -> int:
         found = self._names.get(name, -1)
         if self._extensions:
             for suffix, number in self._extensions.get(name.rpartition(b".")[2], ()):
@@ -117,10 +141,6 @@ class _Matcher:
                 if number > found and name.endswith(suffix):
                     found = number
         if self._wild_names and (match := self._wild_names(name)):
-            found = max(found, _number(match))
-        if self._paths and path in self._paths:
-            found = max(found, self._paths[path])
-        if self._wild_paths and (match := self._wild_paths(path, start)):
             found = max(found, _number(match))
         return found
 

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Saves of a worktree that is known from before, and what they read of it.
+
+Each save is compared with one by somebody who knows nothing: with neither the scan cache nor
+git's index to go by. What counts as settled comes quickly here, unless a test wants to be
+sure that it does not come.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import git
+from properties.walk import knowing_nothing
+
+from ckpt.engine import gather, reading
+from ckpt.manager import CheckpointManager
+from ckpt.models import Checkpoint
+from ckpt.worktree import reach
+
+SETTLED = 0.03  # seconds; more than the tick below
+_TICK = 20_000_000
+_LONG_TICK = 3_600_000_000_000
+
+
+class Saver:
+    """A process that lives on and saves; `read` are the files that the last save opened."""
+
+    def __init__(self, top: Path, patch: pytest.MonkeyPatch, **settings: Any) -> None:
+        self.top = top
+        self.read: list[str] = []
+        self._settings = settings
+        self._manager = CheckpointManager(top, settings=settings)
+        self._patch = patch
+        self._add = reading.add_stable
+        patch.setattr(gather, "_TICK", _TICK)
+        patch.setattr(reading, "add_stable", self._read)
+
+    def _read(self, objects: Any, path: bytes) -> Any:
+        self.read.append(os.path.relpath(os.fsdecode(path), self.top))
+        return self._add(objects, path)
+
+    def save(self, *, check: bool = True) -> Checkpoint:
+        self.read.clear()
+        saved = self._manager.create().checkpoint
+        assert saved is not None
+        read = [*self.read]
+        if check:
+            self.compare(saved)
+        self.read = read
+        return saved
+
+    def compare(self, saved: Checkpoint) -> None:
+        """Somebody who knows nothing finds the same."""
+        for everything in (False, True):
+            with knowing_nothing(everything), self._other() as stranger:
+                again = stranger.create(kind="auto").checkpoint
+            assert again is not None
+            assert difference(self.top, saved, again) == ""
+            assert again.id == saved.id
+
+    def _other(self) -> CheckpointManager:
+        return CheckpointManager(self.top, settings=self._settings)
+
+    def settle(self) -> Checkpoint:
+        """Save until nothing has to be read any more."""
+        for _ in range(20):
+            time.sleep(SETTLED)
+            saved = self.save()
+            if not self.read:
+                return saved
+        raise AssertionError(f"never settled: {self.read}")
+
+    def start_anew(self, **settings: Any) -> None:
+        """Go on as another process would, with other settings."""
+        self._manager.close()
+        self._settings = settings
+        self._manager = self._other()
+
+    def trust_nothing(self) -> None:
+        """From now on, nothing is old enough to be relied on."""
+        self._patch.setattr(gather, "_TICK", _LONG_TICK)
+
+    @property
+    def manager(self) -> CheckpointManager:
+        return self._manager
+
+    def close(self) -> None:
+        self._manager.close()
+
+
+class FrozenTimes:
+    """A file system whose clock stands still for some files and folders."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._times: dict[int, tuple[int, int]] = {}
+        for name in ("lstat", "stat", "fstat"):
+            patch.setattr(os, name, self._frozen(getattr(os, name)))
+        patch.setattr(reach, "children", self._children)
+
+    def freeze(self, path: Path) -> None:
+        status = os.lstat(path)
+        self._times[status.st_ino] = status.st_mtime_ns, status.st_ctime_ns
+
+    def _frozen(self, look: Any) -> Any:
+        def frozen(*words: Any, **options: Any) -> os.stat_result:
+            status: os.stat_result = look(*words, **options)
+            times = self._times.get(status.st_ino)
+            return status if times is None else _with_times(status, *times)
+
+        return frozen
+
+    def _children(self, folder: bytes) -> list[reach.FarChild]:
+        return [
+            reach.FarChild(name, os.lstat(os.path.join(folder, name)))
+            for name in os.listdir(folder)
+        ]
+
+
+def _with_times(status: os.stat_result, mtime_ns: int, ctime_ns: int) -> os.stat_result:
+    seconds = status.st_atime_ns // 10**9, mtime_ns // 10**9, ctime_ns // 10**9
+    exact = {"st_atime_ns": status.st_atime_ns, "st_mtime_ns": mtime_ns, "st_ctime_ns": ctime_ns}
+    return os.stat_result((*status[:7], *seconds), exact)
+
+
+def difference(top: Path, one: Checkpoint, other: Checkpoint) -> str:
+    commits = (one.commit, other.commit), (one.state_commit, other.state_commit)
+    return "".join(git("diff", *pair, cwd=top) for pair in commits)
+
+
+def content(top: Path, saved: Checkpoint, path: str) -> bytes | None:
+    """The bytes of a file in a checkpoint; None if it holds none."""
+    ran = subprocess.run(
+        ["git", "cat-file", "blob", f"{saved.commit}:{path}"], cwd=top, capture_output=True
+    )
+    return ran.stdout if ran.returncode == 0 else None
+
+
+def paths(top: Path, saved: Checkpoint) -> set[str]:
+    listed = git("ls-tree", "-r", "-z", "--name-only", saved.commit, cwd=top)
+    return set(filter(None, listed.split("\0")))
+
+
+def write_all(top: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_bytes(data)
+
+
+def lose_all_checkpoints(top: Path) -> None:
+    """Delete every checkpoint and all that is in the trash, and whatever only they held."""
+    refs = git("for-each-ref", "--format=delete %(refname)", cwd=top).splitlines()
+    ours = [line for line in refs if line.startswith("delete refs/checkpoints")]
+    git("update-ref", "--stdin", cwd=top, stdin="\n".join([*ours, ""]))
+    prune(top)
+
+
+def prune(top: Path) -> None:
+    git("reflog", "expire", "--expire=now", "--all", cwd=top)
+    git("gc", "-q", "--prune=now", cwd=top)
