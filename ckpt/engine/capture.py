@@ -21,7 +21,13 @@ from ckpt.engine.collector import without_collector
 from ckpt.engine.excludes import fingerprint, read_excludes
 from ckpt.engine.gather import NEVER, Clock, Gatherer, entries_of
 from ckpt.engine.git_modes import git_modes
-from ckpt.engine.index_facts import IndexFacts, doubtful_folders, facts_of, index_identity
+from ckpt.engine.index_facts import (
+    IndexFacts,
+    doubtful_folders,
+    facts_of,
+    glance_at_index,
+    index_identity,
+)
 from ckpt.engine.nested import nested_states
 from ckpt.engine.present import Present
 from ckpt.engine.reading import Cleaning, IndexContents, ListedContents, Reader
@@ -35,6 +41,7 @@ from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged, index_mtime, parse_staged, read_staged
 from ckpt.store.trees import TreeEntry
+from ckpt.values import replace
 from ckpt.worktree.found import Scan
 from ckpt.worktree.listings import Listings
 from ckpt.worktree.rescan import Changes, Overtaken, rescan, rescan_only

@@ -68,9 +68,15 @@ def entries_of(listing: Listing | None) -> dict[bytes, TreeEntry]:
 @value_class
 class Clock:
     """Says which stat data can be relied on; `began` is when the scan began, by the clock of
-    the file system. Where times are whole seconds, they may be those of two seconds."""
+    the file system. Where times are whole seconds, they may be those of two seconds. Only on
+    `device` do the times of folders tell of changes to the names in them."""
 
     began: int
+    device: int | None = None
+
+    def is_settled_folder(self, status: os.stat_result) -> bool:
+        """The same for a folder, in which names may change."""
+        return status.st_dev == self.device and self.is_settled(status)
 
     def is_settled(self, status: os.stat_result) -> bool:
         """True if a change made since the scan began will show in the stat data."""
@@ -141,7 +147,7 @@ class Gatherer:
         for name in inside:
             kept = self._known.get(listing.prefix + name)
             listing.trees[name] = b"" if kept is None else kept.tree
-        if self._clock.is_settled(status):
+        if self._clock.is_settled_folder(status):
             listing.status = stat_of(status)
 
     def _add_file(self, path: bytes, entry: TreeEntry) -> None:

@@ -15,7 +15,6 @@ from ckpt.engine.recorded import Recorded
 from ckpt.errors import Refused, RollbackError
 from ckpt.models import GitState, HeadReport
 from ckpt.paths import to_str
-from ckpt.store.history import ahead_behind
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head, branch_name, short_name
 from ckpt.store.repository import Repository
@@ -139,7 +138,11 @@ def head_report(
     """Where HEAD was and is; how far the checkpoint's commit is from the present one."""
     ahead = behind = None
     then = target.head.commit
-    if present.commit is not None and then is not None:
+    if present.commit == then and then is not None:
+        ahead = behind = 0
+    elif present.commit is not None and then is not None:
+        from ckpt.store.history import ahead_behind
+
         counts = ahead_behind(repo.objects, present.commit, then)
         if counts is not None:
             ahead, behind = counts

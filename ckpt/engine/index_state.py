@@ -38,11 +38,22 @@ def index_state(objects: ObjectStore, present: Present, tree: ObjectID) -> Index
     """Write what stands for the index; `tree` is that of the present. As for the last
     checkpoint, if that can be."""
     if present.index_state is None:
-        if present.knows_index and stat_views.is_seen_through(present, tree, objects):
+        if _is_known(objects, present, tree):
             present.index_state = IndexState(present.index.state_entries())
         else:
             present.index_state = _written(objects, present, tree)
     return present.index_state
+
+
+def _is_known(objects: ObjectStore, present: Present, tree: ObjectID) -> bool:
+    """Whether the trees of the index are known, and no file misleads git."""
+    if present.knows_index:
+        return stat_views.is_seen_through(present, tree, objects)
+    if present.glance is None:
+        return False
+    changed = _changed(objects, present.index.state_entries()[staging.INDEX].id, tree)
+    misleads = changed is None or stat_views.stale(present) or stat_views.unseen(present, changed)
+    return not misleads
 
 
 def _written(objects: ObjectStore, present: Present, tree: ObjectID) -> IndexState:

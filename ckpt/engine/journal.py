@@ -11,11 +11,10 @@ Beside it lies `last-rollback`, the memory that `undo` reads.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 
-from ckpt import disk
+from ckpt import disk, jsontext
 from ckpt.engine.changes import (
     Action,
     FolderChange,
@@ -236,7 +235,7 @@ def _last(private_dir: str) -> Any:
 
 
 def _store(private_dir: str, name: str, document: dict[str, Any]) -> None:
-    data = json.dumps(document, separators=(",", ":")).encode("ascii")
+    data = jsontext.dump(document)
     disk.replace_private_file(os.path.join(private_dir, name), _checksum(data) + b"\n" + data)
 
 
@@ -251,7 +250,7 @@ def _fetch(private_dir: str, name: str) -> Any:
     try:
         if checksum != _checksum(body):
             raise ValueError("its checksum is wrong")
-        return json.loads(body)
+        return jsontext.load(body)
     except (ValueError, RecursionError) as error:
         raise _damaged(private_dir, error) from None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ckpt.errors import Refused
 from ckpt.models import OperationReport
-from ckpt.store import operation_files, rerere
 from ckpt.store.operation import ORIG_HEAD, Operation, OperationFiles, read
 from ckpt.store.operation_record import OperationState
 from ckpt.store.repository import Repository
@@ -49,11 +48,15 @@ def _lasting(files: OperationFiles, wanted: OperationFiles) -> dict[str, bytes]:
 
 def clear(repo: Repository) -> None:
     """From here on git sees no operation; safe to repeat."""
+    from ckpt.store import operation_files
+
     operation_files.clear(repo.git_dir, repo.private_dir)
 
 
 def install(repo: Repository, wanted: OperationState) -> None:
     """Put the wanted operation in its place; safe to repeat after `clear`."""
+    from ckpt.store import operation_files, rerere
+
     rerere.install(repo.common_dir, wanted.rerere)
     if wanted.files.contents:
         operation_files.install(repo.git_dir, repo.private_dir, wanted.files)

@@ -17,8 +17,6 @@ from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, walk, write_tree
 from ckpt.values import value_class
-from ckpt.worktree.convert import smudge
-from ckpt.worktree.encodings import Unconvertible
 
 RAW = b"raw"
 CONVERT = b"convert"
@@ -132,6 +130,9 @@ def raw_id(objects: ObjectStore, blob: ObjectID, recipe: str) -> ObjectID:
 
 def built_in(objects: ObjectStore, blob: ObjectID, recipe: str) -> bytes:
     """The bytes that a recipe without a driver gives."""
+    from ckpt.worktree.convert import smudge
+    from ckpt.worktree.encodings import Unconvertible
+
     try:
         return smudge(recipe, objects.read(blob, b"blob"), blob)
     except Unconvertible as error:

@@ -210,6 +210,7 @@ class Preparation:
             progress=options.progress,
             cache=scan_cache.load(self._repo),
             clock=NEVER if options.dry_run else scan_cache.clock(self._repo),
+            reads_index=False,
         )
         tree = present.tree(objects)
         index_state(objects, present, tree)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 
 from ckpt.engine.gather import entries_of, entry_of, write_trees
@@ -21,7 +21,7 @@ from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
 from ckpt.store.staging import Staged
 from ckpt.store.trees import EXECUTABLE, SYMLINK, TreeEntry, write_tree
-from ckpt.values import field, value_class
+from ckpt.values import field, replace, value_class
 from ckpt.worktree import modes
 from ckpt.worktree.listing import Listing, Note
 from ckpt.worktree.listings import Listings, Summary
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ckpt.engine.origins import Converted
     from ckpt.engine.remembered import Memory
     from ckpt.engine.scan_cache import ScanCache
+    from ckpt.store.index import IndexEntry
+    from ckpt.store.index_glance import IndexGlance
 
 
 @value_class(frozen=False, slots=False)
@@ -69,11 +71,26 @@ class Present:
     knows_index: bool = False
     is_from_index: bool = False
     is_edited: bool = False
+    glance: IndexGlance | None = None
     index_state: IndexState | None = None
 
     @cached_property
     def staged(self) -> Staged:
         return self.read_staged()
+
+    def staged_at(self, paths: Collection[bytes]) -> Iterable[IndexEntry]:
+        """The entries of the index at these paths."""
+        if self.glance is not None:
+            return self.glance.at(paths)
+        return (
+            entry for entry in (self.staged.index.entries if paths else ()) if entry.path in paths
+        )
+
+    def staged_sizes(self) -> Iterable[tuple[bytes, int]]:
+        """The size that the index has of each file."""
+        if self.glance is not None:
+            return self.glance.sizes()
+        return ((entry.path, entry.size) for entry in self.staged.index.entries)
 
     # -- by path -------------------------------------------------------------------
 
@@ -166,6 +183,8 @@ class Present:
     def restage(self, staged: Staged) -> None:
         """Correct the index: it was read later than the files."""
         self.staged = staged
+        self.index = replace(self.index, identity=None, mtime_ns=staged.mtime_ns, state=None)
+        self.glance = None
         self.knows_index = False
         self.cache = None
         self.index_state = None

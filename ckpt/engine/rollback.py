@@ -377,7 +377,8 @@ class _Rollback:
         if not (prepared.changes_index or misled or misleads):
             return
         staged = staging.read_staged(self._repo)
-        if not staging.same(staged.index, present.staged.index):
+        is_late = present.staged.mtime_ns != present.index.mtime_ns  # it is not of that moment
+        if is_late or not staging.same(staged.index, present.staged.index):
             present.restage(staged)
             self._save_again()
             index = None
@@ -393,7 +394,12 @@ class _Rollback:
             kept = () if index is None else staging.unseen(index)
             believed = state.stale | state.unseen.difference(kept)
         edited = self._target.edited & prepared.plan.differing
-        return stat_views.misled(present, believed, applier.done.files, edited)
+        converts = present.converts or any(
+            action.after is not None and action.after.origin is not None
+            for action in self._record.actions
+        )
+        files = applier.done.files
+        return stat_views.misled(present, believed, files, edited, converts=converts)
 
     # -- reports --------------------------------------------------------------------
 

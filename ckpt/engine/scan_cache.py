@@ -30,6 +30,7 @@ from ckpt.store.repository import Repository
 from ckpt.values import replace, value_class
 from ckpt.worktree.listing import Note
 from ckpt.worktree.listings import Chunk, Listings
+from ckpt.worktree.mounts import dates_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,9 +103,18 @@ def clock(repo: Repository) -> Clock:
     try:
         path = os.path.join(repo.private_dir, "lock")
         disk.utime(path)
-        return Clock(min(os.stat(path).st_mtime_ns, time.time_ns()))
+        began = min(os.stat(path).st_mtime_ns, time.time_ns())
+        return Clock(began, os.stat(repo.worktree).st_dev if _dates_folders(repo) else None)
     except OSError:
         return NEVER
+
+
+def _dates_folders(repo: Repository) -> bool:
+    """Asked once by a process; a file system does not change its ways."""
+    known = repo.kept.get("dates folders")
+    if known is None:
+        known = repo.kept["dates folders"] = dates_folders(repo.worktree)
+    return bool(known)
 
 
 def store(repo: Repository, present: Present, holder: Checkpoint) -> None:

@@ -188,7 +188,7 @@ class _Planter:
         if folder:
             listing.bits = status.st_mode & 0o777
         if self._is_ordinary(listing, names):
-            if self._clock.is_settled(status):
+            if self._clock.is_settled_folder(status):
                 listing.status = stat_of(status)
         else:
             self._odd.append(folder)

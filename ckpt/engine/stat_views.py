@@ -27,22 +27,20 @@ def stale(present: Present) -> set[bytes]:
     if not present.converts:  # then a file of another size has another content
         return set()
     sizes = present.sizes()
-    differing = (
-        entry
-        for entry in present.staged.index.entries
-        if entry.size not in (0, sizes.get(entry.path, 0) & 0xFFFFFFFF)
-    )
-    return {e.path for e in differing if _is_same(present, e) and _has_other_size(present, e)}
+    differing = {
+        path
+        for path, size in present.staged_sizes()
+        if size not in (0, sizes.get(path, 0) & 0xFFFFFFFF)
+    }
+    entries = present.staged_at(differing)
+    return {e.path for e in entries if _is_same(present, e) and _has_other_size(present, e)}
 
 
 def unseen(present: Present, changed: Collection[bytes] | None) -> set[bytes]:
     """Files that git takes for unchanged because of their stat data, and are not; `changed`
     are all that are not as staged, if that is known."""
-    return {
-        entry.path
-        for entry in (present.staged.index.entries if changed is None or changed else ())
-        if (changed is None or entry.path in changed) and _is_unseen(present, entry)
-    }
+    entries = present.staged.index.entries if changed is None else present.staged_at(changed)
+    return {entry.path for entry in entries if _is_unseen(present, entry)}
 
 
 def _is_unseen(present: Present, entry: IndexEntry) -> bool:
@@ -70,14 +68,17 @@ def misled(
     believed: Collection[bytes],
     files: Mapping[bytes, Written],
     edited: Collection[bytes],
+    *,
+    converts: bool,
 ) -> set[bytes]:
     """Paths of which the present index would make git believe something else than it shall.
 
-    `believed` are those of which it does so now. `files` were written; of the others the stat
-    data have not changed. `edited` are those that git shall see as changed, as far as other
-    trees hold them than before.
+    `believed` are those of which it does so now. `files` were written, and some of them
+    converted, now or before, if it `converts`; of the others the stat data have not changed.
+    `edited` are those that git shall see as changed, as far as other trees hold them than before.
     """
-    return {*believed} | _trusted(present, files, edited) | _outgrown(present, files)
+    outgrown = _outgrown(present, files) if converts else set()
+    return {*believed} | _trusted(present, files, edited) | outgrown
 
 
 def _trusted(
@@ -85,19 +86,14 @@ def _trusted(
 ) -> set[bytes]:
     """Edited files that git would not open: they were not when other attributes applied."""
     doubtful = {path for path in edited if path not in files}
-    return {
-        entry.path
-        for entry in (present.staged.index.entries if doubtful else ())
-        if entry.path in doubtful and _matches(present, entry)
-    }
+    return {e.path for e in present.staged_at(doubtful) if _matches(present, e)}
 
 
 def _outgrown(present: Present, files: Mapping[bytes, Written]) -> set[bytes]:
     """Files of another size than in the index that were written and are not changed by it."""
-    entries = (entry for entry in present.staged.index.entries if entry.path in files)
     return {
         entry.path
-        for entry in entries
+        for entry in present.staged_at(files.keys())
         if files[entry.path][0] == (entry.mode, entry.id)
         and entry.size not in (0, files[entry.path][1].st_size & 0xFFFFFFFF)
     }
@@ -116,7 +112,7 @@ def _has_other_size(present: Present, entry: IndexEntry) -> bool:
 
 def _is_older(present: Present, entry: IndexEntry) -> bool:
     """Git opens a file that is as young as the index, and as a rule it counts in seconds."""
-    written = present.staged.mtime_ns
+    written = present.index.mtime_ns
     return written is not None and entry.mtime_s < written // 1_000_000_000
 
 

@@ -202,7 +202,7 @@ def read_index(data: bytes, *, hash_len: int = 20, hash_name: str = "sha1") -> I
     end = len(data) - hash_len
     version, count = read_header(data, end)
     # Zeros instead of a checksum: index.skipHash.
-    if data[end:] not in (bytes(hash_len), checksum(data, end, hash_name)):
+    if data[end:] not in (bytes(hash_len), _checksum(data, end, hash_name)):
         raise CorruptIndex("bad index file checksum")
     try:
         entries, ascending, pos = _read_entries(data, count, hash_len, version == 4)
@@ -214,8 +214,7 @@ def read_index(data: bytes, *, hash_len: int = 20, hash_name: str = "sha1") -> I
     return Index(version, entries, extensions, hash_len)
 
 
-def checksum(data: bytes, end: int, hash_name: str) -> bytes:
-    """What stands at the end of an index file."""
+def _checksum(data: bytes, end: int, hash_name: str) -> bytes:
     return hashing.new(hash_name, memoryview(data)[:end]).digest()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 
-from ckpt.store.index import HEADER, IndexEntry, checksum, read_extensions, read_header
+from ckpt.store.index import HEADER, IndexEntry, read_extensions, read_header
 from ckpt.values import value_class
 
 _STAT = 40
@@ -58,18 +58,16 @@ class IndexGlance:
 
 
 def glance(
-    data: bytes, mtime_ns: int, paths: Sequence[bytes], tree: bytes, *, hash_len: int, name: str
+    data: bytes, mtime_ns: int, paths: Sequence[bytes], tree: bytes, hash_len: int
 ) -> IndexGlance | None:
-    """A glance at an index file, if it has just these paths and stands for this tree.
-
-    `name` is that of the hash function; `paths` are sorted.
-    """
+    """A glance at an index file, if it has just these paths, which are sorted, and stands for
+    this tree. Its checksum is not computed; nor does git, but for `git fsck`."""
     end = len(data) - hash_len
     version, count = read_header(data, end)
     if version != 2 or not count or count != len(paths):
         return None
     places = _places(data, end, paths, _STAT + hash_len)
-    if places is None or data[end:] not in (bytes(hash_len), checksum(data, end, name)):
+    if places is None:
         return None
     extensions = read_extensions(data, places.pop(), end)
     is_known = extensions.keys() <= _EXTENSIONS
@@ -89,7 +87,8 @@ def _places(data: bytes, end: int, paths: Sequence[bytes], flags: int) -> list[i
     where = zip(places, lengths, strict=False)
     if [data[at + start : at + start + length] for at, length in where] != paths:
         return None
-    if any([data[at + flags] & _FLAGS for at in places[:-1]]):
+    marks = [data[at + flags] for at in places[:-1]]
+    if max(marks) & _FLAGS:
         return None
     return places
 

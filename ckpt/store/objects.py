@@ -281,11 +281,13 @@ class ObjectStore:
         if object_id in self._pending:
             yield self._pending
             return
+        own, *others = paths = self._loose_paths(object_id)
+        if not only_there or exists(own):  # quicker to tell than by looking into several packs
+            yield own
         place = self._look().find(raw_id)
         if place is not None:
             yield place
-        paths = self._loose_paths(object_id)
-        yield from filter(exists, paths) if only_there else paths
+        yield from filter(exists, others) if only_there else others
         if place is not None or not self._packs.is_current():  # git may repack meanwhile
             self._look_again()
             yield from self._packs.find_all(raw_id)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from ckpt import ids
+from ckpt import ids, jsontext
 from ckpt.errors import CkptError, Refused
 from ckpt.models import (
     Checkpoint,
@@ -252,11 +252,9 @@ def read_json(
     objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader, path: bytes
 ) -> dict[str, Any]:
     """A JSON object of the state tree; empty if it is absent."""
-    import json
-
     blob = read_state_blob(objects, checkpoint, path)
     try:
-        document = json.loads(blob) if blob is not None else {}
+        document = jsontext.load(blob) if blob is not None else {}
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):

@@ -108,15 +108,13 @@ def parse_staged(repo: Repository, data: bytes, mtime: int) -> Staged:
 
 def glance_at(repo: Repository, paths: list[bytes], state: Entries) -> IndexGlance | None:
     """A glance at the index, if it has these paths and is what `write_state` made this of."""
-    form, staged = repo.object_format, state.get(INDEX)
+    staged = state.get(INDEX)
     plain = repo.objects.hash(b"blob", jsontext.dump(_flags(repo.objects, Index(2, [], {}))))
     if staged is None or state != {FLAGS: TreeEntry(REGULAR, plain), INDEX: staged}:
         return None
     try:
         data, mtime = _read_file(repo)
-        return glance(
-            data, mtime, paths, staged.id, hash_len=form.oid_length, name=form.name
-        )
+        return glance(data, mtime, paths, staged.id, repo.object_format.oid_length)
     except (FileNotFoundError, CorruptIndex):
         return None
 
@@ -322,10 +320,8 @@ def stage_trees(objects: ObjectStore, state_tree: ObjectID) -> list[ObjectID | N
 
 def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
     """What a state tree tells of an index besides its trees."""
-    import json
-
     entry = lookup(objects, state_tree, FLAGS)
-    document = json.loads(objects.read(entry.id, b"blob")) if entry is not None else {}
+    document = jsontext.load(objects.read(entry.id, b"blob")) if entry is not None else {}
     if not isinstance(document, dict) or document.get("version", 2) not in (2, 3, 4):
         raise Refused("the index flags of this checkpoint are damaged", hint="git ckpt list")
     return document

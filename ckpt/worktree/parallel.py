@@ -42,8 +42,10 @@ def both(first: Callable[[], T], second: Callable[[], T], *, pays: bool) -> tupl
 def _can_fork() -> bool:
     if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
         return False
-    threading = sys.modules.get("threading")
-    return threading is None or threading.active_count() == 1
+    try:
+        return len(os.listdir("/proc/self/task")) == 1  # also those that Python knows nothing of
+    except OSError:
+        return False
 
 
 def _start(work: Callable[[], object]) -> tuple[int, int] | None:
@@ -78,8 +80,13 @@ def _work_and_exit(work: Callable[[], object], reading: int, writing: int) -> No
 
 def _finish(pid: int, pipe: int) -> list[Any] | None:
     """The answer, in a list; None if the fork failed."""
-    with open(pipe, "rb") as file:
-        data = file.read()
+    try:
+        with open(pipe, "rb", closefd=False) as file:
+            data = file.read()
+    except BaseException:
+        _end(pid, pipe)
+        raise
+    os.close(pipe)
     try:
         is_done = os.waitpid(pid, 0)[1] == 0
     except ChildProcessError:  # someone else waited for it

@@ -412,9 +412,9 @@ def test_a_changed_ignore_file_decides_anew_on_all_below_it(
     write_all(saver.top, {"d/e/x1": b"1\n", "d/e/y1": b"1\n", "d/e/z/x1": b"1\n"})
     (saver.top / file).write_bytes(rule + b"x1\n")
     saver.settle()
-    folders = [folder.stat() for folder in (saver.top / "d/e", saver.top / "d", saver.top)]
+    before = {folder: folder.stat() for folder in (saver.top / "d/e", saver.top / "d", saver.top)}
     overwrite(saver.top / file, rule + b"y1\n")
-    for folder, status in zip((saver.top / "d/e", saver.top / "d", saver.top), folders, strict=True):
+    for folder, status in before.items():
         set_back(folder, status)
     found = paths(saver.top, saver.save())
 

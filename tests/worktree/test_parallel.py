@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Two halves of a piece of work in two processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ckpt.worktree import parallel
+from ckpt.worktree.parallel import both
+
+
+# The runner of the tests may have threads of its own, which these tests do not mind.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def no_traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Afterwards, no open file and no child is left."""
+    monkeypatch.setattr(parallel, "_can_fork", lambda: True)
+    before = os.listdir("/dev/fd")
+    yield
+    assert os.listdir("/dev/fd") == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_the_halves_are_done_by_two_processes() -> None:
+    one, other = both(os.getpid, os.getpid, pays=True)
+
+    assert one == os.getpid()
+    assert other not in (one, 0)
+
+
+def test_where_it_does_not_pay_one_process_does_both() -> None:
+    assert both(os.getpid, os.getpid, pays=False) == (os.getpid(), os.getpid())
+
+
+def forks_in_new_process(before: str = "") -> bool:
+    """Whether a process of its own would be forked, after it has done something else."""
+    code = f"""
+import os, sys, threading, _thread
+from ckpt.worktree.parallel import both
+os.sched_getaffinity = lambda pid: {{0, 1}}
+{before}
+print(len({{*both(os.getpid, os.getpid, pays=True)}}), flush=True)
+os._exit(0)
+"""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout == "2\n"
+
+
+def test_a_process_is_forked_only_where_that_helps() -> None:
+    assert forks_in_new_process() == sys.platform.startswith("linux")
+    assert not forks_in_new_process("os.sched_getaffinity = lambda pid: {0}")
+    assert not forks_in_new_process("sys.platform = 'darwin'")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "_thread.start_new_thread(threading.Event().wait, ())",
+    ],
+)
+def test_a_process_with_threads_is_not_forked(start: str) -> None:
+    assert not forks_in_new_process(start)
+
+
+def test_an_answer_larger_than_a_pipe_comes_whole() -> None:
+    parts = [bytes([number % 256]) * 1000 for number in range(5000)]
+
+    assert both(lambda: [], lambda: parts, pays=True) == ([], parts)
+
+
+def test_both_see_what_was_there_before() -> None:
+    known = {"a": 1}
+
+    assert both(lambda: known["a"], lambda: known["a"], pays=True) == (1, 1)
+
+
+class Fails:
+    """A function that fails in any process but this one, by its own fault or another's."""
+
+    def __init__(self, how: object) -> None:
+        self._here = os.getpid()
+        self._how = how
+
+    def __call__(self) -> object:
+        if os.getpid() == self._here:
+            return "done here"
+        if isinstance(self._how, int):
+            os.kill(os.getpid(), self._how)
+        if isinstance(self._how, BaseException):
+            raise self._how
+        return self._how
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ValueError("by itself"),
+        KeyboardInterrupt(),
+        SystemExit(0),
+        MemoryError(),
+        signal.SIGKILL,
+        signal.SIGTERM,
+        object(),  # which marshal does not take
+    ],
+    ids=lambda how: how.name if isinstance(how, signal.Signals) else type(how).__name__,
+)
+def test_whatever_goes_wrong_with_the_other_process_its_half_is_done_here(
+    how: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert both(lambda: "first", Fails(how), pays=True) == ("first", "done here")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_that_both_have_is_raised_once() -> None:
+    def fail() -> None:
+        raise ValueError("both")
+
+    with pytest.raises(ValueError, match="both"):
+        both(lambda: None, fail, pays=True)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_here_ends_the_other_too(error: type[BaseException]) -> None:
+    def fail() -> bytes:
+        raise error
+
+    with pytest.raises(error):
+        both(fail, lambda: bytes(10_000_000), pays=True)
+
+
+def test_an_interrupt_while_waiting_ends_the_other_too() -> None:
+    here = os.getpid()
+
+    def interrupt() -> bytes:
+        os.kill(here, signal.SIGINT)
+        return bytes(10_000_000)
+
+    with pytest.raises(KeyboardInterrupt):
+        both(lambda: time.sleep(0), interrupt, pays=True)
+
+
+@pytest.mark.parametrize("name", ["pipe", "fork"])
+def test_a_system_that_gives_no_more_processes_is_no_error(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise BlockingIOError(11, "no more")
+
+    monkeypatch.setattr(os, name, fail)
+
+    assert both(os.getpid, os.getpid, pays=True) == (os.getpid(), os.getpid())
+
+
+def test_children_that_the_system_buries_itself_are_no_error() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert both(lambda: 1, lambda: 2, pays=True) == (1, 2)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_what_is_to_run_at_the_end_of_a_process_does_not_run_in_the_other(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def work() -> int:
+        try:
+            return 2
+        finally:
+            import atexit
+
+            atexit.register(print, "at the end")
+
+    both(lambda: 1, work, pays=True)
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_many_times_over() -> None:
+    assert [both(lambda n=n: n, lambda n=n: -n, pays=True) for n in range(50)] == [
+        (number, -number) for number in range(50)
+    ]
