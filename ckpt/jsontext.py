@@ -47,16 +47,16 @@ class _Unknown(Exception):
 
 def load(data: bytes) -> Any:
     """What `json.loads` gives; that is asked only about what is not plain and right."""
-    text = data.decode("utf-8", "surrogatepass")
     try:
-        value, end = _scan(text, 0 if text[:1] in ("{", "[") else len(text))
-    except StopIteration:
-        end = -1
-    if end < 0 or text[end:].strip(" \t\n\r"):
-        import json
+        text = data.decode("ascii")
+        value, end = _scan(text, 0)
+        if not text[end:].strip(" \t\n\r"):
+            return value
+    except (StopIteration, UnicodeDecodeError):
+        pass
+    import json
 
-        return json.loads(data)
-    return value
+    return json.loads(data)
 
 
 def dump(document: Mapping[str, Any]) -> bytes:

@@ -22,6 +22,7 @@ from _thread import RLock  # what `threading` offers too, without its 3 ms
 from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from time import monotonic
 
 from ckpt import paths as repo_paths
 from ckpt.arguments import (
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 Checkpoints = list[Checkpoint]
 DroppedOnes = list[Dropped]
 
+# How long the configuration that was read on opening may be taken for that of now, in seconds.
+_A_MOMENT = 0.05
+
 
 class CheckpointManager:
     """Save, look at and go back to checkpoints of one worktree."""
@@ -78,7 +82,7 @@ class CheckpointManager:
         self._session = session
         self._enabled = enabled
         self._mutex = RLock()
-        self._is_used = False
+        self._fresh_until = monotonic() + _A_MOMENT
         self.progress: Callable[[int, int], None] | None = None
 
     @property
@@ -386,11 +390,11 @@ class CheckpointManager:
     def _looking(self) -> Iterator[None]:
         """Alone in this process, with the configuration and settings of now."""
         with self._mutex:
-            if self._is_used:
+            if monotonic() > self._fresh_until:
                 self._repo = self._repo.reloaded()
                 self.__dict__.pop("settings", None)
                 self.__dict__.pop("forgiving_settings", None)
-            self._is_used = True
+            self._fresh_until = 0.0
             yield
 
     def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.jsontext import dump
+from ckpt.jsontext import dump, load
 
 TEXTS = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
@@ -57,8 +57,47 @@ def test_what_is_no_json_is_refused_as_json_refuses_it() -> None:
         dump({"a": b"bytes"})
 
 
+@given(VALUES)
+def test_any_value_is_read_as_json_reads_it(value: Any) -> None:
+    data = json.dumps(value).encode()
+
+    assert repr(load(data)) == repr(json.loads(data))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[1,]",
+        b'{"a":1}x',
+        b"nonsense",
+        b"\xff",
+        b'{"a": "\n"}',
+        b' \n{"a": 1}\r\n\t ',
+        b"3",
+        b'{"a": 1, "a": 2}',
+        b"[NaN, -Infinity, 1e400]",
+        b'\xef\xbb\xbf{"a": 1}',
+        '{"a": 1}'.encode("utf-16"),
+        b'["\\ud800"]',
+    ],
+)
+def test_odd_texts_are_read_or_refused_as_json_does(data: bytes) -> None:
+    try:
+        expected = repr(json.loads(data))
+    except ValueError as error:
+        with pytest.raises(type(error)):
+            load(data)
+    else:
+        assert repr(load(data)) == expected
+
+
 def test_a_plain_document_needs_no_json() -> None:
-    code = "import sys; from ckpt.jsontext import dump; dump({'a': [1]}); print(*sys.modules)"
+    code = (
+        "import sys; from ckpt.jsontext import dump, load; load(dump({'a': [1]}));"
+        "print(*sys.modules)"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
 
     assert b"json" not in loaded.split()

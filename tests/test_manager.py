@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -724,3 +725,14 @@ def test_what_cannot_be_served_any_more_is_refused_while_a_manager_is_open(
         with pytest.raises(Refused, match=message):
             manager.create("second")
         assert len(manager) == 1
+
+
+def test_the_first_save_goes_by_the_configuration_of_its_own_time(repo: Path) -> None:
+    with CheckpointManager(repo) as manager:
+        time.sleep(0.1)
+        git("config", "ckpt.maxFileSize", "1", cwd=repo)
+        (repo / "large").write_bytes(b"more than a byte")
+        saved = manager.create().checkpoint
+
+    assert saved is not None
+    assert [item.reason for item in saved.skipped] == ["oversize"]

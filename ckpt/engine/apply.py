@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ckpt import disk
 from ckpt.engine.changes import Action, FileState, FolderChange
@@ -92,7 +92,7 @@ class Applier:
         for action in actions:
             if action.after is not None:
                 self._one(action)
-        self._changed_folders |= folders_of(remove_folders)
+        self._changed_folders |= _parents(remove_folders)
 
     def folders(self, make_folders: tuple[bytes, ...]) -> None:
         for folder in make_folders:
@@ -100,7 +100,7 @@ class Applier:
                 self._worktree.make_folder(folder)
             except (NotADirectoryError, FileExistsError, UnsafePath):
                 self.done.blocked[folder] = "in the way"
-        self._changed_folders |= folders_of(make_folders)
+        self._changed_folders |= _parents(make_folders)
         self._settle_folders()
 
     def _open_folders(self) -> None:
@@ -126,21 +126,28 @@ class Applier:
                 if error.errno not in _LEFT_ALONE:
                     raise
                 self.done.blocked[change.path] = _why(error)
-        self._changed_folders |= {change.path for change in self._folders}
+        comes_or_goes = [c.path for c in self._folders if None in (c.before, c.after)]
+        self._changed_folders |= _parents(comes_or_goes) | {c.path for c in self._folders}
 
     def known(self, path: bytes) -> tuple[TreeEntry, os.stat_result] | None:
         """A file whose content is certain because it was written here."""
         return self.done.files.get(path)
 
     def sync(self) -> None:
-        """Make all of it durable: contents, and the names in every folder up to the top."""
+        """Make all of it durable: contents, and the names in every folder in which some changed.
+
+        What a rollback that died has made is not known: then, up to the top.
+        """
         files = [*self.done.written, *self._settled]
-        folders = folders_of([*files, *self.done.removed]) | self._changed_folders
+        folders = self._changed_folders | _parents([*files, *self.done.removed])
+        folders |= _parents(self._worktree.made)
+        if self._recorded is None:
+            folders |= {b"", *folders_of([*files, *self.done.removed, *folders])}
         if disk.sync_instead_of(len(files) + len(folders)):
             return
         for path in files:
             self._worktree.sync(path)
-        for folder in sorted({b"", *folders}):
+        for folder in sorted(folders):
             self._worktree.sync(folder)
 
     def _one(self, action: Action) -> None:
@@ -271,6 +278,10 @@ class Applier:
         self.done.written.append(action.path)
         if status is not None:
             self.done.files[action.path] = (action.after.git_entry, status)
+
+
+def _parents(paths: Iterable[bytes]) -> set[bytes]:
+    return {path.rpartition(b"/")[0] for path in paths}
 
 
 def _why(error: OSError) -> str:

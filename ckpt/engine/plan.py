@@ -96,7 +96,7 @@ def make_plan(
     """
     plan = Plan()
     now, then = present.modes, target.manifest.modes
-    for path, before, after in _differences(present, present_tree, target, objects):
+    for path, before, after in _differences(present, present_tree, target, objects, now):
         plan.differing.add(path)
         if limits and not is_within(path, limits):
             continue
@@ -134,11 +134,11 @@ def _mode(entry: TreeEntry | None) -> int | None:
 
 
 def _differences(
-    present: Present, present_tree: ObjectID, target: Recorded, objects: ObjectStore
+    present: Present, present_tree: ObjectID, target: Recorded, objects: ObjectStore, now: Modes
 ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
     """Paths whose entry differs, then those where only permission bits do."""
     seen = set()
-    now, then = present.modes, target.manifest.modes
+    then = target.manifest.modes
     for path, before, after in _tree_differences(present, present_tree, target, objects):
         seen.add(path)
         here = None if path in present.absent else before

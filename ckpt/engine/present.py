@@ -73,6 +73,7 @@ class Present:
     is_edited: bool = False
     glance: IndexGlance | None = None
     index_state: IndexState | None = None
+    _written: tuple[ObjectStore, ObjectID] | None = None
 
     @cached_property
     def staged(self) -> Staged:
@@ -195,7 +196,9 @@ class Present:
         """Write the tree of all this; returns its id."""
         if self.is_edited or self.absent:
             return write_tree(objects, self.entries)
-        return write_trees(objects, self.listings, self.changed)
+        if self._written is None or self._written[0] is not objects:
+            self._written = objects, write_trees(objects, self.listings, self.changed)
+        return self._written[1]
 
     @cached_property
     def _notes(self) -> dict[str, list[Note]]:
@@ -236,10 +239,14 @@ class Present:
         unsaved = any(state.problem is not None for state in self.nested)
         return unsaved or SkipReason.UNREADABLE in self.skipped.values()
 
+    @cached_property
+    def _summed_modes(self) -> modes.Modes:
+        return _summed_modes(self.listings)
+
     @property
     def modes(self) -> modes.Modes:
         if not self.is_edited:
-            return _summed_modes(self.listings)
+            return self._summed_modes
         bits = {
             path: stat.S_IMODE(status.st_mode) & 0o777
             for path, status in self.stats.items()

@@ -203,17 +203,19 @@ class Reader:
         clock: Clock,
     ) -> None:
         start = len(listing.prefix)
+        places = {name: at for at, name in enumerate(listing.names)}
+        gone = []
         for path in paths:
-            at = listing.names.index(path[start:])
+            at = places[path[start:]]
             before = entry_of(listing, at)
             self.corrected[path] = before, None
             try:
                 entry, status = self._take_one(path, files[path])
             except VanishedFile:
-                listing.drop(at)
+                gone.append(at)
                 continue
             except UnreadableFile:
-                listing.drop(at)
+                gone.append(at)
                 reason = str(SkipReason.UNREADABLE).encode()
                 listing.notes.append(("skipped", path, reason))
                 continue
@@ -226,3 +228,5 @@ class Reader:
                 listing.unsure.add(at)
             else:
                 listing.unsure.discard(at)
+        for at in sorted(gone, reverse=True):
+            listing.drop(at)

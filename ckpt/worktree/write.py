@@ -44,13 +44,15 @@ class UnsafePath(CkptError):
 class Worktree:
     """Handle on the folder at the top; a context manager.
 
-    `new_folders` are the permission bits of folders that may have to be made.
+    `new_folders` are the permission bits of folders that may have to be made, `made` are those
+    that were.
     """
 
     def __init__(self, top: bytes) -> None:
         self._top = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._open: list[tuple[bytes, int]] = []  # each above the next
         self.new_folders: Mapping[bytes, int] = {}
+        self.made: set[bytes] = set()
 
     def __enter__(self) -> Worktree:
         return self
@@ -264,6 +266,7 @@ class Worktree:
         try:
             # Never open to more people than it will be, and to us, who must fill it.
             disk.mkdir(name, self.new_folders.get(path, 0o777) | 0o700, dir_fd=fd)
+            self.made.add(path)
         except FileExistsError:
             pass
         return os.open(name, _FOLDER_FLAGS, dir_fd=fd)

@@ -291,6 +291,7 @@ def test_a_save_with_a_cache_finds_what_one_without_finds(
     dice = random.Random(seed)
     worktree = Worktree(tmp_path / "work", dice)
     with CheckpointManager(worktree.top) as manager:
+        _save(worktree, manager)
         for _ in range(ROUNDS):
             for _ in range(dice.randrange(18)):
                 worktree.step()
@@ -310,9 +311,10 @@ def test_a_save_with_a_cache_finds_what_one_without_finds(
 
 
 def _save(worktree: Worktree, manager: CheckpointManager) -> None:
-    saved = manager.create().checkpoint
+    kind = worktree.dice.choice(["manual", "auto"])
+    saved = manager.create(kind=kind).checkpoint
     assert saved is not None
-    worktree.steps.append(("save", saved.id))
+    worktree.steps.append(("save", kind, saved.id))
     _compare_without_cache(worktree, saved)
 
 

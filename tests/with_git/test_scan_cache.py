@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from hashlib import sha1
@@ -313,9 +315,7 @@ def test_a_file_that_becomes_something_else_is_found(
     change(saver.top / name)
     saved = saver.save()
 
-    assert content(saver.top, saved, name) == (
-        b"elsewhere" if change is replace_by_link else None
-    )
+    assert content(saver.top, saved, name) == (b"elsewhere" if change is replace_by_link else None)
     assert (f"{name}/inside" in paths(saver.top, saved)) == (change is replace_by_folder)
 
 
@@ -404,18 +404,18 @@ def test_a_folder_that_cannot_be_listed_for_a_while(
 
 
 @pytest.mark.parametrize("file", [".gitignore", "d/.gitignore", "d/e/.gitignore"])
-@pytest.mark.parametrize("is_itself_ignored", [False, True])
+@pytest.mark.parametrize("kind", ["tracked", "untracked", "ignored by itself"])
 def test_a_changed_ignore_file_decides_anew_on_all_below_it(
-    saver: Saver, file: str, is_itself_ignored: bool
+    saver: Saver, file: str, kind: str
 ) -> None:
-    rule = b".gitignore\n" if is_itself_ignored else b"\n"
+    rule = b".gitignore\n" if kind == "ignored by itself" else b"\n"
     write_all(saver.top, {"d/e/x1": b"1\n", "d/e/y1": b"1\n", "d/e/z/x1": b"1\n"})
     (saver.top / file).write_bytes(rule + b"x1\n")
+    git("rm", "-q", "--cached", ".gitignore", cwd=saver.top)
+    if kind == "tracked":
+        git("add", file, cwd=saver.top)
     saver.settle()
-    before = {folder: folder.stat() for folder in (saver.top / "d/e", saver.top / "d", saver.top)}
     overwrite(saver.top / file, rule + b"y1\n")
-    for folder, status in before.items():
-        set_back(folder, status)
     found = paths(saver.top, saver.save())
 
     assert {"d/e/x1", "d/e/z/x1"} <= found
@@ -647,3 +647,33 @@ def test_an_edit_between_reading_and_storing_is_found_by_the_next(
     saved = saver.save()
     assert content(saver.top, saved, "d/one") == b"one 2\n"
     assert "d/guest" in paths(saver.top, saved)
+
+
+def test_beside_a_busy_writer_the_save_after_it_is_right(saver: Saver) -> None:
+    """It edits in place, with the same size and the same time, and makes and removes names."""
+    code = """
+import itertools, os, sys, time
+os.chdir(sys.argv[1])
+before = os.stat("d/one")
+end = time.monotonic() + 1.5
+for number in itertools.count():
+    for name in ("d/one", "d/e/deep", "new"):
+        with open(name, "r+b") as file:
+            file.write(b"%09d" % number)
+    os.utime("d/one", ns=(before.st_atime_ns, before.st_mtime_ns))
+    open(f"k/guest{number % 7}", "wb").close()
+    if os.path.exists(f"k/guest{(number + 3) % 7}"):
+        os.unlink(f"k/guest{(number + 3) % 7}")
+    if time.monotonic() > end:
+        break
+"""
+    writer = subprocess.Popen([sys.executable, "-c", code, str(saver.top)])
+    while writer.poll() is None:
+        saver.save(check=False)
+    assert writer.returncode == 0
+    saved = saver.save()
+
+    for name in ("d/one", "d/e/deep", "new"):
+        assert content(saver.top, saved, name) == (saver.top / name).read_bytes()
+    guests = {f"k/{path.name}" for path in (saver.top / "k").glob("guest*")}
+    assert guests == {path for path in paths(saver.top, saved) if "guest" in path}

@@ -51,7 +51,9 @@ def check(found: Listings, expected: dict[bytes, Listing]) -> None:
         assert got is not None
         assert plain(got) == plain(made)
         below = {x.folder for x in found.below(folder)}
-        assert below == {f for f in expected if f == folder or f.startswith(folder + b"/") or not folder}
+        assert below == {
+            f for f in expected if f == folder or f.startswith(folder + b"/") or not folder
+        }
     assert {x.folder for x in found.unwalked()} == {
         folder for folder, made in expected.items() if not made.is_walked
     }

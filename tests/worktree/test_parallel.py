@@ -15,7 +15,6 @@ import pytest
 from ckpt.worktree import parallel
 from ckpt.worktree.parallel import both
 
-
 # The runner of the tests may have threads of its own, which these tests do not mind.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 
@@ -76,7 +75,7 @@ def test_a_process_with_threads_is_not_forked(start: str) -> None:
 def test_an_answer_larger_than_a_pipe_comes_whole() -> None:
     parts = [bytes([number % 256]) * 1000 for number in range(5000)]
 
-    assert both(lambda: [], lambda: parts, pays=True) == ([], parts)
+    assert both(list, lambda: parts, pays=True) == ([], parts)
 
 
 def test_both_see_what_was_there_before() -> None:

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""A rollback looks at what differs, and at nothing else; and what it takes for granted is so."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from byhand import observed
+from helpers import fsck, git
+from saving import write_all
+from scenes import state
+
+from ckpt.engine.present import Present
+from ckpt.engine.recorded import Recorded
+from ckpt.manager import CheckpointManager
+from ckpt.store import staging
+from ckpt.store.index import Index, read_index
+
+FILES = {f"folder{n}/deep/file{m}": b"%d %d\n" % (n, m) for n in range(5) for m in range(5)}
+
+
+@pytest.fixture
+def manager(repo: Path) -> Iterator[CheckpointManager]:
+    write_all(repo, FILES)
+    git("add", "-A")
+    git("commit", "-q", "-m", "many files")
+    grow_old(repo)
+    with CheckpointManager(repo) as manager:
+        yield manager
+
+
+def grow_old(repo: Path) -> None:
+    """Git wrote its index long ago, and looked at files that were older still."""
+    now = time.time()
+    for path in filter(None, git("ls-files", "-z").split("\0")):
+        os.utime(repo / path, (now - 100, now - 100))
+    git("status")
+    os.utime(repo / ".git/index", (now - 50, now - 50))
+
+
+def change(repo: Path) -> None:
+    (repo / "folder1/deep/file1").write_text("edited\n")
+    (repo / "folder2/deep/file2").unlink()
+    (repo / "folder3/new").write_text("new\n")
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was made of the whole worktree, or of the whole index."""
+    made: list[str] = []
+
+    def watch(owner: Any, name: str) -> None:
+        inner = vars(owner)[name].func
+
+        def told(self: Any) -> Any:
+            made.append(name)
+            return inner(self)
+
+        monkeypatch.setattr(owner, name, property(told))
+
+    for name in ("entries", "stats", "folders"):
+        watch(Present, name)
+    watch(Recorded, "index")
+
+    def read(*words: Any, **options: Any) -> Index:
+        made.append("read_index")
+        return read_index(*words, **options)
+
+    monkeypatch.setattr(staging, "read_index", read)
+    return made
+
+
+@pytest.mark.parametrize("looked", [False, True], ids=["at once", "after git wrote its index"])
+def test_going_back_by_a_few_files_takes_no_whole_state_apart(
+    repo: Path, manager: CheckpointManager, whole: list[str], looked: bool
+) -> None:
+    before = state(repo)
+    saved = manager.create()
+    change(repo)
+    if looked:
+        os.utime(repo / "README.md", ns=(1, 1))
+        git("status")
+        os.utime(repo / ".git/index", (time.time() - 50, time.time() - 50))
+    whole.clear()
+
+    result = manager.rollback(saved)
+
+    assert whole == []
+    assert result.is_complete
+    assert state(repo) == before
+    assert fsck(repo) == []
+
+
+def test_only_folders_in_which_names_changed_are_flushed(
+    repo: Path, manager: CheckpointManager
+) -> None:
+    saved = manager.create()
+    change(repo)
+
+    with observed() as operations:
+        manager.rollback(saved)
+
+    flushed = {path for operation, path in operations if operation == "fsync"}
+    inside = {path for path in flushed if path == "" or path.startswith("folder")}
+    assert inside == {
+        "folder1/deep",
+        "folder1/deep/file1",
+        "folder2/deep",
+        "folder2/deep/file2",
+        "folder3",
+    }
+
+
+def test_the_folders_above_one_that_is_made_are_flushed(
+    repo: Path, manager: CheckpointManager
+) -> None:
+    saved = manager.create()
+    for number in range(5):
+        (repo / f"folder4/deep/file{number}").unlink()
+    (repo / "folder4/deep").rmdir()
+    (repo / "folder4").rmdir()
+
+    with observed() as operations:
+        manager.rollback(saved)
+
+    flushed = {path for operation, path in operations if operation == "fsync"}
+    assert {"", "folder4", "folder4/deep"} <= flushed
+
+
+def test_what_is_staged_meanwhile_is_saved_also_if_the_index_was_known(
+    repo: Path, manager: CheckpointManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = manager.create()
+    (repo / "folder1/deep/file1").write_text("staged\n")
+    git("add", "-A")
+    manager.create()
+    manager.create()
+    monkeypatch.setattr(
+        "ckpt.engine.apply.Applier.sync",
+        lambda self: git("update-index", "--cacheinfo", f"100644,{blob(repo)},folder0/deep/file0"),
+    )
+
+    result = manager.rollback(saved)
+
+    assert result.safety is not None
+    held = git("cat-file", "-p", f"{result.safety.state_commit}:index/folder0/deep/file0")
+    assert held == "meanwhile\n"
+
+
+def blob(repo: Path) -> str:
+    return git("hash-object", "-w", "--stdin", cwd=repo, stdin="meanwhile\n").strip()
