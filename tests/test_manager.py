@@ -147,13 +147,21 @@ def test_results_and_checkpoints_cannot_be_changed(manager: CheckpointManager) -
         manager.get(saved).name = "other"  # type: ignore[misc]  # the point of the test
 
 
-def test_progress_is_reported_when_asked_for(manager: CheckpointManager) -> None:
-    seen: list[int] = []
-    manager.progress = lambda files, bytes: seen.append(files)
+def test_progress_tells_how_many_files_and_bytes_were_read(
+    manager: CheckpointManager, repo: Path
+) -> None:
+    manager.create()
+    time.sleep(0.2)
+    manager.create()  # from here on all that is there is known
+    write(repo, "one", "1" * 1000)
+    write(repo, "two", "2" * 500)
+    seen: list[tuple[int, int]] = []
+    manager.progress = lambda files, bytes: seen.append((files, bytes))
 
     manager.create()
 
-    assert seen[-1] == 6
+    assert [files for files, _ in seen] == [1, 2]
+    assert seen[-1] == (2, 1500)
 
 
 # Looking

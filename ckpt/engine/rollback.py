@@ -65,6 +65,10 @@ UNDO = "git ckpt undo"
 # Files that change while it runs are saved so many times; from then on they are left alone.
 MOST_SAVES = 10
 
+# Of a worktree that differs in so few files from what the scan cache knows, that need not know
+# what is about to go again.
+_FEW = 64
+
 
 def rollback(
     repo: Repository, settings: Settings, target: Checkpoint, options: RollbackOptions
@@ -255,6 +259,8 @@ class _Rollback:
         taken = {path: nested.secure() for path, nested in self._nested.items()}
         present.nested = link(present.nested, taken)
         hold_changing(self._repo, present, self._prepared.plan)
+        if present.source is not None and len(present.fresh) <= _FEW:
+            present.cache = None
         self._safety = self._save_safety(present, move)
         self._record = self._journal(self._prepared)
         return self._safety

@@ -72,24 +72,31 @@ def parse_pattern(line: bytes, base: bytes, ignore_case: bool) -> Pattern | None
     return Pattern(base, negated, dir_only, anchored, glob)
 
 
+_Ends = tuple[bytes, bytes, int]
+
+
 class _Matcher:
     """Finds the last of some patterns that matches a path; each comes with its number."""
 
     __slots__ = (
+        "_beginnings",
         "_endings",
         "_extensions",
         "_known",
         "_names",
         "_paths",
+        "_tails",
         "_wild_names",
         "_wild_paths",
     )
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern]], prefix: bytes) -> None:
         self._names: dict[bytes, int] = {}
-        self._extensions: dict[bytes, list[tuple[bytes, int]]] = {}
-        self._endings: dict[bytes, list[tuple[bytes, int]]] = {}
+        self._extensions: dict[bytes, list[_Ends]] = {}
+        self._endings: dict[bytes, list[_Ends]] = {}
+        self._beginnings: dict[bytes, list[_Ends]] = {}
         self._paths: dict[bytes, int] = {}
+        self._tails: dict[bytes, list[tuple[bytes, int]]] = {}
         wild: dict[bool, list[tuple[int, wildmatch.Glob]]] = {False: [], True: []}
         for number, pattern in patterns:
             if not self._look_up(pattern, number, prefix):
@@ -106,16 +113,29 @@ class _Matcher:
             start = prefix if pattern.anchored else b""
             table.update((start + spelling, number) for spelling in spellings)
             return True
-        suffixes = None if pattern.anchored else wildmatch.suffixes(pattern.glob[0])
-        for suffix in suffixes or ():
-            self._look_up_suffix(suffix, number)
-        return suffixes is not None
+        if pattern.anchored:
+            return self._look_up_tail(pattern, number)
+        ends = wildmatch.ends(pattern.glob[0])
+        for first, last in ends or ():
+            self._look_up_ends(first, last, number)
+        return ends is not None
 
-    def _look_up_suffix(self, suffix: bytes, number: int) -> None:
-        """Under what a name that ends so has after its last dot, or else as its last byte."""
-        _, dot, extension = suffix.rpartition(b".")
-        table, key = (self._extensions, extension) if dot else (self._endings, suffix[-1:])
-        table.setdefault(key, []).append((suffix, number))
+    def _look_up_ends(self, first: bytes, last: bytes, number: int) -> None:
+        """Under what a name that ends so has after its last dot, or else as its last byte; if
+        it may end in anything, under its first."""
+        _, dot, extension = last.rpartition(b".")
+        table, key = self._beginnings, first[:1]
+        if last:
+            table, key = (self._extensions, extension) if dot else (self._endings, last[-1:])
+        table.setdefault(key, []).append((first, last, number))
+
+    def _look_up_tail(self, pattern: Pattern, number: int) -> bool:
+        """One like `**/a/b`: under the last of its names."""
+        is_tail = pattern.glob[0] == wildmatch.STARS
+        spellings = wildmatch.spellings(pattern.glob[1:]) if is_tail else None
+        for spelling in spellings or ():
+            self._tails.setdefault(spelling.rpartition(b"/")[2], []).append((spelling, number))
+        return spellings is not None
 
     def last(self, path: bytes, name: bytes, start: int) -> int:
         """The number of the pattern, or -1; a wild path is compared from start."""
@@ -126,6 +146,9 @@ class _Matcher:
             found = self._known[name] = self._last_for_name(name)
         if self._paths and path in self._paths:
             found = max(found, self._paths[path])
+        for tail, number in self._tails.get(name, ()) if self._tails else ():
+            if number > found and (b"/" + path[start:]).endswith(b"/" + tail):
+                found = number
         if self._wild_paths and (match := self._wild_paths(path, start)):
             found = max(found, _number(match))
         return found
@@ -133,16 +156,21 @@ class _Matcher:
     def _last_for_name(self, name: bytes) -> int:
         found = self._names.get(name, -1)
         if self._extensions:
-            for suffix, number in self._extensions.get(name.rpartition(b".")[2], ()):
-                if number > found and name.endswith(suffix):
-                    found = number
+            found = _last_with_ends(self._extensions.get(name.rpartition(b".")[2], ()), name, found)
         if self._endings:
-            for suffix, number in self._endings.get(name[-1:], ()):
-                if number > found and name.endswith(suffix):
-                    found = number
+            found = _last_with_ends(self._endings.get(name[-1:], ()), name, found)
+        if self._beginnings:
+            found = _last_with_ends(self._beginnings.get(name[:1], ()), name, found)
         if self._wild_names and (match := self._wild_names(name)):
             found = max(found, _number(match))
         return found
+
+
+def _last_with_ends(patterns: Iterable[_Ends], name: bytes, found: int) -> int:
+    for first, last, number in patterns:
+        if number > found and name.startswith(first) and name.endswith(last, len(first)):
+            found = number
+    return found
 
 
 def _alternatives(

@@ -2,7 +2,7 @@
 """The language of git's path patterns: `*`, `?`, `[a-z]`, `**`, backslashes.
 
 A glob is taken apart once, into components, segments and steps. From these follow the few
-names that it stands for, or the endings, or else a regular expression; the caller takes what
+names that it stands for, or their ends, or else a regular expression; the caller takes what
 is cheapest. Where versions of git differ, the newer is followed: before 2.52 git read `a**/b`
 as `a`, then `**/b`; since then it is `a*/b`.
 
@@ -70,11 +70,12 @@ def spellings(glob: Glob) -> list[bytes] | None:
     return _spell(steps[1:])
 
 
-def suffixes(component: Component) -> list[bytes] | None:
-    """Every ending that a matching name has, for one like `*.py[co]`."""
-    if len(component) != 2 or component[0] or not component[1]:
+def ends(component: Component) -> list[tuple[bytes, bytes]] | None:
+    """What a matching name begins and ends with, for one like `a*.py[co]`."""
+    if len(component) != 2 or component == _STAR or prod(map(len, sum(component, ()))) > _MOST_SPELLINGS:
         return None
-    return _spell(component[1])
+    first, last = (_spell(segment) for segment in component)
+    return None if first is None or last is None else [*product(first, last)]
 
 
 def _spell(steps: Sequence[Step]) -> list[bytes] | None:

@@ -125,6 +125,7 @@ def test_the_checkpoint_that_was_relied_on_goes_while_the_next_is_made(
 ) -> None:
     write_all(saver.top, EDITED)
     saver.settle()
+    time.sleep(1.1)  # then also what is in the index is taken over without a look
     write_all(saver.top, {"a": b"a 2\n"})
     if not lives_on:
         saver.start_anew()
