@@ -219,6 +219,11 @@ def replace_cache_file(path: str, parts: Iterable[bytes]) -> None:
         os.close(fd)
 
 
+def is_left_over(path: str) -> bool:
+    """Whether a process died, or is at work, in `replace_cache_file`."""
+    return os.path.lexists(path + ".new")
+
+
 def remove_private_file(path: str) -> None:
     """Take a private file away, durably; no matter if it was not there."""
     try:

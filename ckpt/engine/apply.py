@@ -87,12 +87,11 @@ class Applier:
         for action in actions:
             if action.after is None:
                 self._one(action)
-        for folder in remove_folders:
-            self._worktree.remove_folder(folder)
+        gone = [folder for folder in remove_folders if self._worktree.remove_folder(folder)]
         for action in actions:
             if action.after is not None:
                 self._one(action)
-        self._changed_folders |= _parents(remove_folders)
+        self._changed_folders |= _parents(gone)
 
     def folders(self, make_folders: tuple[bytes, ...]) -> None:
         for folder in make_folders:
@@ -126,8 +125,8 @@ class Applier:
                 if error.errno not in _LEFT_ALONE:
                     raise
                 self.done.blocked[change.path] = _why(error)
-        comes_or_goes = [c.path for c in self._folders if None in (c.before, c.after)]
-        self._changed_folders |= _parents(comes_or_goes) | {c.path for c in self._folders}
+        new = _parents(change.path for change in self._folders if change.before is None)
+        self._changed_folders |= new | {change.path for change in self._folders}
 
     def known(self, path: bytes) -> tuple[TreeEntry, os.stat_result] | None:
         """A file whose content is certain because it was written here."""

@@ -34,7 +34,8 @@ def diff(
     if after is None:
         # Nothing is written: without a budget, no file that is there looks as if it were gone.
         settings = replace(settings, max_new_bytes=NO_LIMIT, max_new_files=NO_LIMIT)
-        tree = capture(repo, settings, objects, cache=scan_cache.load(repo)).tree(objects)
+        present = capture(repo, settings, objects, cache=scan_cache.load(repo), reads_index=False)
+        tree = present.tree(objects)
     else:
         tree = ObjectID(after.tree.encode())
     changes = [

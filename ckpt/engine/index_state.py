@@ -51,7 +51,7 @@ def _is_known(objects: ObjectStore, present: Present, tree: ObjectID) -> bool:
         return stat_views.is_seen_through(present, tree, objects)
     if present.glance is None:
         return False
-    changed = _changed(objects, present.index.state_entries()[staging.INDEX].id, tree)
+    changed = _changed(objects, present, present.index.state_entries()[staging.INDEX].id, tree)
     misleads = changed is None or stat_views.stale(present) or stat_views.unseen(present, changed)
     return not misleads
 
@@ -60,7 +60,7 @@ def _written(objects: ObjectStore, present: Present, tree: ObjectID) -> IndexSta
     index = present.staged.index
     stages = staging.write_stages(objects, index)
     stale = frozenset(stat_views.stale(present))
-    unseen = frozenset(stat_views.unseen(present, _changed(objects, stages[0], tree)))
+    unseen = frozenset(stat_views.unseen(present, _changed(objects, present, stages[0], tree)))
     state = IndexState(
         staging.write_state(objects, index, stale, unseen, stages=stages), stale, unseen
     )
@@ -69,9 +69,11 @@ def _written(objects: ObjectStore, present: Present, tree: ObjectID) -> IndexSta
     return state
 
 
-def _changed(objects: ObjectStore, staged: ObjectID, tree: ObjectID) -> set[bytes] | None:
+def _changed(
+    objects: ObjectStore, present: Present, staged: ObjectID, tree: ObjectID
+) -> set[bytes] | None:
     """Paths that are not as staged; None if a partial clone cannot tell."""
     try:
-        return {path for path, _, _ in diff_trees(objects, staged, tree)}
+        return {path for path, _, _ in diff_trees(objects, staged, tree, present.trees)}
     except MissingObject:
         return None

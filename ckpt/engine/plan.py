@@ -158,7 +158,7 @@ def _tree_differences(
     """Where the trees differ; where only the bytes on disk do, converted in another way; and
     where a file is on disk in one state only, because a sparse checkout leaves it out."""
     seen = set()
-    for change in diff_trees(objects, present_tree, target.tree):
+    for change in diff_trees(objects, present_tree, target.tree, present.trees):
         seen.add(change[0])
         yield change
     others = present.absent.keys() ^ target.absent

@@ -9,7 +9,7 @@ run ends here.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from ckpt.engine import family, operation, scan_cache
 from ckpt.engine.capture import capture
@@ -58,7 +58,7 @@ class RollbackOptions:
     overwrite_ignored: bool = False
     yes: bool = False
     recurse: bool = False
-    consented: frozenset[bytes] = frozenset()
+    consented: Container[bytes] = frozenset()
     created: frozenset[bytes] = frozenset()
     replaced: frozenset[bytes] = frozenset()
     returning: tuple[BranchMove, ...] = ()
@@ -166,12 +166,15 @@ class Preparation:
     def _look(self) -> tuple[Present, Plan]:
         created = frozenset(filter(self._is_file, self._options.created))
         ours = created | frozenset(filter(self._is_file, self._options.replaced))
-        present, plan = self._capture_and_plan(ours, created)
+        present, plan = self._capture_and_plan(frozenset(), created)
         overwrite = self._options.overwrite_ignored
-        force = ours | (plan.obstacles if overwrite else set())
-        force |= self._unaffordable(plan, present)
-        if force > ours:
-            present, plan = self._capture_and_plan(force, force if overwrite else created)
+        force = frozenset(path for path in ours if present.entry(path) is None)
+        if force:  # only with them can be told what else is in the way
+            present, plan = self._capture_and_plan(force, created)
+        more = self._unaffordable(plan, present) | (plan.obstacles if overwrite else set())
+        if not more <= force:
+            force |= more
+            present, plan = self._capture_and_plan(force, ours | force if overwrite else created)
         return present, plan
 
     def _unaffordable(self, plan: Plan, present: Present) -> set[bytes]:
@@ -275,12 +278,13 @@ class Preparation:
         return 0 < len(target) <= LONGEST_LINK and b"\0" not in target
 
 
-def check_removals(prepared: Prepared, consented: frozenset[bytes]) -> None:
+def check_removals(prepared: Prepared, consented: Container[bytes]) -> None:
     """Refuse to remove more than anyone is likely to mean."""
     plan, present = prepared.plan, prepared.present
-    removed = [a.path for a in plan.removals if a.path not in consented]
-    if 2 * len(removed) <= present.least_files and len(removed) <= MAX_UNTRACKED_REMOVALS:
+    most = len(plan.removals)
+    if 2 * most <= present.least_files and most <= MAX_UNTRACKED_REMOVALS:
         return
+    removed = [a.path for a in plan.removals if a.path not in consented]
     tracked = {entry.path for entry in present.staged.index.entries}
     untracked = [path for path in removed if path not in tracked]
     total = len(present.entries)

@@ -20,7 +20,7 @@ from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
 from ckpt.store.staging import Staged
-from ckpt.store.trees import EXECUTABLE, SYMLINK, TreeEntry, write_tree
+from ckpt.store.trees import EXECUTABLE, SYMLINK, Entries, TreeEntry, write_tree
 from ckpt.values import field, replace, value_class
 from ckpt.worktree import modes
 from ckpt.worktree.listing import Listing, Note
@@ -47,8 +47,8 @@ class Present:
     read now; of all others is known what was known to `source`, the cache that the capture
     started from, and to the checkpoint that holds it, and if it `knows_index`, this is the same
     too. If the capture `is_from_index`, all others are as in the index. `cache` is what the next
-    capture may start from. `delta` is
-    what differs from the entries that the source knew, before and now; None if that is unknown.
+    capture may start from. `trees` are some that were read. `delta` is what differs from the
+    entries that the source knew, before and now; None if that is unknown.
     """
 
     listings: Listings
@@ -73,6 +73,7 @@ class Present:
     is_edited: bool = False
     glance: IndexGlance | None = None
     index_state: IndexState | None = None
+    trees: dict[ObjectID, Entries] = field(default_factory=dict)
     _written: tuple[ObjectStore, ObjectID] | None = None
 
     @cached_property

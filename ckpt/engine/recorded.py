@@ -23,7 +23,16 @@ from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
-from ckpt.store.trees import EXECUTABLE, FOLDER, REGULAR, TreeEntry, diff_trees, lookup, walk
+from ckpt.store.trees import (
+    EXECUTABLE,
+    FOLDER,
+    REGULAR,
+    Entries,
+    TreeEntry,
+    diff_trees,
+    lookup,
+    walk,
+)
 from ckpt.values import replace, value_class
 from ckpt.worktree.ignore import IgnoreTree
 from ckpt.worktree.modes import Modes
@@ -160,9 +169,13 @@ class Recorded:
             return path in self._tracked or path.lower() in self._folded
         if "index" in vars(self):
             return path in self._tracked
-        entries = (lookup(self.objects, tree, path) for tree in self._stages)
+        entries = (lookup(self.objects, tree, path, self._trees) for tree in self._stages)
         is_staged = any(entry is not None and entry.mode != FOLDER for entry in entries)
         return is_staged or path in self._intended
+
+    @cached_property
+    def _trees(self) -> dict[ObjectID, Entries]:
+        return {}
 
     @cached_property
     def _stages(self) -> tuple[ObjectID, ...]:

@@ -15,7 +15,7 @@ and the journal here holds theirs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 
 from ckpt.configure import load_forgiving
@@ -56,7 +56,7 @@ from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import ObjectID
 from ckpt.store.operation_record import read_now
 from ckpt.store.repository import Repository
-from ckpt.store.trees import walk
+from ckpt.store.trees import FilesOf
 from ckpt.values import replace
 from ckpt.worktree.write import UnsafePath, Worktree
 
@@ -121,12 +121,11 @@ def _taking_back(
     )
 
 
-def _paths_of(repo: Repository, catalog: Catalog, checkpoint_id: str) -> frozenset[bytes]:
+def _paths_of(repo: Repository, catalog: Catalog, checkpoint_id: str) -> Container[bytes]:
     """What a rollback may have brought: an undo takes that away without asking."""
     if catalog.commit_of(checkpoint_id) is None:
         return frozenset()
-    tree = ObjectID(catalog.get(checkpoint_id).tree.encode())
-    return frozenset(path for path, _ in walk(repo.objects, tree))
+    return FilesOf(repo.objects, ObjectID(catalog.get(checkpoint_id).tree.encode()))
 
 
 class _Rollback:

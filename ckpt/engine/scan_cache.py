@@ -129,9 +129,10 @@ def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
         state=ObjectID(holder.state_commit.encode()),
     )
     paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
-    if cache.unwritten > paths // _ONE_IN:
+    path = _path(repo)
+    if cache.unwritten > paths // _ONE_IN or disk.is_left_over(path):
         with suppress(OSError):
-            disk.replace_cache_file(_path(repo), _dump(repo, cache))
+            disk.replace_cache_file(path, _dump(repo, cache))
             cache = replace(cache, unwritten=0)
     repo.kept[_NAME] = cache
 

@@ -12,8 +12,8 @@ split, shared or sparse. Any other has to be read.
 from __future__ import annotations
 
 from binascii import hexlify
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from ckpt.store.index import HEADER, IndexEntry, read_extensions, read_header
@@ -28,25 +28,22 @@ _TREE = b"TREE"
 _EXTENSIONS = {_TREE, b"UNTR", b"FSMN", b"EOIE", b"IEOT"}
 
 
-@value_class(slots=False)
+@value_class
 class IndexGlance:
     """The file as it was read, with the paths in it and the places of their entries."""
 
     data: bytes
     mtime_ns: int
-    paths: Sequence[bytes]
+    paths: list[bytes]
     places: list[int]
     hash_len: int
-
-    @cached_property
-    def _place_of(self) -> dict[bytes, int]:
-        return dict(zip(self.paths, self.places, strict=True))
 
     def at(self, paths: Iterable[bytes]) -> Iterator[IndexEntry]:
         """The entries of these paths, as far as there are any."""
         for path in paths:
-            place = self._place_of.get(path)
-            if place is not None:
+            number = bisect_left(self.paths, path)
+            if self.paths[number : number + 1] == [path]:
+                place = self.places[number]
                 stat, end = self.data[place : place + _STAT], place + _STAT + self.hash_len
                 yield IndexEntry(path, hexlify(self.data[place + _STAT : end]), 0, stat)
 
@@ -58,7 +55,7 @@ class IndexGlance:
 
 
 def glance(
-    data: bytes, mtime_ns: int, paths: Sequence[bytes], tree: bytes, hash_len: int
+    data: bytes, mtime_ns: int, paths: list[bytes], tree: bytes, hash_len: int
 ) -> IndexGlance | None:
     """A glance at an index file, if it has just these paths, which are sorted, and stands for
     this tree. Its checksum is not computed; nor does git, but for `git fsck`."""
@@ -76,7 +73,7 @@ def glance(
     return IndexGlance(data, mtime_ns, paths, places, hash_len)
 
 
-def _places(data: bytes, end: int, paths: Sequence[bytes], flags: int) -> list[int] | None:
+def _places(data: bytes, end: int, paths: list[bytes], flags: int) -> list[int] | None:
     """Where each entry begins, and where the last ends; None if these are not its paths."""
     start = flags + 2
     lengths = [*map(len, paths)]

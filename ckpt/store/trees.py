@@ -24,6 +24,7 @@ GITLINK = 0o160000
 FOLDER = 0o040000
 _MODES = {b"%o" % mode: mode for mode in (REGULAR, EXECUTABLE, SYMLINK, GITLINK, FOLDER)}
 _MOST_DIGITS = 10  # of a number of 32 bits, which a mode is
+_MOST_KNOWN = 1000
 _SUSPECT = (b"", b".")  # how a name begins that may be unsafe
 
 
@@ -142,16 +143,22 @@ def walk(
 
 
 def diff_trees(
-    objects: ObjectStore, old: ObjectID | None, new: ObjectID | None
+    objects: ObjectStore,
+    old: ObjectID | None,
+    new: ObjectID | None,
+    known: dict[ObjectID, Entries] | None = None,
 ) -> Iterator[Change]:
-    """Paths whose entry differs; folders with the same id are never opened."""
+    """Paths whose entry differs; folders with the same id are never opened.
+
+    `known` are trees that need not be read again; those that are read are added, as long as
+    they are not many.
+    """
     todo = [(b"", old, new)]
     while todo:
         folder, before, after = todo.pop()
         if before == after:
             continue
-        left = _children(objects, before)
-        right = _children(objects, after)
+        left, right = (_known_children(objects, tree, known) for tree in (before, after))
         for name in left.keys() | right.keys():
             path = _join(folder, name)
             was, now = left.get(name), right.get(name)
@@ -165,19 +172,49 @@ def diff_trees(
                 yield path, was_file, now_file
 
 
-def lookup(objects: ObjectStore, tree_id: ObjectID, path: bytes) -> TreeEntry | None:
-    """The entry at a path, a folder's included; None where there is nothing."""
+def lookup(
+    objects: ObjectStore,
+    tree_id: ObjectID,
+    path: bytes,
+    known: dict[ObjectID, Entries] | None = None,
+) -> TreeEntry | None:
+    """The entry at a path, a folder's included; None where there is nothing. `known` as above."""
     entry: TreeEntry | None = TreeEntry(FOLDER, tree_id)
     for name in path.split(b"/") if path else ():
         if entry is None or entry.mode != FOLDER:
             return None
-        entry = _children(objects, entry.id).get(name)
+        entry = _known_children(objects, entry.id, known).get(name)
     return entry
 
 
-def _children(objects: ObjectStore, tree_id: ObjectID | None) -> dict[bytes, TreeEntry]:
+class FilesOf:
+    """The paths of all files of a tree, each looked up when it is asked for."""
+
+    def __init__(self, objects: ObjectStore, tree_id: ObjectID) -> None:
+        self._objects = objects
+        self._tree_id = tree_id
+        self._known: dict[ObjectID, Entries] = {}
+
+    def __contains__(self, path: object) -> bool:
+        assert isinstance(path, bytes)
+        entry = lookup(self._objects, self._tree_id, path, self._known)
+        return entry is not None and not stat.S_ISDIR(entry.mode)
+
+
+def _known_children(
+    objects: ObjectStore, tree_id: ObjectID | None, known: dict[ObjectID, Entries] | None
+) -> Entries:
     if tree_id is None:
         return {}
+    found = None if known is None else known.get(tree_id)
+    if found is None:
+        found = _children(objects, tree_id)
+        if known is not None and len(known) < _MOST_KNOWN:
+            known[tree_id] = found
+    return found
+
+
+def _children(objects: ObjectStore, tree_id: ObjectID) -> dict[bytes, TreeEntry]:
     return {name: TreeEntry(mode, id) for name, mode, id in read_tree(objects, tree_id)}
 
 

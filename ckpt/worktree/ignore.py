@@ -131,7 +131,7 @@ class _Matcher:
 
     def _look_up_tail(self, pattern: Pattern, number: int) -> bool:
         """One like `**/a/b`: under the last of its names."""
-        is_tail = pattern.glob[0] == wildmatch.STARS
+        is_tail = len(pattern.glob) > 1 and pattern.glob[0] == wildmatch.STARS
         spellings = wildmatch.spellings(pattern.glob[1:]) if is_tail else None
         for spelling in spellings or ():
             self._tails.setdefault(spelling.rpartition(b"/")[2], []).append((spelling, number))

@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-from ckpt.patterns import lazy_pattern
-
 # A step is a choice of what a name may go on with, a segment is what stands between two `*`,
 # and a component is what stands between two `/`.
 Step = tuple[bytes, ...]
@@ -32,7 +30,7 @@ _STAR: Component = ((), ())
 STARS: Component = ()  # `**`: any number of components
 EVERYTHING: tuple[Glob, ...] = ((_STAR,), (STARS,))  # what matches any name
 
-_PLAIN = lazy_pattern(rb"[^*?\[\\/]+")
+_SPECIAL = frozenset(b"*?[\\/")
 _DIGIT = b"0123456789"
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
 _UPPER = _LOWER.upper()
@@ -70,12 +68,21 @@ def spellings(glob: Glob) -> list[bytes] | None:
     return _spell(steps[1:])
 
 
+def suffixes(component: Component) -> list[bytes] | None:
+    """Every ending that a matching name has, for one like `*.py[co]`."""
+    if len(component) != 2 or component[0] or not component[1]:
+        return None
+    return _spell(component[1])
+
+
 def ends(component: Component) -> list[tuple[bytes, bytes]] | None:
     """What a matching name begins and ends with, for one like `a*.py[co]`."""
-    if len(component) != 2 or component == _STAR or prod(map(len, sum(component, ()))) > _MOST_SPELLINGS:
+    if len(component) != 2 or component == _STAR:
         return None
-    first, last = (_spell(segment) for segment in component)
-    return None if first is None or last is None else [*product(first, last)]
+    first, last = map(_spell, component)
+    if first is None or last is None or len(first) * len(last) > _MOST_SPELLINGS:
+        return None
+    return [*product(first, last)]
 
 
 def _spell(steps: Sequence[Step]) -> list[bytes] | None:
@@ -177,10 +184,16 @@ class _Reader:
             steps.append(self.step())
         return tuple(steps)
 
+    def plain(self) -> bytes:
+        """What stands for itself, up to a character that does not."""
+        start = self.at
+        while self.at < len(self.glob) and self.glob[self.at] not in _SPECIAL:
+            self.at += 1
+        return self.glob[start : self.at]
+
     def step(self) -> Step:
-        if plain := _PLAIN.match(self.glob, self.at):
-            self.at = plain.end()
-            return (plain[0].lower() if self.ignore_case else plain[0],)
+        if plain := self.plain():
+            return (plain.lower() if self.ignore_case else plain,)
         if self.take(b"?"):
             return _ANY
         if self.take(b"["):

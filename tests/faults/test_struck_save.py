@@ -18,17 +18,19 @@ from helpers import fsck
 Record = Callable[[str, object], None]
 
 # All that a save may leave: whole objects, the ref, its private folder; and, when it is
-# killed, unfinished objects, which git's gc clears, and the ref's lock, which the next save
-# clears.
+# killed, unfinished objects, which git's gc clears, and the ref's lock and an unfinished cache,
+# which the next save clears.
 FINISHED = re.compile(
     r"objects/../[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(pack|idx)|objects/info/ckpt-packs"
-    r"|refs/checkpoints/[0-9a-z-]{24}|ckpt/lock"
+    r"|refs/checkpoints/[0-9a-z-]{24}|ckpt/lock|ckpt/scan"
 )
-UNFINISHED_REF = re.compile(r"refs/checkpoints/[0-9a-z-]{24}\.lock|ckpt/lock-[0-9a-f]{16}")
+CLEARED_BY_THE_NEXT = re.compile(
+    r"refs/checkpoints/[0-9a-z-]{24}\.lock|ckpt/lock-[0-9a-f]{16}|ckpt/scan\.new"
+)
 UNFINISHED = re.compile(
     r"objects/../tmp_obj_[0-9a-f]{16}|objects/pack/tmp_(pack|idx|ckpt)_[0-9a-f]{16}"
     r"|objects/pack/pack-[0-9a-f]{40}\.keep"
-    rf"|{UNFINISHED_REF.pattern}"
+    rf"|{CLEARED_BY_THE_NEXT.pattern}"
 )
 
 
@@ -70,7 +72,7 @@ def check_next_save(driver: Driver, scene: Scene, top: Path) -> None:
     """The next one works, and is the state."""
     again = driver.run(top, "save", "again", "--json")
     assert (again.code, again.json["outcome"]) == (0, "created"), again
-    assert not list(filter(UNFINISHED_REF.fullmatch, git_files(top)))
+    assert not list(filter(CLEARED_BY_THE_NEXT.fullmatch, git_files(top)))
     assert driver.run(top, "rollback", "again", "--json").json["safety"] is None
     scene.check(top, scene.before)
 

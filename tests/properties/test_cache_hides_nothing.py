@@ -19,13 +19,13 @@ import pytest
 from helpers import fsck, git
 from properties.walk import knowing_nothing
 
-from ckpt.engine import capture, gather, seeding
+from ckpt.engine import capture, gather, reading, seeding
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
-from ckpt.worktree import listings, rescan
+from ckpt.worktree import listings, reach, rescan
 
 WALKS = int(os.environ.get("CKPT_FUZZ_EXAMPLES", "12"))
-ROUNDS = 26
+ROUNDS = 20
 SETTLED = 0.025  # seconds; more than the tick below
 
 FOLDERS = ["", "a", "a/b", "a/b/c", "a-", "a0", "d", "d/e", "d/e/f/g/h/i", "ü é", "x", "x/.y", "z"]
@@ -65,8 +65,6 @@ COMMANDS = [
     ("config", "filter.rot.smudge", "tr b-z a-y"),
     ("config", "ckpt.maxFileSize", "1000"),
     ("config", "ckpt.maxFileSize", "9000"),
-    ("config", "ckpt.maxNewFiles", "9"),
-    ("config", "ckpt.maxNewFiles", "9000"),
     ("config", "ckpt.deny", "2"),
     ("config", "--unset", "ckpt.deny"),
     ("gc", "-q", "--prune=now"),
@@ -278,12 +276,50 @@ class Looks:
         return changes
 
 
+class Meddler:
+    """Someone who works on while a save looks at files, lists folders and reads."""
+
+    def __init__(self, worktree: Worktree, patch: pytest.MonkeyPatch) -> None:
+        self._worktree = worktree
+        self._is_on = False
+        for owner, name in ((reach, "lstat"), (reach, "children"), (reading, "add_stable")):
+            patch.setattr(owner, name, self._meddling(getattr(owner, name)))
+
+    def _meddling(self, look: Callable[..., object]) -> Callable[..., object]:
+        def looking(*arguments: object) -> object:
+            self._meddle()
+            found = look(*arguments)
+            self._meddle()
+            return found
+
+        return looking
+
+    def _meddle(self) -> None:
+        if self._is_on and self._worktree.dice.random() < 0.02:
+            self._is_on = False
+            self._worktree.step()
+            self._is_on = True
+
+    def __enter__(self) -> None:
+        self._worktree.steps.append("a save begins")
+        self._is_on = True
+
+    def __exit__(self, *_: object) -> None:
+        self._worktree.steps.append("a save ends")
+        self._is_on = False
+
+
+@pytest.fixture
+def _small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "_TICK", 20_000_000)
+    monkeypatch.setattr(listings, "_PATHS", 5)
+
+
+@pytest.mark.usefixtures("_small_and_quick")
 @pytest.mark.parametrize("seed", range(WALKS))
 def test_a_save_with_a_cache_finds_what_one_without_finds(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "_TICK", 20_000_000)
-    monkeypatch.setattr(listings, "_PATHS", 5)
     if seed % 2:
         monkeypatch.setattr(listings, "_FORK_PAYS", 2)
         monkeypatch.setattr(seeding, "_FORK_PAYS", 2)
@@ -308,6 +344,28 @@ def test_a_save_with_a_cache_finds_what_one_without_finds(
 
     assert fsck(worktree.top) == []
     assert looks.few < looks.all
+
+
+@pytest.mark.usefixtures("_small_and_quick")
+@pytest.mark.parametrize("seed", range(WALKS // 3))
+def test_what_is_done_while_a_save_looks_around_is_found_by_the_next(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(seed)
+    worktree = Worktree(tmp_path / "work", dice)
+    meddler = Meddler(worktree, monkeypatch)
+    with CheckpointManager(worktree.top) as manager:
+        for _ in range(ROUNDS // 2):
+            for _ in range(dice.randrange(8)):
+                worktree.step()
+            time.sleep(SETTLED)
+            with meddler:
+                manager.create()
+            if dice.random() < 0.5:
+                time.sleep(SETTLED)
+            _save(worktree, manager)
+
+    assert fsck(worktree.top) == []
 
 
 def _save(worktree: Worktree, manager: CheckpointManager) -> None:

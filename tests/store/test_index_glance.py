@@ -20,9 +20,7 @@ def entries(**flags: Any) -> list[IndexEntry]:
     made = []
     for number, path in enumerate(PATHS):
         own = flags if path == b"folder/file" else {}
-        made.append(
-            IndexEntry.of(path, b"%040d" % number, 0o100644, (*FIELDS, 10 + number), **own)
-        )
+        made.append(IndexEntry.of(path, b"%040d" % number, 0o100644, (*FIELDS, 10 + number), **own))
     return made
 
 

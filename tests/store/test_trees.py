@@ -22,6 +22,8 @@ from ckpt.store.trees import (
     GITLINK,
     REGULAR,
     SYMLINK,
+    Entries,
+    FilesOf,
     TreeEntry,
     UnsafeTree,
     diff_trees,
@@ -357,3 +359,39 @@ def test_a_tree_is_read_as_dulwich_reads_it_or_not_at_all(data: bytes) -> None:
             wanted = None
         assert found == wanted
         store.close()
+
+
+# What is known need not be read again
+
+
+def test_trees_that_are_known_are_not_read_again(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = write_tree(store, {b"a/b": blob(store), b"c/d": blob(store)})
+    new = write_tree(store, {b"a/b": blob(store, b"new"), b"c/d": blob(store)})
+    known: dict[ObjectID, Entries] = {}
+    first = [*diff_trees(store, old, new, known)]
+    monkeypatch.setattr(trees, "read_tree", lambda *_: pytest.fail("a tree was read again"))
+
+    assert [*diff_trees(store, old, new, known)] == first
+    assert lookup(store, old, b"a/b", known) == blob(store)
+
+
+def test_not_too_many_trees_are_kept_as_known(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "_MOST_KNOWN", 1)
+    made = write_tree(store, {b"a/b": blob(store), b"c/d": blob(store)})
+    known: dict[ObjectID, Entries] = {}
+
+    assert len([*diff_trees(store, None, made, known)]) == 2
+    assert known.keys() == {made}
+
+
+def test_the_files_of_a_tree_are_its_paths_without_folders(store: ObjectStore) -> None:
+    files = FilesOf(store, write_tree(store, {b"a/b": blob(store), b"c": blob(store)}))
+
+    assert b"a/b" in files
+    assert b"c" in files
+    assert b"a" not in files
+    assert b"a/c" not in files

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from byhand import observed
 from helpers import fsck, git
-from saving import write_all
+from saving import SETTLED, Saver, write_all
 from scenes import state
 
 from ckpt.engine.present import Present
@@ -154,3 +154,41 @@ def test_what_is_staged_meanwhile_is_saved_also_if_the_index_was_known(
 
 def blob(repo: Path) -> str:
     return git("hash-object", "-w", "--stdin", cwd=repo, stdin="meanwhile\n").strip()
+
+
+def test_neither_undo_nor_diff_takes_a_whole_state_apart(
+    repo: Path, manager: CheckpointManager, whole: list[str]
+) -> None:
+    saved = manager.create()
+    change(repo)
+    before = state(repo)
+    os.utime(repo / ".git/index", (time.time() - 50, time.time() - 50))
+    manager.rollback(saved)
+    whole.clear()
+
+    manager.undo()
+    changed = manager.diff(saved)
+
+    assert whole == []
+    assert [file.path for file in changed.files] == [
+        "folder1/deep/file1",
+        "folder2/deep/file2",
+        "folder3/new",
+    ]
+    assert state(repo) == before
+
+
+def test_a_save_after_a_rollback_reads_only_what_that_wrote(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(repo, FILES)
+    saver = Saver(repo, monkeypatch)
+    saved = saver.settle()
+    change(repo)
+    saver.manager.rollback(saved)
+    time.sleep(SETTLED)
+
+    saver.save()
+
+    assert sorted(saver.read) == ["folder1/deep/file1", "folder2/deep/file2"]
+    saver.close()

@@ -36,6 +36,17 @@ def test_other_components_give_none(text):
     assert wildmatch.suffixes(read(text)[0]) is None
 
 
+def test_a_star_among_few_spellings_gives_both_ends():
+    assert wildmatch.ends(read(b"[ab].*.c")[0]) == [(b"a.", b".c"), (b"b.", b".c")]
+    assert wildmatch.ends(read(b"a*")[0]) == [(b"a", b"")]
+    assert wildmatch.ends(read(b"*a")[0]) == [(b"", b"a")]
+
+
+@pytest.mark.parametrize("text", [b"*", b"a", b"a*b*", b"?*", b"[a-z]*[a-z]", b"*a?"])
+def test_other_components_have_no_ends(text):
+    assert wildmatch.ends(read(text)[0]) is None
+
+
 @pytest.mark.parametrize("text", [b"", b"a//b", b"/a", b"a/", b"[a", b"a\\", b"[[:none:]]"])
 def test_a_glob_that_can_match_nothing_is_none(text):
     assert wildmatch.read(text, ignore_case=False) is None
