@@ -117,7 +117,7 @@ def pair(folder: Path, files: int, env: Environment) -> Pair:
 def make_pristine(clone: Clone) -> None:
     """Take away what a run has left: edits, refs, objects, ckpt's own files."""
     git_dir = clone.git_dir
-    for name in ("index.lock", "bench-index", "objects/info/ckpt-packs"):
+    for name in ("index.lock", "bench-index"):
         (git_dir / name).unlink(missing_ok=True)
     for name in ("checkpoints", "checkpoints-trash", "bench"):
         if clone.git("for-each-ref", "--count=1", f"refs/{name}"):

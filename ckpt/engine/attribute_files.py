@@ -38,7 +38,8 @@ def attribute_tree(repo: Repository, staged: Mapping[bytes, bytes], found: Scan)
     reader = _Reader(repo, staged)
     outside = _outside(repo)
     named = (*found.attribute_files, *staged)
-    unwalked = found.folders.keys() - found.walked.keys()
+    # A folder that was left out has tracked files below it, if it is listed all the same.
+    unwalked = found.folders.keys() - (found.walked.keys() - found.skipped.keys())
     inside = {b"", *unwalked, *(path.rpartition(b"/")[0] for path in named)}
     texts = {folder: text for folder in sorted(inside) if (text := reader.read(folder))}
     autocrlf = repo.config.get("core.autocrlf")

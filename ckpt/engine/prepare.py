@@ -70,13 +70,12 @@ class RollbackOptions:
 class Prepared:
     """What a rollback is going to do; nothing is touched yet.
 
-    `index` is the wanted one, or None if nothing is asked of it, or if that `is_staged` already.
+    `index` is the wanted one; None if nothing is asked of it, or if it is staged already.
     """
 
     present: Present
     plan: Plan
     index: Index | None
-    is_staged: bool
     move: HeadMove | None
     changes_index: bool
     changes_operation: bool
@@ -113,22 +112,13 @@ class Preparation:
 
     def prepare(self) -> Prepared:
         present, plan = self._look()
-        is_staged = self._is_staged(present)
         index = None
-        if self._options.index and not is_staged:
+        if self._options.index and not self._is_staged(present):
             index = limited(self._target.index, present.staged.index, self._options.paths)
         move = self._wanted_move(present)
         self._validate(plan, present, index)
         changes_index = index is not None and not staging.same(index, present.staged.index)
-        return Prepared(
-            present,
-            plan,
-            index,
-            is_staged,
-            move,
-            changes_index,
-            self._changes_operation(present),
-        )
+        return Prepared(present, plan, index, move, changes_index, self._changes_operation(present))
 
     def _check_target(self) -> None:
         target = self._target
@@ -234,8 +224,9 @@ class Preparation:
     def _is_staged(self, present: Present) -> bool:
         """Whether the index is the target's, and git believes nothing that is not so."""
         target, state = self._target, present.index_state
-        is_plain = state is not None and not state.misleads
-        return is_plain and state is not None and state.is_in(target.objects, target.state_tree)
+        if state is None or state.misleads:
+            return False
+        return state.is_in(target.objects, target.state_tree)
 
     def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
         """Read every content that will be needed, so that damage shows before the first change.

@@ -9,8 +9,7 @@ away, and get their own only in `flush`, when their bytes are on the disk (`pend
 object that can be seen is whole, and whoever writes the same one at once succeeds.
 
 Everything read is checked against its id. A large content passes through in pieces and
-is never held whole, neither on its way in nor out. Repacking is left to git, but for the
-small pack of the last save (`recent_pack`).
+is never held whole, neither on its way in nor out. Repacking is left to git.
 """
 
 from __future__ import annotations
@@ -379,7 +378,7 @@ class ObjectStore:
             return True
         place = self._look().find(unhexlify(object_id))
         if place is not None:
-            return self._touch(place[0].path)
+            return place[0].is_whole() and self._touch(place[0].path)
         borrowed = self._all_folders()[1:]
         return any(self._touch(loose_path(folder, object_id)) for folder in borrowed)
 

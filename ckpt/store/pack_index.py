@@ -98,9 +98,6 @@ class _Table:
                 there = dict(zip(self._bucket(low, high), values, strict=True))
                 yield from [(raw_id, there[raw_id]) for raw_id in wanted if raw_id in there]
 
-    def ids(self) -> list[bytes]:
-        return self._bucket(0, self.count)
-
     def _bucket(self, low: int, high: int) -> list[bytes]:
         ids, length = self._ids_from(low, high), self._length
         return [ids[at : at + length] for at in range(0, len(ids), length)]
@@ -167,16 +164,6 @@ class PackIndex:
 
     def between(self, low: bytes, high: bytes) -> Iterator[bytes]:
         return self._table.between(low, high)
-
-    def rows(self) -> list[tuple[bytes, bytes, int]]:
-        """Every id, with the checksum of its entry in the pack and its offset."""
-        count = self._table.count
-        checksums = self._data[self._offsets - 4 * count : self._offsets]
-        offsets = unpack(f">{count}I", self._data[self._offsets : self._offsets + 4 * count])
-        return [
-            (raw_id, checksums[4 * n : 4 * n + 4], at if at < _FAR else self._far_offset(at - _FAR))
-            for n, (raw_id, at) in enumerate(zip(self._table.ids(), offsets, strict=True))
-        ]
 
     def _offset(self, position: int) -> int:
         offset: int = _U32.unpack_from(self._data, self._offsets + 4 * position)[0]

@@ -10,8 +10,9 @@ looks at a pack. No deltas: git makes them when it repacks.
 from __future__ import annotations
 
 import os
+import time
 import zlib
-from binascii import hexlify, unhexlify
+from binascii import unhexlify
 from contextlib import suppress
 from struct import pack
 
@@ -22,16 +23,16 @@ from ckpt.store.streams import level_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, KeysView
+    from collections.abc import KeysView
 
     from ckpt.store.object_format import ObjectFormat
-    from ckpt.store.recent_pack import RecentPack
     from ckpt.store.sharing import Sharing
 
 TEMPORARY_PACK = "tmp_pack_"  # which git's gc clears away, as it does the next
 TEMPORARY_INDEX = "tmp_idx_"
 KEPT_BY_US = b"ckpt: until its ref is made\n"
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
+_SURELY_DEAD = 3600.0  # seconds, after which nobody is about to make a ref
 _HEADER = b"PACK\0\0\0\2"
 _BUFFER = 1 << 20
 _FAR = 0x80000000  # where offsets no longer fit into 31 bits
@@ -65,13 +66,6 @@ class PackWriter:
 
     def ids(self) -> KeysView[bytes]:
         return self._offsets.keys()
-
-    def take_over(self, recent: RecentPack) -> None:
-        """Add all that another pack holds."""
-        for raw_id, checksum, entry in recent.entries:
-            object_id = hexlify(raw_id)
-            if object_id not in self._offsets:
-                self._append(object_id, checksum, entry)
 
     def add(self, object_id: bytes, kind: bytes, data: bytes) -> None:
         if object_id in self._offsets:
@@ -128,16 +122,12 @@ class PackWriter:
 
     # -- the end ---------------------------------------------------------------
 
-    def finish(self, announce: Callable[[str], None]) -> None:
-        """Make the pack durable and visible; if this fails, it can be tried again.
-
-        Before it is visible, `announce` gets its path, without an extension.
-        """
+    def finish(self) -> None:
+        """Make the pack durable and visible; if this fails, it can be tried again."""
         checksum = self._complete()
         index = os.path.join(self._folder, disk.temporary_name(TEMPORARY_INDEX))
         try:
             self._write_index(index, checksum)
-            announce(self.stem)
             self._keep()
             disk.rename(self._path, self.stem + ".pack")
             self._path = self.stem + ".pack"
@@ -147,6 +137,7 @@ class PackWriter:
             raise
         self._close()
         disk.fsync_dirs(self._folders)
+        _release_left_over(self._folder)
 
     def _keep(self) -> None:
         """A `git repack -a -d` drops what no ref names yet, unless the pack is kept."""
@@ -154,6 +145,7 @@ class PackWriter:
             fd = disk.create(self.stem + ".keep", 0o444)
             try:
                 disk.write(fd, KEPT_BY_US, self.stem + ".keep")
+                self._sharing.adjust(self.stem + ".keep")
             finally:
                 os.close(fd)
 
@@ -200,6 +192,21 @@ class PackWriter:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._reading = -1
+
+
+def _release_left_over(folder: str) -> None:
+    """Let git have the packs of processes that were killed before they could say so."""
+    for name in os.listdir(folder):
+        keep = os.path.join(folder, name)
+        if name.endswith(".keep"):
+            with suppress(OSError):
+                if os.stat(keep).st_mtime < time.time() - _SURELY_DEAD and _is_ours(keep):
+                    disk.unlink(keep)
+
+
+def _is_ours(keep: str) -> bool:
+    with open(keep, "rb") as file:
+        return file.read(len(KEPT_BY_US) + 1) == KEPT_BY_US
 
 
 def _entry_header(number: int, size: int) -> bytes:

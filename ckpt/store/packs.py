@@ -56,6 +56,7 @@ class Pack:
         self._opened = opened
         self._fd = -1
         self._index: Index | None = None
+        self._is_whole: bool | None = None
         self.identity = self._stat_index()
 
     def _stat_index(self) -> tuple[int, int, int]:
@@ -68,6 +69,17 @@ class Pack:
     def is_another(self) -> bool:
         """Whether the name belongs to another pack by now, or to none."""
         return self._stat_index() != self.identity
+
+    def is_whole(self) -> bool:
+        """Whether the file ends as its index says: git does not trust one that was cut off."""
+        if self._is_whole is None:
+            length = self._format.oid_length
+            try:
+                end = _end(self.path, length)
+                self._is_whole = end == _end(self._index_path, 2 * length)[:length]
+            except OSError:
+                self._is_whole = False
+        return self._is_whole
 
     def index(self) -> Index:
         """One that cannot be read is looked at once, and has nothing."""
@@ -170,6 +182,15 @@ class Pack:
     def __del__(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+
+
+def _end(path: str, back: int) -> bytes:
+    """The last bytes of a file."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(fd, back, max(os.fstat(fd).st_size - back, 0))
+    finally:
+        os.close(fd)
 
 
 class PackList:

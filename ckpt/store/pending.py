@@ -2,10 +2,10 @@
 """Objects that were added and are not visible yet.
 
 They are held in memory until a flush shows that they are needed, or until they are many:
-then they go into a pack that grows on the disk. A flush of very few writes them loose, as
-git does; of more, one pack. What is large is in a file of its own at once. All temporary
-files have names that git's gc clears away, and no object can be seen before its bytes are
-on the disk.
+then they go into a pack that grows on the disk. A flush of a few writes them loose, as git
+does: a pack for every save would make git slow, and nobody but git may take a pack away. What
+is large is in a file of its own at once. All temporary files have names that git's gc clears
+away, and no object can be seen before its bytes are on the disk.
 
 A `git gc --prune=now` takes temporary files, too: that is ObjectsPruned, and what was
 added is gone.
@@ -21,7 +21,6 @@ from ckpt import disk
 from ckpt.errors import Busy
 from ckpt.store.loose import loose_path, read_header, read_loose
 from ckpt.store.pack_writer import PackWriter
-from ckpt.store.recent_pack import RecentPacks
 from ckpt.store.streams import (
     Digest,
     UnreadableFile,
@@ -39,14 +38,12 @@ if TYPE_CHECKING:
     from dulwich.objects import ObjectID
 
     from ckpt.store.object_format import ObjectFormat
-    from ckpt.store.recent_pack import RecentPack
     from ckpt.store.sharing import Sharing
 
 TEMPORARY_OBJECT = "tmp_obj_"  # which git's gc clears away
-# Up to here objects are written loose: flushed one by one, they take no longer than a pack.
-FEW_OBJECTS = 3
-# Beyond either of these, objects are not held in memory.
+# From here on they go into a pack.
 MANY_OBJECTS = 200
+# Bytes, beyond which objects are not held in memory.
 _MOST_HELD = 2 << 20
 
 
@@ -90,8 +87,10 @@ class Pending:
             return
         self._held[object_id] = (kind, data)
         self._held_size += len(data)
-        if len(self._held) > MANY_OBJECTS or self._held_size > _MOST_HELD:
-            self._begin_pack(())
+        if len(self._held) + len(self._files) > MANY_OBJECTS:
+            self._begin_pack()
+        elif self._held_size > _MOST_HELD:
+            self._lay_down()
 
     def add_file(self, object_id: ObjectID, fd: int, size: int) -> None:
         """Add the blob of a large file; UnreadableFile if it is another by now."""
@@ -116,19 +115,16 @@ class Pending:
             os.close(fd)
         self._files[object_id] = path
 
-    def _begin_pack(self, recent: Iterable[RecentPack]) -> PackWriter:
+    def _begin_pack(self) -> None:
         """Move what is held into a pack that is not finished."""
         try:
             pack = PackWriter(os.path.join(self._path, "pack"), self._format, self._sharing)
         except FileNotFoundError:
             raise ObjectsPruned from None
         self._pack = pack
-        for small in recent:
-            pack.take_over(small)
         for object_id, (kind, data) in self._held.items():
             pack.add(object_id, kind, data)
         self._forget_held()
-        return pack
 
     def _lay_down(self) -> None:
         """Write what is held to temporary files."""
@@ -196,21 +192,15 @@ class Pending:
     def flush(self) -> None:
         """Make everything durable and visible: contents first, then names."""
         try:
-            if self._pack is not None or len(self._held) > FEW_OBJECTS:
-                self._flush_pack()
+            if self._pack is not None:
+                self._pack.finish()
+                self._kept.append(self._pack)
+                self._pack = None
             self._lay_down()
             if self._files:
                 self._flush_files()
         except FileNotFoundError:
             raise ObjectsPruned from None
-
-    def _flush_pack(self) -> None:
-        packs = RecentPacks(self._path, self._format, self._sharing)
-        pack = self._pack or self._begin_pack(packs.small())
-        pack.finish(packs.announce)
-        self._kept.append(pack)
-        self._pack = None
-        packs.tidy(pack.ids())
 
     def _flush_files(self) -> None:
         disk.fsync_files(list(self._files.values()))

@@ -21,7 +21,7 @@ Record = Callable[[str, object], None]
 # killed, unfinished objects, which git's gc clears, and the ref's lock and an unfinished cache,
 # which the next save clears.
 FINISHED = re.compile(
-    r"objects/../[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(pack|idx)|objects/info/ckpt-packs"
+    r"objects/../[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(pack|idx)"
     r"|refs/checkpoints/[0-9a-z-]{24}|ckpt/lock|ckpt/scan"
 )
 CLEARED_BY_THE_NEXT = re.compile(

@@ -336,6 +336,17 @@ def test_a_folder_becomes_a_repository_and_ceases_to_be_one(saver: Saver, folder
     assert paths(saver.top, saver.save()) == before
 
 
+def test_attributes_in_a_folder_that_became_a_repository_count_for_tracked_files(
+    saver: Saver,
+) -> None:
+    """As in git, which looks for them on the way to a file."""
+    write_all(saver.top, {"d/.gitattributes": b"one eol=crlf\n", "d/one": b"1\r\n2\r\n"})
+    git("init", "-q", cwd=saver.top / "d")
+
+    for _ in range(2):
+        assert content(saver.top, saver.save(), "d/one") == b"1\n2\n"
+
+
 def test_a_submodule_that_moves_on_is_found(saver: Saver) -> None:
     origin = saver.top.with_name("origin")
     git("clone", "-q", str(saver.top), str(origin), cwd=saver.top)
