@@ -96,7 +96,7 @@ def test_many_objects_are_flushed_at_once_and_still_before_their_names(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sync", lambda: None)  # of the whole machine
-    monkeypatch.setattr(pending, "FEW_OBJECTS", 1000)
+    monkeypatch.setattr(pending, "MANY_OBJECTS", 1000)
     for number in range(disk.MANY_FILES + 1):
         store.add(b"blob", b"%d" % number)
     with observed() as seen:

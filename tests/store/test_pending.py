@@ -99,7 +99,7 @@ def test_objects_can_be_read_before_and_after_they_are_flushed(
 def test_few_objects_are_loose_and_many_are_one_pack(
     count: int, loose: bool, store: ObjectStore
 ) -> None:
-    add(store, CONTENTS[:count])
+    add(store, [b"%d" % number for number in range(count)])
     store.flush()
 
     names = [path for path in files(store) if not path.startswith(("pack/", "info/"))]
@@ -275,7 +275,7 @@ def test_what_a_killed_save_kept_is_git_s_again_after_a_while(
     content: bytes, store: ObjectStore
 ) -> None:
     keep = Path(store.path, "pack", f"pack-{'0' * 40}.keep")
-    keep.parent.mkdir()
+    keep.parent.mkdir(exist_ok=True)
     keep.write_bytes(content)
     save(store, CONTENTS)
     assert keep.exists()

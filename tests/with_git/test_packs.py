@@ -233,7 +233,7 @@ def written(top: Path, object_format: str, count: int) -> list[ObjectID]:
 
 
 @pytest.mark.parametrize("object_format", FORMATS)
-@pytest.mark.parametrize("count", [5, 150, 1000])
+@pytest.mark.parametrize("count", [250, 1000])
 def test_git_takes_our_packs_for_its_own(count: int, object_format: str, tmp_path: Path) -> None:
     top = tmp_path / "repo"
     git("init", "-q", f"--object-format={object_format}", str(top))
@@ -254,23 +254,6 @@ def test_git_takes_our_packs_for_its_own(count: int, object_format: str, tmp_pat
     check_all(top, object_format)
 
 
-@pytest.mark.parametrize("object_format", FORMATS)
-def test_packs_that_took_over_others_are_whole(object_format: str, tmp_path: Path) -> None:
-    top = tmp_path / "repo"
-    git("init", "-q", f"--object-format={object_format}", str(top))
-    for count in range(5, 60, 5):
-        written(top, object_format, count)
-        (path,) = (top / ".git/objects/pack").glob("*.pack")
-        git("verify-pack", str(path), cwd=top)
-
-    assert fsck(top) == []
-    assert git("count-objects", "-v", cwd=top).splitlines()[-2:] == [
-        "garbage: 0",
-        "size-garbage: 0",
-    ]
-    check_all(top, object_format)
-
-
 def test_what_a_killed_process_leaves_of_a_pack_is_cleared_by_gc(tmp_path: Path) -> None:
     top = tmp_path / "repo"
     git("init", "-q", str(top))
@@ -282,11 +265,12 @@ def test_what_a_killed_process_leaves_of_a_pack_is_cleared_by_gc(tmp_path: Path)
         "[store.add(b'blob', b'%d' % n) for n in range(500)]; store.flush()"
     )
     subprocess.run([sys.executable, "-c", script, str(top / ".git/objects")], check=True)
-    left = {path.name[:8] for path in (top / ".git/objects/pack").iterdir()}
-    assert left == {"tmp_pack", "tmp_idx_", "tmp_ckpt"}
+    left = {path.name[:4] for path in (top / ".git/objects/pack").iterdir()}
+    assert left == {"tmp_", "pack"}
     git("gc", "-q", "--prune=now", cwd=top)
 
-    assert list((top / ".git/objects/pack").iterdir()) == []
+    # Which the next save takes away that writes a pack, when it is sure that nobody needs it.
+    assert [path.suffix for path in (top / ".git/objects/pack").iterdir()] == [".keep"]
 
 
 @pytest.mark.parametrize("count", [10, 500])
@@ -316,7 +300,7 @@ def test_no_repack_takes_what_was_flushed_until_its_ref_is_made(tmp_path: Path) 
     top = tmp_path / "repo"
     git("init", "-q", str(top))
     with closing(opened(top)) as store:
-        for number in range(50):
+        for number in range(300):
             store.add(b"blob", b"%d" % number)
         names = store.flush()
         assert store.missing(names) == set()

@@ -16,8 +16,6 @@ from helpers import fsck, git, tree_state
 from journeys import reset_and_clean, save, there_and_back
 from scenes import remove, state, unprivileged, write
 
-from ckpt.store.streams import LARGE
-
 
 def work(top: Path) -> None:
     write(top, "README.md", "staged\n")
@@ -385,12 +383,14 @@ def test_new_objects_get_the_bits_that_git_would_give_them(
     by_git = new_bits(objects, before)
 
     before = set(objects.glob("??"))
-    for number in range(5):
+    for number in range(20):
         write(repo, f"new/{number}", f"by ckpt {number}\n")
-        write(repo, f"new/large-{number}", f"{number}\n" * LARGE)
+    save(repo)
+    assert new_bits(objects, before) == by_git
+    for number in range(300):
+        write(repo, f"more/{number}", f"in a pack {number}\n")
     saved = save(repo)
 
-    assert new_bits(objects, before) == by_git
     (ours,) = objects.glob("pack/*.pack")
     git("repack", "-q")
     assert {bits(path) for path in objects.glob("pack/*")} == {bits(ours)}
