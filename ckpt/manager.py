@@ -56,7 +56,7 @@ Checkpoints = list[Checkpoint]
 DroppedOnes = list[Dropped]
 
 # How long the configuration that was read on opening may be taken for that of now, in seconds.
-_A_MOMENT = 0.05
+_A_MOMENT = 0.005
 
 
 class CheckpointManager:
