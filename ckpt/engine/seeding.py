@@ -150,6 +150,7 @@ class _Planter:
         chunks: list[tuple[Any, ...]] = []
         for batch in self._batches(folders):
             chunks += [chunk.plain() for chunk in packed(batch)]
+        self._sizes = {}
         return chunks, self._odd, self._unread
 
     def _batches(self, folders: list[bytes]) -> Iterator[list[Listing]]:

@@ -196,7 +196,8 @@ class Walk:
         assert result.checkpoint is not None
         assert self.look() == before
         self.seen[result.checkpoint.id] = before
-        self._compare_without_cache(result.checkpoint)
+        if "CKPT_FUZZ_EXAMPLES" in os.environ:  # test_cache_hides_nothing does so each time
+            self._compare_without_cache(result.checkpoint)
 
     def _compare_without_cache(self, saved: Checkpoint) -> None:
         """The same state, saved by someone who knows nothing, is the same checkpoint."""

@@ -142,6 +142,7 @@ def test_an_interrupt_while_waiting_ends_the_other_too() -> None:
     here = os.getpid()
 
     def interrupt() -> bytes:
+        time.sleep(0.3)  # by then the other waits for the pipe, and does nothing else
         os.kill(here, signal.SIGINT)
         return bytes(10_000_000)
 
