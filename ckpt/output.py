@@ -51,7 +51,7 @@ class Output:
         import ckpt.linediff
 
         if self.as_json:
-            import ckpt.documents  # noqa: F401  # as the others, for later
+            import ckpt.documents  # noqa: F401  # imported now, used when the work is done
 
     def clear(self) -> None:
         """Take away the line that tells of progress."""

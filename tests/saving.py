@@ -164,3 +164,20 @@ def lose_all_checkpoints(top: Path) -> None:
 def prune(top: Path) -> None:
     git("reflog", "expire", "--expire=now", "--all", cwd=top)
     git("gc", "-q", "--prune=now", cwd=top)
+
+
+def overwrite(path: Path, data: bytes) -> None:
+    """Other bytes in the same file: its inode stays."""
+    with open(path, "r+b") as file:
+        file.write(data)
+        file.truncate()
+
+
+def committed(top: Path, files: Mapping[str, bytes]) -> Path:
+    """A new repository in which these files are committed."""
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    write_all(top, files)
+    git("add", "-A", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+    return top

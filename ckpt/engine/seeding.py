@@ -22,7 +22,7 @@ from ckpt.engine.gather import CODES, Clock
 from ckpt.store.index import INTENT_TO_ADD, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.staging import Staged
-from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK
+from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK
 from ckpt.values import NamedTuple
 from ckpt.worktree.listing import Listing, Stat, owner_of, stat_of
 from ckpt.worktree.listings import Chunk, Listings, packed
@@ -43,7 +43,6 @@ _FORK_PAYS = 2000  # files
 # How files look that git calls so: their kind, and whether the owner may run them.
 _ON_DISK = {REGULAR: 0o100000, EXECUTABLE: 0o100100, SYMLINK: 0o120100}
 _REPOSITORY = frozenset({b"HEAD", b"objects", b"refs"})
-_GITLINK = CODES[GITLINK]
 _UNUSUAL = INTENT_TO_ADD | STAGE
 
 
@@ -211,24 +210,23 @@ class _Planter:
         )
 
     def _add_files(self, listing: Listing, entries: list[IndexEntry]) -> None:
-        statuses = self._look_at(entries)
-        fields = [*_STAT.iter_unpack(b"".join([entry.stat for entry in entries]))]
-        known = [status for status in statuses if status is not None]
-        kinds = [CODES.get(field[6], _GITLINK) for field in fields]
-        if len(known) < len(entries) or _GITLINK in kinds:
+        fields = _STAT.iter_unpack(b"".join([entry.stat for entry in entries]))
+        rows = [
+            (entry, field, status)
+            for entry, field, status in zip(entries, fields, self._look_at(entries), strict=True)
+            if status is not None and field[6] in _ON_DISK
+        ]
+        if len(rows) < len(entries):  # something is gone, or a submodule
             self._odd.append(listing.folder)
-            there = [n for n, status in enumerate(statuses) if status and kinds[n] != _GITLINK]
-            entries, fields = [entries[n] for n in there], [fields[n] for n in there]
-            known, kinds = [statuses[n] for n in there], [kinds[n] for n in there]  # type: ignore[misc]  # those are there
         start = len(listing.prefix)
-        listing.names = [entry.path[start:] for entry in entries]
-        listing.codes = bytearray(kinds)
-        listing.ids = [unhexlify(entry.id) for entry in entries]
-        listing.stats = [*map(stat_of, known)]
-        listing.owners = [*map(owner_of, known)]
-        for number, entry in enumerate(entries):
-            if not self._is_proof(entry, fields[number], listing.stats[number]):
-                self._doubt(listing, number, known[number], fields[number][6])
+        listing.names = [entry.path[start:] for entry, _, _ in rows]
+        listing.codes = bytearray([CODES[field[6]] for _, field, _ in rows])
+        listing.ids = [unhexlify(entry.id) for entry, _, _ in rows]
+        listing.stats = [stat_of(status) for _, _, status in rows]
+        listing.owners = [owner_of(status) for _, _, status in rows]
+        for number, (entry, field, status) in enumerate(rows):
+            if not self._is_proof(entry, field, listing.stats[number]):
+                self._doubt(listing, number, status, field[6])
 
     def _doubt(self, listing: Listing, number: int, status: os.stat_result, mode: int) -> None:
         """A file that has to be read, if it is still one."""
@@ -253,7 +251,7 @@ class _Planter:
             mtime == mtime_s * _SECOND + mtime_ns
             and ctime == ctime_s * _SECOND + ctime_ns
             and inode & _WORD == ino
-            and length == size == self._sizes.get(entry.id)  # type: ignore[call-overload]  # ids
+            and length == size == self._sizes.get(ObjectID(entry.id))
             and mode & 0o170100 == _ON_DISK[staged]
             and mtime < self._index_mtime
             and self._clock.is_safe(mtime, ctime)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from helpers import fsck, git
-from saving import Saver, content, paths, write_all
+from saving import Saver, committed, content, paths, write_all
 
 from ckpt import disk
 from ckpt.engine import scan_cache
@@ -27,12 +27,7 @@ FILES = {"a": b"a\n", "d/x": b"x\n", "d/e/y": b"y\n", ".gitignore": b"*.log\n"}
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    top = tmp_path / "work"
-    top.mkdir()
-    git("init", "-q", cwd=top)
-    write_all(top, FILES)
-    git("add", "-A", cwd=top)
-    git("commit", "-q", "-m", "first", cwd=top)
+    top = committed(tmp_path / "work", FILES)
     write_all(top, {"d/new": b"new\n"})
     return top
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from helpers import fsck, git, loose_object
-from saving import FrozenTimes, Saver, content, paths, write_all
+from saving import FrozenTimes, Saver, content, overwrite, paths, write_all
 
 from ckpt.engine import seeding
 from ckpt.store.index import IndexEntry, read_index, write_index
@@ -61,12 +61,6 @@ def saver(top: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Saver]:
     saver = Saver(top, monkeypatch)
     yield saver
     saver.close()
-
-
-def overwrite(path: Path, data: bytes) -> None:
-    with open(path, "r+b") as file:
-        file.write(data)
-        file.truncate()
 
 
 def test_nothing_is_read_that_the_index_knows(saver: Saver) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from helpers import fsck, git, tree_state
-from saving import Saver, content, lose_all_checkpoints, prune, write_all
+from saving import Saver, committed, content, lose_all_checkpoints, prune, write_all
 
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
@@ -27,13 +27,7 @@ EDITED = {"d/x": b"edited\n", "d/e/new": b"new\n", "fresh/file": b"fresh\n"}
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    top = tmp_path / "work"
-    top.mkdir()
-    git("init", "-q", cwd=top)
-    write_all(top, FILES)
-    git("add", "-A", cwd=top)
-    git("commit", "-q", "-m", "first", cwd=top)
-    return top
+    return committed(tmp_path / "work", FILES)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from helpers import git
-from saving import FrozenTimes, Saver, content, paths, write_all
+from saving import FrozenTimes, Saver, committed, content, overwrite, paths, write_all
 
 from ckpt.engine import scan_cache
 from ckpt.worktree import reach
@@ -39,12 +39,7 @@ IGNORED = {"x.log": b"log 1\n", "d/x.log": b"d/log 1\n", "build/out": b"out 1\n"
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    top = tmp_path / "work"
-    top.mkdir()
-    git("init", "-q", cwd=top)
-    write_all(top, {**FILES, ".gitignore": b"*.log\nbuild/\n"})
-    git("add", "-A", cwd=top)
-    git("commit", "-q", "-m", "first", cwd=top)
+    top = committed(tmp_path / "work", {**FILES, ".gitignore": b"*.log\nbuild/\n"})
     write_all(top, {**UNTRACKED, **IGNORED})
     return top
 
@@ -57,13 +52,6 @@ def saver(top: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Saver]:
 
 
 # -- files ---------------------------------------------------------------------------
-
-
-def overwrite(path: Path, data: bytes) -> None:
-    """Other bytes in the same file: its inode stays."""
-    with open(path, "r+b") as file:
-        file.write(data)
-        file.truncate()
 
 
 def set_back(path: Path, status: os.stat_result) -> None:
