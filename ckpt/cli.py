@@ -36,6 +36,7 @@ COMMANDS = {
     "unpin": "stop protecting a checkpoint",
     "trash": "list dropped checkpoints",
     "restore-dropped": "bring a dropped checkpoint back",
+    "hook": "take a checkpoint for a hook; what hooks and agents call",
     "help": "show the manual, or its section on one command",
 }
 

@@ -264,6 +264,22 @@ def replace_cache_file(path: str, parts: Iterable[bytes]) -> None:
         os.close(fd)
 
 
+def overwrite(path: str, data: bytes, offset: int, size: int) -> None:
+    """Write into the middle of a private file of that size, which is made if it is not there.
+
+    Nothing is flushed, and once the file is there no space is needed.
+    """
+    _about_to("overwrite", path)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        missing = size - os.fstat(fd).st_size
+        if missing > 0:
+            os.pwrite(fd, bytes(missing), size - missing)
+        os.pwrite(fd, data, offset)
+    finally:
+        os.close(fd)
+
+
 def is_left_over(path: str) -> bool:
     """Whether a process died, or is at work, in `replace_cache_file`."""
     return os.path.lexists(path + ".new")

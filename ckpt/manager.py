@@ -149,7 +149,7 @@ class CheckpointManager:
 
         check_texts(name=name, description=description, session=session, trigger=trigger)
         check_mappings(metadata=metadata, context=context)
-        if not self._enabled or (as_kind(kind) in TRIGGERED and self._triggers_are_off()):
+        if not self._enabled or (as_kind(kind) in TRIGGERED and self._is_off(trigger)):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         request = SaveRequest(
             name=name,
@@ -175,10 +175,10 @@ class CheckpointManager:
 
         return snapshot.save(self._repo, self.settings, request, progress=self.progress)
 
-    def _triggers_are_off(self) -> bool:
+    def _is_off(self, trigger: str | None) -> bool:
         from ckpt.settings import disabled_by_env
 
-        return disabled_by_env(self._repo.env) or not self.settings.enabled
+        return disabled_by_env(self._repo.env, trigger) or not self.settings.allows(trigger)
 
     # -- looking -----------------------------------------------------------------
 

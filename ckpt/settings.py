@@ -16,6 +16,22 @@ from operator import eq, ge
 
 from ckpt.errors import UsageError
 from ckpt.patterns import lazy_pattern
+from ckpt.setting_types import (
+    BOOL,
+    COUNT,
+    DURATION,
+    EVERY_TRIGGER,
+    LARGEST,
+    LIMIT,
+    ON_ERROR,
+    PATTERNS,
+    SIZE,
+    TRIGGER_NAMES,
+    TRUE,
+    Type,
+    Unfit,
+    Value,
+)
 from ckpt.values import field, value_class
 
 TYPE_CHECKING = False
@@ -64,7 +80,15 @@ class Settings:
     trusted_include: tuple[str, ...] = ()  # the part of `include` that beats the deny lists
     deny: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
+    hook_budget: float = 2.0  # seconds
+    guard_budget: float = 10.0
+    on_error: str = "warn"
     notes: tuple[str, ...] = ()  # what was not followed, and why
+
+    def allows(self, trigger: str | None) -> bool:
+        """Whether a trigger may take checkpoints; what a person types always may."""
+        return self.enabled and {EVERY_TRIGGER, trigger}.isdisjoint(self.disable)
 
     @property
     def deny_patterns(self) -> tuple[str, ...]:
@@ -85,122 +109,7 @@ class SettingsError(UsageError):
     """A setting is unknown, of the wrong type or of no use; the place is in the message."""
 
 
-# Types
-
-Value = bool | int | tuple[str, ...]
-_LARGEST = 2**63 - 1
-NO_LIMIT = _LARGEST
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
-_SIZE = lazy_pattern(r"(?ai)([0-9]{1,19})(?:\.([0-9]{1,9}))? ?([a-z]*)")
-_NUMBER = lazy_pattern("[0-9]{1,19}")
-_BREAK = lazy_pattern("[\0\r\n]")
 _PLAIN_KEY = lazy_pattern(r"(?a)[\w.-]+")
-_UNITS = {"": 1, "b": 1} | {
-    prefix + suffix: base**power
-    for power, prefix in enumerate("kmgt", start=1)
-    # A bare letter is binary, as in git's own numbers.
-    for suffix, base in (("", 1024), ("ib", 1024), ("b", 1000))
-}
-
-
-class _Unfit(Exception):
-    def __init__(self, expected: str, got: object) -> None:
-        self.expected, self.got = expected, got
-
-
-@value_class
-class Type:
-    """How a raw value is read: typed, as TOML and Python have it, or as text.
-
-    The values of a type of which there can be `many` add up from source to source;
-    of any other the last wins.
-    """
-
-    of_value: Callable[[object], Value]
-    of_text: Callable[[str], Value]
-    many: bool = False
-
-
-def _bool(raw: object) -> bool:
-    if not isinstance(raw, bool):
-        raise _Unfit("true or false", raw)
-    return raw
-
-
-def _bool_of_text(text: str) -> bool:
-    if text.lower() not in _TRUE + _FALSE:
-        raise _Unfit("true or false", text)
-    return text.lower() in _TRUE
-
-
-def _size(raw: object) -> int:
-    if isinstance(raw, str):
-        return _size_of_text(raw)
-    if not isinstance(raw, int) or isinstance(raw, bool) or not 0 < raw <= _LARGEST:
-        raise _Unfit('a size such as "50MiB"', raw)
-    return raw
-
-
-def _size_of_text(text: str) -> int:
-    match = _SIZE.fullmatch(text)
-    if match:
-        fraction, unit = match[2] or "", _UNITS.get(match[3].lower(), 0)
-        size: int = int(match[1] + fraction) * unit // 10 ** len(fraction)
-        if 0 < size <= _LARGEST and not (fraction and unit == 1):
-            return size
-    raise _Unfit('a size such as "50MiB"', text)
-
-
-def _limit(raw: object) -> int:
-    """A size, or that there is none to observe."""
-    if raw in ("none", 0) and not isinstance(raw, bool):
-        return NO_LIMIT
-    try:
-        return _size(raw)
-    except _Unfit:
-        raise _Unfit('a size such as "1GiB", or "none"', raw) from None
-
-
-def _count(raw: object) -> int:
-    if raw in ("none", 0) and not isinstance(raw, bool):
-        return NO_LIMIT
-    if not isinstance(raw, int) or isinstance(raw, bool) or not 0 < raw <= _LARGEST:
-        raise _Unfit('a number such as 20000, or "none"', raw)
-    return raw
-
-
-def _count_of_text(text: str) -> int:
-    return _count(int(text) if _NUMBER.fullmatch(text) else text)
-
-
-def _limit_of_text(text: str) -> int:
-    return _limit(0 if text == "0" else text)
-
-
-def _patterns(raw: object) -> tuple[str, ...]:
-    if not isinstance(raw, list | tuple):
-        raise _Unfit('a list of patterns such as ["*.log"]', raw)
-    return tuple(map(_pattern, raw))
-
-
-def _patterns_of_text(text: str) -> tuple[str, ...]:
-    if "[:" in text:
-        raise _Unfit("patterns with ':' between them and not within", text)
-    return _patterns(text.split(":"))
-
-
-def _pattern(raw: object) -> str:
-    # A line break or a `!` would let one list take back what another denies.
-    if not isinstance(raw, str) or not raw.strip() or raw[0] in "!#" or _BREAK.search(raw):
-        raise _Unfit('a pattern such as "*.log", on one line, not beginning with "!" or "#"', raw)
-    return raw
-
-
-BOOL = Type(_bool, _bool_of_text)
-SIZE = Type(_size, _size_of_text)
-LIMIT = Type(_limit, _limit_of_text)
-COUNT = Type(_count, _count_of_text)
-PATTERNS = Type(_patterns, _patterns_of_text, many=True)
 
 
 # Rows
@@ -279,6 +188,38 @@ ROWS = (
         "untracked files to save although the built-in lists deny them",
         eq,
     ),
+    Row(
+        "disable",
+        TRIGGER_NAMES,
+        "ckpt.disable",
+        "CKPT_DISABLE",
+        "triggers that take no checkpoints",
+        eq,
+    ),
+    Row(
+        "hook_budget",
+        DURATION,
+        "ckpt.hookBudget",
+        "CKPT_HOOK_BUDGET",
+        "how long a hook may take before it leaves out untracked files",
+        ge,
+    ),
+    Row(
+        "guard_budget",
+        DURATION,
+        "ckpt.guardBudget",
+        "CKPT_GUARD_BUDGET",
+        "how long the guard may take before it leaves out untracked files",
+        ge,
+    ),
+    Row(
+        "on_error",
+        ON_ERROR,
+        "ckpt.onError",
+        "CKPT_ON_ERROR",
+        "what a hook that fails does to the git command: warn or block",
+        eq,
+    ),
 )
 _BY_KEY = {row.key: row for row in ROWS}
 _BY_GIT_NAME = {row.git.removeprefix("ckpt.").lower(): row for row in ROWS}
@@ -344,9 +285,10 @@ def from_environ(env: Mapping[str, str]) -> Source:
     return Source("environment", "environment", values, {row.key: row.env for row in ROWS})
 
 
-def disabled_by_env(env: Mapping[str, str]) -> bool:
-    """Whether CKPT_DISABLE turns every trigger off; what a person types is not affected."""
-    return env.get("CKPT_DISABLE", "").lower() in _TRUE
+def disabled_by_env(env: Mapping[str, str], trigger: str | None = None) -> bool:
+    """Whether CKPT_DISABLE turns off every trigger, or this one, before anything is read."""
+    words = env.get("CKPT_DISABLE", "")
+    return words.lower() in TRUE or not {EVERY_TRIGGER, trigger}.isdisjoint(words.split(":"))
 
 
 _LONG_DOTTED_KEY = lazy_pattern(
@@ -435,7 +377,7 @@ def _value(source: Source, row: Row, raw: object) -> Value:
         if isinstance(raw, str) and source.trusted:
             return row.type.of_text(raw)
         return row.type.of_value(raw)
-    except _Unfit as unfit:
+    except Unfit as unfit:
         raise SettingsError(
             f"{source.place(row.key)}: expected {unfit.expected}, got {_shown(unfit.got)}"
         ) from None
@@ -468,7 +410,7 @@ def _shown(raw: object) -> str:
         return "a list"
     if isinstance(raw, dict):
         return "a table"
-    if isinstance(raw, int) and abs(raw) > _LARGEST:
+    if isinstance(raw, int) and abs(raw) > LARGEST:
         return "a number out of range"
     text = dumps(raw, default=str)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -10,10 +10,10 @@ from dataclasses import fields
 import pytest
 
 from ckpt.errors import UsageError
+from ckpt.setting_types import NO_LIMIT
 from ckpt.settings import (
     DENIED_FILES,
     DEPENDENCY_FOLDERS,
-    NO_LIMIT,
     ROWS,
     Settings,
     SettingsError,
@@ -146,7 +146,7 @@ def test_no_toml_parser_is_imported_without_need():
 
 
 def test_variables_of_other_programs_are_left_alone():
-    assert of_env(CKPT_PATH="/models", CKPT_EVERY="100", CKPT="x", CKPT_DISABLE="1") == Settings()
+    assert of_env(CKPT_PATH="/models", CKPT_EVERY="100", CKPT="x") == Settings()
 
 
 def test_an_empty_variable_is_not_set():

@@ -13,7 +13,8 @@ from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
 from ckpt.models import Checkpoint, DiffResult, FileChange
 from ckpt.paths import is_within, to_str
-from ckpt.settings import NO_LIMIT, Settings
+from ckpt.setting_types import NO_LIMIT
+from ckpt.settings import Settings
 from ckpt.store.objects import LARGEST_KEPT, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, Change, TreeEntry, diff_trees

@@ -19,13 +19,13 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
     {"errors", "hashing", "jsontext", "patterns", "values"},
-    {"disk", "ids", "linediff", "models", "paths"},
+    {"disk", "ids", "linediff", "models", "paths", "setting_types"},
     {"install", "settings", "store", "worktree"},
     {"arguments", "configure"},
     {"engine"},
     {"manager"},
     {"crash", "documents", "progress", "render"},
-    {"output"},
+    {"output", "triggers"},
     {"commands"},
     {"options", "usage"},
     {"cli"},

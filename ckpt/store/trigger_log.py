@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""What became of each trigger last: its newest success and its newest failure.
+
+A trigger has nobody to talk to: it warns on standard error, which an editor may throw
+away, and lets git go on. What it leaves here is what `status` and `doctor` tell later.
+
+The file has one slot of fixed length a trigger and is written in place, so that a
+failure can be noted even when the disk is full. It is no more than a notice: a slot
+that was torn by two writers or damaged reads as empty, and what cannot be written
+(a read-only repository) is let go.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ckpt import disk
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAME = "triggers"
+_SLOT = 1024
+_LONGEST_MESSAGE = 700
+
+
+@value_class
+class Success:
+    at: float
+    seconds: float
+    outcome: str
+    id: str
+
+
+@value_class
+class Failure:
+    """`count` failures in a row, the last of them at that time for that reason."""
+
+    at: float
+    count: int
+    message: str
+
+
+@value_class
+class TriggerNotes:
+    """The last of each, of one trigger in one worktree."""
+
+    success: Success | None = None
+    failure: Failure | None = None
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether nothing has succeeded since the last failure."""
+        if self.failure is None:
+            return False
+        return self.success is None or self.failure.at > self.success.at
+
+
+class TriggerLog:
+    """The notices of one worktree; `names` give each trigger its slot."""
+
+    def __init__(self, private_dir: str, names: Sequence[str]) -> None:
+        self._path = os.path.join(private_dir, _NAME)
+        self._names = names
+
+    def read(self, trigger: str) -> TriggerNotes:
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._names.index(trigger) * _SLOT)
+                return _parse(file.read(_SLOT))
+        except OSError:
+            return TriggerNotes()
+
+    def note_success(self, trigger: str, success: Success) -> None:
+        self._write(trigger, TriggerNotes(success, self.read(trigger).failure))
+
+    def note_failure(self, trigger: str, at: float, message: str) -> None:
+        before = self.read(trigger)
+        count = 1
+        if before.failure is not None and before.is_failing:
+            count += before.failure.count
+        failure = Failure(at, count, _line(message))
+        self._write(trigger, TriggerNotes(before.success, failure))
+
+    def told(self, trigger: str, message: str, since: float) -> bool:
+        """Whether a failure for that reason was noted since a time."""
+        failure = self.read(trigger).failure
+        return failure is not None and failure.at >= since and failure.message == _line(message)
+
+    def _write(self, trigger: str, notes: TriggerNotes) -> None:
+        try:
+            disk.ensure_private_dir(os.path.dirname(self._path))
+            start, size = self._names.index(trigger) * _SLOT, len(self._names) * _SLOT
+            disk.overwrite(self._path, _text(notes), start, size)
+        except OSError:
+            pass
+
+
+def _line(message: str) -> str:
+    """A message as a slot can hold it."""
+    text = " ".join(message.split()).encode("utf-8", "backslashreplace")
+    return text[:_LONGEST_MESSAGE].decode("utf-8", "ignore")
+
+
+def _text(notes: TriggerNotes) -> bytes:
+    lines = []
+    if notes.success is not None:
+        s = notes.success
+        lines.append(f"success\t{s.at!r}\t{s.seconds!r}\t{s.outcome}\t{s.id}")
+    if notes.failure is not None:
+        f = notes.failure
+        lines.append(f"failure\t{f.at!r}\t{f.count}\t{f.message}")
+    return "".join(line + "\n" for line in lines).encode().ljust(_SLOT, b"\0")
+
+
+def _parse(slot: bytes) -> TriggerNotes:
+    success, failure = None, None
+    try:
+        for line in slot.rstrip(b"\0").decode().splitlines():
+            word, *values = line.split("\t")
+            if word == "success":
+                success = Success(float(values[0]), float(values[1]), values[2], values[3])
+            elif word == "failure":
+                failure = Failure(float(values[0]), int(values[1]), values[2])
+    except (ValueError, IndexError):
+        return TriggerNotes()
+    return TriggerNotes(success, failure)

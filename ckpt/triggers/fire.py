@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT
+"""A checkpoint that nobody asked for by hand: it must never be in anybody's way.
+
+Whatever goes wrong is returned, not raised: git, pre-commit or an agent is waiting and
+has work of its own. Broken settings count as the defaults, a busy repository is waited
+for no longer than the trigger's time budget, and every outcome is noted for `status`.
+What is to be printed comes back as warnings; what the failure does to the command that
+is waiting is the caller's to say (`Fired.blocks`).
+"""
+
+from __future__ import annotations
+
+from time import monotonic, time
+
+from ckpt.errors import Busy, CkptError
+from ckpt.models import Kind, Outcome, SaveResult
+from ckpt.setting_types import TRIGGERS
+from ckpt.settings import Settings, disabled_by_env
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ckpt.engine.present import Present
+    from ckpt.store.repository import Repository
+
+# What the same failure, or the same wrong setting, is told of once by a burst of triggers.
+_BURST = 10.0
+_WITH_GUARD_BUDGET = ("guard", "wrapper")
+
+
+@value_class
+class Fired:
+    """What became of a trigger, what to tell of it, and whether the command should stop."""
+
+    result: SaveResult
+    warnings: tuple[str, ...] = ()
+    blocks: bool = False
+
+
+@value_class
+class Request:
+    """Which trigger fires, and how; `complete` may add to what is saved, as in the engine."""
+
+    trigger: str
+    kind: Kind = Kind.HOOK
+    session: str | None = None
+    recurse: bool = False
+    complete: Callable[[Repository, Present], None] | None = None
+
+
+def fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
+    """Take a checkpoint of the worktree at `start` for a trigger."""
+    if disabled_by_env(env, request.trigger):
+        return _skipped("disabled")
+    from ckpt.store.repository import NotARepository, TooBroad, discover
+
+    try:
+        repo = discover(start, env)
+    except NotARepository:
+        return _skipped("no-repository")
+    except TooBroad as error:
+        return Fired(SaveResult(Outcome.SKIPPED, reason="too-broad"), (error.message,))
+    except (CkptError, OSError) as error:
+        return _failed(error, None, request)
+    from ckpt.configure import load_forgiving
+
+    with repo:
+        settings = load_forgiving(repo)
+        if not settings.allows(request.trigger):
+            return _skipped("disabled")
+        return _save(repo, settings, request)
+
+
+def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
+    started = monotonic()
+    try:
+        repo.check_writable()
+        result = _engine_save(repo, settings, request)
+    except Busy:
+        return _skipped("busy")
+    except Exception as error:
+        return _failed(error, repo, request, blocks=settings.on_error == "block")
+    _note_success(repo, request.trigger, result, monotonic() - started)
+    return Fired(result, (*settings.notes, *_partial(result)))
+
+
+def _partial(result: SaveResult) -> tuple[str, ...]:
+    if result.outcome is not Outcome.PARTIAL:
+        return ()
+    return (f"checkpoint {result.id} is partial: see 'git ckpt show {result.id}'",)
+
+
+def _engine_save(repo: Repository, settings: Settings, request: Request) -> SaveResult:
+    from ckpt.engine.snapshot import SaveRequest, save
+
+    budget = (
+        settings.guard_budget if request.trigger in _WITH_GUARD_BUDGET else settings.hook_budget
+    )
+    wanted = SaveRequest(
+        kind=request.kind,
+        trigger=request.trigger,
+        session=request.session,
+    )
+    if request.recurse:
+        from ckpt.engine import recurse
+
+        return recurse.save(repo, settings, wanted, timeout=budget)
+    complete = request.complete
+    return save(
+        repo,
+        settings,
+        wanted,
+        timeout=budget,
+        complete=None if complete is None else lambda present: complete(repo, present),
+    )
+
+
+def _skipped(reason: str) -> Fired:
+    return Fired(SaveResult(Outcome.SKIPPED, reason=reason))
+
+
+def _note_success(repo: Repository, trigger: str, result: SaveResult, seconds: float) -> None:
+    from ckpt.store.trigger_log import Success, TriggerLog
+
+    log = TriggerLog(repo.private_dir, TRIGGERS)
+    log.note_success(trigger, Success(time(), seconds, str(result.outcome), result.id or ""))
+
+
+def _failed(
+    error: Exception, repo: Repository | None, request: Request, *, blocks: bool = False
+) -> Fired:
+    message = _message(error, repo)
+    if repo is None:
+        is_new = True
+    else:
+        from ckpt.store.trigger_log import TriggerLog
+
+        log, now = TriggerLog(repo.private_dir, TRIGGERS), time()
+        is_new = not any(log.told(name, message, now - _BURST) for name in TRIGGERS)
+        log.note_failure(request.trigger, now, message)
+    warnings = (f"no checkpoint was taken: {message}",) if is_new or blocks else ()
+    return Fired(SaveResult(Outcome.FAILED, reason=message), warnings, blocks)
+
+
+def _message(error: Exception, repo: Repository | None) -> str:
+    if isinstance(error, CkptError):
+        return error.message
+    if isinstance(error, OSError) and error.strerror:
+        place = f"'{error.filename}': " if isinstance(error.filename, str) else ""
+        return f"{place}{error.strerror}"
+    from ckpt.crash import report
+
+    start, env = (".", {}) if repo is None else (repo.worktree, repo.env)
+    told = report(error, [], start, env)
+    return f"{told.message} ({told.hint})"
