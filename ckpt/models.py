@@ -122,7 +122,6 @@ class NestedState:
 class Details:
     """The part of a checkpoint that lies in its state tree."""
 
-    dirty_files: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     data: Any = None
     metadata: Mapping[str, Any] | None = None
@@ -155,6 +154,7 @@ class Checkpoint:
     branch: str | None
     stats: Stats
     _details: Callable[[], Details] = field(repr=False, compare=False)
+    _dirty_files: Callable[[], tuple[str, ...]] = field(repr=False, compare=False)
 
     @property
     def ref(self) -> str:
@@ -164,9 +164,9 @@ class Checkpoint:
     def details(self) -> Details:
         return self._details()
 
-    @property
+    @cached_property
     def git_state(self) -> GitState:
-        return GitState(self.head_commit, self.branch, self.details.dirty_files)
+        return GitState(self.head_commit, self.branch, self._dirty_files())
 
     @property
     def operation(self) -> str | None:

@@ -112,6 +112,7 @@ def draft(**changes: Any) -> Checkpoint:
         "branch": "main",
         "stats": Stats(),
         "_details": Details,
+        "_dirty_files": tuple,
     }
     return Checkpoint(**fields | changes)
 

@@ -76,7 +76,6 @@ def test_a_checkpoint_with_nothing_optional_has_every_key() -> None:
 
 def test_a_checkpoint_with_everything_tells_it_all() -> None:
     details = Details(
-        dirty_files=("a", NOT_UTF8),
         skipped=(Skipped(".env", "denied"), Skipped(NOT_UTF8, "oversize")),
         nested=(
             NestedState("lib", "e" * 40, "main", True, ID, "partial"),
@@ -102,6 +101,7 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
         during_rollback=True,
         stats=Stats(1, 2, 3),
         _details=lambda: details,
+        _dirty_files=lambda: ("a", NOT_UTF8),
     )
 
     found = printed(documents.single(full))["checkpoint"]

@@ -136,7 +136,6 @@ def test_ids_and_names_are_painted_after_they_are_aligned() -> None:
 
 def test_details_tell_all_that_is_known() -> None:
     details = Details(
-        dirty_files=("a.py", "with\nbreak"),
         skipped=(Skipped(".env", "denied"),),
         data={"turn": 3},
         metadata={"by": "me"},
@@ -151,6 +150,7 @@ def test_details_tell_all_that_is_known() -> None:
         pinned=True,
         stats=Stats(2, 5, 1),
         _details=lambda: details,
+        _dirty_files=lambda: ("a.py", "with\nbreak"),
     )
 
     lines = list(render.details(shown, plain))
@@ -197,7 +197,7 @@ def test_falsy_data_is_data_all_the_same() -> None:
 
 def test_a_long_list_of_paths_is_cut_and_says_so() -> None:
     dirty = tuple(f"file{number}" for number in range(23))
-    lines = list(render.details(draft(_details=lambda: Details(dirty_files=dirty)), plain))
+    lines = list(render.details(draft(_dirty_files=lambda: dirty), plain))
 
     assert "  file19" in lines
     assert "  file20" not in lines

@@ -27,6 +27,7 @@ from ckpt.settings import (
 )
 from ckpt.worktree.ignore import Rules, parse
 
+KNOWN = "known: " + ", ".join(row.key for row in ROWS)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -79,6 +80,48 @@ def test_the_template_without_its_comment_signs_loads_to_the_defaults():
     assert load([from_ckpt_toml(template.encode())]) == Settings()
     assert load([source]) == Settings()
     assert set(source.values) == {row.key for row in ROWS}
+
+
+# Triggers
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2s", 2), ("500ms", 0.5), ("1.5 m", 90), ("36h", 129600), ("7d", 604800), ("1y", 31536000)],
+)
+def test_a_duration_is_a_number_with_a_unit(text: str, seconds: float) -> None:
+    assert of_env(CKPT_HOOK_BUDGET=text).hook_budget == seconds
+
+
+@pytest.mark.parametrize("text", ["2", "0s", "-1s", "s", "2 weeks", "1e3s", "999999999y"])
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(SettingsError, match='CKPT_HOOK_BUDGET: expected a time such as "2s"'):
+        of_env(CKPT_HOOK_BUDGET=text)
+
+
+def test_triggers_are_turned_off_one_by_one_or_all_at_once() -> None:
+    some = of_env(CKPT_DISABLE="guard:pre-push")
+
+    assert not some.allows("guard") and not some.allows("pre-push") and some.allows("pre-commit")
+    assert not of_env(CKPT_DISABLE="1").allows("pre-commit")
+    assert not of_env(CKPT_DISABLE="all").allows("guard")
+    assert not of_env(CKPT_ENABLED="false").allows("guard")
+    assert of_env(CKPT_DISABLE="0").allows("guard")
+    assert disabled_by_env({"CKPT_DISABLE": "guard:pre-push"}, "guard")
+    assert not disabled_by_env({"CKPT_DISABLE": "guard:pre-push"}, "pre-commit")
+
+
+def test_the_repositorys_file_cannot_turn_a_trigger_off_nor_block_a_command() -> None:
+    loaded = load([from_ckpt_toml(b'disable = ["guard"]\non_error = "block"\nhook_budget = "1s"')])
+
+    assert loaded.allows("guard")
+    assert (loaded.on_error, loaded.hook_budget) == ("warn", 2)
+    assert len(loaded.notes) == 3
+
+
+def test_an_unknown_trigger_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(SettingsError, match="CKPT_DISABLE: expected .*pre-commit.*, got .*guards"):
+        of_env(CKPT_DISABLE="guards")
 
 
 # Where values come from
@@ -437,17 +480,17 @@ def test_a_class_of_characters_is_refused_where_colons_part_patterns():
         (
             from_ckpt_toml(b"[retention.auto]\nkeep = 1\n"),
             "ckpt.toml: retention.auto.keep: unknown key",
-            "known: enabled, max_file_size, max_new_bytes, max_new_files, include, deny, allow",
+            KNOWN,
         ),
         (
             from_ckpt_toml(b"[nothing]\n"),
             "ckpt.toml: nothing: unknown key",
-            "known: enabled, max_file_size, max_new_bytes, max_new_files, include, deny, allow",
+            KNOWN,
         ),
         (
             from_ckpt_toml(b'"\\u001b[2J" = 1\n'),
             'ckpt.toml: "\\u001b[2J": unknown key',
-            "known: enabled, max_file_size, max_new_bytes, max_new_files, include, deny, allow",
+            KNOWN,
         ),
     ],
 )

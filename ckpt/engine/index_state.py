@@ -11,7 +11,7 @@ from __future__ import annotations
 from ckpt.engine import stat_views
 from ckpt.engine.index_facts import packed
 from ckpt.engine.present import Present
-from ckpt.store import staging
+from ckpt.store import record, staging
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.trees import TreeEntry, diff_trees
 from ckpt.values import replace, value_class
@@ -51,7 +51,7 @@ def _is_known(objects: ObjectStore, present: Present, tree: ObjectID) -> bool:
         return stat_views.is_seen_through(present, tree, objects)
     if present.glance is None:
         return False
-    changed = _changed(objects, present, present.index.state_entries()[staging.INDEX].id, tree)
+    changed = _changed(objects, present, present.index.state_entries()[record.INDEX].id, tree)
     misleads = changed is None or stat_views.stale(present) or stat_views.unseen(present, changed)
     return not misleads
 

@@ -33,14 +33,12 @@ class Manifest:
     include: tuple[str, ...] = ()
     operation: Operation | None = None
     branch: str | None = None
-    dirty_files: tuple[bytes, ...] = ()
     unskipped: tuple[bytes, ...] = ()
     nested: tuple[NestedState, ...] = ()
 
     def dump(self) -> bytes:
         document = {
             "branch": self.branch,
-            "dirty_files": [to_json(path) for path in self.dirty_files],
             "empty_folders": [to_json(path) for path in self.empty_folders],
             "excludes": {
                 name: text.decode("utf-8", "surrogateescape")
@@ -82,7 +80,6 @@ def load(document: Mapping[str, Any]) -> Manifest:
             include=tuple(map(str, document.get("include", ()))),
             operation=_operation(document["operation"]),
             branch=document["branch"],
-            dirty_files=tuple(from_json(item) for item in document["dirty_files"]),
             unskipped=tuple(from_json(item) for item in document["unskipped"]),
             nested=record.read_nested(document.get("nested", ())),
         )

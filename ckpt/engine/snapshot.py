@@ -64,6 +64,8 @@ LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
 _ATTEMPTS = 5
 _LONGEST_WAIT = 10.0
+# Of a state commit, so that checkpoints whose states are equal share it.
+_NO_TIME = datetime.fromtimestamp(0, timezone.utc)
 # Kinds in the order in which retention lets them go.
 _LASTING = (Kind.AUTO, Kind.SESSION, Kind.SAFETY, Kind.HOOK, Kind.MANUAL, Kind.FEATURE)
 TRIGGERED = (Kind.AUTO, Kind.HOOK)
@@ -152,27 +154,29 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
     objects = repo.objects
     tree = present.tree(objects)
     staged = index_state(objects, present, tree).entries
-    summary, compared = summarise(objects, present, tree, staged[staging.INDEX].id)
+    stats, compared = summarise(objects, present, tree, staged[record.INDEX].id)
     if present.cache is not None:
         present.cache = replace(present.cache, compared=compared)
-    state_tree = _write_state_tree(objects, present, request, staged, summary.dirty)
+    state_tree = _write_state_tree(objects, present, request, staged)
     catalog = Catalog(repo)
     if not request.wants_own_ref:
 
         def state_with(links: tuple[NestedState, ...]) -> ObjectID:
             """The state tree, had the same been saved together with nested repositories."""
             scratch = objects.scratch()
-            return _write_state_tree(scratch, present, request, staged, summary.dirty, links)
+            return _write_state_tree(scratch, present, request, staged, links)
 
         existing = _existing(repo, catalog, request, tree, state_tree, present, state_with)
         if existing is not None:
             objects.discard()
             _remember(repo, present, existing)
             return SaveResult(Outcome.UNCHANGED, existing)
-    checkpoint = _commit(repo, catalog, present, request, tree, state_tree, summary.stats)
+    checkpoint = _commit(repo, catalog, present, request, tree, state_tree, stats)
     if not request.has_state:  # which JSON may have changed a little
-        details = _details(present, summary.dirty)
-        checkpoint = replace(checkpoint, _details=lambda: details)
+        details = _details(present)
+        checkpoint = replace(
+            checkpoint, _details=lambda: details, _dirty_files=compared.dirty_files
+        )
     _remember(repo, present, checkpoint)
     return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
 
@@ -211,7 +215,6 @@ def _write_state_tree(
     present: Present,
     request: SaveRequest,
     staged: Mapping[bytes, TreeEntry],
-    dirty: tuple[bytes, ...],
     nested: tuple[NestedState, ...] | None = None,
 ) -> ObjectID:
     skipped = summarised(present.skipped, lambda: present.entries)
@@ -223,7 +226,6 @@ def _write_state_tree(
         include=present.include,
         operation=present.operation.files.operation,
         branch=branch_name(present.head),
-        dirty_files=dirty,
         unskipped=present.unskipped,
         nested=present.nested if nested is None else nested,
     )
@@ -240,12 +242,11 @@ def _write_state_tree(
     return write_tree(objects, entries)
 
 
-def _details(present: Present, dirty: tuple[bytes, ...]) -> Details:
+def _details(present: Present) -> Details:
     """What the state tree says, for whoever asks now."""
     skipped = summarised(present.skipped, lambda: present.entries)
     operation = present.operation.files.operation
     return Details(
-        dirty_files=tuple(map(to_str, dirty)),
         skipped=tuple(Skipped(to_str(path), str(reason)) for path, reason in skipped.items()),
         operation=None if operation is None else operation.name,
         nested=present.nested,
@@ -328,7 +329,7 @@ def _commit(
     now = datetime.now(timezone.utc)
     keep = {*request.keep, *operation_record.commits_to_keep(repo.objects, present.operation)}
     state = record.write_commit(
-        repo.objects, state_tree, sorted(keep), "ckpt: state of the worktree\n", now
+        repo.objects, state_tree, sorted(keep), "ckpt: state of the worktree\n", _NO_TIME
     )
     parents = tuple(filter(None, [present.head.commit, state]))
     draft = Checkpoint(
@@ -351,6 +352,7 @@ def _commit(
         branch=branch_name(present.head),
         stats=stats,
         _details=Details,
+        _dirty_files=tuple,
     )
     return _publish(repo, catalog, present, draft, tree, parents)
 

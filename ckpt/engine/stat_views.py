@@ -14,7 +14,7 @@ import stat
 from collections.abc import Collection, Mapping
 
 from ckpt.engine.present import Present
-from ckpt.store import staging
+from ckpt.store import record
 from ckpt.store.index import IndexEntry, matches
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import TreeEntry, diff_trees
@@ -59,7 +59,7 @@ def is_seen_through(present: Present, tree: ObjectID, objects: ObjectStore) -> b
         return False  # else the index has no such stat data
     if not present.converts:
         return True
-    staged = ObjectID(state[staging.INDEX][1])
+    staged = ObjectID(state[record.INDEX][1])
     return present.fresh.keys() <= {path for path, _, _ in diff_trees(objects, staged, tree)}
 
 

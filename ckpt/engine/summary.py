@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ckpt.models import Stats
+from ckpt.paths import to_str
 from ckpt.store import record
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
@@ -29,14 +30,6 @@ _COUNTED_SIZE = 1 << 20
 
 
 @value_class
-class Summary:
-    """`dirty` are the paths that differ from HEAD, in the worktree or the index."""
-
-    stats: Stats
-    dirty: tuple[bytes, ...]
-
-
-@value_class
 class Compared:
     """What was found on comparing with a commit's tree, for the next time: the changes in the
     worktree, the paths that differ in the index, and the lines that were counted."""
@@ -46,6 +39,10 @@ class Compared:
     changes: Changes
     staged: tuple[bytes, ...]
     counts: dict[bytes, tuple[int, int]]
+
+    def dirty_files(self) -> tuple[str, ...]:
+        """The paths that differ from HEAD, in the worktree or the index."""
+        return tuple(map(to_str, sorted({*self.staged, *self.changes})))
 
     def plain(self) -> tuple[Any, ...]:
         """The same as data that `marshal` takes."""
@@ -87,7 +84,7 @@ class Counts:
 
 def summarise(
     objects: ObjectStore, present: Present, tree: ObjectID, index: ObjectID
-) -> tuple[Summary, Compared]:
+) -> tuple[Stats, Compared]:
     """What differs from HEAD, in the worktree (counted) and in the index (named)."""
     before = None if present.source is None else present.source.compared
     commit = present.head.commit
@@ -106,8 +103,7 @@ def summarise(
         staged = tuple(path for path, _, _ in diff_trees(objects, head_tree, index))
     counts = Counts(None if before is None else before.counts)
     stats = count_lines(objects, changes.values(), counts)
-    dirty = tuple(sorted({*staged, *changes}))
-    return Summary(stats, dirty), Compared(commit, head_tree, changes, staged, counts.asked)
+    return stats, Compared(commit, head_tree, changes, staged, counts.asked)
 
 
 def _carried_on(changes: Changes, delta: Changes) -> Changes:

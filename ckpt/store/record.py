@@ -29,7 +29,7 @@ from ckpt.models import (
 from ckpt.paths import from_json, to_str
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
-from ckpt.store.trees import UnsafeTree, check_name, lookup
+from ckpt.store.trees import UnsafeTree, check_name, diff_trees, lookup
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MANIFEST = b"manifest.json"
+INDEX = b"index"
 AGENT_STATE = b"state/state.json"
 _TRAILER = "Ckpt-"
 _KINDS = {kind.value: kind for kind in Kind}
@@ -113,22 +114,34 @@ def _trailers(checkpoint: Checkpoint) -> list[tuple[str, str | None]]:
     ]
 
 
-class _DetailsReader:
+class _Reader:
     """Reads the rest of a checkpoint when it is asked for.
 
     Not a function within one, which would hold the checkpoint that holds it: of a thousand
     such circles the garbage collector alone would take longer than all else.
     """
 
-    __slots__ = ("_objects", "id", "state_commit")
+    __slots__ = ("_objects", "head_commit", "id", "state_commit", "tree")
 
-    def __init__(self, objects: ObjectStore, checkpoint_id: str, state_commit: str) -> None:
+    def __init__(
+        self,
+        objects: ObjectStore,
+        checkpoint_id: str,
+        tree: str,
+        state_commit: str,
+        head_commit: str | None,
+    ) -> None:
         self._objects = objects
         self.id = checkpoint_id
+        self.tree = tree
         self.state_commit = state_commit
+        self.head_commit = head_commit
 
-    def __call__(self) -> Details:
+    def details(self) -> Details:
         return read_details(self._objects, self)
+
+    def dirty_files(self) -> tuple[str, ...]:
+        return read_dirty_files(self._objects, self)
 
 
 def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
@@ -142,6 +155,8 @@ def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) 
     _check_format(checkpoint_id, trailers)
     try:
         state_commit = _state_commit(parents, trailers)
+        head_commit = _head_commit(parents, trailers)
+        reader = _Reader(objects, checkpoint_id, tree, state_commit, head_commit)
         return Checkpoint(
             id=checkpoint_id,
             name=None if ids.is_id(subject) else subject,
@@ -158,10 +173,11 @@ def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) 
             pinned="Pinned" in trailers,
             partial="Partial" in trailers,
             during_rollback="During-Rollback" in trailers,
-            head_commit=_head_commit(parents, trailers),
+            head_commit=head_commit,
             branch=trailers.get("Branch"),
             stats=Stats(*map(int, trailers["Stats"].split())),
-            _details=_DetailsReader(objects, checkpoint_id, state_commit),
+            _details=reader.details,
+            _dirty_files=reader.dirty_files,
         )
     except (KeyError, ValueError, TypeError) as error:
         raise NotACheckpoint(
@@ -240,7 +256,7 @@ def _timestamp(text: str) -> datetime:
 
 
 def read_state_blob(
-    objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader, path: bytes
+    objects: ObjectStore, checkpoint: Checkpoint | _Reader, path: bytes
 ) -> bytes | None:
     """A blob of the checkpoint's state tree."""
     state = read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
@@ -249,7 +265,7 @@ def read_state_blob(
 
 
 def read_json(
-    objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader, path: bytes
+    objects: ObjectStore, checkpoint: Checkpoint | _Reader, path: bytes
 ) -> dict[str, Any]:
     """A JSON object of the state tree; empty if it is absent."""
     blob = read_state_blob(objects, checkpoint, path)
@@ -265,13 +281,12 @@ def read_json(
     return document
 
 
-def read_details(objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader) -> Details:
+def read_details(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> Details:
     """The manifest and the agent state, for whoever asks."""
     manifest = read_json(objects, checkpoint, MANIFEST)
     state = read_json(objects, checkpoint, AGENT_STATE)
     try:
         return Details(
-            dirty_files=tuple(to_str(from_json(d)) for d in manifest.get("dirty_files", ())),
             skipped=tuple(
                 Skipped(to_str(from_json(d)), str(d["reason"])) for d in manifest.get("skipped", ())
             ),
@@ -287,6 +302,22 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint | _DetailsReader) 
             f"the manifest of checkpoint '{checkpoint.id}' is damaged ({error})",
             hint=f"git show {checkpoint.state_commit}:manifest.json",
         ) from None
+
+
+def read_dirty_files(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> tuple[str, ...]:
+    """The paths that differed from HEAD, in the worktree or in the index.
+
+    Not written down: a list that grows with every edit would be stored with every save.
+    """
+    head = None
+    if checkpoint.head_commit is not None:
+        head = read_commit(objects, ObjectID(checkpoint.head_commit.encode())).tree
+    state = read_commit(objects, ObjectID(checkpoint.state_commit.encode())).tree
+    staged = lookup(objects, state, INDEX)
+    found = {path for path, _, _ in diff_trees(objects, head, ObjectID(checkpoint.tree.encode()))}
+    if staged is not None:
+        found |= {path for path, _, _ in diff_trees(objects, head, staged.id)}
+    return tuple(map(to_str, sorted(found)))
 
 
 def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:

@@ -32,6 +32,7 @@ from ckpt.store.index import (
 )
 from ckpt.store.index_glance import IndexGlance, glance
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+from ckpt.store.record import INDEX
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved, extension, resolved
 from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Entries, TreeEntry, lookup, walk, write_tree
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 FLAGS = b"index-flags.json"
-INDEX = b"index"
 RESOLVE_UNDO = b"resolve-undo"
 _STAGES = (INDEX, b"stages/1", b"stages/2", b"stages/3")
 _READ_ATTEMPTS = 4

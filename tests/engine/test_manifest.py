@@ -27,7 +27,6 @@ FULL = Manifest(
     excludes={"global": b"*.log\n", "info": b"caf\xe9\n\0", "build/.gitignore": b"*\n"},
     operation=Operation("merge", "0" * 64),
     branch="topic",
-    dirty_files=(b"a", b"caf\xe9"),
     unskipped=(b"sparse",),
     nested=(
         NestedState("lib", "1" * 40, "main", True, "20261115-233412-123-k7pq"),
@@ -56,7 +55,6 @@ bits = st.integers(0, 0o777)
         empty_folders=st.lists(paths).map(tuple),
         skipped=st.dictionaries(paths, st.sampled_from(["denied", "oversize"])),
         excludes=st.dictionaries(st.text(st.characters(codec="utf-8")), st.binary()),
-        dirty_files=st.lists(paths).map(tuple),
     )
 )
 def test_any_bytes_come_back(before: Manifest) -> None:

@@ -50,7 +50,7 @@ def there_and_back(store: ObjectStore, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:
-    names = {field.name for field in fields(Checkpoint)} - {"commit", "tree", "_details"}
+    names = {field.name for field in fields(Checkpoint)} - {"commit", "tree", "_details", "_dirty_files"}
     return all(getattr(first, name) == getattr(second, name) for name in names)
 
 
@@ -313,8 +313,10 @@ def test_details_come_from_the_state_tree(store: ObjectStore) -> None:
     checkpoint = with_state(
         store,
         manifest={
-            "dirty_files": [{"path": "a"}, {"path": "caf\ufffd", "path_b64": "Y2Fm6Q=="}],
-            "skipped": [{"path": ".env", "reason": "denied"}],
+            "skipped": [
+                {"path": ".env", "reason": "denied"},
+                {"path": "caf\ufffd", "path_b64": "Y2Fm6Q==", "reason": "oversize"},
+            ],
         },
         state={
             "data": [1],
@@ -325,8 +327,7 @@ def test_details_come_from_the_state_tree(store: ObjectStore) -> None:
     )
 
     assert record.read_details(store, checkpoint) == Details(
-        dirty_files=("a", os.fsdecode(b"caf\xe9")),
-        skipped=(Skipped(".env", "denied"),),
+        skipped=(Skipped(".env", "denied"), Skipped(os.fsdecode(b"caf\xe9"), "oversize")),
         data=[1],
         metadata={"a": 1},
         context={"b": 2},
@@ -350,9 +351,8 @@ def test_a_damaged_document_is_an_error_that_names_the_checkpoint(
 @pytest.mark.parametrize(
     "blobs",
     [
-        {"manifest": {"dirty_files": 7}},
-        {"manifest": {"dirty_files": ["a"]}},
-        {"manifest": {"dirty_files": [{"path_b64": 1}]}},
+        {"manifest": {"skipped": 7}},
+        {"manifest": {"skipped": [{"path_b64": 1, "reason": "denied"}]}},
         {"manifest": {"skipped": [{"path": "x"}]}},
         {"manifest": {"skipped": {"path": "x"}}},
         {"state": {"features": []}},

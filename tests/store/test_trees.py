@@ -357,6 +357,8 @@ def test_a_tree_is_read_as_dulwich_reads_it_or_not_at_all(data: bytes) -> None:
             wanted = [tuple(entry) for entry in parse_tree(data, 20)]
         except ObjectFormatException:
             wanted = None
+        if wanted and any(mode >= 8**10 for _, mode, _ in wanted):
+            wanted = None  # more than 32 bits, which no mode has
         assert found == wanted
         store.close()
 

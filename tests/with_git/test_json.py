@@ -253,3 +253,22 @@ def test_help_and_version_need_no_repository(tmp_path: Path) -> None:
     for words in (("-h",), ("--help",), ("--version",), (), ("save", "-h"), ("help",)):
         assert ckpt(*words, cwd=tmp_path, code=0).stdout
     assert ckpt("help", "rollback", "--json", cwd=tmp_path, code=0).json["text"]
+
+
+def test_what_differed_from_head_is_told_of_any_checkpoint_from_its_trees(repo: Path) -> None:
+    """Staged and taken back, changed, removed and new: not written down, but worked out."""
+    for name in ("staged", "changed", "gone", "same"):
+        (repo / name).write_text("one\n")
+    git("add", ".")
+    git("commit", "-qm", "four")
+    (repo / "staged").write_text("two\n")
+    git("add", "staged")
+    (repo / "staged").write_text("one\n")
+    (repo / "changed").write_text("two\n")
+    (repo / "gone").unlink()
+    (repo / "new").write_text("new\n")
+    saved = document("save")["checkpoint"]["git_state"]["dirty_files"]
+
+    assert [file["path"] for file in saved] == ["changed", "gone", "new", "staged"]
+    assert document("show", "latest")["checkpoint"]["git_state"]["dirty_files"] == saved
+    assert document("list")["checkpoints"][0]["git_state"]["dirty_files"] == saved
