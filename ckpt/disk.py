@@ -27,7 +27,7 @@ Path = str | bytes
 
 # From here on, one flush of everything is quicker than one for each file.
 MANY_FILES = 500
-_THREADS = 16
+_THREADS = 8
 _THREADS_PAY = 3
 
 # Called before each operation with its name and path; a test sets it, nobody else.

@@ -22,6 +22,10 @@ from ckpt.store.streams import UnreadableFile
 from ckpt.worktree import reach
 from ckpt.worktree.found import Scan
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.worktree.deadline import Deadline
+
 # From so many paths on, a folder of which nothing was taken stands for all that is in it.
 MANY = 1000
 
@@ -31,13 +35,23 @@ def has_room(settings: Settings, files: int, size: int) -> bool:
     return files <= settings.max_new_files and size <= settings.max_new_bytes
 
 
-def keep_within(found: Scan, settings: Settings, objects: ObjectStore, top: bytes) -> None:
-    """Leave out of a scan what one checkpoint has no room for."""
+def keep_within(
+    found: Scan,
+    settings: Settings,
+    objects: ObjectStore,
+    top: bytes,
+    deadline: Deadline | None = None,
+) -> None:
+    """Leave out of a scan what one checkpoint has no room for, or no time to find out."""
     sizes = {path: found.files[path].st_size for path in found.untracked}
     files, room = settings.max_new_files, settings.max_new_bytes
     if has_room(settings, len(sizes), sum(sizes.values())):
         return
     for path in sorted(sizes, key=lambda path: (sizes[path], path)):
+        if deadline is not None and deadline.is_over:
+            del found.files[path]
+            found.leave_for_later(path)
+            continue
         if _is_held(objects, os.path.join(top, path), found.files[path]):
             continue
         if files > 0 and sizes[path] <= room:

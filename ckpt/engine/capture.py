@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ckpt.engine.cleaning import Cleaner
     from ckpt.store.index_glance import IndexGlance
     from ckpt.worktree.attributes import AttributeTree
+    from ckpt.worktree.deadline import Deadline
     from ckpt.worktree.scan import ScanRules
 
 _READ_ATTEMPTS = 4
@@ -67,15 +68,17 @@ def capture(
     cache: ScanCache | None = None,
     clock: Clock = NEVER,
     reads_index: bool = True,
+    deadline: Deadline | None = None,
 ) -> Present:
     """Capture the worktree of `repo`, and the paths of `force` whatever the rules say.
 
+    After the deadline no untracked file is read and no folder of such walked; they are listed.
     If git moves HEAD, the index or an operation on meanwhile, files of two states would mix: the
     capture is taken again, a few times at most. Without `reads_index`, the index is read only
     if something in it is needed.
     """
     for _ in range(_READ_ATTEMPTS):
-        work = _Capture(repo, settings, objects, force, progress, clock)
+        work = _Capture(repo, settings, objects, force, progress, clock, deadline)
         with without_collector():
             present = work.run(cache)
         if reads_index:
@@ -103,6 +106,7 @@ class _Capture:
         force: tuple[bytes, ...],
         progress: Callable[[int, int], None] | None,
         clock: Clock,
+        deadline: Deadline | None,
     ) -> None:
         self._repo = repo
         self._settings = settings
@@ -110,6 +114,8 @@ class _Capture:
         self._force = force
         self._progress = progress
         self._clock = clock
+        self._deadline = deadline
+        self._is_cut = False
         self._top = os.fsencode(repo.worktree)
         self._staged: Staged | None = None
         self._glance: IndexGlance | None = None
@@ -175,8 +181,8 @@ class _Capture:
         from ckpt.worktree.scan import scan
 
         rules = self._scan_rules()
-        found = scan(self._top, rules, self._progress)
-        keep_within(found, self._settings, self._objects, self._top)
+        found = scan(self._top, rules, self._progress, self._deadline)
+        keep_within(found, self._settings, self._objects, self._top, self._deadline)
         listings = Listings()
         changed, reader, texts = self._take(listings, Changes(found), staged)
         present = self._present(listings, changed, reader)
@@ -212,7 +218,9 @@ class _Capture:
         if planted is None:
             return None
         listings = planted.listings
-        changes = rescan_only(self._top, listings, lambda: rules, planted.odd, planted.files)
+        changes = rescan_only(
+            self._top, listings, lambda: rules, planted.odd, planted.files, self._deadline
+        )
         come = [changes.found.files[path].st_size for path in changes.found.untracked]
         if not has_room(self._settings, len(come), sum(come)):
             raise Overtaken
@@ -233,7 +241,7 @@ class _Capture:
             doubtful = doubtful_folders(cache.index, self._index)
             if doubtful and self._repo.config.get_bool("core.ignorecase", False):
                 raise Overtaken  # they may be spelt otherwise on disk
-        changes = rescan(self._top, listings, self._scan_rules, doubtful)
+        changes = rescan(self._top, listings, self._scan_rules, doubtful, self._deadline)
         if not has_room(self._settings, *_untracked(cache, changes)):
             raise Overtaken
         noted = [path for what, path, _ in cache.notes() if what == "attributes"]
@@ -276,11 +284,28 @@ class _Capture:
             progress=self._progress,
         )
         with reader:
-            reader.take(found.files, found.skipped)
+            corrected: set[bytes] = set()
+            if self._deadline is None:
+                reader.take(found.files, found.skipped)
+            else:
+                corrected = self._take_in_time(reader, listings, changes, self._deadline)
             reader.take_gitlinks(found.gitlinks, self._index.gitlinks)
             changed = Gatherer(listings, found, reader, self._clock).put()
-            changed |= reader.take_changed(listings, changes.files, self._clock)
-        return changed, reader, attributes.fingerprint
+            if self._deadline is None:
+                corrected = reader.take_changed(listings, changes.files, self._clock)
+        return changed | corrected, reader, attributes.fingerprint
+
+    def _take_in_time(
+        self, reader: Reader, listings: Listings, changes: Changes, deadline: Deadline
+    ) -> set[bytes]:
+        """Read all that is tracked first; returns the folders in which files were corrected."""
+        found = changes.found
+        tracked = {p: status for p, status in found.files.items() if p not in found.untracked}
+        reader.take(tracked, found.skipped)
+        corrected = reader.take_changed(listings, changes.files, self._clock)
+        reader.take_in_time(found.files.keys() - tracked.keys(), found, deadline)
+        self._is_cut = found.is_cut
+        return corrected
 
     def _cleaning(self, attributes: AttributeTree | None) -> Cleaning | None:
         """None in a worktree in which git converts nothing."""
@@ -295,7 +320,7 @@ class _Capture:
             from ckpt.engine.head_blobs import HeadBlobs
 
             head_blob = HeadBlobs(self._repo.objects, self._head.commit)
-            return Cleaner(self._repo, self._objects, self._read_staged, head_blob)
+            return Cleaner(self._repo, self._objects, self._read_staged, head_blob, self._deadline)
 
         return Cleaning(converting(attributes, is_autocrlf), open_cleaner)
 
@@ -314,12 +339,15 @@ class _Capture:
             converted={} if reader.cleaner is None else reader.cleaner.converted,
             memory=None if reader.cleaner is None else reader.cleaner.memory,
             fresh=reader.fresh,
+            is_cut=self._is_cut,
         )
         # A .gitignore may ignore itself; what it said decides what a later rollback keeps.
         present.excludes |= {to_str(path): text for path, text in present.notes("ignore")}
         nested = [p for p, why in present.skipped.items() if why is SkipReason.NESTED]
         gitlinks = [path for path, _ in present.notes("gitlink")]
-        present.nested = nested_states(self._repo, {*gitlinks, *nested}, self._index.gitlinks)
+        present.nested = nested_states(
+            self._repo, {*gitlinks, *nested}, self._index.gitlinks, self._deadline
+        )
         return present
 
     def _prepare_cache(self, present: Present, texts: bytes, unwritten: int) -> None:

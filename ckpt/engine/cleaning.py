@@ -38,6 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO
 
+    from ckpt.worktree.deadline import Deadline
     from ckpt.worktree.filters import Driver
 
 _ATTEMPTS = 4
@@ -73,11 +74,12 @@ class Cleaner:
         objects: ObjectStore,
         read_staged: Callable[[], Staged],
         head_blob: HeadBlob,
+        deadline: Deadline | None = None,
     ) -> None:
         self._objects = objects
         self._head_blob = head_blob
         self._read_staged = read_staged
-        self._filters = open_filters(repo)
+        self._filters = open_filters(repo, deadline)
         self._lfs = lfs.LocalStore(repo)
         self.memory = remembered.Memory(repo.private_dir, repo.worktree)
         self.converted: dict[bytes, Converted] = {}

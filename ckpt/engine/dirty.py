@@ -39,22 +39,27 @@ from ckpt.worktree.ignore import IgnoreStack
 from ckpt.worktree.reach import is_nested_repository
 from ckpt.worktree.scan import scan
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.worktree.deadline import Deadline
+
 OpenNested = Callable[[Repository, bytes], Repository]
 
 
 class TooMuch(Exception):
-    """There are more files than may be looked at."""
+    """There are more files than may be looked at, or than there is time for."""
 
 
 @value_class(frozen=False)
 class Allowance:
-    """How many files may still be looked at."""
+    """How many files may still be looked at, and until when."""
 
     files: int
+    deadline: Deadline | None = None
 
     def spend(self, files: int) -> None:
         self.files -= files
-        if self.files < 0:
+        if self.files < 0 or (self.deadline is not None and self.deadline.is_over):
             raise TooMuch
 
 
@@ -111,6 +116,7 @@ def _scan(repo: Repository, staged: Staged, allowance: Allowance) -> Scan:
     def limit(files: int, _size: int) -> None:
         if files > allowance.files + len(staged.index.entries):
             raise TooMuch
+        allowance.spend(0)
 
     return scan(os.fsencode(repo.worktree), rules, limit)
 
@@ -126,6 +132,7 @@ def _changes(
         if entry.mode == GITLINK:
             yield _is_nested_dirty(repo, entry, allowance, open_nested)
         elif entry.path in found.files:
+            allowance.spend(0)
             yield compare.differs(entry, found.files[entry.path])
         else:
             yield found.skipped.get(entry.path) is not SkipReason.UNREADABLE

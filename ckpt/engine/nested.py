@@ -25,6 +25,7 @@ from ckpt.worktree.reach import is_nested_repository
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.engine.dirty import Allowance
+    from ckpt.worktree.deadline import Deadline
 
 # All nested repositories of one worktree together; git's own `status` knows no such limit.
 MOST_FILES = 200_000
@@ -43,15 +44,19 @@ _LOCAL = frozenset(
 
 
 def nested_states(
-    repo: Repository, paths: Collection[bytes], recorded: Mapping[bytes, bytes]
+    repo: Repository,
+    paths: Collection[bytes],
+    recorded: Mapping[bytes, bytes],
+    deadline: Deadline | None = None,
 ) -> tuple[NestedState, ...]:
-    """The state of every nested repository at some paths; the index recorded those commits."""
+    """The state of every nested repository at some paths; the index recorded those commits.
+    After the deadline it is not found out whether they are dirty."""
     if not paths:
         return ()
     from ckpt.engine.dirty import Allowance  # few worktrees hold a repository
 
     top = os.fsencode(repo.worktree)
-    allowance = Allowance(MOST_FILES)
+    allowance = Allowance(MOST_FILES, deadline)
     return tuple(
         _state(repo, path, ObjectID(recorded[path]) if path in recorded else None, allowance)
         for path in sorted(paths)

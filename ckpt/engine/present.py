@@ -48,7 +48,8 @@ class Present:
     started from, and to the checkpoint that holds it, and if it `knows_index`, this is the same
     too. If the capture `is_from_index`, all others are as in the index. `cache` is what the next
     capture may start from. `trees` are some that were read. `delta` is what differs from the
-    entries that the source knew, before and now; None if that is unknown.
+    entries that the source knew, before and now; None if that is unknown. `is_cut` if the time
+    was up before all untracked files were read.
     """
 
     listings: Listings
@@ -71,6 +72,7 @@ class Present:
     knows_index: bool = False
     is_from_index: bool = False
     is_edited: bool = False
+    is_cut: bool = False
     glance: IndexGlance | None = None
     index_state: IndexState | None = None
     trees: dict[ObjectID, Entries] = field(default_factory=dict)
@@ -79,6 +81,11 @@ class Present:
     @cached_property
     def staged(self) -> Staged:
         return self.read_staged()
+
+    def let_go_of_index(self) -> None:
+        """Give back the memory that the entries of the index take; nobody will ask for them."""
+        self.__dict__.pop("staged", None)
+        self.read_staged = _gone
 
     def staged_at(self, paths: Collection[bytes]) -> Iterable[IndexEntry]:
         """The entries of the index at these paths."""
@@ -238,7 +245,7 @@ class Present:
     @property
     def is_partial(self) -> bool:
         unsaved = any(state.problem is not None for state in self.nested)
-        return unsaved or SkipReason.UNREADABLE in self.skipped.values()
+        return unsaved or self.is_cut or SkipReason.UNREADABLE in self.skipped.values()
 
     @cached_property
     def _summed_modes(self) -> modes.Modes:
@@ -286,3 +293,7 @@ def _added(counts: Iterable[dict[int, int]]) -> dict[int, int]:
         for key, number in count.items():
             total[key] = total.get(key, 0) + number
     return total
+
+
+def _gone() -> Staged:
+    raise AssertionError("the index was let go of")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from ckpt.engine.cleaning import Cleaner
     from ckpt.worktree.convert import Conversion
+    from ckpt.worktree.deadline import Deadline
+    from ckpt.worktree.found import Scan
 
     class KnownContents(Protocol):
         """Something that knows a file's blob from its stat data."""
@@ -141,6 +143,19 @@ class Reader:
                 self.fresh[path] = status
             self.entries[path] = entry
             self.stats[path] = status
+
+    def take_in_time(self, paths: Iterable[bytes], found: Scan, deadline: Deadline) -> None:
+        """Take files until the time is up, the smallest first, so that these are as many as can
+        be; of the rest, those that need not be read."""
+        for path in sorted(paths, key=lambda path: (found.files[path].st_size, path)):
+            status = found.files[path]
+            if deadline.is_over and not self._is_known(path, status):
+                found.leave_for_later(path)
+            else:
+                self.take({path: status}, found.skipped)
+
+    def _is_known(self, path: bytes, status: os.stat_result) -> bool:
+        return self._before is not None and self._before.entry(path, status) is not None
 
     def _take_one(self, path: bytes, status: os.stat_result) -> tuple[TreeEntry, os.stat_result]:
         asked = self._asked(path, status)

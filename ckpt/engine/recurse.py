@@ -24,6 +24,7 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, TreeEntry
 from ckpt.values import replace, value_class
+from ckpt.worktree.deadline import Deadline
 
 
 def save(
@@ -33,15 +34,23 @@ def save(
     *,
     progress: Callable[[int, int], None] | None = None,
     timeout: float = LOCK_TIMEOUT,
+    budget: float | None = None,
 ) -> SaveResult:
-    """Take a checkpoint of the present and of every repository in it."""
-    family = _Family(_request_within(request), progress, timeout, {repo.git_dir})
+    """Take a checkpoint of the present and of every repository in it, all within one budget."""
+    deadline = None if budget is None else Deadline(budget)
+    family = _Family(_request_within(request), progress, timeout, deadline, {repo.git_dir})
 
     def complete(present: Present) -> None:
         family.save_within(repo, present)
 
     return snapshot.save(
-        repo, settings, request, progress=progress, timeout=timeout, complete=complete
+        repo,
+        settings,
+        request,
+        progress=progress,
+        timeout=timeout,
+        budget=budget,
+        complete=complete,
     )
 
 
@@ -59,6 +68,7 @@ class _Family:
     request: SaveRequest
     progress: Callable[[int, int], None] | None
     timeout: float
+    deadline: Deadline | None
     entered: set[str]
 
     def save_within(self, repo: Repository, present: Present) -> None:
@@ -96,6 +106,7 @@ class _Family:
                 self.request,
                 progress=self.progress,
                 timeout=self.timeout,
+                budget=None if self.deadline is None else self.deadline.left(),
                 complete=complete,
             ).checkpoint
             if saved is None:

@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # few repositories have drivers, and it takes time to import
     from typing import IO
 
+    from ckpt.worktree.deadline import Deadline
     from ckpt.worktree.filters import Filters
 
 
@@ -30,7 +31,7 @@ class Unrestorable(Exception):
     """Bytes that only a filter driver could give, and it does not; the message says why."""
 
 
-def open_filters(repo: Repository) -> Filters:
+def open_filters(repo: Repository, deadline: Deadline | None = None) -> Filters:
     """The drivers of git's configuration, in the environment that git gives them."""
     from ckpt.worktree import filters
 
@@ -41,7 +42,12 @@ def open_filters(repo: Repository) -> Filters:
     env["CKPT_DISABLE"] = "1"
     drivers = filters.read_drivers(repo.config.items("filter"))
     return filters.Filters(
-        drivers, top=repo.worktree, env=env, timeout=filters.TIMEOUT, scratch=_scratch(repo)
+        drivers,
+        top=repo.worktree,
+        env=env,
+        timeout=filters.TIMEOUT,
+        scratch=_scratch(repo),
+        deadline=deadline,
     )
 
 

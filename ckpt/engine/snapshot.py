@@ -108,13 +108,20 @@ def save(
     *,
     progress: Callable[[int, int], None] | None = None,
     timeout: float = LOCK_TIMEOUT,
+    budget: float | None = None,
     complete: Callable[[Present], None] | None = None,
 ) -> SaveResult:
     """Take a checkpoint of the present; waits while a rollback is at work.
 
-    `complete` may add to the present before it is written.
+    After `budget` seconds, the wait included, untracked files that are not read yet are left
+    out and the checkpoint is partial. `complete` may add to the present before it is written.
     """
     request = _checked(request)
+    deadline = None
+    if budget is not None:
+        from ckpt.worktree.deadline import Deadline
+
+        deadline, timeout = Deadline(budget), min(timeout, budget)
     with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
         for attempt in range(_ATTEMPTS):
             try:
@@ -127,10 +134,14 @@ def save(
                     cache=scan_cache.load(repo),
                     clock=scan_cache.clock(repo),
                     reads_index=False,
+                    deadline=deadline,
                 )
                 if complete is not None:
                     complete(present)
-                return write(repo, present, request)
+                result = _write(repo, present, request)
+                present.let_go_of_index()
+                _remember(repo, present, result)
+                return result
             except (ObjectsPruned, FileNotFoundError) as error:
                 if not _was_pruned(error):
                     raise
@@ -151,6 +162,12 @@ def _was_pruned(error: Exception) -> bool:
 
 def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
     """Write a captured state as a checkpoint. The caller holds the worktree's lock."""
+    result = _write(repo, present, request)
+    _remember(repo, present, result)
+    return result
+
+
+def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
     objects = repo.objects
     tree = present.tree(objects)
     staged = index_state(objects, present, tree).entries
@@ -169,7 +186,6 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
         existing = _existing(repo, catalog, request, tree, state_tree, present, state_with)
         if existing is not None:
             objects.discard()
-            _remember(repo, present, existing)
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, tree, state_tree, stats)
     if not request.has_state:  # which JSON may have changed a little
@@ -177,15 +193,16 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
         checkpoint = replace(
             checkpoint, _details=lambda: details, _dirty_files=compared.dirty_files
         )
-    _remember(repo, present, checkpoint)
-    return SaveResult(Outcome.PARTIAL if checkpoint.partial else Outcome.CREATED, checkpoint)
+    if not checkpoint.partial:
+        return SaveResult(Outcome.CREATED, checkpoint)
+    return SaveResult(Outcome.PARTIAL, checkpoint, "budget" if present.is_cut else None)
 
 
-def _remember(repo: Repository, present: Present, checkpoint: Checkpoint) -> None:
+def _remember(repo: Repository, present: Present, result: SaveResult) -> None:
     if present.memory is not None:
         present.memory.save()
-    if present.cache is not None:
-        scan_cache.store(repo, present, checkpoint)
+    if present.cache is not None and result.checkpoint is not None:
+        scan_cache.store(repo, present, result.checkpoint)
 
 
 def _checked(request: SaveRequest) -> SaveRequest:

@@ -83,13 +83,17 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
     except Exception as error:
         return _failed(error, repo, request, blocks=settings.on_error == "block")
     _note_success(repo, request.trigger, result, monotonic() - started)
-    return Fired(result, (*settings.notes, *_partial(result)))
+    return Fired(result, (*settings.notes, *_partial(result, request.trigger)))
 
 
-def _partial(result: SaveResult) -> tuple[str, ...]:
+def _partial(result: SaveResult, trigger: str) -> tuple[str, ...]:
     if result.outcome is not Outcome.PARTIAL:
         return ()
-    return (f"checkpoint {result.id} is partial: see 'git ckpt show {result.id}'",)
+    why = ""
+    if result.reason == "budget":
+        setting = "guardBudget" if trigger in _WITH_GUARD_BUDGET else "hookBudget"
+        why = f"untracked files are missing, the time was up (ckpt.{setting}); "
+    return (f"checkpoint {result.id} is partial: {why}see 'git ckpt show {result.id}'",)
 
 
 def _engine_save(repo: Repository, settings: Settings, request: Request) -> SaveResult:
@@ -106,13 +110,13 @@ def _engine_save(repo: Repository, settings: Settings, request: Request) -> Save
     if request.recurse:
         from ckpt.engine import recurse
 
-        return recurse.save(repo, settings, wanted, timeout=budget)
+        return recurse.save(repo, settings, wanted, budget=budget)
     complete = request.complete
     return save(
         repo,
         settings,
         wanted,
-        timeout=budget,
+        budget=budget,
         complete=None if complete is None else lambda present: complete(repo, present),
     )
 

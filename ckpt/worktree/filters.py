@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import IO
 
+    from ckpt.worktree.deadline import Deadline
     from ckpt.worktree.filter_process import FilterProcess, Starter
 
 _SIGN = lazy_pattern(rb"%[%f]")
@@ -79,13 +80,16 @@ class Filters:
         env: Mapping[str, str],
         timeout: float,
         scratch: str | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
-        """`scratch` is a folder for temporary files without a name; it must be there."""
+        """`scratch` is a folder for temporary files without a name; it must be there. After the
+        deadline every driver has timed out."""
         self.drivers = drivers
         self._top = top
         self._env = dict(env)
         self._scratch = scratch
         self._timeout = timeout
+        self._deadline = deadline
         self._processes: dict[str, FilterProcess] = {}
         self._given_up: dict[str, str] = {}
 
@@ -129,7 +133,7 @@ class Filters:
             return None
         if command in self._given_up:
             raise FilterFailed(self._given_up[command])
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._seconds()
         try:
             if command != driver.process:
                 return self._start.once(_with_path(command, path), source, deadline)
@@ -140,6 +144,15 @@ class Filters:
         except BaseException as error:
             self._after(command, error)
             raise
+
+    def _seconds(self) -> float:
+        """How long a driver may take for a file."""
+        if self._deadline is None:
+            return self._timeout
+        left = self._deadline.left()
+        if not left:  # it would be started only to be killed
+            raise TimedOut
+        return min(self._timeout, left)
 
     def _after(self, command: str, error: BaseException) -> None:
         """After `status=error` a process is fit for the next file; else it is not."""

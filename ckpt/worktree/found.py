@@ -25,7 +25,8 @@ class Scan:
     that were listed, with stat data from before, and the folders in each that are to be looked
     into. A folder of `unsure` has to be listed again even if its stat data are the same.
     `watched` are files that decided on something, taken or not: their stat data.
-    `attribute_files` are the `.gitattributes` that the walk came by.
+    `attribute_files` are the `.gitattributes` that the walk came by. `is_cut` if the time was
+    up before everything was looked at.
     """
 
     files: dict[bytes, os.stat_result] = field(default_factory=dict)
@@ -39,3 +40,10 @@ class Scan:
     unsure: set[bytes] = field(default_factory=set)
     attribute_files: set[bytes] = field(default_factory=set)
     watched: dict[bytes, os.stat_result] = field(default_factory=dict)
+    is_cut: bool = False
+
+    def leave_for_later(self, path: bytes) -> None:
+        """List a path, a file or all of a folder, that there was no time for."""
+        self.skipped[path] = SkipReason.BUDGET
+        self.unsure.add(path.rpartition(b"/")[0])
+        self.is_cut = True

@@ -25,6 +25,7 @@ from ckpt.worktree.reach import read_plain_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ckpt.worktree.deadline import Deadline
     from ckpt.worktree.ignore import IgnoreTree
     from ckpt.worktree.scan import ScanRules
 
@@ -54,13 +55,15 @@ def rescan(
     listings: Listings,
     rules: Callable[[], ScanRules],
     doubtful: Iterable[bytes] = (),
+    deadline: Deadline | None = None,
 ) -> Changes:
     """Compare listings with the disk, and take from them what is no longer true.
 
-    Folders of `doubtful` are listed anew whatever their stat data say. Overtaken if the
-    listings cannot be brought up to date.
+    Folders of `doubtful` are listed anew whatever their stat data say. After the deadline,
+    of what is new only folders with tracked files are walked. Overtaken if the listings
+    cannot be brought up to date.
     """
-    return _Rescan(top, listings, rules).run(doubtful)
+    return _Rescan(top, listings, rules, deadline).run(doubtful)
 
 
 def rescan_only(
@@ -69,17 +72,25 @@ def rescan_only(
     rules: Callable[[], ScanRules],
     folders: Iterable[bytes],
     files: Iterable[bytes],
+    deadline: Deadline | None = None,
 ) -> Changes:
     """The same where it is known already what differs: some folders, and files in others."""
-    return _Rescan(top, listings, rules).run_only(folders, files)
+    return _Rescan(top, listings, rules, deadline).run_only(folders, files)
 
 
 class _Rescan:
-    def __init__(self, top: bytes, listings: Listings, rules: Callable[[], ScanRules]) -> None:
+    def __init__(
+        self,
+        top: bytes,
+        listings: Listings,
+        rules: Callable[[], ScanRules],
+        deadline: Deadline | None,
+    ) -> None:
         self._base = os.path.join(top, b"")
         self._top = top
         self._listings = listings
         self._rules = rules
+        self._deadline = deadline
         self._changes = Changes()
         self._relist: set[bytes] = set()
 
@@ -137,7 +148,7 @@ class _Rescan:
         from ckpt.worktree.scan import Walk
 
         rules = self._rules()
-        walk = Walk(self._top, rules, None)
+        walk = Walk(self._top, rules, None, self._deadline)
         self._changes.found = walk.found
         outside = IgnoreTree(rules.ignore, self._read_ignore_file, ignore_case=rules.ignore_case)
         for folder in sorted({_outside_ignored(folder, outside) for folder in self._relist}):

@@ -16,15 +16,20 @@ import os
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from ckpt.models import SkipReason
-from ckpt.paths import folders_above, is_within
+from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.patterns import lazy_pattern
 from ckpt.values import field, value_class
 from ckpt.worktree import reach
 from ckpt.worktree.found import Scan
 from ckpt.worktree.ignore import Everything, IgnoreStack, Rules, parse
 from ckpt.worktree.reach import is_nested_repository, read_plain_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.worktree.deadline import Deadline
 
 # Files that a rollback has begun to write and not yet named.
 TEMPORARY_PREFIX = b".ckpt-tmp-"
@@ -65,9 +70,14 @@ class ScanRules:
     absent_ignore_files: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
-def scan(top: bytes, rules: ScanRules, progress: Progress | None = None) -> Scan:
-    """Scan the worktree at `top`."""
-    walk = Walk(top, rules, progress)
+def scan(
+    top: bytes,
+    rules: ScanRules,
+    progress: Progress | None = None,
+    deadline: Deadline | None = None,
+) -> Scan:
+    """Scan the worktree at `top`; after the deadline, only the folders that hold tracked files."""
+    walk = Walk(top, rules, progress, deadline)
     walk.below(b"", rules.ignore)
     walk.take_named()
     return walk.found
@@ -76,10 +86,17 @@ def scan(top: bytes, rules: ScanRules, progress: Progress | None = None) -> Scan
 class Walk:
     """A scan step by step: of a folder with all below it, or of the folder alone."""
 
-    def __init__(self, top: bytes, rules: ScanRules, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        top: bytes,
+        rules: ScanRules,
+        progress: Progress | None,
+        deadline: Deadline | None = None,
+    ) -> None:
         self._top = top
         self._rules = rules
         self._progress = progress
+        self._deadline = deadline
         self._includes = bool(rules.include)
         self._base = os.path.join(top, b"")
         self._tracked = frozenset(rules.tracked)
@@ -93,10 +110,36 @@ class Walk:
     ) -> None:
         """Walk a folder and everything in it; `ignore` are the rules outside it."""
         todo = [(folder, ignore, status)]
+        if self._deadline is not None:
+            return self._below_in_time(todo)
         while todo:
             todo.extend(self.folder(*todo.pop()))
             if self._progress is not None:
                 self._progress(len(self.found.files), 0)
+        return None
+
+    def _below_in_time(self, todo: list[tuple[bytes, IgnoreStack, os.stat_result | None]]) -> None:
+        """The same, but for the folders that it is too late for."""
+        while todo:
+            folder, ignore, status = todo.pop()
+            if self._is_too_late_for(folder):
+                self.found.leave_for_later(folder)
+                continue
+            todo.extend(self.folder(folder, ignore, status))
+            if self._progress is not None:
+                self._progress(len(self.found.files), 0)
+
+    def _is_too_late_for(self, folder: bytes) -> bool:
+        """Tracked files are looked at however late it is."""
+        if self._deadline is None or not self._deadline.is_over or not folder:
+            return False
+        spelt = folder.lower() if self._rules.ignore_case else folder
+        return spelt not in self._tracked_folders
+
+    @cached_property
+    def _tracked_folders(self) -> set[bytes]:
+        paths = [*self._rules.tracked, *self._gitlinks]
+        return folders_of(map(bytes.lower, paths) if self._rules.ignore_case else paths)
 
     def take_named(self) -> None:
         """Take what the rules name, wherever it is."""
@@ -363,6 +406,9 @@ class Walk:
             return False
         if not forced and self._is_denied(folder, True):
             self.found.skipped[folder] = SkipReason.DENIED
+            return False
+        if not forced and self._is_too_late_for(folder):
+            self.found.leave_for_later(folder)
             return False
         if is_nested_repository(os.path.join(self._top, folder)):
             self.found.skipped[folder] = SkipReason.NESTED
