@@ -102,8 +102,8 @@ def _named(objects: ObjectStore, state: OperationState) -> set[ObjectID]:
     """Every object that the files and branches name, also in short."""
     named = {ObjectID(i) for text in state.files.contents.values() for i in _FULL_ID.findall(text)}
     named |= {commit for commit in state.branches.values() if commit is not None}
-    for path in TODO_LISTS:
-        for prefix in set(_TODO_ID.findall(state.files.contents.get(path, b""))):
+    for path in state.files.contents.keys() & set(TODO_LISTS):
+        for prefix in set(_TODO_ID.findall(state.files.contents[path])):
             named |= set(objects.beginning_with(prefix))
     return named
 

@@ -43,7 +43,6 @@ NEVER = {
     "urllib",
     "weakref",
 }
-IN_SAVING = {"typing"}  # imported by ckpt/engine/snapshot.py
 # Needed where state, settings or attributes are read; not to say what there is.
 TO_READ_MORE = {"json", "re", "hashlib"}
 # Needed by whoever captures the worktree or changes it.
@@ -110,10 +109,10 @@ def imported(*words: str) -> frozenset[str]:
         ("list", NEVER | TO_READ_MORE | ENGINE | RARE | BACK),
         ("show", NEVER | {"hashlib"} | ENGINE | RARE | BACK),
         ("diff", NEVER | {"hashlib"} | RARE | BACK),
-        ("save", (NEVER - IN_SAVING) | {"hashlib"} | RARE | BACK),
-        ("save name -m text --pin", (NEVER - IN_SAVING) | {"hashlib"} | RARE | BACK),
-        ("rollback latest", (NEVER - IN_SAVING) | {"hashlib"} | (RARE - {"ckpt.store.rerere"})),
-        ("undo", (NEVER - IN_SAVING) | {"hashlib"} | (RARE - {"ckpt.store.rerere"})),
+        ("save", NEVER | {"hashlib", "json"} | RARE | BACK),
+        ("save name -m text --pin", NEVER | {"hashlib", "json"} | RARE | BACK),
+        ("rollback latest", NEVER | {"hashlib"} | (RARE - {"ckpt.store.rerere"})),
+        ("undo", NEVER | {"hashlib"} | (RARE - {"ckpt.store.rerere"})),
         ("pin latest", NEVER | {"hashlib"} | ENGINE | RARE | BACK),
         ("drop latest", NEVER | ENGINE | (RARE - {"ckpt.engine.trash"}) | BACK),
         ("trash", NEVER | TO_READ_MORE | ENGINE | (RARE - {"ckpt.engine.trash"}) | BACK),
