@@ -398,12 +398,13 @@ class _Rollback:
         if state is not None:
             kept = () if index is None else staging.unseen(index)
             believed = state.stale | state.unseen.difference(kept)
-        edited = self._target.edited & prepared.plan.differing
+        files = applier.done.files
+        others = prepared.plan.differing - files.keys()
+        edited = self._target.edited & others if others else others
         converts = present.converts or any(
             action.after is not None and action.after.origin is not None
             for action in self._record.actions
         )
-        files = applier.done.files
         return stat_views.misled(present, believed, files, edited, converts=converts)
 
     # -- reports --------------------------------------------------------------------

@@ -75,18 +75,16 @@ def misled(
 
     `believed` are those of which it does so now. `files` were written, and some of them
     converted, now or before, if it `converts`; of the others the stat data have not changed.
-    `edited` are those that git shall see as changed, as far as other trees hold them than before.
+    `edited` are those that git shall see as changed, as far as other trees hold them than before;
+    of files that were written it does so anyway.
     """
     outgrown = _outgrown(present, files) if converts else set()
-    return {*believed} | _trusted(present, files, edited) | outgrown
+    return {*believed} | _trusted(present, edited) | outgrown
 
 
-def _trusted(
-    present: Present, files: Mapping[bytes, Written], edited: Collection[bytes]
-) -> set[bytes]:
+def _trusted(present: Present, edited: Collection[bytes]) -> set[bytes]:
     """Edited files that git would not open: they were not when other attributes applied."""
-    doubtful = {path for path in edited if path not in files}
-    return {e.path for e in present.staged_at(doubtful) if _matches(present, e)}
+    return {e.path for e in present.staged_at(edited) if _matches(present, e)}
 
 
 def _outgrown(present: Present, files: Mapping[bytes, Written]) -> set[bytes]:
