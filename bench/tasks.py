@@ -115,12 +115,25 @@ TASKS = (
     ),
     Task(
         (
-            Row("disk-7000", "200 checkpoints: bytes", PLUMBING, Goal(1.0), values=Unit.BYTES),
             Row(
-                "disk-du-7000",
-                "200 checkpoints: bytes as du counts",
+                "disk-7000",
+                "200 checkpoints: bytes of objects and refs",
                 PLUMBING,
                 Goal(1.0),
+                values=Unit.BYTES,
+            ),
+            Row(
+                "disk-du-7000",
+                "the same as du counts",
+                PLUMBING,
+                Goal(1.0),
+                values=Unit.BYTES,
+            ),
+            Row(
+                "disk-all-7000",
+                "the same, by length, with the scan cache",
+                PLUMBING,
+                None,
                 values=Unit.BYTES,
             ),
             Row(

@@ -90,7 +90,13 @@ def test_a_small_bench_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFix
         task("rollback", rollback(FILES)),
         task("list", listing(2)),
         task("memory", memory(FILES)),
-        task("disk", disk_use(FILES), Row("du", "du", "git", None), Row("trees", "", "", None)),
+        task(
+            "disk",
+            disk_use(FILES),
+            Row("du", "du", "git", None),
+            Row("all", "", "git", None),
+            Row("trees", "", "", None),
+        ),
         task("broken", failing),
     ]
     words = ["--dir", str(tmp_path / "work"), "--rounds", "1", "--output", str(tmp_path / "out")]
