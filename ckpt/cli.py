@@ -36,6 +36,10 @@ COMMANDS = {
     "unpin": "stop protecting a checkpoint",
     "trash": "list dropped checkpoints",
     "restore-dropped": "bring a dropped checkpoint back",
+    "install": "let git take checkpoints by itself: hooks, the guard",
+    "uninstall": "take out what install has put in",
+    "doctor": "try the triggers out and say what is wrong",
+    "status": "show what there is, what triggers did last, and what is wrong",
     "hook": "take a checkpoint for a hook; what hooks and agents call",
     "help": "show the manual, or its section on one command",
 }
@@ -271,7 +275,11 @@ def _from_os(error: OSError) -> CkptError:
 
 
 def _make_streams_safe() -> None:
-    """A file name or a locale must not be able to stop a message."""
+    """A file name or a locale must not be able to stop a message, nor a stream that was closed
+    before we began to stop a command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as we run
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -7,7 +7,7 @@ not UTF-8 has its exact bytes beside it in `path_b64`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ckpt.errors import CkptError
 from ckpt.models import (
@@ -28,6 +28,10 @@ from ckpt.paths import to_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from ckpt.diagnosis import Diagnosis
+    from ckpt.engine.status import Status, TriggerStatus
+    from ckpt.install.target import Finding
 
     Document = dict[str, Any]
 
@@ -99,6 +103,43 @@ def single(value: Checkpoint) -> Document:
     return _document(checkpoint=checkpoint(value))
 
 
+def status(found: Status) -> Document:
+    return _document(
+        worktree=to_json(found.worktree) | {"id": found.worktree_id},
+        git_dir=to_json(found.git_dir),
+        git_state=_git_state(found.head) | {"operation": found.operation},
+        rollback_interrupted=found.rollback_interrupted,
+        checkpoints={
+            "here": found.here,
+            "kinds": {kind.value: count for kind, count in found.kinds.items()},
+            "newest": None if found.newest is None else found.newest.id,
+            "oldest": None if found.oldest is None else found.oldest.id,
+            "elsewhere": found.elsewhere,
+            "unreadable": found.unreadable,
+            "trash": found.trash,
+            "refs": found.refs,
+        },
+        private={"files": found.footprint.files, "bytes": found.footprint.size},
+        settings={"notes": [_text(note) for note in found.notes]},
+        triggers=[_trigger(trigger) for trigger in found.triggers],
+        installed=[_finding(finding) for finding in found.others],
+    )
+
+
+def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
+    return _document(
+        diagnoses=[
+            {
+                "subject": one.subject,
+                "state": one.state,
+                "detail": _text(one.detail),
+                "mend": None if one.mend is None else _text(one.mend),
+            }
+            for one in diagnoses
+        ]
+    )
+
+
 def diff(result: DiffResult) -> Document:
     return _document(
         **{"from": result.from_.id, "to": None if result.to is None else result.to.id},
@@ -157,6 +198,51 @@ def interrupted() -> Document:
 
 def _document(**fields: Any) -> Document:
     return {"schema": SCHEMA, **fields}
+
+
+def _trigger(trigger: TriggerStatus) -> Document:
+    success, failure = trigger.notes.success, trigger.notes.failure
+    return {
+        "name": trigger.name,
+        "off": trigger.off,
+        "failing": trigger.notes.is_failing,
+        "installed": None if trigger.finding is None else _finding(trigger.finding),
+        "last_success": None
+        if success is None
+        else {
+            "timestamp": _moment(success.at),
+            "seconds": success.seconds,
+            "outcome": success.outcome,
+            "id": success.id or None,
+        },
+        "last_failure": None
+        if failure is None
+        else {
+            "timestamp": _moment(failure.at),
+            "count": failure.count,
+            "message": failure.message,
+        },
+    }
+
+
+def _finding(finding: Finding) -> Document:
+    return {
+        "name": finding.trigger,
+        "state": finding.state,
+        "detail": _text(finding.detail),
+        "mend": None if finding.mend is None else _text(finding.mend),
+    }
+
+
+def _moment(seconds: float) -> str:
+    from datetime import datetime, timezone
+
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds")
+
+
+def _text(text: str) -> str:
+    """Of a text with a path in it that is not UTF-8, the stray bytes as escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _git_state(state: GitState) -> Document:

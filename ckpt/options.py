@@ -128,7 +128,7 @@ class PlainParser:
         for option in self._declared:
             if option.names:
                 continue
-            if option.nargs == "+" and left:
+            if option.nargs == "*" or (option.nargs == "+" and left):
                 found[option.dest] = [option.read(word) for word in left]
                 left = []
             elif left:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, TextIO
 
+    from ckpt.diagnosis import Diagnosis
+    from ckpt.engine.status import Status
     from ckpt.errors import CkptError
     from ckpt.models import Checkpoint, DiffResult, Dropped, RollbackResult, SaveResult
     from ckpt.progress import Progress
@@ -154,6 +156,26 @@ class Output:
         self.line("look at one:   git ckpt show ID")
         self.line("compare:       git ckpt diff ID")
         return self.line("go back:       git ckpt rollback ID")
+
+    def stands(self, found: Status, *, has_doctor: bool) -> None:
+        if self.as_json:
+            from ckpt import documents
+
+            return self.document(documents.status(found))
+        from ckpt import render_status
+
+        return self._lines(
+            render_status.status(found, self.paint, self.width(), has_doctor=has_doctor)
+        )
+
+    def diagnosed(self, diagnoses: Sequence[Diagnosis]) -> None:
+        if self.as_json:
+            from ckpt import documents
+
+            return self.document(documents.doctor(diagnoses))
+        from ckpt import render_doctor
+
+        return self._lines(render_doctor.doctor(diagnoses, self.paint, self.width()))
 
     def trash(self, found: Sequence[Dropped]) -> None:
         if self.as_json:

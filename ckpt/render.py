@@ -78,7 +78,7 @@ def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str
     ]
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
-    widths = [max(map(_columns, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
         widths[3] = max(len("NAME"), widths[3] + spare)
@@ -161,7 +161,7 @@ def diffstat(result: DiffResult, paint: Paint) -> Iterator[str]:
     if not result.files:
         return
     names = [quoted(file.path) for file in result.files]
-    width = max(map(_columns, names))
+    width = max(map(columns, names))
     most = max(file.insertions + file.deletions for file in result.files)
     scale = min(1.0, _STAT_WIDTH / most) if most else 1.0
     for name, file in zip(names, result.files, strict=True):
@@ -282,7 +282,7 @@ def quoted(path: str) -> str:
     return quote_path(raw).decode("ascii")
 
 
-def _columns(text: str) -> int:
+def columns(text: str) -> int:
     """How many columns a terminal gives a text."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
@@ -298,9 +298,9 @@ def _fit(text: str, width: int) -> str:
     """The text in exactly that many columns, cut if it is longer."""
     if len(text) <= width and text.isascii():
         return text.ljust(width)
-    columns = _columns(text)
-    if columns <= width:
-        return text + " " * (width - columns)
+    taken = columns(text)
+    if taken <= width:
+        return text + " " * (width - taken)
     ends = accumulate(map(_width, text))
     text = "".join(char for char, _ in zip(text, takewhile(width.__gt__, ends), strict=False))
-    return text + "…" + " " * (width - 1 - _columns(text))
+    return text + "…" + " " * (width - 1 - columns(text))

@@ -389,4 +389,4 @@ def test_a_name_is_cut_by_the_columns_that_it_takes(name: str) -> None:
     shown = row.split("…")[0]
     assert "…" in row
     assert name.startswith(shown.split()[-1])
-    assert 78 <= render._columns(row) <= 80
+    assert 78 <= render.columns(row) <= 80

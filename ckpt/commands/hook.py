@@ -24,6 +24,9 @@ EVENTS = {
     "pre-rebase": "git_hooks",
     "pre-push": "git_hooks",
     "post-checkout": "git_hooks",
+    "ckpt-save": "precommit",
+    "guard": "guard",
+    "wrapper": "guard",
 }
 
 
@@ -39,7 +42,10 @@ def run(context: Context, event: str, words: list[str]) -> int:
     fired: Fired | None = module.run(context.start, context.env, event, words)
     if fired is None:
         return 0
-    context.warn(fired.warnings)
+    try:
+        context.warn(fired.warnings)
+    except (OSError, ValueError):  # nobody is there to read them
+        pass
     if context.output.as_json:
         context.output.saved(fired.result)
     return 1 if fired.blocks else 0

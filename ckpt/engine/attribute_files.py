@@ -33,11 +33,18 @@ class Attributed:
     fingerprint: bytes
 
 
-def attribute_tree(repo: Repository, staged: Mapping[bytes, bytes], found: Scan) -> Attributed:
-    """`staged` are the blobs of the attributes files in the index."""
-    reader = _Reader(repo, staged)
+def attribute_tree(
+    repo: Repository,
+    staged: Mapping[bytes, bytes],
+    found: Scan,
+    instead: Mapping[bytes, bytes] | None = None,
+) -> Attributed:
+    """`staged` are the blobs of the attributes files in the index; the texts of `instead` count
+    in place of those on disk."""
+    instead = instead or {}
+    reader = _Reader(repo, staged, instead)
     outside = _outside(repo)
-    named = (*found.attribute_files, *staged)
+    named = (*found.attribute_files, *staged, *instead)
     # A folder that was left out has tracked files below it, if it is listed all the same.
     unwalked = found.folders.keys() - (found.walked.keys() - found.skipped.keys())
     inside = {b"", *unwalked, *(path.rpartition(b"/")[0] for path in named)}
@@ -74,13 +81,18 @@ def _outside(repo: Repository) -> dict[str, bytes]:
 class _Reader:
     """Reads the attributes file of a folder, from disk or else as it is staged."""
 
-    def __init__(self, repo: Repository, staged: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self, repo: Repository, staged: Mapping[bytes, bytes], instead: Mapping[bytes, bytes]
+    ) -> None:
+        self._instead = instead
         self._top = os.fsencode(repo.worktree)
         self._objects = repo.objects
         self._staged = staged
 
     def read(self, folder: bytes) -> bytes | None:
         path = folder + b"/" + _NAME if folder else _NAME
+        if path in self._instead:
+            return self._instead[path]
         text = read_plain_file(os.path.join(self._top, path))
         if text is not None or path not in self._staged:
             return text

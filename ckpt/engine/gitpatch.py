@@ -43,7 +43,8 @@ class Hunk:
 @value_class
 class FilePatch:
     """What becomes of one file. A path is None where there is no file, a mode where nothing is
-    said about it; ids may be abbreviated, and empty if the content stays."""
+    said about it; ids may be abbreviated, and empty if the content stays. A file that gets
+    another path goes from its old one, unless it `is_copy`."""
 
     old_path: bytes | None
     new_path: bytes | None
@@ -53,6 +54,7 @@ class FilePatch:
     new_id: bytes = b""
     hunks: tuple[Hunk, ...] = ()
     binary: BinaryHunk | None = None
+    is_copy: bool = False
 
     def apply(self, content: bytes) -> bytes:
         """What the file holds afterwards; BadPatch if it was made for another content."""
@@ -109,6 +111,7 @@ class _FileReader:
         self._paths: dict[bytes, bytes] = {}
         self._modes: dict[bytes, int] = {}
         self._ids = (b"", b"")
+        self._is_copy = False
 
     def read(self) -> FilePatch:
         line = self._lines.take()
@@ -125,6 +128,7 @@ class _FileReader:
             self._modes.get(b"deleted", old_mode),
             self._modes.get(b"created", new_mode),
             *self._ids,
+            is_copy=self._is_copy,
             **self._contents(),
         )
 
@@ -136,6 +140,7 @@ class _FileReader:
             rest = self._lines.take()[len(start) :]
             if side in (b"from", b"to"):
                 self._paths[side] = _checked(_unquoted(rest))
+                self._is_copy = start.startswith(b"copy")
             elif side == b"ids":
                 self._take_ids(rest)
             elif side:

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 
-from ckpt.engine.gather import entries_of, entry_of, write_trees
+from ckpt.engine.gather import CODES, entries_of, entry_of, write_trees
 from ckpt.models import NestedState, SkipReason
 from ckpt.paths import folders_above
 from ckpt.store.objects import ObjectID, ObjectStore
@@ -23,7 +23,7 @@ from ckpt.store.staging import Staged
 from ckpt.store.trees import EXECUTABLE, SYMLINK, Entries, TreeEntry, write_tree
 from ckpt.values import field, replace, value_class
 from ckpt.worktree import modes
-from ckpt.worktree.listing import Listing, Note
+from ckpt.worktree.listing import Listing, Note, owner_of, stat_of
 from ckpt.worktree.listings import Listings, Summary
 
 TYPE_CHECKING = False
@@ -49,7 +49,8 @@ class Present:
     too. If the capture `is_from_index`, all others are as in the index. `cache` is what the next
     capture may start from. `trees` are some that were read. `delta` is what differs from the
     entries that the source knew, before and now; None if that is unknown. `is_cut` if the time
-    was up before all untracked files were read.
+    was up before all untracked files were read, and it `lacks_edits` if somebody has taken some
+    off the disk that could not be found.
     """
 
     listings: Listings
@@ -73,6 +74,7 @@ class Present:
     is_from_index: bool = False
     is_edited: bool = False
     is_cut: bool = False
+    lacks_edits: bool = False
     glance: IndexGlance | None = None
     index_state: IndexState | None = None
     trees: dict[ObjectID, Entries] = field(default_factory=dict)
@@ -189,6 +191,35 @@ class Present:
         self.cache = self.delta = None
         self.index_state = None
 
+    def drop(self, path: bytes) -> None:
+        """Correct one path: no file is there."""
+        for known in (self.entries, self.stats, self.converted, self.absent, self.fresh):
+            known.pop(path, None)
+        self.is_edited = True
+        self.cache = self.delta = None
+        self.index_state = None
+
+    def correct(self, path: bytes, entry: TreeEntry | None, status: os.stat_result) -> None:
+        """Put or drop one path of many, which are not made a map for that if it can be helped."""
+        is_listed = not self.absent and not vars(self).keys() & {"entries", "stats", "folders"}
+        listing, at = self._find(path) if is_listed else (None, 0)
+        self.fresh.pop(path, None)
+        if listing is None:
+            self.drop(path) if entry is None else self.put(path, entry, status)
+            return
+        self.converted.pop(path, None)
+        if entry is None:
+            listing.drop(at)
+            listing.bits = listing.bits if listing.names or listing.trees else None
+            del self._places[listing.folder]
+        else:
+            listing.codes[at], listing.ids[at] = CODES[entry.mode], bytes.fromhex(entry.id.decode())
+            listing.stats[at], listing.owners[at] = stat_of(status), owner_of(status)
+        self.listings.touch(listing.folder)
+        self.changed.add(listing.folder)
+        vars(self).pop("_summed_modes", None)
+        self.cache = self.delta = self.index_state = self._written = None
+
     def restage(self, staged: Staged) -> None:
         """Correct the index: it was read later than the files."""
         self.staged = staged
@@ -245,7 +276,8 @@ class Present:
     @property
     def is_partial(self) -> bool:
         unsaved = any(state.problem is not None for state in self.nested)
-        return unsaved or self.is_cut or SkipReason.UNREADABLE in self.skipped.values()
+        is_short = self.is_cut or self.lacks_edits
+        return unsaved or is_short or SkipReason.UNREADABLE in self.skipped.values()
 
     @cached_property
     def _summed_modes(self) -> modes.Modes:

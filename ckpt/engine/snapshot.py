@@ -41,7 +41,7 @@ from ckpt.models import (
 )
 from ckpt.paths import to_str
 from ckpt.settings import Settings
-from ckpt.store import operation_record, record, staging
+from ckpt.store import operation_record, record
 from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import (
     TEMPORARY_OBJECT,

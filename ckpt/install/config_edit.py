@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from ckpt import disk
+from ckpt.errors import Refused
 from ckpt.install.record import Record
 from ckpt.store.config_syntax import ConfigError, parse_file
 from ckpt.store.lock import replace_locked
@@ -54,14 +55,16 @@ class ConfigFile:
         self._record = record
 
     def values(self, key: str) -> list[str]:
-        """What the file itself, without what it includes, says of a key; spelled as git lists it."""
-        return [entry.value or "" for entry in parse_file(self._read(), self.path) if entry.key == key]
+        """What the file itself, without what it includes, says of a key as git lists it."""
+        return [
+            entry.value or "" for entry in parse_file(self._read(), self.path) if entry.key == key
+        ]
 
     def entries(self) -> list[tuple[str, str]]:
         return [(entry.key, entry.value or "") for entry in parse_file(self._read(), self.path)]
 
     def add(self, section: str, subsection: str | None, pairs: Pairs) -> None:
-        """A new section; one of hooks goes before all hooks, any other at the end, where it wins."""
+        """A new section: one of a hook before all others of hooks, any other at the end."""
         before = "hook" if section == "hook" else None
         text = self._read()
         if text and not text.endswith(b"\n"):
@@ -104,6 +107,8 @@ class ConfigFile:
 
     def _replace(self, before: bytes, after: bytes) -> None:
         path = os.path.realpath(self.path)
+        if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null
+            raise Refused(f"'{path}' is not a file", hint="see GIT_CONFIG_GLOBAL")
         private = os.path.dirname(self._record.path)
         if not replace_locked(
             path, after, private, lambda: self._read() == before, patience=_PATIENCE
@@ -175,7 +180,9 @@ def _tokens(text: bytes) -> list[_Token]:
         token = _Token(match.lastgroup, match.start(), match.end())
         if token.kind == "header":
             header = os.fsdecode(match[0])
-            token = _Token("header", *match.span(), _parsed(header + " name")[0].removesuffix("name"))
+            token = _Token(
+                "header", *match.span(), _parsed(header + " name")[0].removesuffix("name")
+            )
         elif token.kind == "entry":
             token = _Token("entry", *match.span(), *_parsed(header + os.fsdecode(match[0])))
         found.append(token)

@@ -18,6 +18,8 @@ from ckpt.install.hook_places import read_file
 from ckpt.install.target import ADDED, CHANGED, KEPT, REMOVED, TO_DO, Step
 from ckpt.store.sharing import NOT_SHARED, Sharing
 
+_NEW = ".ckpt-new"
+
 
 def put_in(
     path: str, event: str, python: str, *, is_script: bool = False, sharing: Sharing = NOT_SHARED
@@ -26,6 +28,8 @@ def put_in(
     text = read_file(path)
     if hook_text.has_block(text):
         return _renew(path, event, python, text)
+    if hook_text.calls_ckpt(text, event):
+        return Step(KEPT, f"hook {event}, by a line that somebody has added", path)
     if not os.path.lexists(path):
         _write(path, hook_text.own_script(event, python, wraps=False), 0o777, sharing)
         return Step(ADDED, f"hook {event}", path)
@@ -39,6 +43,7 @@ def put_in(
 
 def take_out(path: str, event: str) -> list[Step]:
     """Take what is ours out of a hook's file, and give what we wrapped its name back."""
+    _clear(path)
     text = read_file(path)
     if not hook_text.has_block(text):
         return []
@@ -59,6 +64,8 @@ def give_back(path: str, event: str) -> list[Step]:
         return []
     if _is_same(path, wrapped):
         disk.unlink(wrapped)
+        return []
+    if hook_text.runs_wrapped(read_file(path), event):
         return []
     if os.path.lexists(path):
         what = f"hook {event}: the file that ckpt had renamed is still there beside a new one"
@@ -116,7 +123,8 @@ def _wrapped(path: str, event: str) -> str:
 def _write(path: str, text: bytes, mode: int | None, sharing: Sharing) -> None:
     """Put a file in place in one step: with these bits less the umask, or those it had."""
     bits = stat.S_IMODE(os.lstat(path).st_mode) if mode is None else None
-    temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".ckpt-"))
+    temporary = path + _NEW
+    _clear(path)
     fd = disk.create(temporary, mode or 0o600)
     try:
         disk.write(fd, text, temporary)
@@ -131,3 +139,11 @@ def _write(path: str, text: bytes, mode: int | None, sharing: Sharing) -> None:
         raise
     finally:
         os.close(fd)
+
+
+def _clear(path: str) -> None:
+    """Take away what a killed process has not finished."""
+    try:
+        disk.unlink(path + _NEW)
+    except FileNotFoundError:
+        pass

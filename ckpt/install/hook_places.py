@@ -40,23 +40,27 @@ class Place:
 
 
 def find_place(repo: Repository) -> Place:
-    """Where git looks for hooks now."""
-    hooks = repo.config.get_path("core.hookspath")
-    if not hooks:
-        return _place(os.path.join(repo.common_dir, "hooks"), repo)
-    path = os.path.normpath(os.path.join(repo.worktree, hooks))
-    if os.path.exists(path) and not os.path.isdir(path):
+    """Where git looks for hooks now; refuses if it cannot find any there."""
+    folder = _folder(repo)
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise Refused(
-            f"hooks are turned off: core.hooksPath is '{hooks}', which is not a folder",
-            hint="git config --show-origin --get core.hooksPath tells where that is set",
+            f"hooks are turned off: core.hooksPath is '{folder}', which is not a folder",
+            hint="git config --show-origin --get core.hooksPath",
         )
-    return _place(path, repo)
+    return _place(folder, repo)
+
+
+def _folder(repo: Repository) -> str:
+    configured = repo.config.get_path("core.hookspath")
+    if configured:
+        return os.path.normpath(os.path.join(repo.worktree, configured))
+    return os.path.join(repo.common_dir, "hooks")
 
 
 def earlier_places(repo: Repository, noted: list[str]) -> list[Place]:
     """All the folders where hooks of ours may be: git may have looked elsewhere before."""
-    folders = [find_place(repo).hooks, os.path.join(repo.common_dir, "hooks"), *noted]
-    return [_place(folder, repo) for folder in dict.fromkeys(folders)]
+    folders = [_folder(repo), os.path.join(repo.common_dir, "hooks"), *noted]
+    return [_place(folder, repo) for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
 
 
 def files_of(place: Place, event: str) -> list[str]:

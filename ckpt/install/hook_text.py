@@ -20,7 +20,8 @@ _BEGIN = b"# >>> ckpt >>> (git ckpt uninstall takes these lines out)\n"
 _END = b"# <<< ckpt <<<"
 _OWN = b"# Made by 'git ckpt install'.\n"
 _BLOCK = re.compile(
-    rb"^" + re.escape(_BEGIN) + rb"(?P<body>(?:[^\n]*\n)*?)" + re.escape(_END) + rb"(?:\n|\Z)", re.MULTILINE
+    rb"^" + re.escape(_BEGIN) + rb"(?P<body>(?:[^\n]*\n)*?)" + re.escape(_END) + rb"(?:\n|\Z)",
+    re.MULTILINE,
 )
 _SHELLS = {b"sh", b"bash", b"dash", b"ash", b"ksh", b"mksh", b"zsh", b"yash"}
 _HARMLESS_OPTIONS = re.compile(rb"-[eufxplC]*\Z")
@@ -29,6 +30,7 @@ _READS_ITSELF = re.compile(
     rb"\b(?:exec|tail|head|sed|awk|perl|ruby|node|python[\w.]*)\b[^\n]*"
     rb"""[ \t]["']?\$(?:0|\{0\}|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\})["']?(?=[ \t\n;|&)]|\Z)"""
 )
+_ITS_NAME = re.compile(rb"""\b(?:dir|base)name[ \t]+(?:--[ \t]+)?["']?\$(?:0|\{0\})["']?""")
 
 
 def command(event: str, python: str) -> str:
@@ -72,6 +74,14 @@ def calls_ckpt(text: bytes, event: str) -> bool:
     return re.search(called, text) is not None
 
 
+def our_lines(text: bytes, event: str) -> bytes:
+    """What a script does for ckpt, without all else: the block, or lines added by hand."""
+    found = _BLOCK.search(text)
+    if found:
+        return found["body"]
+    return b"".join(line for line in text.splitlines(keepends=True) if calls_ckpt(line, event))
+
+
 def is_own(text: bytes, event: str) -> bool:
     """Whether a script is all ours, with nothing that a user has added."""
     return without_block(text) in (SHEBANG + _OWN, SHEBANG + _OWN + _chain(event))
@@ -79,6 +89,11 @@ def is_own(text: bytes, event: str) -> bool:
 
 def wraps(text: bytes, event: str) -> bool:
     return text.startswith(SHEBANG + _OWN) and _chain(event) in text
+
+
+def runs_wrapped(text: bytes, event: str) -> bool:
+    """Whether a script that is a user's by now goes on to what ckpt had wrapped."""
+    return _chain(event) in text
 
 
 def with_block(text: bytes, added: bytes) -> bytes:
@@ -111,7 +126,9 @@ def without_ours(text: bytes) -> bytes:
 
 def is_shell(text: bytes) -> bool:
     """Whether a block can be put into a script without harm."""
-    if not text.startswith(b"#!") or b"\0" in text or _READS_ITSELF.search(text):
+    if not text.startswith(b"#!") or b"\0" in text:
+        return False
+    if _READS_ITSELF.search(_ITS_NAME.sub(b"", text)):
         return False
     first, _, rest = text[2:].partition(b"\n")
     if rest.lstrip().startswith((b"'''", b'"""', b"''':", b'":"')):  # to Python a string

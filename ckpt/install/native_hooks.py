@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ckpt import disk
-from ckpt.install import config_hooks, hook_files, hook_text
+from ckpt.errors import Refused
+from ckpt.install import config_hooks, hook_files, hook_text, template
 from ckpt.install.hook_places import (
     Place,
     earlier_places,
@@ -23,7 +23,19 @@ from ckpt.install.hook_places import (
     read_file,
 )
 from ckpt.install.programs import has_configured_hooks
-from ckpt.install.target import FOREIGN, INSTALLED, MISSING, REPLACED, TO_DO, Finding, Step, Target
+from ckpt.install.record import missing_folders, remove_folders
+from ckpt.install.target import (
+    FOREIGN,
+    INSTALLED,
+    KEPT,
+    MISSING,
+    NOTE,
+    REPLACED,
+    TO_DO,
+    Finding,
+    Step,
+    Target,
+)
 
 EVENTS = ("pre-commit", "pre-merge-commit", "pre-rebase", "pre-push", "post-checkout")
 _PART = "hooks"
@@ -31,34 +43,41 @@ _PART = "hooks"
 
 def install(target: Target, events: Sequence[str] = EVENTS) -> list[Step]:
     if has_configured_hooks(target.env):
-        return [step for event in events for step in _into_config(target, event)]
-    return [step for event in events for step in _into_file(target, event)]
+        # Each goes before those that are there: the last is the first of the file.
+        return [step for event in reversed(events) for step in _into_config(target, event)]
+    if target.is_global:
+        _note(target, events=list(events))
+        return template.install(target, events)
+    steps = [step for event in events for step in _into_file(target, event)]
+    return steps + _how_to_edit(target, steps)
 
 
 def uninstall(target: Target, events: Sequence[str] = EVENTS) -> list[Step]:
     config = target.config_file
     steps = [step for event in events for step in config_hooks.take_out(config, event)]
-    return steps + _out_of_files(target, events)
+    steps += (
+        template.uninstall(target, events) if target.is_global else _out_of_files(target, events)
+    )
+    _forget(target, events)
+    return steps
 
 
 def inspect(target: Target, events: Sequence[str] = EVENTS) -> list[Finding]:
     """How it stands with each hook, in this repository, however it was installed."""
-    return [_inspected(target, event) for event in events]
+    reads_config = has_configured_hooks(target.env)
+    return [_inspected(target, event, reads_config) for event in events]
 
 
 def _into_config(target: Target, event: str) -> list[Step]:
-    step = config_hooks.put_in(target.config_file, event, target.python)
     _note(target, events=[event])
+    step = config_hooks.put_in(target.config_file, event, target.python)
     return [step, *_out_of_files(target, [event])]
 
 
 def _into_file(target: Target, event: str) -> list[Step]:
     repo = target.require_repo()
     place = find_place(repo)
-    if _where_it_runs(place, event) and not place.is_husky:
-        path = _where_it_runs(place, event) or ""
-    else:
-        path = place.file(event)
+    path = _where_it_runs(place, event) or place.file(event)
     if place.is_foreign and not target.edit_tracked:
         return [_by_hand(target, place, event)]
     _note(target, events=[event], folders=[place.hooks])
@@ -72,48 +91,61 @@ def _into_file(target: Target, event: str) -> list[Step]:
 def _by_hand(target: Target, place: Place, event: str) -> Step:
     path = place.file(event)
     if hook_text.calls_ckpt(read_file(path), event):
-        return Step("kept", f"hook {event}", path)
-    what = f"hook {event}: this file is shared, add this near its beginning"
-    if not os.path.lexists(path):
-        what = f"hook {event}: this folder is shared, make this script in it"
-    return Step(TO_DO, what, path, (hook_text.line_to_add(event, target.python),))
+        return Step(KEPT, f"hook {event}", path)
+    line = hook_text.line_to_add(event, target.python)
+    if os.path.lexists(path) or place.is_husky:
+        return Step(TO_DO, f"hook {event}: add this line at the beginning", path, (line,))
+    return Step(TO_DO, f"hook {event}: make this script", path, ("#!/bin/sh", line))
+
+
+def _how_to_edit(target: Target, steps: Sequence[Step]) -> list[Step]:
+    place = find_place(target.require_repo())
+    if not place.is_foreign or target.edit_tracked or all(s.action != TO_DO for s in steps):
+        return []
+    what = "hooks are outside the git dir, where ckpt changes files only if asked"
+    return [Step(NOTE, what, place.scripts, ("git ckpt install --edit-tracked",))]
 
 
 def _make_folder(target: Target, folder: str) -> None:
     if not os.path.isdir(folder):
-        _note(target, made=[folder])
+        _note(target, made=missing_folders(folder))
         target.require_repo().sharing.make_folders(folder)
 
 
 def _out_of_files(target: Target, events: Sequence[str]) -> list[Step]:
-    if target.repo is None or target.is_global:
-        _forget(target, events)
+    if target.is_global:
         return []
+    noted = target.record.get(_PART).get("folders", [])
     steps: list[Step] = []
-    for place in earlier_places(target.repo, target.record.get(_PART).get("folders", [])):
-        for event in events:
-            for path in files_of(place, event):
-                steps += hook_files.take_out(path, event)
-            steps += hook_files.give_back(place.file(event), event)
+    for place in earlier_places(target.require_repo(), noted):
+        may_edit = not place.is_foreign or target.edit_tracked or place.hooks in noted
+        out_of = _out_of_place if may_edit else _left_in_place
+        steps += [step for event in events for step in out_of(place, event)]
     return steps
 
 
-def finish(target: Target, events: Sequence[str]) -> None:
-    """After an uninstall: what was noted of these events need not be known any more."""
-    _forget(target, events)
+def _out_of_place(place: Place, event: str) -> list[Step]:
+    steps = [step for path in files_of(place, event) for step in hook_files.take_out(path, event)]
+    return steps + hook_files.give_back(place.file(event), event)
+
+
+def _left_in_place(place: Place, event: str) -> list[Step]:
+    """Somebody else, or an install into another repository, has put it there."""
+    path = place.file(event)
+    if not hook_text.has_block(read_file(path)):
+        return []
+    what = f"hook {event} is left in a shared file"
+    return [Step(NOTE, what, path, ("git ckpt uninstall --edit-tracked",))]
 
 
 def _forget(target: Target, events: Sequence[str]) -> None:
+    """What was noted of these events need not be known any more."""
     notes = target.record.get(_PART)
     left = [event for event in notes.get("events", []) if event not in events]
     if left:
         target.record.put(_PART, {**notes, "events": left})
         return
-    for folder in notes.get("made", []):
-        try:
-            disk.rmdir(folder)
-        except OSError:  # others have put something there
-            pass
+    remove_folders(notes.get("made", []))
     target.record.drop(_PART)
 
 
@@ -133,12 +165,23 @@ def _where_it_runs(place: Place, event: str) -> str | None:
     return None
 
 
-def _inspected(target: Target, event: str) -> Finding:
-    repo = target.require_repo()
-    for config in (target.config_file, target.user_config_file):
-        if config_hooks.is_in(config, event) and has_configured_hooks(target.env):
-            return Finding(event, INSTALLED, f"git's configuration, '{config.path}'")
-    place = find_place(repo)
+def where_it_runs(target: Target, event: str) -> str | None:
+    """The file through which git comes to call ckpt for an event in a repository."""
+    try:
+        return _where_it_runs(find_place(target.require_repo()), event)
+    except Refused:
+        return None
+
+
+def _inspected(target: Target, event: str, reads_config: bool) -> Finding:
+    configs = (target.config_file, target.user_config_file)
+    named = [config.path for config in configs if config_hooks.is_in(config, event)]
+    if named and reads_config:
+        return Finding(event, INSTALLED, f"git's configuration, '{named[0]}'")
+    try:
+        place = find_place(target.require_repo())
+    except Refused as error:
+        return Finding(event, FOREIGN, error.message, error.hint)
     path = _where_it_runs(place, event)
     if path is not None:
         return Finding(event, INSTALLED, f"'{path}'")
@@ -146,6 +189,8 @@ def _inspected(target: Target, event: str) -> Finding:
     if place.is_foreign:
         told = f"hooks are in '{place.scripts}', outside the git dir"
         return Finding(event, FOREIGN, told, f"{mend} --edit-tracked")
+    if named:
+        return Finding(event, MISSING, "this git takes no hooks from its configuration", mend)
     if event in target.record.get(_PART).get("events", []):
         return Finding(event, REPLACED, f"another tool took it out of '{place.file(event)}'", mend)
     return Finding(event, MISSING, "not installed", mend)

@@ -42,6 +42,24 @@ def runs_alone(python: str, env: Mapping[str, str]) -> bool:
     return _output([python, "-I", "-c", "import ckpt.cli"], env) is not None
 
 
+def run(words: Sequence[str], env: Mapping[str, str], folder: str) -> tuple[int, str, str]:
+    """Run a program to its end: status, output, errors."""
+    try:
+        ran = subprocess.run(
+            list(words),
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            cwd=folder,
+        )
+    except FileNotFoundError:
+        return 127, "", f"'{words[0]}' is not there"
+    except subprocess.TimeoutExpired:
+        return 124, "", f"'{words[0]}' took more than {_SECONDS} s"
+    return ran.returncode, os.fsdecode(ran.stdout), os.fsdecode(ran.stderr)
+
+
 def find(program: str, env: Mapping[str, str]) -> str | None:
     return shutil.which(program, path=env.get("PATH", os.defpath))
 

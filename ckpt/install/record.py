@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_MADE = "made"  # the folders that the record itself needed
+
+
 class Record:
     """The notes of the parts, by their names; a damaged file counts as none."""
 
@@ -38,17 +41,15 @@ class Record:
         kept.pop(name, None)
         if notes:
             kept[name] = dict(notes)
-        if kept:
-            disk.replace_private_file(self.path, jsontext.dump({"format": 1, "parts": kept}))
-        else:
+        made = kept.setdefault(_MADE, missing_folders(os.path.dirname(self.path)))
+        if kept.keys() == {_MADE}:
             disk.remove_private_file(self.path)
+            remove_folders(made)
+        else:
+            disk.replace_private_file(self.path, jsontext.dump({"format": 1, "parts": kept}))
 
     def drop(self, name: str) -> None:
         self.put(name, {})
-
-    @property
-    def is_there(self) -> bool:
-        return os.path.lexists(self.path)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -57,3 +58,21 @@ class Record:
             return dict(parts) if document["format"] == 1 else {}
         except (OSError, ValueError, KeyError, TypeError):
             return {}
+
+
+def missing_folders(path: str) -> list[str]:
+    """The folder and those above it that are not there, the outermost first."""
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.insert(0, path)
+        path = os.path.dirname(path)
+    return missing
+
+
+def remove_folders(made: list[str]) -> None:
+    """Take folders away that were made before, as far as nobody else has put anything there."""
+    for folder in reversed(made):
+        try:
+            disk.rmdir(folder)
+        except OSError:
+            return

@@ -19,8 +19,10 @@ from ckpt.install.user_files import data_dir, global_config_path
 from ckpt.store.repository import Repository
 from ckpt.values import value_class
 
-# What a step did.
-ADDED, CHANGED, REMOVED, KEPT, TO_DO = "added", "changed", "removed", "kept", "to-do"
+# What a step did. `to-do`: a trigger that was asked for is not there, because only the user
+# may do what it takes; `note`: what was asked for is there, and this is good to know.
+ADDED, CHANGED, REMOVED, KEPT = "added", "changed", "removed", "kept"
+TO_DO, NOTE = "to-do", "note"
 # What a finding says of a trigger.
 INSTALLED, MISSING, REPLACED, FOREIGN = "installed", "missing", "replaced", "foreign"
 
@@ -29,8 +31,8 @@ INSTALLED, MISSING, REPLACED, FOREIGN = "installed", "missing", "replaced", "for
 class Step:
     """One thing that was done, in words that finish 'Added …', or is left to the user.
 
-    `place` is the file or the config key. Of a step to do, `advice` is what to type or to add,
-    line by line.
+    `place` is the file, or the config key after its file and a colon. `advice` is what to
+    type or to add, line by line.
     """
 
     action: str

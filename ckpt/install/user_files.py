@@ -15,8 +15,8 @@ from ckpt.errors import CkptError
 def global_config_path(env: Mapping[str, str]) -> str:
     """The file that `git config --global` writes."""
     named = env.get("GIT_CONFIG_GLOBAL")
-    if named:
-        return os.path.abspath(named)
+    if named is not None:
+        return os.path.abspath(named or os.devnull)
     plain = os.path.join(_home(env), ".gitconfig")
     other = os.path.join(config_home(env), "git", "config")
     return other if os.path.exists(other) and not os.path.exists(plain) else plain

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _NAME = "triggers"
 _SLOT = 1024
 _LONGEST_MESSAGE = 700
+_END_OF_TIME = 253402300800.0  # the year 10000
 
 
 @value_class
@@ -67,10 +68,9 @@ class TriggerLog:
 
     def read(self, trigger: str) -> TriggerNotes:
         try:
-            with open(self._path, "rb") as file:
-                file.seek(self._names.index(trigger) * _SLOT)
-                return _parse(file.read(_SLOT))
-        except OSError:
+            start = self._names.index(trigger) * _SLOT
+            return _parse(disk.read_private_file(self._path)[start : start + _SLOT])
+        except (OSError, ValueError):  # no file, or no slot for one of that name
             return TriggerNotes()
 
     def note_success(self, trigger: str, success: Success) -> None:
@@ -94,7 +94,7 @@ class TriggerLog:
             disk.ensure_private_dir(os.path.dirname(self._path))
             start, size = self._names.index(trigger) * _SLOT, len(self._names) * _SLOT
             disk.overwrite(self._path, _text(notes), start, size)
-        except OSError:
+        except (OSError, ValueError):
             pass
 
 
@@ -121,9 +121,18 @@ def _parse(slot: bytes) -> TriggerNotes:
         for line in slot.rstrip(b"\0").decode().splitlines():
             word, *values = line.split("\t")
             if word == "success":
-                success = Success(float(values[0]), float(values[1]), values[2], values[3])
+                seconds = _number(values[1])
+                success = Success(_number(values[0]), seconds, values[2], values[3])
             elif word == "failure":
-                failure = Failure(float(values[0]), int(values[1]), values[2])
+                failure = Failure(_number(values[0]), int(values[1]), values[2])
     except (ValueError, IndexError):
         return TriggerNotes()
     return TriggerNotes(success, failure)
+
+
+def _number(text: str) -> float:
+    """Seconds, or a time that a calendar has."""
+    number = float(text)
+    if not 0 <= number < _END_OF_TIME:
+        raise ValueError(text)
+    return number

@@ -10,6 +10,7 @@ is waiting is the caller's to say (`Fired.blocks`).
 
 from __future__ import annotations
 
+import os
 from time import monotonic, time
 
 from ckpt.errors import Busy, CkptError
@@ -50,10 +51,21 @@ class Request:
     complete: Callable[[Repository, Present], None] | None = None
 
 
+class NothingToSave(Exception):
+    """Raised by `complete`: the state that was found is not worth a checkpoint."""
+
+
 def fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
     """Take a checkpoint of the worktree at `start` for a trigger."""
     if disabled_by_env(env, request.trigger):
         return _skipped("disabled")
+    try:
+        return _fire(start, env, request)
+    except Exception as error:
+        return _failed(error, None, request)
+
+
+def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
     from ckpt.store.repository import NotARepository, TooBroad, discover
 
     try:
@@ -62,12 +74,13 @@ def fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
         return _skipped("no-repository")
     except TooBroad as error:
         return Fired(SaveResult(Outcome.SKIPPED, reason="too-broad"), (error.message,))
-    except (CkptError, OSError) as error:
-        return _failed(error, None, request)
     from ckpt.configure import load_forgiving
 
     with repo:
-        settings = load_forgiving(repo)
+        try:
+            settings = load_forgiving(repo)
+        except Exception as error:
+            return _failed(error, repo, request)
         if not settings.allows(request.trigger):
             return _skipped("disabled")
         return _save(repo, settings, request)
@@ -80,10 +93,22 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
         result = _engine_save(repo, settings, request)
     except Busy:
         return _skipped("busy")
+    except NothingToSave:
+        return _skipped("clean")
     except Exception as error:
         return _failed(error, repo, request, blocks=settings.on_error == "block")
+    notes = settings.notes if settings.notes and not _is_in_burst(repo) else ()
     _note_success(repo, request.trigger, result, monotonic() - started)
-    return Fired(result, (*settings.notes, *_partial(result, request.trigger)))
+    return Fired(result, (*notes, *_partial(result, request.trigger)))
+
+
+def _is_in_burst(repo: Repository) -> bool:
+    """Whether a trigger was here just now, which told of the same settings."""
+    from ckpt.store.trigger_log import TriggerLog
+
+    log, since = TriggerLog(repo.private_dir, TRIGGERS), time() - _BURST
+    last = [log.read(name).success for name in TRIGGERS]
+    return any(success is not None and success.at >= since for success in last)
 
 
 def _partial(result: SaveResult, trigger: str) -> tuple[str, ...]:
@@ -148,12 +173,25 @@ def _failed(
     return Fired(SaveResult(Outcome.FAILED, reason=message), warnings, blocks)
 
 
+def _place(path: object, repo: Repository | None) -> str:
+    """Where something failed; of a file in the git dir, whose name may be one for the moment,
+    only which part that is: else the same failure would have another name each time."""
+    if not isinstance(path, str | bytes):
+        return ""
+    name = os.fsdecode(path)
+    for folder in () if repo is None else (repo.git_dir, repo.common_dir):
+        start = os.path.join(folder, "")
+        if name.startswith(start):
+            return start + name[len(start) :].partition("/")[0]
+    return name
+
+
 def _message(error: Exception, repo: Repository | None) -> str:
     if isinstance(error, CkptError):
         return error.message
     if isinstance(error, OSError) and error.strerror:
-        place = f"'{error.filename}': " if isinstance(error.filename, str) else ""
-        return f"{place}{error.strerror}"
+        place = None if error.filename is None else _place(error.filename, repo)
+        return f"'{place}': {error.strerror}" if place else error.strerror
     from ckpt.crash import report
 
     start, env = (".", {}) if repo is None else (repo.worktree, repo.env)

@@ -19,12 +19,12 @@ _WHOLE_BRANCH = "1"
 
 def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) -> Fired | None:
     """A checkpoint for a call of a hook; None if there is no reason for one."""
-    if event == "post-checkout" and not _switched(env, words):
+    if event == "post-checkout" and not has_switched(env, words):
         return None
     return fire(start, env, Request(event))
 
 
-def _switched(env: Mapping[str, str], words: Sequence[str]) -> bool:
+def has_switched(env: Mapping[str, str], words: Sequence[str]) -> bool:
     """Whether a `post-checkout` with these words tells of another branch or commit."""
     if env.get("_PRE_COMMIT_SKIP_POST_CHECKOUT") or len(words) != 3:
         return False

@@ -20,11 +20,13 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 LAYERS = [
     {"errors", "hashing", "jsontext", "patterns", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types"},
-    {"install", "settings", "store", "worktree"},
-    {"arguments", "configure"},
+    {"settings", "store", "worktree"},
+    {"arguments", "configure", "install"},
     {"engine"},
-    {"manager"},
+    {"diagnosis", "manager"},
     {"crash", "documents", "progress", "render"},
+    {"render_status"},
+    {"render_doctor"},
     {"output", "triggers"},
     {"commands"},
     {"options", "usage"},
@@ -35,6 +37,7 @@ RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 PEERS = {"commands": {"cli"}}  # for the type of what cli passes to every command
 SECOND_HALF = {"worktree/parallel.py"}  # a fork of ours that looks at files, and ends
 FILTER_DRIVERS = {"worktree/filter_process.py"}  # commands that the user's git runs as well
+PROGRAMS = {"install/programs.py"}  # asked by a command that a person types
 FACE = {"__init__"}  # offers the public names of every layer, imported on first use
 
 
@@ -137,6 +140,14 @@ def test_the_engine_starts_no_process() -> None:
     others = set(RANK) - {"engine", "store", "worktree"}
 
     assert using(*starting, *forking, outside=others | FILTER_DRIVERS | SECOND_HALF) == []
+
+
+def test_install_starts_processes_in_one_place() -> None:
+    starting = ("subprocess*", "os.system", "os.popen", "os.exec*", "os.spawn*", "os.posix_spawn*")
+
+    others = set(RANK) - {"install"}
+
+    assert using(*starting, outside=others | PROGRAMS) == []
 
 
 def test_what_dulwich_does_unsafely_is_never_called() -> None:

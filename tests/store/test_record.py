@@ -50,7 +50,12 @@ def there_and_back(store: ObjectStore, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:
-    names = {field.name for field in fields(Checkpoint)} - {"commit", "tree", "_details", "_dirty_files"}
+    names = {field.name for field in fields(Checkpoint)} - {
+        "commit",
+        "tree",
+        "_details",
+        "_dirty_files",
+    }
     return all(getattr(first, name) == getattr(second, name) for name in names)
 
 

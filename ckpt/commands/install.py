@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt install`: let git take checkpoints by itself."""
+
+from __future__ import annotations
+
+import sys
+
+from ckpt.install import parts, report
+from ckpt.install.target import TO_DO, Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from ckpt.cli import Context
+    from ckpt.install.target import Step
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hooks", metavar="NAMES", help="which of git's hooks, with commas between; all, or none"
+    )
+    parser.add_argument("--guard", action="store_true", help="also before checkouts and the like")
+    parser.add_argument(
+        "--wrapper", action="store_true", help="a shell function, where the guard cannot be used"
+    )
+    parser.add_argument(
+        "--global", action="store_true", dest="is_global", help="for all of your repositories"
+    )
+    parser.add_argument(
+        "--edit-tracked", action="store_true", help="edit hook files outside the git dir too"
+    )
+
+
+def run(
+    context: Context,
+    hooks: str | None,
+    guard: bool,
+    wrapper: bool,
+    is_global: bool,
+    edit_tracked: bool,
+) -> int:
+    selection = parts.Selection(
+        parts.read_hooks(hooks or "all"),
+        tuple(name for name, wanted in (("guard", guard), ("wrapper", wrapper)) if wanted),
+    )
+    target = make_target(context, is_global=is_global, edit_tracked=edit_tracked)
+    steps = parts.install(target, selection)
+    tell(context, steps, "not installed")
+    if not context.output.as_json and report.is_news(steps):
+        _tell_next(context, guard, " --global" if is_global else "")
+    return 4 if any(step.action == TO_DO for step in steps) else 0
+
+
+def make_target(context: Context, *, is_global: bool, edit_tracked: bool = False) -> Target:
+    """Where to install; for all repositories none need be here."""
+    from ckpt.store.repository import NotARepository, discover
+
+    try:
+        repo = discover(context.start, context.env)
+    except NotARepository:
+        if not is_global:
+            raise
+        repo = None
+    return Target(repo, context.env, sys.executable, is_global, edit_tracked)
+
+
+def tell(context: Context, steps: Sequence[Step], otherwise: str) -> None:
+    """What was done; of what was not, that it is `otherwise`, and what to do about it."""
+    output = context.output
+    if output.as_json:
+        return output.document(report.document(steps))
+    for missing, advice in report.to_do(steps, context.start):
+        output.warning(f"{otherwise}: {missing}")
+        for line in advice:
+            output.hint(line)
+    for line in report.done_lines(steps, context.start):
+        output.line(line)
+    return None
+
+
+def _tell_next(context: Context, has_guard: bool, place: str) -> None:
+    line = context.output.line
+    line()
+    if not has_guard:
+        line(f"before checkouts too:   git ckpt install --guard{place}")
+    line("see what is saved:      git ckpt list")
+    line(f"take it out again:      git ckpt uninstall{place}")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt uninstall`: take out what `git ckpt install` has put in, to the byte."""
+
+from __future__ import annotations
+
+from ckpt.commands.install import make_target, tell
+from ckpt.install import parts
+from ckpt.install.target import TO_DO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--hooks", metavar="NAMES", help="only these hooks; all, or none")
+    parser.add_argument("--guard", action="store_true", help="only the guard")
+    parser.add_argument("--wrapper", action="store_true", help="only the wrapper")
+    parser.add_argument(
+        "--global",
+        action="store_true",
+        dest="is_global",
+        help="what was installed for all repositories",
+    )
+    parser.add_argument(
+        "--edit-tracked",
+        action="store_true",
+        help="also out of hook files outside the git dir that others have put it into",
+    )
+
+
+def run(
+    context: Context,
+    hooks: str | None,
+    guard: bool,
+    wrapper: bool,
+    is_global: bool,
+    edit_tracked: bool,
+) -> int:
+    target = make_target(context, is_global=is_global, edit_tracked=edit_tracked)
+    steps = parts.uninstall(target, _selection(hooks, guard, wrapper))
+    tell(context, steps, "not as before")
+    if not steps:
+        context.output.line("Nothing of ckpt is installed here.")
+    return 4 if any(step.action == TO_DO for step in steps) else 0
+
+
+def _selection(hooks: str | None, guard: bool, wrapper: bool) -> parts.Selection:
+    if hooks is None and not guard and not wrapper:
+        return parts.EVERYTHING
+    return parts.Selection(
+        parts.read_hooks(hooks or "none"),
+        tuple(name for name, wanted in (("guard", guard), ("wrapper", wrapper)) if wanted),
+    )

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: MIT
+"""A patch laid over the present: edits that somebody has taken off the disk for a moment.
+
+The patch says what the files held, as git stores it, against an index. It counts as a whole
+or not at all: each file that it changes must be in that index with the very content that
+the patch was made from, and the content that comes out must be the one that it names.
+What a file was on disk is what git makes of that content: by the conversions in force, and
+a filter's smudge command.
+
+Left out, because a patch does not tell: permissions but for the executable bit, line endings
+that git would not write itself, and folders in which nothing is left.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ckpt.engine.attribute_files import attribute_tree
+from ckpt.engine.binary_patch import LARGEST, BadPatch
+from ckpt.engine.gitpatch import FilePatch
+from ckpt.engine.origins import Converted
+from ckpt.engine.overlay_rules import reconsider
+from ckpt.engine.present import Present
+from ckpt.engine.smudging import open_filters
+from ckpt.paths import to_str
+from ckpt.store.index import Index, IndexEntry
+from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.repository import Repository
+from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
+from ckpt.values import value_class
+from ckpt.worktree.found import Scan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ckpt.worktree.attributes import AttributeTree
+    from ckpt.worktree.convert import Conversion
+    from ckpt.worktree.filters import Filters
+
+_OTHER_INDEX = "it was made for another content"
+_ATTRIBUTES = b".gitattributes"
+
+
+@value_class
+class Edited:
+    """What a file held: its mode and content, as git stores them, and the blob it came from."""
+
+    mode: int
+    content: bytes
+    base: ObjectID | None
+
+
+@value_class
+class _OnDisk:
+    """The bytes of a file: their number, and how they come from the content if they differ."""
+
+    size: int
+    converted: Converted | None = None
+
+
+def edits(
+    repo: Repository, patches: Iterable[FilePatch], index: Index
+) -> dict[bytes, Edited | None]:
+    """What a patch makes of the files of an index; None for those that are gone.
+
+    BadPatch if it was made for another index.
+    """
+    staged = {e.path: e for e in index.entries if e.stage == 0 and not e.intent_to_add}
+    found: dict[bytes, Edited | None] = {}
+    size = 0
+    for patch in patches:
+        base = _base(patch, staged)
+        path = patch.old_path if patch.new_path is None else patch.new_path
+        if path is None or not _is_open(path, patch, staged, found):
+            raise BadPatch(_OTHER_INDEX)
+        edited = None if patch.new_path is None else _edited(repo, patch, base)
+        size += 0 if edited is None else len(edited.content)
+        if size > LARGEST:
+            raise BadPatch(f"it has files of over {LARGEST >> 20} MiB together")
+        if patch.old_path not in (None, path) and not patch.is_copy:
+            found[patch.old_path] = None
+        found[path] = edited
+    return found
+
+
+def _is_open(
+    path: bytes,
+    patch: FilePatch,
+    staged: Mapping[bytes, IndexEntry],
+    found: Mapping[bytes, Edited | None],
+) -> bool:
+    """Whether something can become of a path still: each is changed once, but a file of another
+    kind goes first and comes anew then."""
+    if path in found:
+        return found[path] is None and patch.old_path is None
+    return path == patch.old_path or path not in staged
+
+
+def _base(patch: FilePatch, staged: Mapping[bytes, IndexEntry]) -> IndexEntry | None:
+    """The entry of the index that a patch is about."""
+    if patch.old_path is None:
+        return None
+    entry = staged.get(patch.old_path)
+    if entry is None or not entry.id.startswith(patch.old_id):
+        raise BadPatch(_OTHER_INDEX)
+    if patch.old_mode not in (None, entry.mode) or GITLINK in (entry.mode, patch.new_mode):
+        raise BadPatch(_OTHER_INDEX)
+    return entry
+
+
+def _edited(repo: Repository, patch: FilePatch, base: IndexEntry | None) -> Edited:
+    mode = patch.new_mode if patch.new_mode is not None else base and base.mode
+    if mode not in (REGULAR, EXECUTABLE, SYMLINK):
+        raise BadPatch("it does not say what kind of file is meant")
+    content = patch.apply(b"" if base is None else _read(repo, ObjectID(base.id)))
+    if not repo.objects.hash(b"blob", content).startswith(patch.new_id):
+        raise BadPatch("it gives another content than it names")
+    return Edited(mode, content, None if base is None else ObjectID(base.id))
+
+
+def _read(repo: Repository, blob: ObjectID) -> bytes:
+    try:
+        if (repo.objects.size(blob) or 0) > LARGEST:
+            raise BadPatch(f"it has a file of over {LARGEST >> 20} MiB")
+        return repo.objects.read(blob, b"blob")
+    except MissingObject:
+        raise BadPatch("the content that it was made for is not here") from None
+
+
+def lay_over(
+    repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
+) -> list[str]:
+    """Make the present one in which the files are as edited; returns what is not certain."""
+    for path, edited in changes.items():
+        if edited is None:
+            present.correct(path, None, _status(0, 0))
+    with _Checkout(repo, present, changes) as checkout:
+        for path, edited in changes.items():
+            if edited is not None:
+                _put(repo, present, path, edited, checkout.of(path, edited))
+    for rules in reconsider(repo, present, changes):
+        present.lacks_edits = True
+        checkout.doubts.append(f"what only the edits of '{to_str(rules)}' let in was not found")
+    return checkout.doubts
+
+
+def _put(repo: Repository, present: Present, path: bytes, edited: Edited, on_disk: _OnDisk) -> None:
+    status = _status(_mode(present, path, edited.mode), on_disk.size)
+    blob = repo.objects.add(b"blob", edited.content)
+    present.correct(path, TreeEntry(edited.mode, blob), status)
+    if on_disk.converted is not None:
+        present.converted[path] = on_disk.converted
+
+
+def _mode(present: Present, path: bytes, mode: int) -> int:
+    """A mode as on disk: with the permissions of the file that git put there, or for another
+    kind of file, those that most have."""
+    if mode == SYMLINK:
+        return stat.S_IFLNK | 0o777
+    entry, status = present.entry(path), present.status(path)
+    if entry is not None and status is not None and entry.mode == mode:
+        return status.st_mode
+    usual = present.modes
+    return stat.S_IFREG | (usual.executable if mode == EXECUTABLE else usual.plain)
+
+
+def _status(mode: int, size: int) -> os.stat_result:
+    """Stat data for a file that is not on disk: no file there can have the same times."""
+    times = {"st_atime_ns": 0, "st_mtime_ns": 0, "st_ctime_ns": 0}
+    return os.stat_result((mode, 0, 0, 1, os.geteuid(), os.getegid(), size, 0, 0, 0), times)
+
+
+class _Checkout:
+    """From contents as git stores them to the bytes that it writes; see `smudging`."""
+
+    def __init__(
+        self, repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
+    ) -> None:
+        self._repo = repo
+        self._converted = dict(present.converted)
+        self._attributes = _attributes(repo, present, changes)
+        self._filters: Filters | None = None
+        self.doubts: list[str] = []
+
+    def __enter__(self) -> _Checkout:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._filters is not None:
+            self._filters.close()
+
+    def of(self, path: bytes, edited: Edited) -> _OnDisk:
+        content = edited.content
+        if self._attributes is None or edited.mode == SYMLINK:
+            return _OnDisk(len(content))
+        from ckpt.worktree.convert import conversion, is_on
+
+        autocrlf = self._repo.config.get("core.autocrlf")
+        asked = conversion(self._attributes.attributes(path), is_on(autocrlf))
+        if asked is None:
+            return _OnDisk(len(content))
+        recipe, data = self._built_in(path, edited, asked)
+        filtered = None if asked.driver is None else self._filtered(path, asked.driver, data)
+        if filtered is not None:
+            return filtered
+        if not recipe:
+            return _OnDisk(len(content))
+        raw = self._repo.objects.hash(b"blob", data)
+        return _OnDisk(len(data), Converted(raw, recipe))
+
+    def _built_in(self, path: bytes, edited: Edited, asked: Conversion) -> tuple[str, bytes]:
+        from ckpt.worktree.checkout import checkout_recipe
+        from ckpt.worktree.convert import smudge
+        from ckpt.worktree.encodings import Unconvertible
+
+        assert self._attributes is not None
+        blob = self._repo.objects.hash(b"blob", edited.content)
+        recipe = checkout_recipe(
+            asked,
+            self._attributes.attributes(path),
+            edited.content,
+            autocrlf=self._repo.config.get("core.autocrlf"),
+            eol=self._repo.config.get("core.eol"),
+            # Git leaves `$Id$` as it is while a file is edited.
+            ident=edited.base or blob,
+            encoding=self._known_encoding(path),
+        )
+        try:
+            return (
+                (recipe, smudge(recipe, edited.content, blob)) if recipe else ("", edited.content)
+            )
+        except Unconvertible as error:
+            self.doubts.append(f"'{to_str(path)}' may have been encoded otherwise: {error}")
+            return "", edited.content
+
+    def _known_encoding(self, path: bytes) -> str | None:
+        """With the byte order that git has used for this file itself."""
+        known = self._converted.get(path)
+        steps = known.recipe.split(" ") if known is not None else []
+        return next((s.partition("=")[2] for s in steps if s.startswith("encoding=")), None)
+
+    def _filtered(self, path: bytes, name: str, data: bytes) -> _OnDisk | None:
+        """What a driver's smudge command gives, stored as it is; None if there is no such."""
+        from tempfile import TemporaryFile
+
+        from ckpt.worktree.filter_errors import FilterFailed
+
+        if self._filters is None:
+            self._filters = open_filters(self._repo)
+        driver = self._filters.drivers.get(name)
+        if driver is None:
+            return None
+        objects = self._repo.objects
+        with TemporaryFile() as source:
+            source.write(data)
+            source.seek(0)
+            try:
+                output = self._filters.smudge(driver, path, source, objects.hash(b"blob", data))
+            except FilterFailed as error:
+                self.doubts.append(f"filter '{name}' failed for '{to_str(path)}': {error}")
+                return None
+        if output is None:
+            return None
+        with output:
+            size = os.fstat(output.fileno()).st_size
+            return _OnDisk(size, Converted(objects.add_file(output.fileno(), size), ""))
+
+
+def _attributes(
+    repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
+) -> AttributeTree | None:
+    """What the attributes say, those files included that are edited themselves."""
+    found = Scan()
+    found.attribute_files |= {path for path, _ in present.notes("attributes")}
+    instead = {
+        path: edited.content
+        for path, edited in changes.items()
+        if path.rpartition(b"/")[2] == _ATTRIBUTES and edited is not None
+    }
+    return attribute_tree(repo, present.index.attributes, found, instead).tree

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""How it stands with a worktree: its checkpoints, its triggers, and what is wrong.
+
+Gathered from refs, commits and private files; no file of the worktree is looked at, so it
+is quick however large that is. What triggers are installed is found out by `install` and
+passed in. Left out: whether a trigger would work now, which takes trying it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from ckpt.configure import load_forgiving
+from ckpt.engine.catalog import Catalog
+from ckpt.engine.pending import journal_exists
+from ckpt.install.target import INSTALLED, REPLACED, Finding
+from ckpt.models import Checkpoint, GitState, Kind
+from ckpt.setting_types import EVERY_TRIGGER, TRIGGERS
+from ckpt.settings import Settings, disabled_by_env
+from ckpt.store.operation import in_progress
+from ckpt.store.refs import branch_name
+from ckpt.store.repository import Repository
+from ckpt.store.trigger_log import TriggerLog, TriggerNotes
+from ckpt.values import value_class
+
+
+@value_class
+class TriggerStatus:
+    """`finding` is what `install` says of it, if anything; `off` what turns it off."""
+
+    name: str
+    finding: Finding | None
+    off: str | None
+    notes: TriggerNotes
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is more to say than that it was never installed."""
+        was_there = self.finding is not None and self.finding.state in (INSTALLED, REPLACED)
+        return was_there or self.notes != TriggerNotes()
+
+
+@value_class
+class Footprint:
+    """The private files of a worktree, and those it shares with others."""
+
+    files: int
+    size: int
+
+
+@value_class
+class Status:
+    """`newest` and `oldest` are of this worktree, `elsewhere` counts those of other ones, and
+    `unreadable` those whose ref names no checkpoint, or a damaged one. `refs` are all of ours.
+
+    `notes` say which settings are not followed, and why. `others` are findings of `install`
+    that are about no trigger.
+    """
+
+    worktree: str
+    worktree_id: str
+    git_dir: str
+    head: GitState
+    operation: str | None
+    rollback_interrupted: bool
+    kinds: Mapping[Kind, int]
+    newest: Checkpoint | None
+    oldest: Checkpoint | None
+    elsewhere: int
+    unreadable: int
+    trash: int
+    refs: int
+    footprint: Footprint
+    notes: tuple[str, ...]
+    triggers: tuple[TriggerStatus, ...]
+    others: tuple[Finding, ...]
+
+    @property
+    def here(self) -> int:
+        return sum(self.kinds.values())
+
+    @property
+    def failing(self) -> tuple[TriggerStatus, ...]:
+        return tuple(trigger for trigger in self.triggers if trigger.notes.is_failing)
+
+
+def look(repo: Repository, findings: Sequence[Finding]) -> Status:
+    settings = load_forgiving(repo)
+    head = repo.refs.head()
+    operation = in_progress(repo.git_dir)
+    catalog = Catalog(repo)
+    every, refs, trash = [*catalog], len(catalog.ids()), len(repo.refs.trash())
+    here = [found for found in every if found.worktree == repo.worktree_id]
+    return Status(
+        worktree=repo.worktree,
+        worktree_id=repo.worktree_id,
+        git_dir=repo.git_dir,
+        head=GitState(None if head.commit is None else head.commit.decode(), branch_name(head)),
+        operation=None if operation is None else operation.name,
+        rollback_interrupted=journal_exists(repo.private_dir),
+        kinds=_counted(here),
+        newest=here[0] if here else None,
+        oldest=here[-1] if here else None,
+        elsewhere=len(every) - len(here),
+        unreadable=refs - len(every),
+        trash=trash,
+        refs=refs + trash,
+        footprint=_footprint(repo),
+        notes=settings.notes,
+        triggers=tuple(_triggers(repo, settings, findings)),
+        others=tuple(found for found in findings if found.trigger not in TRIGGERS),
+    )
+
+
+def _counted(checkpoints: Sequence[Checkpoint]) -> dict[Kind, int]:
+    kinds = [checkpoint.kind for checkpoint in checkpoints]
+    return {kind: kinds.count(kind) for kind in Kind}
+
+
+def _triggers(
+    repo: Repository, settings: Settings, findings: Sequence[Finding]
+) -> Iterator[TriggerStatus]:
+    log = TriggerLog(repo.private_dir, TRIGGERS)
+    found = {finding.trigger: finding for finding in findings}
+    for name in TRIGGERS:
+        off = _turned_off_by(name, repo, settings)
+        yield TriggerStatus(name, found.get(name), off, log.read(name))
+
+
+def _turned_off_by(trigger: str, repo: Repository, settings: Settings) -> str | None:
+    if disabled_by_env(repo.env, trigger):
+        return "CKPT_DISABLE"
+    if not settings.enabled:
+        return "ckpt.enabled"
+    if {EVERY_TRIGGER, trigger}.isdisjoint(settings.disable):
+        return None
+    return "ckpt.disable"
+
+
+def _footprint(repo: Repository) -> Footprint:
+    folders = dict.fromkeys((repo.private_dir, os.path.join(repo.common_dir, "ckpt")))
+    sizes = [size for folder in folders for size in _sizes(folder)]
+    return Footprint(len(sizes), sum(sizes))
+
+
+def _sizes(folder: str) -> Iterator[int]:
+    """The sizes of all files in a private folder, as far as they can be seen."""
+    try:
+        children = [*os.scandir(folder)]
+    except OSError:
+        return
+    for child in children:
+        try:
+            if child.is_dir(follow_symlinks=False):
+                yield from _sizes(child.path)
+            else:
+                yield child.stat(follow_symlinks=False).st_size
+        except OSError:  # it is gone by now
+            continue

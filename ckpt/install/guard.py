@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""The guard: `hooks/guard` as the program that git asks which files may have changed.
+
+There is room for one such program (`core.fsmonitor`). One that the user has goes on
+working: the guard calls it and passes its answer on. Git's own daemon cannot be called like
+that; where it is on, the wrapper is offered instead. The script lies in the git dir, readable
+for all who use the repository, and says what it has to start: when Python or ckpt has gone,
+it still answers git.
+"""
+
+from __future__ import annotations
+
+import os
+from shlex import quote, split
+
+from ckpt import disk
+from ckpt.install.assets import asset
+from ckpt.install.config_edit import ConfigFile
+from ckpt.install.target import (
+    ADDED,
+    CHANGED,
+    FOREIGN,
+    INSTALLED,
+    KEPT,
+    MISSING,
+    REMOVED,
+    REPLACED,
+    TO_DO,
+    Finding,
+    Step,
+    Target,
+)
+from ckpt.install.user_files import data_dir
+from ckpt.store.config import GitConfig
+from ckpt.store.config_syntax import parse_bool
+from ckpt.store.sharing import NOT_SHARED, Sharing
+from ckpt.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _IsOurs = Callable[[str, str], bool]
+
+_KEY = "core.fsmonitor"
+_PART = "guard"
+_MARK = b"# Takes a checkpoint before a git command that can overwrite or delete files.\n"
+# With one of these in it, git has a shell take the value apart.
+_SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"' \t\n*?[#~=%")
+_WRAPPER = "git ckpt install --wrapper"
+
+
+def install(target: Target) -> list[Step]:
+    others = [value for value in _values(target) if not _is_guard(value)]
+    former = others[-1] if others else ""
+    if parse_bool(former):
+        return [_daemon_is_on(target)]
+    if parse_bool(former) is False:
+        former = ""
+    path, config = script_path(target), _config_file(target)
+    before, text = read(path), script(target.python, former, _notes_path(target))
+    is_set = config.values(_KEY)[-1:] == [_value(path)]
+    if before == text and is_set:
+        return [Step(KEPT, "guard", path)]
+    target.record.put(_PART, {"config": config.path})
+    write_program(path, text, _sharing(target))
+    if not is_set:
+        config.remove(_is_ours(path))
+        config.add("core", None, [("fsmonitor", _value(path))])
+    what = f"guard, which also calls '{former}'" if former else "guard"
+    return [Step(CHANGED if before else ADDED, what, path)]
+
+
+def uninstall(target: Target) -> list[Step]:
+    path = script_path(target)
+    noted = target.record.get(_PART).get("config")
+    files = [_config_file(target), *([ConfigFile(noted, target.record)] if noted else [])]
+    was_set = [config.remove(_is_ours(path)) for config in files]
+    is_there = _MARK in read(path)
+    if is_there:
+        disk.unlink(path)
+    disk.remove_private_file(_notes_path(target))
+    target.record.drop(_PART)
+    return [Step(REMOVED, "guard", path)] if is_there or any(was_set) else []
+
+
+def inspect(target: Target) -> list[Finding]:
+    """Whether git calls the guard here, however it was installed."""
+    target.require_repo()
+    value = (_values(replace(target, is_global=False)) or [""])[-1]
+    mend = "git ckpt install --guard"
+    if _is_guard(value):
+        gone = what_is_gone(_program(value))
+        if gone is None:
+            return [Finding("guard", INSTALLED, f"'{_program(value)}'")]
+        return [Finding("guard", REPLACED, f"'{gone}', which it starts, is gone", mend)]
+    if parse_bool(value):
+        told = "git's own file system monitor is on (core.fsmonitor=true)"
+        return [Finding("guard", FOREIGN, told, _WRAPPER)]
+    if value and value == _value(script_path(target)):
+        return [Finding("guard", REPLACED, f"'{_program(value)}' is gone", mend)]
+    if target.record.get(_PART):
+        told = f"core.fsmonitor is '{value}'" if value else "core.fsmonitor is not set"
+        return [Finding("guard", REPLACED, f"another tool took it out: {told}", mend)]
+    return [Finding("guard", MISSING, "not installed", mend)]
+
+
+def program_of(target: Target) -> str:
+    """The guard that git calls in a repository, of this place or another."""
+    return _program((_values(replace(target, is_global=False)) or [""])[-1])
+
+
+def script_path(target: Target) -> str:
+    if target.is_global:
+        return os.path.join(data_dir(target.env), "guard")
+    return os.path.join(target.require_repo().common_dir, "ckpt-guard")
+
+
+def _notes_path(target: Target) -> str:
+    """One file for all worktrees, or all repositories."""
+    if target.is_global or target.repo is None:
+        return os.path.join(data_dir(target.env), "guarded")
+    return os.path.join(target.require_repo().common_dir, "ckpt", "guarded")
+
+
+def script(python: str, former: str = "", notes: str = "") -> bytes:
+    """`hooks/guard` with what it starts, the program that was there before it, and where it
+    remembers what it has done."""
+    text = asset("hooks/guard").read_bytes()
+    filled = {"PYTHON": python, "PROGRAM": _package(), "FORMER": former, "NOTES": notes}
+    for name, value in filled.items():
+        text = text.replace(b"'@%s@'" % name.encode(), os.fsencode(quote(value)), 1)
+    return text
+
+
+def _package() -> str:
+    """A file that goes when ckpt goes."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.join(package, "__main__.py")
+
+
+def _daemon_is_on(target: Target) -> Step:
+    what = "guard: git's own file system monitor is on, and git asks only one"
+    place = f"{_config_file(target).path}: {_KEY}"
+    return Step(TO_DO, what, place, (_WRAPPER,))
+
+
+def _values(target: Target) -> list[str]:
+    """All that git's configuration says of the program, the one that counts last."""
+    config = GitConfig.load(target.env)
+    if target.repo is not None and not target.is_global:
+        config = target.repo.config
+    section, name = _KEY.split(".")
+    return [value for key, value, _ in config.items(section) if key == name]
+
+
+def _config_file(target: Target) -> ConfigFile:
+    """Where the program has to stand to count: a worktree may have a value of its own."""
+    repo = target.repo
+    if target.is_global or repo is None:
+        return target.config_file
+    if repo.config.get_bool("extensions.worktreeconfig", False):
+        own = ConfigFile(os.path.join(repo.git_dir, "config.worktree"), target.record)
+        if own.values(_KEY):
+            return own
+    return target.config_file
+
+
+def _sharing(target: Target) -> Sharing:
+    return NOT_SHARED if target.is_global or target.repo is None else target.repo.sharing
+
+
+def _value(path: str) -> str:
+    """A path as git's configuration has to name it."""
+    return quote(path) if _SHELL_CHARACTERS & set(path) else path
+
+
+def _program(value: str) -> str:
+    try:
+        return (split(value) or [""])[0]
+    except ValueError:  # a quote without its other half
+        return value
+
+
+def _is_guard(value: str) -> bool:
+    """Whether a value names a guard, of this place or another."""
+    return bool(value) and _MARK in read(_program(value))
+
+
+def _is_ours(path: str) -> _IsOurs:
+    return lambda key, value: key == _KEY and value == _value(path)
+
+
+def what_is_gone(path: str) -> str | None:
+    """What a guard starts and is not there any more."""
+    lines = read(path).splitlines()
+    for name in (b"python=", b"program="):
+        line = next((line for line in lines if line.startswith(name)), name)
+        started = _program(os.fsdecode(line[len(name) :]))
+        if not os.path.exists(started):
+            return started
+    return None
+
+
+def read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def write_program(path: str, text: bytes, sharing: Sharing = NOT_SHARED) -> None:
+    """Somebody may be starting it at this moment: there is always a whole one."""
+    NOT_SHARED.make_folders(os.path.dirname(path))
+    temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".ckpt-"))
+    fd = disk.create(temporary, 0o777)
+    try:
+        disk.write(fd, text, temporary)
+        sharing.adjust(temporary)
+        disk.fsync(fd, temporary)
+        disk.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)

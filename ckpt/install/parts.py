@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""All that `install` puts in and `uninstall` takes out, part by part.
+
+The parts do the work; here is only which of them, and for how long: the alias and the man
+page serve all of a user's repositories, so they go with the last place that ckpt is taken out
+of. The record names those places.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ckpt.errors import CkptError, UsageError
+from ckpt.install import alias, man_link, native_hooks, pre_commit_config
+from ckpt.install.programs import runs_alone
+from ckpt.install.record import remove_folders
+from ckpt.install.target import Finding, Step, Target
+from ckpt.install.user_files import data_dir
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Part(Protocol):
+        def install(self, target: Target) -> list[Step]: ...
+
+        def uninstall(self, target: Target) -> list[Step]: ...
+
+        def inspect(self, target: Target) -> list[Finding]: ...
+
+
+_USED_BY = "used-by"
+_GLOBAL = "global"
+
+
+@value_class
+class Selection:
+    """Which triggers; `modules` are parts that are a module of this package each."""
+
+    hooks: tuple[str, ...] = native_hooks.EVENTS
+    modules: tuple[str, ...] = ()
+
+
+EVERYTHING = Selection(native_hooks.EVENTS, ("guard", "wrapper"))
+
+
+def read_hooks(text: str) -> tuple[str, ...]:
+    """Names of hooks as they are typed, with commas between; `all` and `none` are known too."""
+    if text in ("all", "none"):
+        return native_hooks.EVENTS if text == "all" else ()
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in native_hooks.EVENTS:
+            known = ", ".join(native_hooks.EVENTS)
+            raise UsageError(f"unknown hook '{name}'", hint=f"{known}; or all, or none")
+    return names
+
+
+def install(target: Target, selection: Selection) -> list[Step]:
+    _check_python(target)
+    steps = native_hooks.install(target, selection.hooks)
+    for name in selection.modules:
+        steps += _module(name).install(target)
+    if any(step.action != "to-do" for step in steps):
+        _add_user(target)
+    return steps + alias.install(target) + man_link.install(target)
+
+
+def uninstall(target: Target, selection: Selection) -> list[Step]:
+    steps: list[Step] = []
+    for name in selection.modules:
+        steps += _module(name).uninstall(target)
+    steps += native_hooks.uninstall(target, selection.hooks)
+    return steps if selection != EVERYTHING else steps + _out_of_the_place(target)
+
+
+def _out_of_the_place(target: Target) -> list[Step]:
+    """Nothing of ckpt is left here; what serves all places goes with the last of them."""
+    left = [place for place in _users(target) if place != _place(target)]
+    steps = [] if left else alias.uninstall(target) + man_link.uninstall(target)
+    for config in (target.config_file, *([] if left else [target.user_config_file])):
+        config.forget()
+    _put_users(target, left)
+    remove_folders([data_dir(target.env)])
+    return steps
+
+
+def inspect(target: Target) -> list[Finding]:
+    found = native_hooks.inspect(target)
+    for name in EVERYTHING.modules:
+        found += _module(name).inspect(target)
+    return found + pre_commit_config.inspect(target) + alias.inspect(target)
+
+
+def _module(name: str) -> Part:
+    module: Part = __import__(f"ckpt.install.{name}", fromlist=["install"])
+    return module
+
+
+def _check_python(target: Target) -> None:
+    if not runs_alone(target.python, target.env):
+        raise CkptError(
+            f"'{target.python} -I' does not find ckpt, and hooks must start it like that",
+            hint="install git-ckpt into a virtual environment, or with pipx",
+        )
+
+
+def _place(target: Target) -> str:
+    return _GLOBAL if target.is_global else target.require_repo().common_dir
+
+
+def _add_user(target: Target) -> None:
+    _put_users(target, [*_users(target), _place(target)])
+
+
+def _users(target: Target) -> list[str]:
+    places: Sequence[str] = target.user_record.get(_USED_BY).get("places", ())
+    return [place for place in places if place == _GLOBAL or os.path.isdir(place)]
+
+
+def _put_users(target: Target, places: Sequence[str]) -> None:
+    unique = list(dict.fromkeys(places))
+    target.user_record.put(_USED_BY, {"places": unique} if unique else {})

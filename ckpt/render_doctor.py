@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""How the answer of `git ckpt doctor` looks as text: what is wrong first, then what is well.
+
+Pure, as `render`.
+"""
+
+from __future__ import annotations
+
+from ckpt.diagnosis import DOUBTFUL, WELL, WRONG
+from ckpt.render import columns
+from ckpt.render_status import printable, wrapped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ckpt.diagnosis import Diagnosis
+
+_STYLES = {WRONG: "red", DOUBTFUL: "id", WELL: "green"}
+_MARK = 9
+
+
+def doctor(
+    diagnoses: Sequence[Diagnosis], paint: Callable[[str, str], str], width: int
+) -> Iterator[str]:
+    """A line each, and below it the command that mends it; at last how many there are."""
+    indent = _MARK + max((columns(one.subject) for one in diagnoses), default=0) + 2
+    for state in (WRONG, DOUBTFUL, WELL):
+        for one in diagnoses:
+            if one.state != state:
+                continue
+            mark = paint(_STYLES[state], state) + " " * (_MARK - len(state))
+            first = mark + one.subject.ljust(indent - _MARK)
+            for line in wrapped(printable(one.detail), width - indent):
+                yield (first + line).rstrip()
+                first = " " * indent
+            if one.mend is not None:
+                yield f"{' ' * indent}mend: {printable(one.mend)}"
+    yield ""
+    yield _sum(diagnoses)
+
+
+def _sum(diagnoses: Sequence[Diagnosis]) -> str:
+    wrong, doubtful = (sum(one.state == state for one in diagnoses) for state in (WRONG, DOUBTFUL))
+    if not wrong and not doubtful:
+        return "Nothing is wrong."
+    counted = [(wrong, "problem"), (doubtful, "warning")]
+    words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counted if count]
+    return " and ".join(words)

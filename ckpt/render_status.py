@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""How the answer of `git ckpt status` looks as text: one screen, what is wrong in red.
+
+Pure, as `render`. Long lines are broken at words to fit a narrow terminal, and nothing is
+cut: what went wrong is the part that people need. Triggers that were never installed here
+share one line, and the last lines are the commands to type next.
+"""
+
+from __future__ import annotations
+
+from ckpt.ids import is_id
+from ckpt.render import age, columns, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from ckpt.engine.status import Status, TriggerStatus
+    from ckpt.install.target import Finding
+
+    Paint = Callable[[str, str], str]
+    Row = tuple[str, str, str]  # label, style, text
+
+_LABEL = 13
+_NARROWEST = 24
+_SIZES = ("bytes", "KiB", "MiB", "GiB")
+_STATES = {
+    "installed": "installed",
+    "missing": "not installed",
+    "replaced": "removed by another tool",
+    "foreign": "not installed",
+}
+
+
+def status(
+    found: Status, paint: Paint, width: int, *, has_doctor: bool, now: datetime | None = None
+) -> Iterator[str]:
+    """The whole answer; ages are told against `now`."""
+
+    def painted(style: str, line: str) -> str:
+        if style:
+            return paint(style, line)
+        return " ".join(paint("id", word) if is_id(word) else word for word in line.split(" "))
+
+    for rows in ([*_state(found, now)], [*_triggers(found, now)]):
+        indent = max(_LABEL, *(columns(label) + 2 for label, _, _ in rows))
+        for label, style, text in rows:
+            for number, line in enumerate(wrapped(printable(text), width - indent)):
+                yield ((label if number == 0 else "").ljust(indent) + painted(style, line)).rstrip()
+    yield ""
+    advice = [*_advice(found, has_doctor)]
+    most = max(len(what) for what, _ in advice)
+    yield from (f"{what + ':':<{most + 1}}   {command}" for what, command in advice)
+
+
+def _state(found: Status, now: datetime | None) -> Iterator[Row]:
+    linked = "" if found.worktree_id == "main" else f" ({found.worktree_id})"
+    yield "Worktree", "", quoted(found.worktree) + linked
+    commit = (found.head.commit_hash or "unborn")[:12]
+    yield "HEAD", "", f"{commit}, {'on ' + found.head.branch if found.head.branch else 'detached'}"
+    if found.operation is not None:
+        yield "", "", f"a {found.operation} is in progress"
+    if found.rollback_interrupted:
+        yield "Rollback", "red", "one was interrupted here, and is neither finished nor taken back"
+    yield "Checkpoints", "", _counts(found)
+    if found.newest is not None and found.oldest is not None:
+        yield "", "", f"newest {age(found.newest.timestamp, now)}: {found.newest.id}"
+        if found.oldest.id != found.newest.id:
+            yield "", "", f"oldest {age(found.oldest.timestamp, now)}: {found.oldest.id}"
+    more = [(found.elsewhere, "in other worktrees"), (found.trash, "in the trash")]
+    if any(count for count, _ in more):
+        yield "", "", ", ".join(f"{count} {where}" for count, where in more if count)
+    if found.unreadable:
+        yield "", "red", f"{found.unreadable} cannot be read"
+    size = _size(found.footprint.size)
+    refs = f"{found.refs} ref{'' if found.refs == 1 else 's'}"
+    yield "On disk", "", f"{refs} and {size} of private files, besides git's objects"
+    for note in found.notes:
+        yield "Settings", "red", note
+
+
+def _counts(found: Status) -> str:
+    if not found.here:
+        return "none here"
+    kinds = [f"{count} {kind}" for kind, count in found.kinds.items() if count]
+    return f"{found.here} here ({', '.join(kinds)})"
+
+
+def _size(size: int) -> str:
+    amount, unit = float(size), _SIZES[0]
+    for unit in _SIZES:
+        if amount < 1024 or unit == _SIZES[-1]:
+            break
+        amount /= 1024
+    return f"{amount:.0f} {unit}" if unit == _SIZES[0] else f"{amount:.1f} {unit}"
+
+
+def _triggers(found: Status, now: datetime | None) -> Iterator[Row]:
+    known = [trigger for trigger in found.triggers if trigger.is_known]
+    off = {trigger.off for trigger in found.triggers}
+    all_off = off.pop() if len(off) == 1 else None
+    if all_off is not None:
+        yield "Triggers", "red", f"all are off ({all_off})"
+    else:
+        yield "Triggers", "", "" if known else "none is installed"
+    for trigger in known:
+        yield from _trigger(trigger, now, says_off=all_off is None)
+    missing = [t.name for t in found.triggers if t.finding is not None and not t.is_known]
+    if known and missing:
+        yield "  others", "dim", "not installed: " + ", ".join(missing)
+    for finding in found.others:
+        if finding.state != "installed":
+            yield f"  {finding.trigger}", "red", finding.detail
+
+
+def _trigger(trigger: TriggerStatus, now: datetime | None, *, says_off: bool) -> Iterator[Row]:
+    finding = trigger.finding
+    # One that ran although `install` knows nothing of it is somebody's own doing.
+    facts = [] if finding is None or finding.state == "missing" else [_stands(finding)]
+    if trigger.off is not None and says_off:
+        facts.append(f"off ({trigger.off})")
+    success, failure = trigger.notes.success, trigger.notes.failure
+    if success is not None:
+        what = f"{success.outcome} {success.id}".strip()
+        facts.append(f"last ran {_ago(success.at, now)}, {success.seconds:.2f} s: {what}")
+    label = f"  {trigger.name}"
+    if facts:
+        is_gone = finding is not None and finding.state == "replaced"
+        yield label, "red" if is_gone else "", "; ".join(facts)
+        label = ""
+    if failure is not None:
+        times = "" if failure.count == 1 else f" {failure.count} times in a row"
+        failed = f"failed{times}, last {_ago(failure.at, now)}: {failure.message}"
+        style = "red" if trigger.notes.is_failing else "dim"
+        yield label, style, failed if trigger.notes.is_failing else f"before that, {failed}"
+
+
+def _stands(finding: Finding) -> str:
+    word = _STATES.get(finding.state, finding.state)
+    return word if finding.state == "installed" else f"{word}: {finding.detail}"
+
+
+def _ago(moment: float, now: datetime | None) -> str:
+    from datetime import datetime, timezone
+
+    return age(datetime.fromtimestamp(moment, timezone.utc), now)
+
+
+def _advice(found: Status, has_doctor: bool) -> Iterator[tuple[str, str]]:
+    if found.rollback_interrupted:
+        yield "end the rollback", "git ckpt rollback --continue, or --abort"
+    if found.here:
+        yield "look at them", "git ckpt list"
+    yield "take one", "git ckpt save [NAME]"
+    states = {t.name: t.finding.state for t in found.triggers if t.finding is not None}
+    # Where `git ckpt` cannot be typed, installing is what makes that possible.
+    mends = [other.mend for other in found.others if other.mend]
+    if mends:
+        yield "install triggers", mends[0]
+    elif "replaced" in states.values() or "installed" not in states.values():
+        is_foreign = "foreign" in states.values()
+        yield "install triggers", "git ckpt install" + " --edit-tracked" * is_foreign
+    elif "installed" not in (states.get("guard", "installed"), states.get("wrapper")):
+        yield "before checkouts too", "git ckpt install --guard"
+    if has_doctor and (found.failing or "replaced" in states.values()):
+        yield "what is wrong", "git ckpt doctor"
+
+
+def printable(text: str) -> str:
+    """A text in which nothing is left that a terminal obeys; a path may hold anything."""
+    if text.isprintable():
+        return text
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(escaped)
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """A text in lines of so many columns, broken between words; a longer word stays whole."""
+    width = max(width, _NARROWEST)
+    line = ""
+    for word in text.split(" "):
+        if line and columns(line) + 1 + columns(word) > width:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield line

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""The guard: a checkpoint before a git command that can overwrite or delete files.
+
+`hooks/guard` has let go what leaves files alone. Here aliases are spelled out, and what a git
+command starts in its turn is told from what a person types: `stash` runs `clean` and `reset`,
+which find half of the work gone already, so that a command that was saved for is not saved
+for again. Two things make a row of processes one command: all of it are git and shells, and
+nobody gave a part of it a process group of its own, as a shell at a terminal does. So what
+is typed in an editor that `git commit` has opened is a command by itself.
+
+A worktree that is as committed has nothing to lose, and gets no checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ckpt.errors import CkptError
+from ckpt.triggers import git_words
+from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
+from ckpt.triggers.guard_notes import Notes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ckpt.engine.present import Present
+    from ckpt.store.repository import Repository
+    from ckpt.triggers.git_words import Command
+    from ckpt.triggers.processes import Process
+
+_SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
+
+
+def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) -> Fired | None:
+    """A checkpoint for a call of git; None if there is no reason for one.
+
+    The words are, for the wrapper, those of the command that is about to be run; for the
+    guard, the number of git's process, and where it is noted which ones were saved for.
+    """
+    if event == "wrapper":
+        return _before(start, env, git_words.parse(words))
+    from ckpt.triggers.processes import upwards
+
+    pid, notes = words
+    row = list(upwards(int(pid)))
+    command = git_words.of_process(row[0].words if row else ())
+    return _once(start, env, command, Notes(notes), outermost(row))
+
+
+def _once(
+    start: str, env: Mapping[str, str], command: Command, notes: Notes, outer: Process | None
+) -> Fired | None:
+    """A checkpoint, unless one was tried for the same outermost process."""
+    try:
+        repo = _discover(start, env)
+    except (CkptError, OSError):  # of which `fire` says what is to be said
+        return fire(start, env, Request("guard"))
+    command = git_words.expanded(command, _alias_of(repo))
+    if command.name in git_words.HARMLESS:
+        return None
+    if outer is not None and notes.has(outer, repo.worktree):
+        return None
+    fired = fire(start, env, _request("guard", repo, command))
+    if outer is not None:
+        notes.add(outer, repo.worktree)
+    return fired
+
+
+def outermost(row: Sequence[Process]) -> Process | None:
+    """Of a process and those above it, the highest git that the first one belongs to."""
+    found = None
+    for process in row:
+        is_git = git_words.is_git(process.words)
+        if process.group != row[0].group or not (is_git or process.name in _SHELLS):
+            break
+        found = process if is_git else found
+    return found
+
+
+# -- the wrapper -----------------------------------------------------------------------
+
+
+def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | None:
+    """A checkpoint of the worktree that a command which is not yet running will work on."""
+    start, env = _place(start, env, command)
+    try:
+        repo = _discover(start, env)
+    except (CkptError, OSError):
+        return fire(start, env, Request("wrapper"))
+    command = git_words.expanded(command, _alias_of(repo))
+    if command.name in git_words.HARMLESS:
+        return None
+    removed = _removed_worktree(start, command)
+    if removed is not None:
+        return fire(removed, _without_place(env), Request("wrapper", complete=_stop_if_clean))
+    return fire(start, env, _request("wrapper", repo, command))
+
+
+def _place(start: str, env: Mapping[str, str], command: Command) -> tuple[str, Mapping[str, str]]:
+    """Where git would work, as the options before a command say."""
+    named = {"--git-dir": "GIT_DIR", "--work-tree": "GIT_WORK_TREE"}
+    changed = dict(env)
+    for option, value in command.options:
+        if option == "-C" and value:
+            start = os.path.join(start, value)
+        elif option in named:
+            changed[named[option]] = value
+    return start, changed
+
+
+def _removed_worktree(start: str, command: Command) -> str | None:
+    """The folder that a `git worktree remove` is about."""
+    if command.name != "worktree" or command.words[:1] != ("remove",):
+        return None
+    folders = [word for word in command.words[1:] if not word.startswith("-")]
+    place = os.path.join(start, folders[0]) if folders else ""
+    return place if os.path.isdir(place) else None
+
+
+def _without_place(env: Mapping[str, str]) -> dict[str, str]:
+    told = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+    return {name: value for name, value in env.items() if name not in told}
+
+
+# -- both ------------------------------------------------------------------------------
+
+
+def _discover(start: str, env: Mapping[str, str]) -> Repository:
+    from ckpt.store.repository import discover
+
+    return discover(start, env)
+
+
+def _alias_of(repo: Repository) -> Callable[[str], str | None]:
+    def look(name: str) -> str | None:
+        return repo.config.get(f"alias.{name}") or repo.config.get(f"alias.{name}.command")
+
+    return look
+
+
+def _request(trigger: str, repo: Repository, command: Command) -> Request:
+    try:
+        always = repo.config.get_bool("submodule.recurse", False)
+    except CkptError:
+        always = True
+    if git_words.enters_submodules(command, always):
+        return Request(trigger, recurse=True)
+    return Request(trigger, complete=_stop_if_clean)
+
+
+def _stop_if_clean(repo: Repository, present: Present) -> None:
+    if _is_clean(repo, present):
+        raise NothingToSave
+
+
+def _is_clean(repo: Repository, present: Present) -> bool:
+    """Whether everything is as in the commit at HEAD, in the worktree and in the index."""
+    from ckpt.engine.index_state import index_state
+    from ckpt.store import record
+
+    if present.head.commit is None or present.operation.files.operation is not None:
+        return False
+    if present.empty_folders or present.is_partial:
+        return False
+    if any(not found.recipe for found in present.converted.values()):
+        return False
+    head = record.read_commit(repo.objects, present.head.commit).tree
+    tree = present.tree(repo.objects)
+    if tree != head:
+        return False
+    staged = index_state(repo.objects, present, tree)
+    is_unmerged = any(name.startswith(b"stages/") for name in staged.entries)
+    return staged.entries[record.INDEX].id == head and not is_unmerged and not staged.misleads

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""What we say that git writes to disk for a blob, beside what it does write."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from helpers import git
+
+from ckpt.worktree.attributes import AttributeTree
+from ckpt.worktree.checkout import checkout_recipe
+from ckpt.worktree.convert import conversion, is_on, smudge
+
+CONTENTS = {
+    "lf": b"one\ntwo\n",
+    "crlf": b"one\r\ntwo\r\n",
+    "mixed": b"one\r\ntwo\n",
+    "cr": b"one\rtwo\n",
+    "binary": b"one\0two\n",
+    "one-line": b"one",
+    "empty": b"",
+    "id": b"$Id$ and $Id: other $\n$Id: two words $\n",
+    "unicode": "n\u00e4me\n".encode(),
+}
+RULES = [
+    *("text", "-text", "text=auto", "text=input", "!text", "crlf", "-crlf", "crlf=input"),
+    *("eol=lf", "eol=crlf", "text=auto eol=lf", "text=auto eol=crlf", "-text eol=crlf"),
+    *("text eol=lf", "text=input eol=crlf", "ident", "ident eol=crlf", "binary eol=crlf"),
+    *("working-tree-encoding=UTF-16", "working-tree-encoding=UTF-16LE-BOM text eol=crlf"),
+    *("working-tree-encoding=latin1", "working-tree-encoding=UTF-8"),
+]
+
+
+@pytest.mark.parametrize("eol", [None, "lf", "crlf", "native"])
+@pytest.mark.parametrize("autocrlf", [None, "true", "input", "false"])
+def test_git_writes_what_the_recipe_gives(
+    repo: Path, autocrlf: str | None, eol: str | None
+) -> None:
+    for name, value in {"core.autocrlf": autocrlf, "core.eol": eol}.items():
+        if value is not None:
+            git("config", name, value)
+    attributes = "".join(f"/{n}-* {rule}\n" for n, rule in enumerate(RULES))
+    (repo / ".git/info").mkdir(exist_ok=True)
+    (repo / ".git/info/attributes").write_text(attributes)
+    blobs = {name: _blob(content) for name, content in CONTENTS.items()}
+    paths = {f"{n}-{name}": name for n in range(len(RULES) + 1) for name in CONTENTS}
+    entries = "".join(f"100644 {blobs[name]}\t{path}\n" for path, name in paths.items())
+    git("update-index", "--index-info", stdin=entries)
+    git("checkout-index", "--all", "--force")
+
+    tree = AttributeTree(lambda _: None, info=attributes.encode())
+    for path, name in paths.items():
+        blob, content = blobs[name].encode(), CONTENTS[name]
+        said = tree.attributes(path.encode())
+        asked = conversion(said, is_on(autocrlf))
+        recipe = asked and checkout_recipe(
+            asked, said, content, autocrlf=autocrlf, eol=eol, ident=blob
+        )
+        given = smudge(recipe, content, blob) if recipe else content
+        assert (path, given) == (path, (repo / path).read_bytes())
+
+
+def _blob(content: bytes) -> str:
+    words = ["git", "hash-object", "-w", "--stdin", "--no-filters"]
+    made = subprocess.run(words, input=content, capture_output=True, check=True)
+    return made.stdout.decode().strip()

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt doctor`: each trigger is tried out with real git, and each finding has its remedy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ckpt_here, git, tree_state
+
+NEWER_GIT = os.environ.get("CKPT_TEST_GIT")  # read before the tests are isolated
+HOOKS = ["pre-commit", "pre-merge-commit", "pre-rebase", "pre-push", "post-checkout"]
+
+
+@pytest.fixture
+def installed(repo: Path) -> Path:
+    ckpt_here("install", "--guard", "--wrapper", code=0)
+    return repo
+
+
+def doctor(code: int = 0) -> dict[str, list[dict[str, Any]]]:
+    """What it says of each subject."""
+    told: dict[str, list[dict[str, Any]]] = {}
+    for one in ckpt_here("doctor", "--json", code=code).json["diagnoses"]:
+        assert one.keys() == {"subject", "state", "detail", "mend"}
+        told.setdefault(one["subject"], []).append(one)
+    return told
+
+
+def only(told: list[dict[str, Any]], state: str) -> dict[str, Any]:
+    (found,) = [one for one in told if one["state"] == state]
+    return found
+
+
+@pytest.mark.usefixtures("installed")
+def test_every_installed_trigger_is_tried_out_and_works() -> None:
+    told = doctor()
+
+    for name in (*HOOKS, "guard", "wrapper"):
+        assert only(told[name], "ok")["detail"].startswith("tried out, ")
+    assert {one["state"] for found in told.values() for one in found} == {"ok"}
+    assert ckpt_here("doctor").stdout.endswith("\nNothing is wrong.\n")
+
+
+def test_trying_out_leaves_no_trace(installed: Path) -> None:
+    git("add", ".")
+    before = tree_state(installed), sorted((installed / ".git").rglob("*"))
+    doctor()
+
+    assert (tree_state(installed), sorted((installed / ".git").rglob("*"))) == before
+
+
+@pytest.mark.usefixtures("repo")
+def test_without_triggers_the_one_command_that_installs_them_is_named() -> None:
+    told = doctor()
+
+    assert only(told["triggers"], "warning")["mend"] == "git ckpt install --guard"
+    assert "pre-commit" not in told
+
+
+@pytest.mark.usefixtures("repo")
+def test_hooks_without_the_guard_leave_a_gap_that_is_named() -> None:
+    ckpt_here("install", code=0)
+
+    assert only(doctor()["guard"], "warning")["mend"] == "git ckpt install --guard"
+
+
+def test_a_hook_that_another_tool_took_out_is_a_problem(installed: Path) -> None:
+    (installed / ".git/hooks/pre-push").write_text("#!/bin/sh\n# of another tool\n")
+    told = doctor(code=1)
+
+    assert only(told["pre-push"], "problem")["mend"] == "git ckpt install --hooks pre-push"
+    ckpt_here(*only(told["pre-push"], "problem")["mend"].split()[2:], code=0)
+    assert only(doctor()["pre-push"], "ok")
+
+
+def test_a_guard_that_another_tool_replaced_is_a_problem(installed: Path) -> None:
+    git("config", "core.fsmonitor", "/bin/true")
+    told = only(doctor(code=1)["guard"], "problem")
+
+    assert "core.fsmonitor is '/bin/true'" in told["detail"]
+    assert told["mend"] == "git ckpt install --guard"
+
+
+@pytest.mark.parametrize("event", ["pre-commit", "post-checkout"])
+def test_a_hook_that_starts_something_broken_is_found_out(event: str, installed: Path) -> None:
+    broken = installed.parent / "python"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    hook = installed / ".git/hooks" / event
+    hook.write_text(hook.read_text().replace(sys.executable, str(broken)))
+    told = only(doctor(code=1)[event], "problem")
+
+    assert told["detail"].startswith("git took no checkpoint in a scratch repository")
+    assert told["mend"] == f"git ckpt install --hooks {event}"
+
+
+def test_a_trigger_that_saves_something_else_is_found_out(installed: Path) -> None:
+    """One that cannot see what is not staged is worse than none."""
+    hook = installed / ".git/hooks/pre-commit"
+    lines = hook.read_text().replace("if [ -x", "git checkout -q -- edited; if [ -x")
+    hook.write_text(lines)
+
+    detail = only(doctor(code=1)["pre-commit"], "problem")["detail"]
+    assert detail == "its checkpoint lacks an edit that was not staged"
+
+
+def test_foreign_hooks_are_not_run(installed: Path) -> None:
+    hook = installed / ".git/hooks/pre-push"
+    hook.write_text(hook.read_text() + "touch ../deployed\n")
+    git("config", "alias.commit", f"!touch {installed.parent / 'deployed'}")
+    doctor()
+
+    assert not (installed.parent / "deployed").exists()
+    assert not list(installed.rglob("deployed"))
+
+
+def test_what_turns_a_trigger_off_is_named_with_its_remedy(installed: Path) -> None:
+    git("config", "ckpt.disable", "pre-push")
+
+    told = only(doctor()["pre-push"], "warning")
+    assert (told["detail"], told["mend"]) == (
+        "turned off by ckpt.disable",
+        "git config --unset-all ckpt.disable",
+    )
+
+
+def test_the_last_failure_is_told_until_a_success(installed: Path) -> None:
+    objects = installed / ".git/objects"
+    objects.rename(objects.with_name("away"))
+    objects.write_text("")
+    ckpt_here("hook", "pre-commit", code=0)
+    objects.unlink()
+    objects.with_name("away").rename(objects)
+    assert only(doctor()["checkpoints"], "ok")  # it is no repository then, and nothing is noted
+
+    (installed / ".git/refs/checkpoints").write_text("")
+    ckpt_here("hook", "pre-commit", code=0)
+    (installed / ".git/refs/checkpoints").unlink()
+    told = only(doctor(code=1)["pre-commit"], "problem")
+    assert told["detail"].startswith("failed when it last ran: ")
+
+    ckpt_here("hook", "pre-commit", code=0)
+    assert only(doctor()["pre-commit"], "ok")
+
+
+def test_a_trigger_that_took_longer_than_it_may_is_told(installed: Path) -> None:
+    ckpt_here("hook", "pre-commit", code=0)
+    git("config", "ckpt.hookBudget", "1ms")
+    told = only(doctor()["pre-commit"], "warning")
+
+    assert "more than its 0.001 s" in told["detail"]
+    assert told["mend"] == "git config ckpt.hookBudget 0.004s"
+
+
+def test_wrong_settings_and_an_interrupted_rollback_are_told(installed: Path) -> None:
+    (installed / "ckpt.toml").write_text("max_file_size = true\n")
+    (installed / ".git/ckpt/journal").write_text("{")
+    told = doctor(code=1)
+
+    assert "max_file_size" in only(told["settings"], "warning")["detail"]
+    assert only(told["rollback"], "problem")["mend"] == "git ckpt rollback --continue"
+
+
+@pytest.mark.parametrize(
+    ("ids", "state", "mend"),
+    [
+        (["ckpt-save", "black"], "ok", None),
+        (["black", "ckpt-save"], "warning", "move ckpt-save to the top"),
+    ],
+)
+def test_it_says_whether_ckpt_save_comes_first(
+    ids: list[str], state: str, mend: str | None, installed: Path
+) -> None:
+    hooks = "".join(f"  - id: {name}\n" for name in ids)
+    (installed / ".pre-commit-config.yaml").write_text(f"repos:\n- repo: local\n  hooks:\n{hooks}")
+    hook = installed / ".git/hooks/pre-commit"
+    hook.write_text(hook.read_text() + "# File generated by pre-commit\n")
+
+    told = only(doctor()["ckpt-save"], state)
+    assert (told["mend"] or "").startswith(mend or "")
+    assert bool(told["mend"]) == bool(mend)
+
+
+def test_ckpt_save_without_pre_commit_as_a_hook_is_not_taken_for_installed(
+    installed: Path,
+) -> None:
+    (installed / ".pre-commit-config.yaml").write_text("repos:\n- hooks: [{id: ckpt-save}]\n")
+
+    assert "ckpt-save" not in doctor()
+
+
+@pytest.mark.skipif(NEWER_GIT is None, reason="CKPT_TEST_GIT names no git of 2.54 or later")
+def test_configured_hooks_are_tried_out_too(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert NEWER_GIT is not None
+    monkeypatch.setenv("PATH", f"{Path(NEWER_GIT).parent}{os.pathsep}{os.environ['PATH']}")
+    ckpt_here("install", "--guard", code=0)
+    told = doctor()
+
+    assert not (repo / ".git/hooks/pre-commit").exists()
+    for name in (*HOOKS, "guard"):
+        assert only(told[name], "ok")["detail"].startswith("tried out, ")

@@ -1,0 +1,957 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt install` and `uninstall`, with real git and the hooks that people have already."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers import Ran, ckpt_here, git, tree_state
+
+from ckpt.install import native_hooks
+from ckpt.install.target import Target
+from ckpt.store.repository import discover
+
+EVENTS = ["pre-commit", "pre-merge-commit", "pre-rebase", "pre-push", "post-checkout"]
+SHELL = 'echo "$0 $*" >>ran.log; cat >>ran.log; exit ${STATUS:-0}\n'
+PYTHON = (
+    "import os, sys\nopen('ran.log', 'a').write(' '.join(sys.argv) + '\\n' + sys.stdin.read())\n"
+)
+PYTHON += "sys.exit(int(os.environ.get('STATUS', 0)))\n"
+
+NEWER_GIT = os.environ.get("CKPT_TEST_GIT")  # read before the tests are isolated
+
+
+@pytest.fixture(autouse=True)
+def older_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with the real git, which says that it is one without configured hooks."""
+    real = shutil.which("git")
+    return say_version("2.39.5", real, tmp_path, monkeypatch)
+
+
+def say_version(version: str, real: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    script = folder / f"bin-{version}/git"
+    script.parent.mkdir()
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" != version ] || {{ echo git version {version}; exit; }}\n'
+        f'exec {real} "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    return script
+
+
+def run(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+def commit(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run("git", "commit", "-q", "--allow-empty", "-m", "second", *words, env=env)
+
+
+def checkpoints() -> list[str]:
+    return git("for-each-ref", "--format=%(refname)", "refs/checkpoints").split()
+
+
+def edit(repo: Path) -> None:
+    (repo / "README.md").write_text("in the worktree\n")
+
+
+def let_saving_fail(repo: Path) -> None:
+    shutil.rmtree(repo / ".git/ckpt")
+    (repo / ".git/ckpt").write_text("a file where the folder should be")
+
+
+def install(*words: str, code: int = 0) -> Ran:
+    return ckpt_here("install", *words, code=code)
+
+
+def uninstall(*words: str) -> Ran:
+    return ckpt_here("uninstall", *words, code=0)
+
+
+def make_hook(repo: Path, event: str, kind: str) -> Path:
+    """A hook that somebody has already."""
+    path = repo / ".git/hooks" / event
+    path.parent.mkdir(exist_ok=True)
+    if kind == "symlink":
+        (repo / "tools").mkdir(exist_ok=True)
+        (repo / "tools/hook").write_text(f"#!/bin/sh\n{SHELL}")
+        (repo / "tools/hook").chmod(0o755)
+        path.symlink_to("../../tools/hook")
+        return path
+    texts = {
+        "sh": f"#!/bin/sh\n{SHELL}",
+        "bash -eu": f"#!/usr/bin/env -S bash -eu\nset -o pipefail\n{SHELL}",
+        "python": f"#!{sys.executable}\n{PYTHON}",
+        "python in sh": f"#!/bin/sh\n'''exec' {sys.executable} \"$0\" \"$@\"\n' '''\n{PYTHON}",
+        "no first line": SHELL,
+        "no newline": f"#!/bin/sh\n{SHELL}".rstrip("\n"),
+    }
+    path.write_text(texts[kind])
+    path.chmod(0o750)
+    return path
+
+
+KINDS = ["sh", "bash -eu", "python", "python in sh", "no first line", "no newline", "symlink"]
+
+
+def state(repo: Path) -> object:
+    """All that an install may touch: hooks, git's configuration, and the home folder."""
+    home = tree_state(os.environ["HOME"])
+    config = repo / ".git/config"
+    bits = stat.S_IMODE(config.stat().st_mode)
+    return tree_state(repo / ".git/hooks"), config.read_bytes(), bits, home
+
+
+# -- hooks where there are none -----------------------------------------------------
+
+
+def test_a_commit_is_preceded_by_a_checkpoint(repo: Path) -> None:
+    install()
+    edit(repo)
+
+    assert commit("-a").stderr == ""
+    [ref] = checkpoints()
+    assert git("show", f"{ref}:README.md") == "in the worktree\n"
+    assert "Ckpt-Kind: hook\n" in git("log", "-1", "--format=%B", ref)
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("pre-merge-commit", ["merge", "-q", "--no-ff", "-m", "m", "side"]),
+        ("pre-rebase", ["rebase", "-q", "side"]),
+        ("pre-push", ["push", "-q", ".", "HEAD:refs/heads/copy"]),
+        ("post-checkout", ["checkout", "-q", "side"]),
+    ],
+)
+def test_each_hook_takes_one_of_what_is_not_committed(
+    repo: Path, event: str, words: list[str]
+) -> None:
+    git("branch", "side")
+    git("commit", "-q", "--allow-empty", "-m", "ahead")
+    git("checkout", "-q", "side")
+    git("commit", "-q", "--allow-empty", "-m", "aside")
+    git("checkout", "-q", "main")
+    install("--hooks", event)
+    (repo / "untracked").write_text("new\n")
+
+    ran = run("git", *words)
+    assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
+    refs = checkpoints()
+    assert [git("show", f"{ref}:untracked") for ref in refs] == ["new\n"]
+
+
+def test_a_second_install_changes_nothing(repo: Path) -> None:
+    install()
+    before = state(repo)
+
+    ran = install()
+    assert state(repo) == before
+    assert ran.stdout.startswith("Already there: hook pre-commit, ")
+    assert ran.stdout.count("\n") == 1
+
+
+def test_another_python_is_put_in_the_place_of_the_first(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_hook(repo, "pre-push", "sh")
+    make_hook(repo, "pre-rebase", "python")
+    before = state(repo)
+    install()
+    other = tmp_path / "with space/python"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(other))
+
+    assert "Changed hook pre-push, which calls" in install().stdout
+    for event in EVENTS:
+        text = (repo / ".git/hooks" / event).read_text()
+        assert f"'{other}' -I -m ckpt hook {event}" in text
+    edit(repo)
+    assert commit("-a").returncode == 0
+    assert len(checkpoints()) == 1
+    uninstall()
+    assert state(repo) == before
+
+
+def test_only_the_hooks_that_are_named_are_installed(repo: Path) -> None:
+    install("--hooks", "pre-push,pre-commit")
+    assert sorted(os.listdir(repo / ".git/hooks")) == ["pre-commit", "pre-push"]
+    uninstall("--hooks", "pre-push")
+    assert os.listdir(repo / ".git/hooks") == ["pre-commit"]
+    uninstall()
+    assert os.listdir(repo / ".git/hooks") == []
+    assert uninstall().stdout == "Nothing of ckpt is installed here.\n"
+
+
+def test_a_wrong_name_of_a_hook_is_told_with_the_right_ones(repo: Path) -> None:
+    ran = install("--hooks", "pre-comit", code=2)
+
+    assert "unknown hook 'pre-comit'" in ran.stderr
+    assert "pre-commit, " in ran.stderr
+
+
+def test_a_hooks_folder_that_was_missing_goes_again(repo: Path) -> None:
+    (repo / ".git/hooks").rmdir()
+    install()
+    assert len(os.listdir(repo / ".git/hooks")) == 5
+
+    uninstall()
+    assert not (repo / ".git/hooks").exists()
+
+
+def test_outside_a_repository_and_in_a_bare_one_it_is_refused(tmp_path: Path) -> None:
+    git("init", "-q", "--bare", str(tmp_path / "bare"))
+    (tmp_path / "empty").mkdir()
+
+    assert ckpt_here("install", cwd=tmp_path / "empty", code=1).stderr.startswith(
+        "error: not a git"
+    )
+    assert "work tree" in ckpt_here("install", cwd=tmp_path / "bare", code=4).stderr
+    assert os.listdir(tmp_path / "bare/hooks") == []
+
+
+def test_json_tells_every_step(repo: Path) -> None:
+    document = install("--json").json
+
+    assert document["schema"] == 1
+    assert document["steps"][0] == {
+        "action": "added",
+        "what": "hook pre-commit",
+        "place": str(repo / ".git/hooks/pre-commit"),
+        "advice": [],
+    }
+    assert {step["action"] for step in ckpt_here("uninstall", "--json").json["steps"]} == {
+        "removed"
+    }
+
+
+# -- hooks of others ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_foreign_hook_still_runs_and_can_still_fail_the_commit(repo: Path, kind: str) -> None:
+    make_hook(repo, "pre-commit", kind)
+    before = state(repo)
+    install()
+    edit(repo)
+
+    assert commit("-a", STATUS="3").returncode == 1
+    assert git("log", "--format=%s") == "first\n"
+    assert len(checkpoints()) == 1
+    assert commit("-a").returncode == 0
+    assert len((repo / "ran.log").read_text().splitlines()) == 2
+    uninstall()
+    assert state(repo) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_foreign_hook_gets_its_arguments_and_input(repo: Path, kind: str) -> None:
+    make_hook(repo, "pre-push", kind)
+    install()
+    (repo / "untracked").write_text("new\n")
+
+    assert run("git", "push", "-q", ".", "HEAD:refs/heads/copy").returncode == 0
+    first, second = (repo / "ran.log").read_text().splitlines()
+    assert first.split()[1:] == [".", "."]
+    assert second.startswith("HEAD ")
+    assert second.split()[2] == "refs/heads/copy"
+    assert len(checkpoints()) == 1
+    assert run("git", "push", "-q", ".", "HEAD:refs/heads/c2", env={"STATUS": "1"}).returncode == 1
+
+
+@pytest.mark.parametrize("program", ["true", "false"])
+def test_a_program_as_a_hook_runs_as_before(repo: Path, program: str) -> None:
+    shutil.copy(shutil.which(program), repo / ".git/hooks/pre-commit")
+    before = state(repo)
+    install()
+
+    assert commit().returncode == (0 if program == "true" else 1)
+    uninstall()
+    assert state(repo) == before
+
+
+def test_a_hook_that_git_does_not_run_is_not_run_by_ours(repo: Path) -> None:
+    make_hook(repo, "pre-commit", "sh").chmod(0o644)
+    before = state(repo)
+    install()
+    edit(repo)
+
+    assert commit("-a", STATUS="1").returncode == 0
+    assert not (repo / "ran.log").exists()
+    assert len(checkpoints()) == 1
+    uninstall()
+    assert state(repo) == before
+
+
+@pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/sh -eu", "#!/bin/bash -e"])
+def test_a_block_changes_nothing_for_the_script_around_it(repo: Path, first: str) -> None:
+    """Not even if ckpt fails."""
+    hook = repo / ".git/hooks/post-checkout"
+    hook.write_text(f'{first}\necho "$?,$#,$-,$(pwd)" >>ran.log; set >>ran.$1.log\n')
+    hook.chmod(0o755)
+    words = [str(hook), "1" * 40, "2" * 40, "1"]
+    said = [run(*words).returncode, (repo / "ran.log").read_text()]
+    (repo / "ran.log").unlink()
+    install()
+    let_saving_fail(repo)
+
+    assert [run(*words).returncode, (repo / "ran.log").read_text()] == said
+
+
+def test_what_a_user_adds_to_hooks_meanwhile_stays(repo: Path) -> None:
+    make_hook(repo, "pre-commit", "sh")
+    make_hook(repo, "pre-rebase", "python")
+    install()
+    hooks = repo / ".git/hooks"
+    for event in ("pre-commit", "pre-push", "pre-rebase"):
+        (hooks / event).write_text((hooks / event).read_text() + "echo mine\n")
+    uninstall()
+
+    assert (hooks / "pre-commit").read_text() == f"#!/bin/sh\n{SHELL}echo mine\n"
+    assert (hooks / "pre-push").read_text() == "#!/bin/sh\necho mine\n"
+    assert "pre-rebase.ckpt-wrapped" in (hooks / "pre-rebase").read_text()
+    assert "hook pre-rebase" not in (hooks / "pre-rebase").read_text()
+    assert sorted(os.listdir(hooks)) == [
+        "pre-commit",
+        "pre-push",
+        "pre-rebase",
+        "pre-rebase.ckpt-wrapped",
+    ]
+
+
+def test_uninstall_goes_by_the_marks_if_the_record_is_gone(repo: Path) -> None:
+    for event, kind in zip(EVENTS, KINDS[2:], strict=True):
+        make_hook(repo, event, kind)
+    before = state(repo)
+    install()
+    shutil.rmtree(repo / ".git/ckpt")
+    uninstall()
+
+    hooks, config, bits, _ = before
+    assert state(repo)[:3] == (hooks, config, bits)
+
+
+def test_an_install_that_was_killed_half_way_is_finished_by_the_next(repo: Path) -> None:
+    hook = make_hook(repo, "pre-commit", "python")
+    before = state(repo)
+    os.link(hook, f"{hook}.ckpt-wrapped")
+    install()
+    assert commit(STATUS="1").returncode == 1
+    uninstall()
+    assert state(repo) == before
+
+
+def test_a_file_of_the_name_for_a_renamed_hook_is_never_overwritten(repo: Path) -> None:
+    hook = make_hook(repo, "pre-commit", "python")
+    other = Path(f"{hook}.ckpt-wrapped")
+    other.write_text("precious")
+
+    assert "is in the way" in install(code=4).stderr
+    assert other.read_text() == "precious"
+    assert hook.read_text().startswith("#!" + sys.executable)
+
+
+# -- where ckpt or Python has gone, or is made to fail -----------------------------------
+
+
+def test_git_goes_on_if_the_interpreter_has_gone(repo: Path) -> None:
+    install()
+    for event in EVENTS:
+        hook = repo / ".git/hooks" / event
+        hook.write_text(hook.read_text().replace(sys.executable, "/gone/python"))
+
+    ran = commit()
+    assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
+
+
+def test_git_goes_on_if_the_interpreter_does_not_know_ckpt(repo: Path, tmp_path: Path) -> None:
+    """As after an update of the system's Python; its status is the one that stops git."""
+    bare = tmp_path / "python"
+    bare.write_text('#!/bin/sh\necho "No module named ckpt" >&2\nexit 1\n')
+    bare.chmod(0o755)
+    install()
+    hook = repo / ".git/hooks/pre-commit"
+    hook.write_text(hook.read_text().replace(sys.executable, str(bare)))
+
+    ran = commit()
+    assert (ran.returncode, ran.stderr) == (0, "No module named ckpt\n")
+
+
+@pytest.mark.parametrize("kind", [None, "sh", "bash -eu", "python"])
+def test_a_failure_stops_git_only_if_the_user_wants_it(repo: Path, kind: str | None) -> None:
+    if kind:
+        make_hook(repo, "pre-commit", kind)
+    install()
+    let_saving_fail(repo)
+    edit(repo)
+
+    assert commit("-a", CKPT_ON_ERROR="block").returncode == 1
+    assert run("git", "checkout", "-q", "-b", "b", env={"CKPT_ON_ERROR": "block"}).returncode == 0
+    ran = commit("-a")
+    assert ran.returncode == 0
+    assert git("show", "HEAD:README.md") == "in the worktree\n"
+
+
+def test_an_interpreter_that_hooks_could_not_use_is_refused(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\nexit 1\n")
+    bare.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bare))
+
+    assert "does not find ckpt" in install(code=1).stderr
+    assert os.listdir(repo / ".git/hooks") == []
+
+
+def test_code_of_the_repository_is_never_run(repo: Path) -> None:
+    evil = "open('evil', 'w')\n"
+    for name in ("ckpt.py", "json.py", "sitecustomize.py", "usercustomize.py", "os.py"):
+        (repo / name).write_text(evil)
+    (repo / "dulwich").mkdir()
+    (repo / "dulwich/__init__.py").write_text(evil)
+    install()
+    here = str(repo)
+
+    assert commit(PYTHONPATH=here, PYTHONSTARTUP=f"{here}/os.py", PYTHONHOME="").returncode == 0
+    assert len(checkpoints()) == 1
+    assert not (repo / "evil").exists()
+
+
+# -- other tools -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def pre_commit(repo: Path) -> Callable[..., None]:
+    """Real pre-commit, with one check that fails if STATUS says so."""
+    (repo / "check").write_text(f"#!/bin/sh\n{SHELL}")
+    (repo / "check").chmod(0o755)
+    (repo / ".pre-commit-config.yaml").write_text(
+        "repos: [{repo: local, hooks: [{id: x, name: x, language: system, "
+        "entry: ./check, pass_filenames: false, always_run: true}]}]\n"
+    )
+    git("add", ".")
+
+    def call(*words: str) -> None:
+        ran = run(sys.executable, "-m", "pre_commit", *words)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    return call
+
+
+def check_with_pre_commit(repo: Path) -> None:
+    """The checkpoint is taken before pre-commit hides what is not staged."""
+    (repo / "src/app.py").write_text("not staged\n")
+    assert commit(STATUS="1").returncode == 1
+    assert commit().returncode == 0
+    assert (repo / "ran.log").read_text().count("check") == 2
+    assert {git("show", f"{ref}:src/app.py") for ref in checkpoints()} == {"not staged\n"}
+
+
+def test_it_works_with_pre_commit_installed_before(
+    repo: Path, pre_commit: Callable[..., None]
+) -> None:
+    pre_commit("install")
+    before = state(repo)
+    install()
+    check_with_pre_commit(repo)
+
+    uninstall()
+    hooks, *_ = before
+    assert state(repo)[0] == hooks
+
+
+def test_it_works_with_pre_commit_installed_after(
+    repo: Path, pre_commit: Callable[..., None]
+) -> None:
+    make_hook(repo, "pre-commit", "python")
+    install()
+    pre_commit("install")
+    with_both = tree_state(repo / ".git/hooks")
+    assert "Already there: hook pre-commit" in install().stdout
+    assert tree_state(repo / ".git/hooks") == with_both
+    assert commit(STATUS="1").returncode == 1
+    assert ".git/hooks/pre-commit" in (repo / "ran.log").read_text()
+
+    uninstall()
+    left = tree_state(repo / ".git/hooks")
+    assert sorted(left) == [b"pre-commit", b"pre-commit.legacy"]
+    pre_commit("uninstall")
+    assert (repo / ".git/hooks/pre-commit").read_text() == f"#!{sys.executable}\n{PYTHON}"
+
+
+def test_pre_commit_after_an_install_into_nothing_leaves_nothing_of_ours(
+    repo: Path, pre_commit: Callable[..., None]
+) -> None:
+    install()
+    pre_commit("install")
+    check_with_pre_commit(repo)
+    uninstall()
+
+    assert os.listdir(repo / ".git/hooks") == ["pre-commit"]
+
+
+def test_what_pre_commit_has_thrown_out_comes_back_with_the_next_install(
+    repo: Path, pre_commit: Callable[..., None]
+) -> None:
+    install()
+    pre_commit("install", "-f")
+    edit(repo)
+    commit("-a")
+    assert checkpoints() == []
+
+    assert "as a block in the script that was there" in install().stdout
+    (repo / "README.md").write_text("again\n")
+    assert commit("-a").returncode == 0
+    assert len(checkpoints()) == 1
+
+
+def test_a_script_that_lefthook_moved_aside_is_cleaned_too(repo: Path) -> None:
+    install()
+    hooks = repo / ".git/hooks"
+    (hooks / "pre-commit").rename(hooks / "pre-commit.old")
+    (hooks / "pre-commit").write_text(f"#!/bin/sh\n{SHELL}")
+    (hooks / "pre-commit").chmod(0o755)
+
+    assert "Added hook pre-commit, as a block" in install().stdout
+    edit(repo)
+    assert commit("-a").returncode == 0
+    assert len(checkpoints()) == 1
+    uninstall()
+    assert os.listdir(hooks) == ["pre-commit"]
+    assert (hooks / "pre-commit").read_text() == f"#!/bin/sh\n{SHELL}"
+
+
+# -- hooks elsewhere -------------------------------------------------------------------
+
+
+@pytest.fixture
+def husky(repo: Path) -> Path:
+    """The files that husky 9 makes, in short: `_/NAME` runs `NAME` with `sh -e`."""
+    own = repo / ".husky/_"
+    own.mkdir(parents=True)
+    (own / "h").write_text('n=${0##*/}; s=.husky/$n\n[ ! -f "$s" ] && exit 0\nsh -e "$s" "$@"\n')
+    for event in EVENTS:
+        (own / event).write_text('#!/usr/bin/env sh\n. "${0%/*}/h"\n')
+        (own / event).chmod(0o755)
+    (repo / ".husky/pre-commit").write_text(SHELL)
+    git("config", "core.hooksPath", ".husky/_")
+    return repo
+
+
+def test_hooks_in_the_worktree_are_not_edited_unasked(husky: Path) -> None:
+    before = tree_state(husky)
+    ran = install(code=4)
+
+    assert tree_state(husky) == before
+    assert "not installed: hook pre-commit: add this line at the beginning" in ran.stderr
+    assert (
+        f"hint: [ -x {sys.executable} ] && {sys.executable} -I -m ckpt hook pre-commit"
+        in ran.stderr
+    )
+    assert "git ckpt install --edit-tracked" in ran.stdout
+
+
+def test_the_line_that_is_told_does_it(husky: Path) -> None:
+    stderr = install("--hooks", "pre-commit", code=4).stderr
+    [line] = [text for text in stderr.splitlines() if text.startswith("hint: [")]
+    hook = husky / ".husky/pre-commit"
+    hook.write_text(line.removeprefix("hint: ") + "\n" + hook.read_text())
+    edit(husky)
+
+    assert "Already there: hook pre-commit" in install("--hooks", "pre-commit").stdout
+    assert commit("-a", STATUS="1").returncode == 1
+    assert commit("-a").returncode == 0
+    assert len(checkpoints()) == 1
+
+
+def test_asked_to_it_edits_the_scripts_that_husky_runs(husky: Path) -> None:
+    before = tree_state(husky)
+    install("--edit-tracked")
+    edit(husky)
+
+    assert commit("-a", STATUS="1").returncode == 1
+    assert len(checkpoints()) == 1
+    (husky / "ran.log").unlink()
+    git("checkout", "-q", "README.md")
+    uninstall()
+    assert tree_state(husky) == before
+
+
+def test_what_others_have_put_into_a_shared_file_is_left_there(husky: Path) -> None:
+    before = tree_state(husky)
+    install("--edit-tracked")
+    shutil.rmtree(husky / ".git/ckpt")
+    shared = tree_state(husky)
+
+    assert "hook pre-commit is left in a shared file" in uninstall().stdout
+    assert tree_state(husky) == shared
+    uninstall("--edit-tracked")
+    assert tree_state(husky) == before
+
+
+def test_a_folder_of_hooks_outside_the_repository_is_left_alone(repo: Path, tmp_path: Path) -> None:
+    git("config", "core.hooksPath", str(tmp_path / "company"))
+    (tmp_path / "company").mkdir()
+
+    assert "make this script" in install(code=4).stderr
+    assert os.listdir(tmp_path / "company") == []
+
+
+def test_a_hooks_folder_that_is_a_link_out_of_the_git_dir_is_left_alone(repo: Path) -> None:
+    (repo / ".git/hooks").rmdir()
+    (repo / "githooks").mkdir()
+    (repo / ".git/hooks").symlink_to("../githooks")
+
+    install(code=4)
+    assert os.listdir(repo / "githooks") == []
+
+
+def test_hooks_that_are_turned_off_are_told_of(repo: Path) -> None:
+    git("config", "core.hooksPath", "/dev/null")
+
+    assert "hooks are turned off" in install(code=4).stderr
+    assert states(repo)["pre-push"][0] == "foreign"
+    git("config", "--unset", "core.hooksPath")
+    install()
+    git("config", "core.hooksPath", "/dev/null")
+    uninstall()
+    assert os.listdir(repo / ".git/hooks") == []
+
+
+def test_hooks_installed_before_git_was_sent_elsewhere_are_found(husky: Path) -> None:
+    git("config", "--unset", "core.hooksPath")
+    install()
+    git("config", "core.hooksPath", ".husky/_")
+    uninstall()
+
+    assert os.listdir(husky / ".git/hooks") == []
+
+
+def test_a_linked_worktree_shares_the_hooks(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git("worktree", "add", "-q", "../linked")
+    monkeypatch.chdir(repo.parent / "linked")
+    install()
+    Path("only-here").write_text("x")
+    git("add", ".")
+
+    assert commit().stderr == ""
+    [ref] = checkpoints()
+    assert git("show", f"{ref}:only-here") == "x"
+    monkeypatch.chdir(repo)
+    uninstall()
+    assert os.listdir(repo / ".git/hooks") == []
+
+
+# -- the alias and the man page --------------------------------------------------------
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path, older_git: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with a shell, git and man, and no git-ckpt."""
+    folder = tmp_path / "only"
+    folder.mkdir()
+    for name in ("sh", "man", "env"):
+        if shutil.which(name):
+            (folder / name).symlink_to(shutil.which(name))
+    (folder / "git").symlink_to(older_git)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_git_ckpt_works_in_a_subfolder_without_the_console_script(
+    repo: Path, bare_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(repo)
+    ran = install()
+    assert "Added alias 'git ckpt', because git-ckpt is not on PATH" in ran.stdout
+    monkeypatch.chdir(repo / "src")
+    Path("app.py").write_text("edited\n")
+
+    saved = run("git", "ckpt", "save", "by hand", "-m", "two words")
+    assert saved.returncode == 0, saved.stderr
+    listed = run("git", "ckpt", "list")
+    assert "by hand" in listed.stdout
+    Path("app.py").write_text("again\n")
+    assert run("git", "ckpt", "rollback", "--", "app.py").returncode == 0
+    assert Path("app.py").read_text() == "edited\n"
+    assert run("git", "ckpt", "show", "none").returncode == 3
+    monkeypatch.chdir(repo)
+    uninstall()
+    assert state(repo) == before
+
+
+def test_an_alias_of_the_users_own_is_left(repo: Path, bare_path: Path) -> None:
+    git("config", "--global", "alias.ckpt", "status")
+    before = Path("~/.gitconfig").expanduser().read_bytes()
+
+    assert "you have one of your own" in install().stdout
+    uninstall()
+    assert Path("~/.gitconfig").expanduser().read_bytes() == before
+
+
+def test_the_alias_stays_until_the_last_repository_is_done(repo: Path, bare_path: Path) -> None:
+    git("init", "-q", "../other")
+    install()
+    ckpt_here("install", cwd="../other", code=0)
+    uninstall()
+    assert "ckpt" in git("config", "--global", "alias.ckpt")
+
+    ckpt_here("uninstall", cwd="../other", code=0)
+    assert "ckpt" not in Path("~/.gitconfig").expanduser().read_text()
+
+
+def test_where_the_console_script_is_on_path_there_is_no_alias(repo: Path, bare_path: Path) -> None:
+    (bare_path / "git-ckpt").write_text(f"#!{sys.executable}\n")
+    (bare_path / "git-ckpt").chmod(0o755)
+
+    assert "alias" not in install().stdout
+
+
+def test_the_console_script_of_another_installation_is_told_of(repo: Path, bare_path: Path) -> None:
+    (bare_path / "git-ckpt").write_text("#!/other/python\n")
+    (bare_path / "git-ckpt").chmod(0o755)
+
+    assert "starts another installation than the hooks" in install().stdout
+
+
+def test_the_man_page_is_linked_where_man_finds_it_and_goes_again(
+    repo: Path, bare_path: Path, isolated: Path
+) -> None:
+    """`man` is one that looks in the user's data folder only."""
+    (bare_path / "man").unlink(missing_ok=True)
+    (bare_path / "man").write_text(
+        '#!/bin/sh\np=$HOME/.local/share/man/man1/$2.1\n[ -e "$p" ] && echo "$p"\n'
+    )
+    (bare_path / "man").chmod(0o755)
+    page = isolated / ".local/share/man/man1/git-ckpt.1"
+    (isolated / ".local/share").mkdir(parents=True)
+    before = state(repo)
+
+    assert f"Added man page ({page})" in install().stdout
+    assert page.read_text().startswith('.\\"') or ".TH" in page.read_text()
+    assert "man page" in install().stdout
+    uninstall()
+    assert state(repo) == before
+
+
+def test_a_link_that_man_does_not_find_is_not_left(repo: Path, bare_path: Path) -> None:
+    (bare_path / "man").unlink(missing_ok=True)
+    (bare_path / "man").write_text("#!/bin/sh\nexit 16\n")
+    (bare_path / "man").chmod(0o755)
+
+    assert "man page" not in install().stdout
+    assert not Path("~/.local/share/man").expanduser().exists()
+
+
+# -- for all repositories ----------------------------------------------------------------
+
+
+def test_new_repositories_get_the_hooks_from_a_template(repo: Path, isolated: Path) -> None:
+    git("config", "--global", "--unset", "init.templateDir")
+    before = state(repo)
+    ran = install("--global")
+    assert "Added template for repositories made or cloned from now on" in ran.stdout
+    git("init", "-q", "../new")
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd="../new")
+
+    assert sorted(os.listdir("../new/.git/hooks")) == sorted(EVENTS)
+    assert "refs/checkpoints/" in git("for-each-ref", cwd="../new")
+    assert install("--global").stdout.startswith("Already there: ")
+    assert os.listdir(repo / ".git/hooks") == []
+    uninstall("--global", "--hooks", "pre-push")
+    git("init", "-q", "../newer")
+    assert set(os.listdir("../newer/.git/hooks")) == set(EVENTS) - {"pre-push"}
+    uninstall("--global")
+    assert state(repo) == before
+
+
+def test_a_template_of_the_users_own_is_left(repo: Path, template: Path) -> None:
+    ran = install("--global")
+
+    assert "you have one of your own" in ran.stdout
+    assert "cp -n " in ran.stdout
+    assert os.listdir(template / "hooks") == []
+
+
+def test_for_all_repositories_none_need_be_here(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    install("--global")
+    uninstall("--global")
+
+
+# -- git 2.54 and later ------------------------------------------------------------------
+
+
+@pytest.fixture
+def newer_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not NEWER_GIT:
+        pytest.skip("CKPT_TEST_GIT names no git of 2.54 or later")
+    monkeypatch.setenv("PATH", f"{os.path.dirname(NEWER_GIT)}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_git_that_has_configured_hooks_is_told_in_its_configuration(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say_version("2.54.0", shutil.which("git"), tmp_path, monkeypatch)
+    before = state(repo)
+    install()
+
+    assert os.listdir(repo / ".git/hooks") == []
+    for event in EVENTS:
+        assert git("config", f"hook.ckpt-{event}.event") == f"{event}\n"
+        assert f" -I -m ckpt hook {event}" in git("config", f"hook.ckpt-{event}.command")
+    installed = state(repo)
+    assert install().stdout.startswith("Already there: ")
+    assert state(repo) == installed
+    uninstall()
+    assert state(repo) == before
+
+
+def test_a_newer_git_moves_the_hooks_from_files_to_its_configuration(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_hook(repo, "pre-commit", "sh")
+    make_hook(repo, "pre-push", "python")
+    hooks = tree_state(repo / ".git/hooks")
+    config = (repo / ".git/config").read_bytes()
+    older = os.environ["PATH"]
+    install()
+    say_version("2.55.0", shutil.which("git"), tmp_path, monkeypatch)
+    install()
+    assert tree_state(repo / ".git/hooks") == hooks
+
+    monkeypatch.setenv("PATH", older)
+    install()
+    assert (repo / ".git/config").read_bytes() == config
+    assert tree_state(repo / ".git/hooks") != hooks
+
+
+@pytest.mark.usefixtures("newer_git")
+def test_configured_hooks_save_before_the_others_run_and_may_stop_git(repo: Path) -> None:
+    git("config", "hook.theirs.event", "pre-commit")
+    git("config", "hook.theirs.command", "echo theirs >README.md; exit ${STATUS:-0}; :")
+    make_hook(repo, "pre-commit", "python")
+    before = state(repo)
+    install()
+    edit(repo)
+
+    assert commit("-a", STATUS="1").returncode == 1
+    [ref] = checkpoints()
+    assert git("show", f"{ref}:README.md") == "in the worktree\n"
+    assert commit("-a").returncode == 0
+    uninstall()
+    assert state(repo) == before
+
+
+@pytest.mark.usefixtures("newer_git")
+def test_each_configured_hook_takes_what_git_passes(repo: Path) -> None:
+    """`rebase --root` passes an option where a branch should be."""
+    install()
+    for number, words in enumerate(
+        (
+            ["checkout", "-q", "-b", "side"],
+            ["rebase", "-q", "--root"],
+            ["push", "-q", ".", "HEAD:refs/heads/copy"],
+            ["commit", "-q", "--allow-empty", "-m", "x"],
+        )
+    ):
+        (repo / "untracked").write_text(f"{number}\n")
+        ran = run("git", *words)
+        assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
+        assert git("show", f"{checkpoints()[-1]}:untracked") == f"{number}\n"
+
+
+@pytest.mark.usefixtures("newer_git")
+def test_a_configured_hook_stops_git_only_if_the_user_wants_it(repo: Path) -> None:
+    install()
+    let_saving_fail(repo)
+    edit(repo)
+
+    assert commit("-a", CKPT_ON_ERROR="block").returncode == 1
+    assert commit("-a").returncode == 0
+    assert run("git", "checkout", "-q", "-b", "b", env={"CKPT_ON_ERROR": "block"}).returncode == 0
+
+
+@pytest.mark.usefixtures("newer_git")
+def test_configured_hooks_for_all_repositories_work_in_each(repo: Path) -> None:
+    before = state(repo)
+    git("config", "core.hooksPath", ".husky/_")
+    install("--global")
+    edit(repo)
+
+    assert commit("-a").returncode == 0
+    assert len(checkpoints()) == 1
+    git("config", "--unset", "core.hooksPath")
+    uninstall("--global")
+    assert state(repo)[3] == before[3]
+
+
+# -- what is found -------------------------------------------------------------------------
+
+
+def states(repo: Path) -> dict[str, tuple[str, str | None]]:
+    with discover(str(repo), os.environ) as found:
+        target = Target(found, os.environ, sys.executable)
+        findings = native_hooks.inspect(target)
+    return {finding.trigger: (finding.state, finding.mend) for finding in findings}
+
+
+def test_each_hook_is_found_installed_missing_or_replaced(repo: Path) -> None:
+    assert set(states(repo).values()) == {
+        ("missing", f"git ckpt install --hooks {event}") for event in EVENTS
+    }
+    install("--hooks", "pre-commit,pre-push")
+    (repo / ".git/hooks/pre-push").write_text("#!/bin/sh\n")
+
+    found = states(repo)
+    assert found["pre-commit"] == ("installed", None)
+    assert found["pre-push"] == ("replaced", "git ckpt install --hooks pre-push")
+    assert found["pre-rebase"][0] == "missing"
+
+
+def test_hooks_in_a_folder_of_others_are_found_foreign(husky: Path) -> None:
+    assert states(husky)["pre-push"] == (
+        "foreign",
+        "git ckpt install --hooks pre-push --edit-tracked",
+    )
+    install("--edit-tracked")
+    assert states(husky)["pre-push"] == ("installed", None)
+
+
+def test_a_configuration_that_an_older_git_does_not_read_does_not_count(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = os.environ["PATH"]
+    say_version("2.54.0", shutil.which("git"), tmp_path, monkeypatch)
+    install()
+    assert states(repo)["pre-commit"] == ("installed", None)
+
+    monkeypatch.setenv("PATH", older)
+    assert states(repo)["pre-commit"] == ("missing", "git ckpt install --hooks pre-commit")
+
+
+def test_a_global_configuration_that_is_no_file_is_left(
+    repo: Path, bare_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+
+    assert "alias 'git ckpt' could not be set" in install().stdout
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)

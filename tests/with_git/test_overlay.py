@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Patches laid over an index: what real git writes fits, and what is made for another does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers import git
+
+from ckpt.engine.binary_patch import BadPatch
+from ckpt.engine.gitpatch import parse
+from ckpt.engine.overlay import Edited, edits
+from ckpt.store.repository import Repository, discover
+from ckpt.store.staging import read_staged
+
+
+@pytest.fixture
+def opened(repo: Path) -> Iterator[Repository]:
+    with discover(str(repo), os.environ) as opened:
+        yield opened
+
+
+def diff(*options: str) -> bytes:
+    words = ["git", "diff", "--binary", *options]
+    return subprocess.run(words, capture_output=True, check=True).stdout
+
+
+def apply(opened: Repository, patch: bytes) -> dict[bytes, Edited | None]:
+    return edits(opened, parse(patch), read_staged(opened).index)
+
+
+def plain(changes: dict[bytes, Edited | None]) -> dict[bytes, tuple[int, bytes] | None]:
+    return {path: edited and (edited.mode, edited.content) for path, edited in changes.items()}
+
+
+def test_every_kind_of_change_is_found(repo: Path, opened: Repository) -> None:
+    (repo / "README.md").write_text("# Another\n")
+    (repo / "src/data.bin").write_bytes(bytes(range(255, -1, -1)) * 3)
+    (repo / "run.sh").chmod(0o644)
+    (repo / "current").unlink()
+    (repo / "current").write_text("a file")
+    (repo / "src/app.py").unlink()
+
+    assert plain(apply(opened, diff())) == {
+        b"README.md": (0o100644, b"# Another\n"),
+        b"current": (0o100644, b"a file"),
+        b"run.sh": (0o100644, (repo / "run.sh").read_bytes()),
+        b"src/app.py": None,
+        b"src/data.bin": (0o100644, bytes(range(255, -1, -1)) * 3),
+    }
+
+
+def test_renamed_and_copied_files_are_found(repo: Path, opened: Repository) -> None:
+    git("branch", "before")
+    git("mv", "src/app.py", "src/main file.py")
+    (repo / "copy.sh").write_bytes((repo / "run.sh").read_bytes() + b"# more\n")
+    (repo / "copy.sh").chmod(0o755)
+    git("add", "-A")
+    patch = diff("-M", "-C", "--find-copies-harder", "--cached", "before")
+    git("read-tree", "before")
+
+    assert b"rename to" in patch and b"copy to" in patch
+    assert plain(apply(opened, patch)) == {
+        b"copy.sh": (0o100755, (repo / "copy.sh").read_bytes()),
+        b"src/app.py": None,
+        b"src/main file.py": (0o100644, b"print('hello')\n"),
+    }
+
+
+def test_a_submodule_is_no_file_that_could_be_edited(repo: Path, opened: Repository) -> None:
+    git("init", "-q", "nested")
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=repo / "nested")
+    git("add", "nested")
+    git("commit", "-q", "--allow-empty", "-m", "second", cwd=repo / "nested")
+
+    with pytest.raises(BadPatch):
+        apply(opened, diff())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"-# An example\n", b"-# No example\n"),
+        (b"+# Another\n", b"+# And another\n"),
+        (b"/README.md", b"/NOTICE"),
+        (b"/README.md", b"/../README.md"),
+        (b"/README.md", b"/.git/config"),
+        (b"100644", b"100755"),
+        (b"100644", b"160000"),
+        (b"index ", b"index 0"),
+    ],
+)
+def test_a_patch_for_something_else_is_refused(
+    repo: Path, opened: Repository, old: bytes, new: bytes
+) -> None:
+    (repo / "README.md").write_text("# Another\n")
+    patch = diff()
+    assert plain(apply(opened, patch)) == {b"README.md": (0o100644, b"# Another\n")}
+
+    with pytest.raises(BadPatch):
+        apply(opened, patch.replace(old, new))
+
+
+def test_a_file_is_not_changed_twice(repo: Path, opened: Repository) -> None:
+    (repo / "README.md").write_text("# Another\n")
+
+    with pytest.raises(BadPatch):
+        apply(opened, diff() * 2)
+
+
+def test_a_patch_for_an_older_index_is_refused(repo: Path, opened: Repository) -> None:
+    (repo / "README.md").write_text("# Another\n")
+    patch = diff()
+    git("add", "README.md")
+
+    with pytest.raises(BadPatch):
+        apply(opened, patch)
+
+
+def test_what_a_partial_clone_has_not_got_cannot_be_patched(repo: Path, opened: Repository) -> None:
+    (repo / "README.md").write_text("# Another\n")
+    patch = diff()
+    blob = git("rev-parse", ":README.md").strip()
+    (repo / ".git/objects" / blob[:2] / blob[2:]).unlink()
+
+    with pytest.raises(BadPatch, match="not here"):
+        apply(opened, patch)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "diff.noprefix=true",
+        "diff.mnemonicPrefix=true",
+        "diff.context=0",
+        "diff.renames=copies",
+        "diff.suppressBlankEmpty=true",
+        "diff.external=false",
+        "core.quotePath=false",
+        "core.abbrev=4",
+        "core.abbrev=40",
+        "color.ui=always",
+    ],
+)
+def test_no_configuration_keeps_the_patch_of_pre_commit_from_being_read(
+    repo: Path, opened: Repository, option: str
+) -> None:
+    (repo / "n\u00e4me").write_text("\n".join(["a", "", "b", "", "c", "d", "e", ""]))
+    git("add", "-A")
+    (repo / "n\u00e4me").write_text("\n".join(["a", "", "B", "", "c", "d", "e", ""]))
+    tree = git("write-tree").strip()
+    words = ["git", "-c", option, "diff-index", "--ignore-submodules", "--binary", "--exit-code"]
+    words += ["--no-color", "--no-ext-diff", tree, "--"]
+    patch = subprocess.run(words, capture_output=True).stdout
+
+    content = b"a\n\nB\n\nc\nd\ne\n"
+    assert plain(apply(opened, patch)) == {"n\u00e4me".encode(): (0o100644, content)}

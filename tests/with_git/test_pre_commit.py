@@ -1,0 +1,638 @@
+# SPDX-License-Identifier: MIT
+"""`ckpt-save` inside real pre-commit: it saves what the user had on typing `git commit`.
+
+By then pre-commit has taken unstaged edits off the disk. Each test takes the state before,
+commits, destroys everything and rolls back: what is there then must be what was there first.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from helpers import ckpt_here, fsck, git
+from scenes import State, link, remove, state, write
+
+from ckpt.manager import CheckpointManager
+from ckpt.models import Checkpoint
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SAVE = f"{sys.executable} -I -m ckpt hook ckpt-save"
+LEFT = ["-q", "-f", "-d", "-x"]
+ODD = b'odd "\tname\\ \xc3\xbc'
+
+
+def config(*entries: str, stages: str = "pre-commit") -> str:
+    """A config with these commands as hooks, which shows what they print."""
+    hooks = [
+        f"  - {{id: hook{n}, name: hook{n}, language: system, always_run: true, verbose: true, "
+        f"pass_filenames: false, stages: [{stages}], entry: '{entry}'}}\n"
+        for n, entry in enumerate(entries)
+    ]
+    return "repos:\n- repo: local\n  hooks:\n" + "".join(hooks)
+
+
+def pre_commit(*words: str | Path, cwd: Path, code: int = 0) -> str:
+    """What pre-commit says; its store is in the test's own home."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "pre_commit", *words],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    said = os.fsdecode(ran.stdout)
+    assert ran.returncode == code, said
+    return said
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a file of every kind, in which pre-commit runs `ckpt-save`."""
+    top = tmp_path / "repo"
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    write(top, ".pre-commit-config.yaml", config(SAVE))
+    write(top, "text", "".join(f"line {n}\n" for n in range(40)))
+    write(top, "no newline", "one\ntwo")
+    write(top, "crlf", "one\r\ntwo\r\n")
+    write(top, "binary", bytes(range(256)) * 20)
+    write(top, "small binary", b"\0")
+    write(top, "gone", "gone\n")
+    write(top, "moved", "".join(f"moved {n}\n" for n in range(20)))
+    write(top, "tool", "#!/bin/sh\n", 0o755)
+    write(top, "plain", "plain\n")
+    write(top, "staged", "1\n2\n3\n")
+    write(top, "other", "other\n")
+    write(top, "empty")
+    write(top, "deep/in/folders", "deep\n")
+    write(top, ODD, "odd\n")
+    link(top, "link", "text")
+    link(top, "link to file", "text")
+    write(top, "file to link", "file\n")
+    git("add", "-A", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+    pre_commit("install", cwd=top)
+    monkeypatch.chdir(top)
+    return top
+
+
+def work(top: Path) -> None:
+    """Staged edits, unstaged ones, and both in one file."""
+    write(top, "staged", "1\nstaged\n3\n")
+    write(top, "new", "staged\n")
+    write(top, "new and gone", "staged\n")
+    git("add", "staged", "new", "new and gone", cwd=top)
+    git("rm", "-q", "--cached", "other", cwd=top)
+    write(top, "staged", "1\nstaged\n3\nnot staged\n")
+    write(top, "new", "not staged\n", 0o755)
+    remove(top, "new and gone")
+    write(top, "text", "first\n" + "".join(f"line {n}\n" for n in range(39)))
+    write(top, "no newline", "one\ntwo\nthree")
+    write(top, "crlf", "one\r\n2\r\n")
+    write(top, "binary", bytes(range(256)) * 18 + b"other" * 200)
+    write(top, "small binary", b"\0\xff")
+    write(top, "empty", "no more\n")
+    write(top, ODD, "edited\n")
+    remove(top, "gone")
+    remove(top, "deep")
+    os.rename(top / "moved", top / "moved elsewhere")
+    (top / "tool").chmod(0o644)
+    (top / "plain").chmod(0o755)
+    link(top, "link", "elsewhere")
+    write(top, "link to file", "a file now\n")
+    link(top, "file to link", "a link now")
+    write(top, "untracked", "untracked\n")
+
+
+def commit(top: Path, *words: str, code: int = 0) -> str:
+    ran = subprocess.run(
+        ["git", "commit", "-m", "next", *words],
+        cwd=top,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    said = os.fsdecode(ran.stdout)
+    assert ran.returncode == code, said
+    return said
+
+
+def use(top: Path, text: str, **files: str | bytes) -> None:
+    """Commit another config, and other files with it."""
+    write(top, ".pre-commit-config.yaml", text)
+    for name, content in files.items():
+        write(top, name, content)
+    git("add", "-A", cwd=top)
+    commit(top, "--no-verify")
+
+
+def checkpoints(top: Path) -> list[Checkpoint]:
+    with CheckpointManager(top) as manager:
+        return manager.list()
+
+
+def roll_back(top: Path) -> State:
+    """Destroy everything, go back to the only checkpoint; what is there then."""
+    [saved] = checkpoints(top)
+    git("reset", "-q", "--hard", cwd=top)
+    git("clean", *LEFT, cwd=top)
+    ckpt_here("rollback", saved.id, "--head", "--yes", cwd=top, code=0)
+    assert fsck(top) == []
+    return state(top)
+
+
+def quiet(said: str) -> bool:
+    return "Passed" in said and "warning:" not in said and "partial" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("-a",), ("--amend",), ("--", "staged"), ("--only", "--", "text"), ("-i", "--", "plain")],
+    ids=lambda words: " ".join(words) or "plain",
+)
+def test_a_commit_saves_what_was_on_disk_when_it_was_typed(top: Path, words: Sequence[str]) -> None:
+    work(top)
+    before = state(top)
+
+    assert quiet(commit(top, *words))
+
+    assert not checkpoints(top)[0].partial
+    assert roll_back(top) == before
+
+
+@pytest.mark.parametrize("words", [(), ("--", "text")], ids=["plain", "path"])
+def test_a_linked_worktree_is_saved_just_so(
+    top: Path, tmp_path: Path, words: Sequence[str]
+) -> None:
+    linked = tmp_path / "linked"
+    git("worktree", "add", "-q", linked, cwd=top)
+    work(linked)
+    before = state(linked)
+
+    assert quiet(commit(linked, *words))
+
+    assert roll_back(linked) == before
+
+
+def test_names_that_are_not_utf_8_come_back(top: Path) -> None:
+    write(top, b"\xff\xfe name", "committed\n")
+    git("add", "-A", cwd=top)
+    commit(top, "--no-verify")
+    write(top, b"\xff\xfe name", "edited\n")
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    assert roll_back(top) == before
+
+
+def test_what_other_hooks_do_to_edited_files_is_not_saved(top: Path) -> None:
+    """Nor does a hook that fails do harm: pre-commit takes back what it changed."""
+    spoil = 'sh -c "for f in staged plain text; do echo spoilt >>$f; done; exit 1"'
+    write(top, ".pre-commit-config.yaml", config(*("REPLACED",) * 3))
+    text = (top / ".pre-commit-config.yaml").read_text()
+    for entry in (spoil, SAVE, spoil):
+        text = text.replace("REPLACED", entry.replace("'", "''"), 1)
+    write(top, ".pre-commit-config.yaml", text)
+    git("add", "-A", cwd=top)
+    commit(top, "--no-verify")
+    work(top)
+    before = state(top)
+
+    said = commit(top, code=1)
+
+    assert "Rolling back fixes" in said
+    assert state(top) == before
+    assert roll_back(top) == before
+
+
+def test_hooks_that_fail_again_and_again_leave_one_checkpoint(top: Path) -> None:
+    use(top, config(SAVE, "false"))
+    work(top)
+
+    commit(top, code=1)
+    commit(top, code=1)
+
+    [saved] = checkpoints(top)
+    assert (saved.kind, saved.trigger) == ("hook", "ckpt-save")
+
+
+def test_a_later_save_does_not_take_hidden_edits_for_what_is_on_disk(top: Path) -> None:
+    ckpt_here("save", "-q", cwd=top, code=0)
+    work(top)
+    commit(top)
+    git("reset", "-q", "--hard", cwd=top)
+    before = state(top)
+
+    ckpt_here("save", "last", cwd=top, code=0)
+
+    git("rm", "-q", "-r", ".", cwd=top)
+    ckpt_here("rollback", "last", "--yes", cwd=top, code=0)
+    assert state(top) == before
+
+
+def test_the_checkpoint_counts_what_was_hidden(top: Path) -> None:
+    write(top, "staged", "1\nstaged\n3\n")
+    git("add", "staged", cwd=top)
+    write(top, "text", "only this\n")
+    remove(top, "gone")
+    commit(top)
+
+    [saved] = checkpoints(top)
+    stats = saved.stats
+    assert (stats.files_changed, stats.insertions, stats.deletions) == (3, 2, 42)
+    [shown] = ckpt_here("list", "--json", cwd=top, code=0).json["checkpoints"]
+    dirty = [each["path"] for each in shown["git_state"]["dirty_files"]]
+    assert dirty == ["gone", "staged", "text"]
+
+
+def test_files_that_shall_be_added_later_are_saved_as_untracked(top: Path) -> None:
+    """pre-commit takes them out of the index, and nothing tells that they were there."""
+    write(top, "intended", "intended\n")
+    git("add", "--intent-to-add", "intended", cwd=top)
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+    write(top, "text", "edited\n")
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    after = roll_back(top)
+    assert after.files == before.files
+    assert [line for line, _ in after.index] == [
+        line for line, _ in before.index if not line.endswith("\tintended")
+    ]
+
+
+def test_files_that_shall_be_added_later_are_known_from_the_index_left_alone(top: Path) -> None:
+    write(top, "intended", "intended\n")
+    git("add", "--intent-to-add", "intended", cwd=top)
+    write(top, "text", "edited\n")
+    before = state(top)
+
+    assert quiet(commit(top, "--", "text"))
+
+    assert roll_back(top) == before
+
+
+def test_a_branch_that_was_switched_to_is_saved_and_a_file_is_not(top: Path) -> None:
+    use(top, config(SAVE, stages="post-checkout"))
+    pre_commit("install", "--hook-type", "post-checkout", cwd=top)
+    write(top, "text", "edited\n")
+    write(top, "plain", "edited\n")
+
+    git("checkout", "-q", "--", "plain", cwd=top)
+    assert checkpoints(top) == []
+
+    git("checkout", "-q", "-b", "other", cwd=top)
+    before = state(top)
+    assert roll_back(top) == before
+
+
+def test_edits_are_found_before_a_merge_is_committed_and_a_push_is_made(
+    top: Path, tmp_path: Path
+) -> None:
+    use(top, config(SAVE, stages="pre-merge-commit, pre-push"))
+    git("clone", "-q", "--bare", top, tmp_path / "remote", cwd=top)
+    git("checkout", "-q", "-b", "side", cwd=top)
+    write(top, "plain", "side\n")
+    commit(top, "--no-verify", "-a")
+    git("checkout", "-q", "main", cwd=top)
+    write(top, "tool", "main\n", 0o755)
+    commit(top, "--no-verify", "-a")
+    pre_commit("install", "-t", "pre-merge-commit", "-t", "pre-push", cwd=top)
+    write(top, "text", "edited\n")
+
+    git("merge", "-q", "--no-edit", "side", cwd=top)
+    git("push", "-q", tmp_path / "remote", "main", cwd=top)
+
+    pushed, merged = checkpoints(top)
+    assert [git("show", f"{each.commit}:text", cwd=top) for each in (pushed, merged)] == [
+        "edited\n",
+        "edited\n",
+    ]
+
+
+@pytest.mark.parametrize("words", [(), ("--all-files",)], ids=["hidden", "not hidden"])
+def test_pre_commit_run_by_hand_saves_what_is_on_disk(top: Path, words: Sequence[str]) -> None:
+    work(top)
+    before = state(top)
+
+    assert quiet(pre_commit("run", *words, cwd=top))
+
+    assert roll_back(top) == before
+
+
+# -- patches that are none -------------------------------------------------------------
+
+PLANT = """
+import os, sys, time
+what, text, store = sys.argv[1:]
+now = time.time()
+made = now - 3600 if what == "old name" else now
+path = os.path.join(store, f"patch{int(made)}-{os.getppid()}")
+os.makedirs(store, exist_ok=True)
+if what == "link":
+    os.symlink(text, path)
+    sys.exit()
+with open(text, "rb") as patch, open(path, "wb") as file:
+    file.write(patch.read())
+if what in ("old name", "old file"):
+    os.utime(path, (now - 3600, now - 3600))
+if what == "foreign":
+    os.chown(path, 12345, 12345)
+"""
+
+
+@pytest.fixture
+def planted(top: Path, tmp_path: Path, isolated: Path) -> Callable[[str, bytes], str]:
+    """Commits while such a patch lies in pre-commit's store, with its process id."""
+
+    def commit_with(what: str, patch: bytes) -> str:
+        (tmp_path / "plant.py").write_text(PLANT)
+        (tmp_path / "patch").write_bytes(patch)
+        script, text, store = tmp_path / "plant.py", tmp_path / "patch", isolated / ".cache"
+        plant = f'{sys.executable} {script} "{what}" {text} {store / "pre-commit"}'
+        use(top, config(plant, SAVE))
+        write(top, "staged", "staged\n")
+        git("add", "staged", cwd=top)
+        return commit(top)
+
+    return commit_with
+
+
+def patch_of(top: Path) -> bytes:
+    """Of an edit that is then taken back."""
+    write(top, "text", "another time\n")
+    words = ["git", "diff", "--binary"]
+    patch = subprocess.run(words, cwd=top, capture_output=True, check=True).stdout
+    git("checkout", "-q", "--", "text", cwd=top)
+    return patch
+
+
+def saved_text(top: Path) -> str:
+    [saved] = checkpoints(top)
+    return git("show", f"{saved.commit}:text", cwd=top)
+
+
+@pytest.mark.parametrize("what", ["old name", "old file"])
+def test_a_patch_of_another_process_with_the_same_id_is_not_used(
+    top: Path, planted: Callable[[str, bytes], str], what: str
+) -> None:
+    before = (top / "text").read_text()
+
+    assert quiet(planted(what, patch_of(top)))
+
+    assert saved_text(top) == before
+    assert not checkpoints(top)[0].partial
+
+
+def test_a_patch_made_in_this_run_would_be_used(
+    top: Path, planted: Callable[[str, bytes], str]
+) -> None:
+    """Or the tests around this one show nothing."""
+    assert quiet(planted("new", patch_of(top)))
+
+    assert saved_text(top) == "another time\n"
+
+
+@pytest.mark.parametrize("what", ["link", "foreign"])
+def test_a_patch_that_is_not_our_own_file_is_not_used_and_told_of(
+    top: Path, planted: Callable[[str, bytes], str], what: str
+) -> None:
+    if what == "foreign" and os.geteuid() != 0:
+        pytest.skip("only root can give a file to somebody else")
+    before = (top / "text").read_text()
+
+    said = planted(what, patch_of(top))
+
+    assert "warning: the unstaged edits in '" in said
+    assert saved_text(top) == before
+    assert checkpoints(top)[0].partial
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda patch: patch.replace(b"-line 7\n", b"-line 8\n"), lambda patch: patch[:-20]],
+    ids=["other content", "cut off"],
+)
+def test_a_patch_that_does_not_fit_is_not_used_and_told_of(
+    top: Path, planted: Callable[[str, bytes], str], spoil: Callable[[bytes], bytes]
+) -> None:
+    before = (top / "text").read_text()
+
+    said = planted("new", spoil(patch_of(top)))
+
+    assert "warning: the unstaged edits in '" in said
+    assert saved_text(top) == before
+    assert checkpoints(top)[0].partial
+
+
+def test_without_pre_commit_above_nobody_can_tell_what_it_hid(top: Path) -> None:
+    said = ckpt_here("hook", "ckpt-save", cwd=top, env={"PRE_COMMIT": "1"}, code=0)
+
+    assert "warning: unstaged edits that pre-commit may have hidden" in said.stderr
+    assert checkpoints(top)[0].partial
+
+
+def test_without_pre_commit_nothing_is_hidden(top: Path) -> None:
+    write(top, "text", "edited\n")
+
+    said = ckpt_here("hook", "ckpt-save", cwd=top, code=0)
+
+    assert (said.stdout, said.stderr) == ("", "")
+    assert saved_text(top) == "edited\n"
+
+
+# -- conversions and rules ---------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["autocrlf", "eol", "edited attributes", "encoding", "ident"])
+def test_converted_files_come_back_as_git_writes_them(top: Path, name: str) -> None:
+    rule = {"eol": "*.txt eol=crlf", "encoding": "*.txt working-tree-encoding=UTF-16"}
+    rule["ident"] = "*.txt ident"
+    if name == "autocrlf":
+        git("config", "core.autocrlf", "true", cwd=top)
+    use(top, config(SAVE), **{".gitattributes": rule.get(name, "") + "\n", "a.txt": ""})
+    git("rm", "-q", "--cached", "a.txt", cwd=top)
+    content = {"encoding": "one\ntwo\n".encode("utf-16"), "ident": b"$Id$\none\n"}.get(name)
+    write(top, "a.txt", content or b"one\r\ntwo\r\n")
+    git("add", "a.txt", cwd=top)
+    commit(top, "--no-verify")
+    remove(top, "a.txt")
+    git("checkout", "--", "a.txt", cwd=top)
+    if name == "edited attributes":
+        write(top, ".gitattributes", "*.txt text eol=crlf\n")
+    edited = {"encoding": "one\n3\n".encode("utf-16")}.get(name)
+    edited = edited or (top / "a.txt").read_bytes().replace(b"two", b"3") + b"four\r\n"
+    if name == "ident":
+        edited = edited.replace(b"\r\n", b"\n")
+    write(top, "a.txt", edited)
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    assert roll_back(top) == before
+
+
+def test_a_filtered_file_comes_back_as_its_driver_makes_it(top: Path) -> None:
+    git("config", "filter.rot.clean", "tr a-z b-za", cwd=top)
+    git("config", "filter.rot.smudge", "tr b-za a-z", cwd=top)
+    use(top, config(SAVE), **{".gitattributes": "*.rot filter=rot\n", "a.rot": "abc\n"})
+    write(top, "a.rot", "xyz\n")
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    assert roll_back(top) == before
+
+
+def test_what_only_hidden_rules_ignore_is_not_saved(top: Path) -> None:
+    use(top, config(SAVE), **{".gitignore": "*.log\n"})
+    write(top, ".gitignore", "*.log\n*.secret\n")
+    write(top, "my.secret", "secret\n")
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+
+    assert quiet(commit(top))
+
+    [saved] = checkpoints(top)
+    names = git("ls-tree", "-r", "--name-only", saved.commit, cwd=top).splitlines()
+    assert "my.secret" not in names
+    assert git("show", f"{saved.commit}:.gitignore", cwd=top) == "*.log\n*.secret\n"
+
+
+def test_a_rule_that_was_taken_out_and_hidden_makes_the_checkpoint_partial(top: Path) -> None:
+    use(top, config(SAVE), **{".gitignore": "*.log\n"})
+    write(top, ".gitignore", "")
+    write(top, "my.log", "log\n")
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+
+    assert "what only the edits of '.gitignore' let in" in commit(top)
+
+    assert checkpoints(top)[0].partial
+
+
+# -- other repositories, other tools -----------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sparse-checkout", "set", "--no-cone", "/*", "!/crlf", "!/deep"),
+        ("update-index", "--split-index"),
+        ("update-index", "--index-version", "4"),
+        ("update-index", "--skip-worktree", "crlf"),
+        ("config", "core.abbrev", "4"),
+        ("checkout", "-q", "--orphan", "unborn"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_whatever_the_repository_is_like_the_edits_are_found(
+    top: Path, words: Sequence[str]
+) -> None:
+    git(*words, cwd=top)
+    work(top)
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    assert roll_back(top) == before
+
+
+@pytest.mark.slow
+def test_a_repository_with_longer_ids_is_saved_just_so(top: Path, tmp_path: Path) -> None:
+    longer = tmp_path / "longer"
+    git("init", "-q", "--object-format=sha256", longer)
+    git("clone", "-q", top, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy/.git")
+    shutil.copytree(tmp_path / "copy", longer, symlinks=True, dirs_exist_ok=True)
+    git("add", "-A", cwd=longer)
+    commit(longer, "--no-verify")
+    pre_commit("install", cwd=longer)
+    work(longer)
+    before = state(longer)
+
+    assert quiet(commit(longer))
+
+    assert roll_back(longer) == before
+
+
+def test_a_commit_in_a_subfolder_saves_everything(top: Path) -> None:
+    work(top)
+    write(top, "sub/file", "new\n")
+    git("add", "sub", cwd=top)
+    before = state(top)
+
+    assert quiet(commit(top / "sub"))
+
+    assert roll_back(top) == before
+
+
+def test_where_modes_are_not_gone_by_edits_are_found(top: Path) -> None:
+    git("config", "core.fileMode", "false", cwd=top)
+    write(top, "tool", "edited\n", 0o755)
+    write(top, "text", "edited\n")
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    assert roll_back(top) == before
+
+
+def test_a_hook_of_git_that_came_first_and_this_one_leave_one_checkpoint(top: Path) -> None:
+    """pre-commit runs the hook that it found before it hides anything."""
+    hook = f"#!/bin/sh\nexec {sys.executable} -I -m ckpt hook pre-commit\n"
+    pre_commit("uninstall", cwd=top)
+    write(top, ".git/hooks/pre-commit", hook, 0o755)
+    pre_commit("install", cwd=top)
+    work(top)
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    assert roll_back(top) == before
+
+
+def test_pre_commit_within_pre_commit_sees_what_the_outer_one_hid(top: Path) -> None:
+    use(
+        top,
+        config(f"{sys.executable} -m pre_commit run -c inner.yaml"),
+        **{"inner.yaml": config(SAVE)},
+    )
+    work(top)
+    before = state(top)
+
+    assert quiet(commit(top))
+
+    assert roll_back(top) == before
+
+
+@pytest.mark.parametrize("setting", ["CKPT_DISABLE=1", "CKPT_DISABLE=ckpt-save", "config"])
+def test_it_can_be_turned_off(top: Path, monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
+    if setting == "config":
+        git("config", "ckpt.disable", "ckpt-save", cwd=top)
+    else:
+        monkeypatch.setenv(*setting.split("="))
+    work(top)
+
+    assert quiet(commit(top))
+
+    assert checkpoints(top) == []
