@@ -38,9 +38,9 @@ COMMANDS = {
     "restore-dropped": "bring a dropped checkpoint back",
     "install": "let git take checkpoints by itself: hooks, the guard",
     "uninstall": "take out what install has put in",
+    "status": "show what there is, and what the triggers did last",
     "doctor": "try the triggers out and say what is wrong",
-    "status": "show what there is, what triggers did last, and what is wrong",
-    "hook": "take a checkpoint for a hook; what hooks and agents call",
+    "hook": "take a checkpoint for a hook; what hooks call",
     "help": "show the manual, or its section on one command",
 }
 

@@ -28,7 +28,6 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB")
 _STATES = {
     "installed": "installed",
     "missing": "not installed",
-    "replaced": "removed by another tool",
     "foreign": "not installed",
 }
 
@@ -137,6 +136,8 @@ def _trigger(trigger: TriggerStatus, now: datetime | None, *, says_off: bool) ->
 
 
 def _stands(finding: Finding) -> str:
+    if finding.state == "replaced":
+        return finding.detail
     word = _STATES.get(finding.state, finding.state)
     return word if finding.state == "installed" else f"{word}: {finding.detail}"
 

@@ -28,7 +28,7 @@ OFF = {"CKPT_DISABLE": "1"}
 def build(top: Path) -> Path:
     """Commits that change one file each, two branches, and a remote that is one commit ahead."""
     top.mkdir(parents=True)
-    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt", "gone.txt", "sub/f.txt", "side/g.txt"):
+    for name in (*(f"{letter}.txt" for letter in "abcde"), "gone.txt", "sub/f.txt", "side/g.txt"):
         write(top / name, f"{name}, line 1\nline 2\nline 3\n")
     write(top / "run.sh", "#!/bin/sh\n")
     write(top / ".gitignore", "*.log\n")

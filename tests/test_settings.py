@@ -120,7 +120,7 @@ def test_the_repositorys_file_cannot_turn_a_trigger_off_nor_block_a_command() ->
 
 
 def test_an_unknown_trigger_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(SettingsError, match="CKPT_DISABLE: expected .*pre-commit.*, got .*guards"):
+    with pytest.raises(SettingsError, match=r"CKPT_DISABLE: expected .*pre-commit.*, got .*guards"):
         of_env(CKPT_DISABLE="guards")
 
 

@@ -37,11 +37,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, event: str, words: list[str]) -> int:
     if disabled_by_env(context.env, event):
-        return 0
+        return _tell_nothing(context, "disabled")
     module = __import__("ckpt.triggers." + EVENTS[event], fromlist=["run"])
     fired: Fired | None = module.run(context.start, context.env, event, words)
     if fired is None:
-        return 0
+        return _tell_nothing(context, "needless")
     try:
         context.warn(fired.warnings)
     except (OSError, ValueError):  # nobody is there to read them
@@ -49,3 +49,12 @@ def run(context: Context, event: str, words: list[str]) -> int:
     if context.output.as_json:
         context.output.saved(fired.result)
     return 1 if fired.blocks else 0
+
+
+def _tell_nothing(context: Context, reason: str) -> int:
+    """Nothing was to be done: only a program that asked for JSON is told so."""
+    if context.output.as_json:
+        from ckpt.models import Outcome, SaveResult
+
+        context.output.saved(SaveResult(Outcome.SKIPPED, reason=reason))
+    return 0

@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def asset(name: str) -> Path:
-    """The file or folder of that name, such as `hooks/pre-commit`."""
+    """The file or folder of that name, such as `hooks/guard`."""
     packed = _PACKAGE / "_assets"
     path = (packed if packed.is_dir() else _PACKAGE.parent) / name
     if not path.exists():

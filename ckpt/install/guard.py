@@ -36,15 +36,9 @@ from ckpt.store.config_syntax import parse_bool
 from ckpt.store.sharing import NOT_SHARED, Sharing
 from ckpt.values import replace
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    _IsOurs = Callable[[str, str], bool]
-
 _KEY = "core.fsmonitor"
 _PART = "guard"
-_MARK = b"# Takes a checkpoint before a git command that can overwrite or delete files.\n"
+_NAME = "ckpt-guard"
 # With one of these in it, git has a shell take the value apart.
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"' \t\n*?[#~=%")
 _WRAPPER = "git ckpt install --wrapper"
@@ -65,7 +59,7 @@ def install(target: Target) -> list[Step]:
     target.record.put(_PART, {"config": config.path})
     write_program(path, text, _sharing(target))
     if not is_set:
-        config.remove(_is_ours(path))
+        config.remove(_is_ours)
         config.add("core", None, [("fsmonitor", _value(path))])
     what = f"guard, which also calls '{former}'" if former else "guard"
     return [Step(CHANGED if before else ADDED, what, path)]
@@ -75,8 +69,8 @@ def uninstall(target: Target) -> list[Step]:
     path = script_path(target)
     noted = target.record.get(_PART).get("config")
     files = [_config_file(target), *([ConfigFile(noted, target.record)] if noted else [])]
-    was_set = [config.remove(_is_ours(path)) for config in files]
-    is_there = _MARK in read(path)
+    was_set = [config.remove(_is_ours) for config in files]
+    is_there = os.path.lexists(path)
     if is_there:
         disk.unlink(path)
     disk.remove_private_file(_notes_path(target))
@@ -90,15 +84,16 @@ def inspect(target: Target) -> list[Finding]:
     value = (_values(replace(target, is_global=False)) or [""])[-1]
     mend = "git ckpt install --guard"
     if _is_guard(value):
-        gone = what_is_gone(_program(value))
-        if gone is None:
-            return [Finding("guard", INSTALLED, f"'{_program(value)}'")]
-        return [Finding("guard", REPLACED, f"'{gone}', which it starts, is gone", mend)]
+        program = _program(value)
+        if not os.path.exists(program):
+            return [Finding("guard", REPLACED, f"'{program}' is gone", mend)]
+        gone = what_is_gone(program)
+        if gone is not None:
+            return [Finding("guard", REPLACED, f"'{gone}', which it starts, is gone", mend)]
+        return [Finding("guard", INSTALLED, f"'{program}'")]
     if parse_bool(value):
         told = "git's own file system monitor is on (core.fsmonitor=true)"
         return [Finding("guard", FOREIGN, told, _WRAPPER)]
-    if value and value == _value(script_path(target)):
-        return [Finding("guard", REPLACED, f"'{_program(value)}' is gone", mend)]
     if target.record.get(_PART):
         told = f"core.fsmonitor is '{value}'" if value else "core.fsmonitor is not set"
         return [Finding("guard", REPLACED, f"another tool took it out: {told}", mend)]
@@ -112,8 +107,8 @@ def program_of(target: Target) -> str:
 
 def script_path(target: Target) -> str:
     if target.is_global:
-        return os.path.join(data_dir(target.env), "guard")
-    return os.path.join(target.require_repo().common_dir, "ckpt-guard")
+        return os.path.join(data_dir(target.env), _NAME)
+    return os.path.join(target.require_repo().common_dir, _NAME)
 
 
 def _notes_path(target: Target) -> str:
@@ -183,12 +178,12 @@ def _program(value: str) -> str:
 
 
 def _is_guard(value: str) -> bool:
-    """Whether a value names a guard, of this place or another."""
-    return bool(value) and _MARK in read(_program(value))
+    """Whether a value names a guard: of this place, of another, or of one that was moved."""
+    return os.path.basename(_program(value)) == _NAME
 
 
-def _is_ours(path: str) -> _IsOurs:
-    return lambda key, value: key == _KEY and value == _value(path)
+def _is_ours(key: str, value: str) -> bool:
+    return key == _KEY and _is_guard(value)
 
 
 def what_is_gone(path: str) -> str | None:

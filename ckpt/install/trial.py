@@ -122,7 +122,7 @@ def _isolated(env: Mapping[str, str], folder: str) -> dict[str, str]:
     identity = {f"GIT_{who}_NAME": "ckpt" for who in ("AUTHOR", "COMMITTER")}
     identity |= {f"GIT_{who}_EMAIL": "ckpt@localhost" for who in ("AUTHOR", "COMMITTER")}
     home = {"HOME": os.path.join(folder, "home"), "GIT_CONFIG_GLOBAL": os.devnull}
-    return {**kept, **identity, **home, "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": "true"}
+    return {**kept, **identity, **home, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 # What is installed, put into the scratch repository

@@ -17,7 +17,7 @@ from ckpt.errors import Busy, CkptError
 from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.setting_types import TRIGGERS
 from ckpt.settings import Settings, disabled_by_env
-from ckpt.values import value_class
+from ckpt.values import replace, value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,12 +91,13 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
     try:
         repo.check_writable()
         result = _engine_save(repo, settings, request)
-    except Busy:
-        return _skipped("busy")
     except NothingToSave:
         return _skipped("clean")
     except Exception as error:
-        return _failed(error, repo, request, blocks=settings.on_error == "block")
+        told = _failed(error, repo, request, blocks=settings.on_error == "block")
+        if isinstance(error, Busy):
+            return replace(told, result=SaveResult(Outcome.SKIPPED, reason="busy"))
+        return told
     notes = settings.notes if settings.notes and not _is_in_burst(repo) else ()
     _note_success(repo, request.trigger, result, monotonic() - started)
     return Fired(result, (*notes, *_partial(result, request.trigger)))

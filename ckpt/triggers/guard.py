@@ -22,7 +22,7 @@ from ckpt.triggers.guard_notes import Notes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ckpt.engine.present import Present
     from ckpt.store.repository import Repository
@@ -91,7 +91,7 @@ def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | Non
     command = git_words.expanded(command, _alias_of(repo))
     if command.name in git_words.HARMLESS:
         return None
-    removed = _removed_worktree(start, command)
+    removed = _removed_worktree(repo, start, command)
     if removed is not None:
         return fire(removed, _without_place(env), Request("wrapper", complete=_stop_if_clean))
     return fire(start, env, _request("wrapper", repo, command))
@@ -109,13 +109,29 @@ def _place(start: str, env: Mapping[str, str], command: Command) -> tuple[str, M
     return start, changed
 
 
-def _removed_worktree(start: str, command: Command) -> str | None:
-    """The folder that a `git worktree remove` is about."""
+def _removed_worktree(repo: Repository, start: str, command: Command) -> str | None:
+    """The folder that a `git worktree remove` is about; its last part is enough for git."""
     if command.name != "worktree" or command.words[:1] != ("remove",):
         return None
-    folders = [word for word in command.words[1:] if not word.startswith("-")]
-    place = os.path.join(start, folders[0]) if folders else ""
-    return place if os.path.isdir(place) else None
+    named = next((word for word in command.words[1:] if not word.startswith("-")), "")
+    if os.path.isfile(os.path.join(start, named, ".git")):
+        return os.path.join(start, named)
+    folders = [folder for folder in _linked(repo) if folder.endswith("/" + named.rstrip("/"))]
+    return folders[0] if len(folders) == 1 else None
+
+
+def _linked(repo: Repository) -> Iterator[str]:
+    """The folders of all linked worktrees."""
+    place = os.path.join(repo.common_dir, "worktrees")
+    for name in os.listdir(place) if os.path.isdir(place) else ():
+        try:
+            with open(os.path.join(place, name, "gitdir"), "rb") as file:
+                dot_git = os.fsdecode(file.read().rstrip(b"\n"))
+        except OSError:
+            continue
+        folder = os.path.dirname(os.path.join(place, name, dot_git))
+        if os.path.isdir(folder):
+            yield os.path.realpath(folder)
 
 
 def _without_place(env: Mapping[str, str]) -> dict[str, str]:

@@ -280,6 +280,11 @@ CALLS = {
     "drop": ["drop", "first"],
     "trash": ["trash"],
     "restore-dropped": ["restore-dropped", "first"],
+    "install": ["install"],
+    "status": ["status"],
+    "doctor": ["doctor"],
+    "hook": ["hook", "pre-commit"],
+    "uninstall": ["uninstall"],
     "help": ["help", "save"],
 }
 

@@ -166,7 +166,7 @@ def test_what_a_command_destroys_is_in_the_newest_checkpoint(
     left = Seen.at(top)
     assert left != seen
     assert left == destroyed(pattern, tmp_path / "plain", how, before, lines)
-    assert ["guard"] == [checkpoint["trigger"] for checkpoint in checkpoints(top)]
+    assert [checkpoint["trigger"] for checkpoint in checkpoints(top)] == ["guard"]
     ckpt_here("rollback", "--head", "--yes", cwd=top, code=0)
     assert seen == Seen.at(top)
 
@@ -188,7 +188,7 @@ def test_a_conflict_half_resolved_comes_back_with_its_operation(
     type_in(top, end)
 
     assert Seen.at(top) != seen
-    assert ["guard"] == [checkpoint["trigger"] for checkpoint in checkpoints(top)]
+    assert [checkpoint["trigger"] for checkpoint in checkpoints(top)] == ["guard"]
     ckpt_here("rollback", "--head", "--yes", cwd=top, code=0)
     assert seen == Seen.at(top)
     assert told == git("status", cwd=top)

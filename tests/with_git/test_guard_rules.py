@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guards import OFF, Seen, copy, install, run, spoil, target, write
+from guards import OFF, Seen, install, run, target, write
 from helpers import ckpt_here, git
 
 from ckpt.install import guard
@@ -98,7 +98,7 @@ def test_commands_that_only_read_start_no_python(spoiled: Path, recorder: Path, 
 
     for line in READING:
         ran = run("sh", "-c", line, cwd=spoiled)
-        assert (0, "") == (ran.returncode, ran.stderr), line
+        assert (ran.returncode, ran.stderr) == (0, ""), line
         assert started(recorder) == [], line
     run("git", "checkout", "-f", cwd=spoiled)
     assert len(started(recorder)) == 1
@@ -110,7 +110,7 @@ def test_without_proc_ps_is_asked(spoiled: Path, recorder: Path) -> None:
 
     for line in ["git status", "git -C src status -s", "git diff HEAD", "git add README.md"]:
         ran = run("sh", "-c", line, cwd=spoiled)
-        assert (0, "") == (ran.returncode, ran.stderr), line
+        assert (ran.returncode, ran.stderr) == (0, ""), line
     assert started(recorder) == []
     (spoiled / "a status").mkdir()
     run("git", "-C", "a status", "clean", "-n", cwd=spoiled)
@@ -195,7 +195,7 @@ def test_a_clean_worktree_has_nothing_to_lose(repo: Path) -> None:
         "rm README.md",
         "chmod +x README.md",
         "git rm -q --cached README.md",
-        "echo x >README.md && git add README.md && git checkout -q HEAD^{tree} -- 2>&1; :",
+        "echo x >README.md; git add README.md; git show HEAD:README.md >README.md",
         "mkdir empty",
     ],
 )
@@ -241,10 +241,10 @@ def test_git_goes_on_when_python_or_ckpt_has_gone(spoiled: Path, variable: str) 
 
     ran = run("git", "reset", "--hard", cwd=spoiled)
 
-    assert (0, "") == (ran.returncode, ran.stderr)
+    assert (ran.returncode, ran.stderr) == (0, "")
     assert checkpoints(spoiled) == []
     [found] = guard.inspect(target(spoiled))
-    assert ("replaced", "git ckpt install --guard") == (found.state, found.mend)
+    assert (found.state, found.mend) == ("replaced", "git ckpt install --guard")
 
 
 @pytest.mark.parametrize("value", ["1", "true", "all", "guard", "wrapper:guard", "YES"])
@@ -273,9 +273,7 @@ def test_a_setting_turns_it_off(spoiled: Path) -> None:
     assert checkpoints(spoiled) == []
 
 
-def test_a_save_that_fails_is_told_of_once_and_stops_nothing(
-    spoiled: Path, tmp_path: Path
-) -> None:
+def test_a_save_that_fails_is_told_of_once_and_stops_nothing(spoiled: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nulimit -f 40\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -285,7 +283,7 @@ def test_a_save_that_fails_is_told_of_once_and_stops_nothing(
     first = run("git", "stash", "-u", cwd=spoiled)
     second = run("git", "stash", "pop", cwd=spoiled)
 
-    assert (0, 0) == (first.returncode, second.returncode)
+    assert (first.returncode, second.returncode) == (0, 0)
     assert first.stderr.count("warning: no checkpoint was taken") == 1
     assert "warning" not in second.stderr
     assert (spoiled / "new.txt").read_text() == "never added\n"
@@ -395,7 +393,7 @@ def test_a_path_with_spaces_and_quotes(spoiled: Path, tmp_path: Path, recorder: 
 
     git("reset", "-q", "--hard", cwd=top)
 
-    assert ["guard"] == [checkpoint["trigger"] for checkpoint in checkpoints(top)]
+    assert [checkpoint["trigger"] for checkpoint in checkpoints(top)] == ["guard"]
     install_with(top, recorder)
     assert run("git", "diff", cwd=top).stderr == ""
     assert started(recorder) == []
@@ -411,7 +409,7 @@ def test_a_linked_worktree_gets_its_own_checkpoints(spoiled: Path, tmp_path: Pat
     git("-C", str(linked), "checkout", "-f", cwd=spoiled)
 
     found = ckpt_here("list", "--json", cwd=linked).json["checkpoints"]
-    assert ["worktrees/linked"] == [checkpoint["worktree"] for checkpoint in found]
+    assert [checkpoint["worktree"] for checkpoint in found] == ["worktrees/linked"]
     ckpt_here("rollback", "--yes", cwd=linked, code=0)
     assert spoil_linked.read_text() == "edited in the linked one\n"
 
@@ -439,18 +437,59 @@ def with_submodule(repo: Path, tmp_path: Path) -> Path:
         "git submodule foreach -q 'git checkout -f && git clean -fd'",
     ],
 )
-def test_what_is_in_submodules_comes_back(with_submodule: Path, line: str) -> None:
+def test_what_is_in_submodules_is_saved_before_git_goes_there(
+    with_submodule: Path, line: str
+) -> None:
     install(with_submodule)
-    before = Seen.at(with_submodule / "inner").files
 
     ran = run("sh", "-c", line, cwd=with_submodule)
-    assert ran.returncode == 0, ran.stderr
 
-    assert (
-        before != Seen.at(with_submodule / "inner").files
-        if (with_submodule / "inner/.git").exists()
-        else True
-    )
-    [newest, *_] = checkpoints(with_submodule)
-    shown = ckpt_here("show", newest["id"], "--json", cwd=with_submodule)
-    assert shown.code == 0
+    assert ran.returncode == 0, ran.stderr
+    inner = ["--git-dir=.git/modules/inner", "--work-tree=."]
+    refs = [*inner, "for-each-ref", "--format=%(refname)", "refs/checkpoints"]
+    [ref] = git(*refs, cwd=with_submodule).split()
+    assert git(*inner, "show", f"{ref}:README.md", cwd=with_submodule) == "edited inside\n"
+    assert git(*inner, "show", f"{ref}:new.txt", cwd=with_submodule) == "new inside\n"
+
+
+def test_a_submodule_comes_back_with_what_was_in_it(with_submodule: Path) -> None:
+    install(with_submodule)
+    before = Seen.at(with_submodule / "inner")
+
+    git("submodule", "update", "--force", cwd=with_submodule)
+
+    assert Seen.at(with_submodule / "inner") != before
+    ckpt_here("rollback", "--recurse", "--yes", cwd=with_submodule, code=0)
+    assert Seen.at(with_submodule / "inner") == before
+
+
+def test_a_nested_repository_that_git_would_delete_is_saved(spoiled: Path) -> None:
+    install(spoiled)
+    nested = spoiled / "nested"
+    git("init", "-q", str(nested), cwd=spoiled)
+    write(nested / "file", "never committed\n")
+
+    git("clean", "-n", "-ffdx", cwd=spoiled)
+
+    [ref] = git("for-each-ref", "--format=%(refname)", "refs/checkpoints", cwd=nested).split()
+    assert git("show", f"{ref}:file", cwd=nested) == "never committed\n"
+
+
+# -- git sees what it would see without ------------------------------------------------
+
+
+@pytest.mark.parametrize("untracked_cache", ["true", "false"])
+def test_git_misses_no_change_with_the_guard_or_after_it(repo: Path, untracked_cache: str) -> None:
+    """Git keeps in its index what a monitor told it, and which one that was."""
+    git("config", "core.untrackedCache", untracked_cache, cwd=repo)
+    install(repo)
+    for number in range(3):
+        git("status", cwd=repo)
+        write(repo / "src/app.py", f"{number}")
+        write(repo / f"src/new{number}", "")
+        assert f" M src/app.py\n?? src/new{number}" in git("status", "-s", cwd=repo)
+        git("add", ".", cwd=repo)
+        git("commit", "-qm", "next", cwd=repo)
+    guard.uninstall(target(repo))
+    write(repo / "src/app.py", "last")
+    assert git("status", "-s", cwd=repo) == " M src/app.py\n"

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""What the guard makes of processes, of the words of a command, and of what it noted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ckpt.triggers import guard_notes, processes
+from ckpt.triggers.git_words import enters_submodules, expanded, is_git, of_process, parse
+from ckpt.triggers.guard import outermost
+from ckpt.triggers.guard_notes import Notes
+from ckpt.triggers.processes import Process, find, from_ps, upwards
+
+
+def row(*lines: str) -> list[Process]:
+    """Processes from the caller upwards; a number before the words is the process group."""
+    made = []
+    for pid, line in enumerate(lines, 100):
+        group, *words = line.split()
+        made.append(Process(pid, pid + 1, int(group), f"s{pid}", tuple(words)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("lines", "highest"),
+    [
+        (["1 git checkout", "1 bash", "1 init"], 100),
+        (["1 git clean", "1 git stash", "2 bash"], 101),
+        (["1 git reset", "1 /bin/sh -c", "1 /usr/bin/git wipe", "1 node agent"], 102),
+        (["1 git checkout", "1 sh", "1 vim", "1 git commit"], 100),
+        (["2 git checkout", "1 bash", "1 git rebase"], 100),
+        (["1 git checkout", "1 python3 git-ckpt run", "1 git ckpt run"], 100),
+        (
+            ["1 git submodule--helper", "1 sh /usr/lib/git-core/git-submodule", "1 git submodule"],
+            102,
+        ),
+        (["1 /usr/lib/git-core/git-checkout", "1 -bash"], 100),
+        (["1 sh", "1 node"], None),
+        ([], None),
+    ],
+)
+def test_the_outermost_git_is_the_highest_that_only_git_and_shells_are_under(
+    lines: list[str], highest: int | None
+) -> None:
+    found = outermost(row(*lines))
+
+    assert (None if found is None else found.pid) == highest
+
+
+def test_a_process_is_seen_as_it_was_started() -> None:
+    code = "import time; time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code, "", "a b"])
+    try:
+        seen, told = find(child.pid), from_ps(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+
+    assert seen is not None
+    assert (seen.parent, seen.group) == (os.getpid(), os.getpgrp())
+    if os.path.isdir("/proc/self"):
+        assert seen.words == (sys.executable, "-c", code, "", "a b")
+    assert told is not None
+    assert (told.parent, told.group, told.name) == (seen.parent, seen.group, seen.name)
+    assert len(told.started.split()) == 1
+    assert find(child.pid) is None
+
+
+def test_processes_are_followed_upwards_but_not_in_circles() -> None:
+    above = [process.pid for process in upwards(os.getpid())]
+
+    assert above[:2] == [os.getpid(), os.getppid()]
+    circle = Process(7, 7, 7, "", ())
+    assert 1 < len(list(upwards(7, lambda pid: circle))) < 1000
+
+
+def test_without_ps_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_PS", ("/nowhere/ps",))
+
+    assert from_ps(os.getpid()) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "words"),
+    [
+        ("checkout -f x", "checkout", "-f x"),
+        ("-C dir -c a=b --git-dir x --work-tree=y clean -fd", "clean", "-fd"),
+        ("--no-pager --exec-path=/x status", "status", ""),
+        ("", "", ""),
+        ("-C", "", ""),
+    ],
+)
+def test_the_command_stands_after_the_options(line: str, name: str, words: str) -> None:
+    command = parse(line.split())
+
+    assert (command.name, " ".join(command.words)) == (name, words)
+
+
+def test_a_program_of_git_is_known_by_its_name() -> None:
+    assert is_git(["/usr/bin/git", "status"]) and is_git(["git-checkout"])
+    assert not is_git(["/usr/bin/gitk"]) and not is_git([]) and not is_git(["/git/sh"])
+    assert of_process(["/usr/lib/git-core/git-checkout", "-f"]).name == "checkout"
+    assert of_process(["/usr/bin/git", "-C", "x", "reset"]).name == "reset"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("st", "status"),
+        ("s -b", "status"),
+        ("co -f", "checkout"),
+        ("quiet", "diff"),
+        ("wipe", "wipe"),
+        ("quoted", "quoted"),
+        ("round", "round"),
+        ("unknown", "unknown"),
+        ("status", "status"),
+    ],
+)
+def test_an_alias_is_spelled_out_unless_it_is_a_script(line: str, name: str) -> None:
+    aliases = {
+        "st": "status",
+        "s": "st -s",
+        "co": "checkout",
+        "quiet": "-c color.ui=false diff",
+        "wipe": "!git reset --hard",
+        "quoted": "'status' \"x\"",
+        "round": "round",
+        "status": "checkout",  # git does not look: it has a command of that name
+    }
+
+    assert expanded(parse(line.split()), aliases.get).name == name
+
+
+@pytest.mark.parametrize(
+    ("line", "enters"),
+    [
+        ("submodule update", True),
+        ("checkout --recurse-submodules x", True),
+        ("reset --recurse-submodules=yes --hard", True),
+        ("clean -ffdx", True),
+        ("rm -rf sub", True),
+        ("checkout -f", False),
+    ],
+)
+def test_which_commands_reach_into_submodules(line: str, enters: bool) -> None:
+    assert enters_submodules(parse(line.split()), always=False) is enters
+    assert enters_submodules(parse(line.split()), always=True)
+
+
+ONE = Process(5, 1, 1, "100", ("git",))
+
+
+def test_a_process_is_noted_for_one_worktree(tmp_path: Path) -> None:
+    notes = Notes(str(tmp_path / "ckpt/guarded"))
+    assert not notes.has(ONE, "/work tree")
+
+    notes.add(ONE, "/work tree")
+
+    assert Notes(str(tmp_path / "ckpt/guarded")).has(ONE, "/work tree")
+    assert not notes.has(ONE, "/work")
+    assert not notes.has(Process(5, 1, 1, "101", ("git",)), "/work tree")
+    assert not notes.has(Process(6, 1, 1, "100", ("git",)), "/work tree")
+
+
+def test_a_note_holds_for_minutes_and_not_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 10_000
+    monkeypatch.setattr(guard_notes, "_now", lambda: now)
+    notes = Notes(str(tmp_path / "guarded"))
+    notes.add(ONE, "/w")
+
+    assert notes.has(ONE, "/w")
+    now += 299
+    assert notes.has(ONE, "/w")
+    now += 1
+    assert not notes.has(ONE, "/w")
+    now = 20
+    assert not notes.has(ONE, "/w")
+
+
+def test_the_oldest_notes_make_room(tmp_path: Path) -> None:
+    notes = Notes(str(tmp_path / "guarded"))
+    many = [Process(pid, 1, 1, "100", ("git",)) for pid in range(200)]
+    for process in many:
+        notes.add(process, "/a/worktree/with/a/name/of/some/length")
+
+    assert notes.has(many[-1], "/a/worktree/with/a/name/of/some/length")
+    assert not notes.has(many[0], "/a/worktree/with/a/name/of/some/length")
+    assert (tmp_path / "guarded").stat().st_size == 4096
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 4096, b"1\n", b"1 2 x y\n", b"\xff 2 3 4\n"])
+def test_damaged_notes_say_nothing(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "guarded"
+    path.write_bytes(damage)
+    path.chmod(0o600)
+    notes = Notes(str(path))
+
+    assert not notes.has(ONE, "/w")
+    notes.add(ONE, "/w")
+    assert notes.has(ONE, "/w")
+
+
+def test_notes_of_another_user_are_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "guarded"
+    notes = Notes(str(path))
+    notes.add(ONE, "/w")
+    path.chmod(0o666)
+
+    assert not notes.has(ONE, "/w")

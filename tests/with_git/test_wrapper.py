@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""The wrapper: a `git` that takes a checkpoint first, in three shells and on PATH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guards import OFF, run, target, write
+from helpers import ckpt_here, git, tree_state
+
+from ckpt.install import wrapper
+
+STARTS = {
+    "bash": ["bash", "--norc", "-c", '. "$WRAPPER/git.sh"; {line}'],
+    "zsh": ["zsh", "-f", "-c", '. "$WRAPPER/git.sh"; {line}'],
+    "fish": ["fish", "--no-config", "-c", 'source "$WRAPPER/git.fish"; {line}'],
+    "PATH": ["sh", "-c", 'PATH="$WRAPPER/bin:$PATH"; {line}'],
+}
+
+
+@pytest.fixture
+def spoiled(repo: Path) -> Path:
+    write(repo / "README.md", "edited\n")
+    write(repo / "new.txt", "never added\n")
+    return repo
+
+
+@pytest.fixture(params=STARTS)
+def way(request: pytest.FixtureRequest) -> str:
+    if request.param != "PATH" and not shutil.which(request.param):
+        pytest.skip(f"there is no {request.param} here")
+    name: str = request.param
+    return name
+
+
+def folder(home: Path) -> Path:
+    return home / ".local/share/ckpt/wrapper"
+
+
+def type_in(way: str, line: str, top: Path, home: Path, stdin: str = "", **env: str) -> Any:
+    words = [word.replace("{line}", line) for word in STARTS[way]]
+    return subprocess.run(
+        words,
+        cwd=top,
+        env={**os.environ, **env, "WRAPPER": str(folder(home))},
+        capture_output=True,
+        text=True,
+        input=stdin,
+    )
+
+
+def checkpoints(top: Path) -> list[Any]:
+    found: list[Any] = ckpt_here("list", "--json", cwd=top).json["checkpoints"]
+    return found
+
+
+def test_a_checkpoint_comes_first(spoiled: Path, isolated: Path, way: str) -> None:
+    wrapper.install(target(spoiled))
+    before = tree_state(spoiled)
+
+    ran = type_in(way, "git clean -fd", spoiled, isolated)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert not (spoiled / "new.txt").exists()
+    assert [checkpoint["trigger"] for checkpoint in checkpoints(spoiled)] == ["wrapper"]
+    ckpt_here("rollback", "--yes", cwd=spoiled, code=0)
+    assert tree_state(spoiled) == before
+
+
+def test_what_git_tells_no_monitor_of_is_saved_too(
+    spoiled: Path, isolated: Path, tmp_path: Path, way: str
+) -> None:
+    wrapper.install(target(spoiled))
+    patch = tmp_path / "a patch"
+    patch.write_text(git("diff", cwd=spoiled))
+
+    ran = type_in(way, f"git apply -R '{patch}'", spoiled, isolated)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (spoiled / "README.md").read_text() != "edited\n"
+    ckpt_here("rollback", "--yes", cwd=spoiled, code=0)
+    assert (spoiled / "README.md").read_text() == "edited\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "worktree remove --force ../linked",
+        "-C .. -C repo worktree remove -f ../linked",
+        "worktree remove --force linked",
+    ],
+)
+def test_a_worktree_that_is_removed_is_saved(repo: Path, isolated: Path, line: str) -> None:
+    wrapper.install(target(repo))
+    git("worktree", "add", "-q", "../linked", cwd=repo)
+    write(repo.parent / "linked/new.txt", "never added\n")
+
+    ran = type_in("PATH", f"git {line}", repo, isolated)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert not (repo.parent / "linked").exists()
+    [ref] = git("for-each-ref", "--format=%(refname)", "refs/checkpoints", cwd=repo).split()
+    assert git("show", f"{ref}:new.txt", cwd=repo) == "never added\n"
+
+
+def test_git_gets_everything_and_gives_everything_back(
+    repo: Path, isolated: Path, way: str
+) -> None:
+    wrapper.install(target(repo))
+    git("config", "alias.say", "!printf '<%s>' \"$@\"; cat; exit 7; :", cwd=repo)
+
+    ran = type_in(way, "git say 'a b' '' '*' '$HOME'", repo, isolated, stdin="typed\n")
+
+    assert (ran.returncode, ran.stdout) == (7, "<a b><><*><$HOME>typed\n")
+
+
+def test_harmless_commands_start_no_python(
+    spoiled: Path, isolated: Path, tmp_path: Path, way: str
+) -> None:
+    recorder = tmp_path / "recorder"
+    recorder.write_text(f"#!/bin/sh\necho started >>{tmp_path}/started\n")
+    recorder.chmod(0o755)
+    wrapper.install(target(spoiled, python=str(recorder)))
+
+    for line in (
+        "git status",
+        "git log -1",
+        "git diff",
+        "git branch",
+        "git config -l",
+        "git add .",
+    ):
+        assert type_in(way, line, spoiled, isolated).returncode == 0
+    assert not (tmp_path / "started").exists()
+    type_in(way, "git stash", spoiled, isolated, **OFF)
+    assert not (tmp_path / "started").exists()
+    type_in(way, "git stash", spoiled, isolated)
+    assert (tmp_path / "started").read_text() == "started\n"
+
+
+def test_it_works_where_options_say(spoiled: Path, isolated: Path, tmp_path: Path) -> None:
+    wrapper.install(target(spoiled))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+
+    for line in (
+        f"git -C {spoiled}/src checkout -f",
+        f"git --git-dir={spoiled}/.git --work-tree={spoiled} checkout -f",
+    ):
+        write(spoiled / "README.md", line)
+        ran = type_in("PATH", line, outside, isolated)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        ckpt_here("rollback", "--yes", cwd=spoiled, code=0)
+        assert (spoiled / "README.md").read_text() == line
+
+
+def test_outside_a_repository_it_is_plain_git(isolated: Path, repo: Path, tmp_path: Path) -> None:
+    wrapper.install(target(repo))
+
+    ran = type_in("PATH", "git checkout -f", tmp_path, isolated)
+
+    assert ran.returncode == 128
+    assert ran.stderr == run("git", "checkout", "-f", cwd=tmp_path).stderr
+
+
+def test_a_failure_stops_git_only_if_asked(spoiled: Path, isolated: Path, way: str) -> None:
+    wrapper.install(target(spoiled))
+    (spoiled / ".git/ckpt").write_text("a file where a folder should be")
+
+    blocked = type_in(way, "git checkout -f", spoiled, isolated, CKPT_ON_ERROR="block")
+    assert blocked.returncode == 1
+    assert "warning: no checkpoint was taken" in blocked.stderr
+    assert (spoiled / "README.md").read_text() == "edited\n"
+
+    ran = type_in(way, "git checkout -f", spoiled, isolated)
+    assert (ran.returncode, ran.stderr.count("warning: ")) == (0, 1)
+    assert (spoiled / "README.md").read_text() != "edited\n"
+
+
+def test_git_goes_on_when_ckpt_has_gone(spoiled: Path, isolated: Path, way: str) -> None:
+    wrapper.install(target(spoiled))
+    (folder(isolated) / "guard").unlink()
+
+    ran = type_in(way, "git checkout -q -f", spoiled, isolated)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_program_finds_a_git_that_was_moved(repo: Path, isolated: Path) -> None:
+    wrapper.install(target(repo))
+    shim = folder(isolated) / "bin/git"
+    shim.write_text(shim.read_text().replace(f"git={shutil.which('git')}", "git=/gone/git"))
+
+    ran = type_in("PATH", "git --version", repo, isolated)
+
+    assert ran.stdout.startswith("git version")
+
+
+def test_the_program_does_not_take_itself_for_git(
+    repo: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.which("git")
+    wrapper.install(target(repo))
+    monkeypatch.setenv("PATH", f"{folder(isolated)}/bin:{os.environ['PATH']}")
+
+    wrapper.install(target(repo, python=sys.executable + "-other"))
+
+    assert f"git={real}\n" in (folder(isolated) / "bin/git").read_text()
+
+
+def test_it_is_told_what_to_add_and_nothing_is_added(repo: Path, isolated: Path) -> None:
+    write(isolated / ".bashrc", "# theirs\n")
+
+    steps = wrapper.install(target(repo))
+
+    assert [step.action for step in steps] == ["added", "note", "note", "note"]
+    assert str(folder(isolated) / "git.sh") in steps[1].advice[0]
+    assert (isolated / ".bashrc").read_text() == "# theirs\n"
+    assert [step.action for step in wrapper.install(target(repo))] == ["kept"]
+    assert stat.S_IMODE((folder(isolated) / "bin/git").stat().st_mode) == 0o755
+
+
+def test_the_line_to_add_does_no_harm_when_the_wrapper_has_gone(repo: Path, isolated: Path) -> None:
+    steps = wrapper.install(target(repo))
+    wrapper.uninstall(target(repo))
+
+    for shell, step in {"bash": steps[1], "zsh": steps[1], "fish": steps[2]}.items():
+        if shutil.which(shell):
+            ran = run(shell, "-c", f"{step.advice[0]}\ngit --version", cwd=repo)
+            assert (ran.returncode, ran.stderr) == (0, ""), shell
+
+
+def test_it_goes_with_the_last_repository_that_asked_for_it(
+    repo: Path, isolated: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(repo, other)
+    wrapper.install(target(repo))
+    wrapper.install(target(other))
+
+    assert wrapper.uninstall(target(repo)) == []
+    assert [f.state for f in wrapper.inspect(target(repo))] == ["installed"]
+    assert [step.action for step in wrapper.uninstall(target(other))] == ["removed"]
+    assert not folder(isolated).exists()
+    assert [f.state for f in wrapper.inspect(target(repo))] == ["missing"]
+
+
+def test_what_is_missing_of_it_is_found(repo: Path, isolated: Path) -> None:
+    wrapper.install(target(repo, python="/gone/python"))
+    [gone] = wrapper.inspect(target(repo))
+    assert (gone.state, "/gone/python" in gone.detail) == ("replaced", True)
+
+    wrapper.install(target(repo))
+    (folder(isolated) / "git.fish").unlink()
+
+    [gone] = wrapper.inspect(target(repo))
+    assert (gone.state, gone.mend) == ("replaced", "git ckpt install --wrapper")
