@@ -6,7 +6,7 @@ Pure: nothing is run or printed here. A time that was not measured is absent, ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
@@ -73,9 +73,18 @@ class Row:
         """What the goal is compared with."""
         if not self.ours:
             return None
-        if self.goal is not None and self.goal.unit is not Unit.SHARE:
+        unit = Unit.SHARE if self.goal is None else self.goal.unit
+        if unit is Unit.SECONDS_MORE:
+            return median(self._turn_by_turn(lambda ours, theirs: ours - theirs))
+        if unit is Unit.PERCENT_MORE:
+            return median(self._turn_by_turn(lambda ours, theirs: 100 * (ours / theirs - 1)))
+        if unit is not Unit.SHARE:
             return max(self.ours)  # memory and the like: the worst counts
         return median(self.ours) / median(self.theirs) if self.theirs else None
+
+    def _turn_by_turn(self, compare: Callable[[float, float], float]) -> list[float]:
+        """Both sides of a turn ran one right after the other: what is busy is so for both."""
+        return [compare(*turn) for turn in zip(self.ours, self.theirs, strict=True)]
 
     @property
     def verdict(self) -> str:

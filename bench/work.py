@@ -222,6 +222,30 @@ def unchanged(files: int, *words: str) -> Measure:
     return measure
 
 
+# What every `git status` pays for the guard
+
+
+def guard(files: int) -> Measure:
+    """One clone has the guard, the other has not; in both, git looks at every file."""
+
+    def measure(bench: Bench) -> list[Measured]:
+        both = bench.pair(files)
+
+        def status(clone: Clone) -> Turn:
+            words = [git_program(), "status", "--porcelain"]
+            return lambda turn: run(words, clone.top, bench.env).seconds
+
+        ckpt(both.ckpt, "install", "--guard", "--hooks", "none")
+        try:
+            both.settle(bench.pause)
+            ours, theirs = status(both.ckpt), status(both.git)
+            return [alternate(3 * bench.rounds, lambda turn: None, ours, theirs)]
+        finally:
+            ckpt(both.ckpt, "uninstall")
+
+    return measure
+
+
 # Going back, looking
 
 

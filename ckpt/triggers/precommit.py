@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from ckpt.store.index import Index
     from ckpt.store.repository import Repository
 
-_UNKNOWN = "unstaged edits that pre-commit may have hidden are not in this checkpoint: "
+_UNKNOWN = (
+    "unstaged edits that pre-commit may have hidden are not in this checkpoint: "
+    "it is not among the processes that started this one"
+)
 
 
 def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) -> Fired | None:
@@ -57,25 +60,22 @@ class HiddenEdits:
         self.warnings.clear()
         above = pre_commits(os.getppid())
         folders = stores(self._env, sys.prefix)
-        for number, process in enumerate(above):
+        for process in above:
             patch = find_patch(folders, process)
-            if patch is not None:
-                problem = self._problem_with(repo, present, patch)
-                # That of an outer pre-commit may well be for another repository.
-                if problem is not None and number == 0:
-                    self._give_up(
-                        present,
-                        f"the unstaged edits in '{patch.path}' are not in this checkpoint: ",
-                        problem,
-                    )
-                if problem is None or number == 0:
-                    return
+            problem = None if patch is None else self._problem_with(repo, present, patch)
+            if patch is not None and problem is None:
+                return
+            # That of an outer pre-commit may well be for another repository.
+            if patch is not None and process is above[0]:
+                what = f"the unstaged edits in '{patch.path}' are not in this checkpoint"
+                self._give_up(present, f"{what}: {problem}")
+                return
         if not above and self._env.get("PRE_COMMIT"):
-            self._give_up(present, _UNKNOWN, "it is not among the processes that started this one")
+            self._give_up(present, _UNKNOWN)
 
-    def _give_up(self, present: Present, what: str, why: str) -> None:
+    def _give_up(self, present: Present, message: str) -> None:
         present.lacks_edits = True
-        self.warnings.append(what + why)
+        self.warnings.append(message)
 
     def _problem_with(self, repo: Repository, present: Present, patch: PatchFile) -> str | None:
         """Lay a patch over what is on disk; returns why that cannot be done."""

@@ -86,6 +86,13 @@ def test_a_patch_from_before_the_process_is_none_of_its_own(tmp_path: Path) -> N
     assert find_patch([str(tmp_path)], process(7, now)) is None
 
 
+def test_a_patch_that_was_copied_lately_is_as_old_as_its_name_says(tmp_path: Path) -> None:
+    now = time.time()
+    plant(tmp_path, 7, now - 2, mtime=now)
+
+    assert find_patch([str(tmp_path)], process(7, now)) is None
+
+
 def test_a_name_without_fractions_of_a_second_may_be_of_the_same_second(tmp_path: Path) -> None:
     began = int(time.time()) - 10 + 0.5
     made = plant(tmp_path, 7, began + 0.3)

@@ -226,9 +226,9 @@ def test_hooks_that_fail_again_and_again_leave_one_checkpoint(top: Path) -> None
 
 
 def test_a_later_save_does_not_take_hidden_edits_for_what_is_on_disk(top: Path) -> None:
-    ckpt_here("save", "-q", cwd=top, code=0)
     work(top)
     commit(top)
+    assert not (top / ".git/ckpt/scan").exists()
     git("reset", "-q", "--hard", cwd=top)
     before = state(top)
 
@@ -239,17 +239,21 @@ def test_a_later_save_does_not_take_hidden_edits_for_what_is_on_disk(top: Path) 
     assert state(top) == before
 
 
-def test_the_checkpoint_counts_what_was_hidden(top: Path) -> None:
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_the_checkpoint_counts_what_was_hidden(top: Path, earlier: int) -> None:
+    """Also if an earlier one has counted already what differs from HEAD."""
+    if earlier:
+        ckpt_here("save", "-q", cwd=top, code=0)
     write(top, "staged", "1\nstaged\n3\n")
     git("add", "staged", cwd=top)
     write(top, "text", "only this\n")
     remove(top, "gone")
     commit(top)
 
-    [saved] = checkpoints(top)
+    saved = checkpoints(top)[0]
     stats = saved.stats
     assert (stats.files_changed, stats.insertions, stats.deletions) == (3, 2, 42)
-    [shown] = ckpt_here("list", "--json", cwd=top, code=0).json["checkpoints"]
+    shown = ckpt_here("list", "--json", cwd=top, code=0).json["checkpoints"][0]
     dirty = [each["path"] for each in shown["git_state"]["dirty_files"]]
     assert dirty == ["gone", "staged", "text"]
 

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: MIT
+"""What the hooks of one agent session share: its turns, and the ledger of what the agent wrote.
+
+Each event of an agent is a process of its own, and several may run at once, so all of it is on
+disk, a folder a session among the worktree's private files. The ledger is a log that is only
+added to; a record that was torn or damaged reads as not there, and so does a file that is not
+ours. Nothing is flushed: what a power cut takes is what a rollback then leaves to the person,
+as it does with every file that it does not know the agent to have written.
+
+Left out: what becomes of a path in a rollback, which is for the rollback to decide.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import contextmanager
+from time import monotonic, sleep, time
+
+from ckpt import disk
+from ckpt.errors import Busy
+from ckpt.hashing import sha256
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+_FOLDER = "sessions"
+_TURN, _WRITES, _SAVING = "turn", "writes", "saving"
+_TURN_SIZE = 64  # always, so that it can be written when the disk is full
+_END = b"\0"  # of a record; no path holds one
+_PATIENCE = 1.0  # seconds; what is done under the lock takes a millisecond
+_POLL = 0.005
+_CHUNK = 1 << 20
+_OLD = 30 * 86400
+_HIGHEST_TURN = 10**9
+_NOTHING = b"-"
+# The kinds of records: what was at a path before the agent wrote to it, and what it left there.
+_SEEN, _ABSENT, _WROTE = b"seen", b"absent", b"wrote"
+
+
+@value_class
+class Content:
+    """A file as it lies on disk: SHA-256 of its bytes, or of a link's target, and its type and
+    permission bits. Both are empty where there is no file."""
+
+    digest: str | None
+    mode: int
+
+    @property
+    def is_there(self) -> bool:
+        return self.digest is not None
+
+
+NO_FILE = Content(None, 0)
+
+
+@value_class
+class Write:
+    """What the agent left at a path: `content` is `NO_FILE` if it removed what was there.
+
+    `created`: nothing was there before the agent first wrote to it; None if nobody looked.
+    `turn` is that of its last write.
+    """
+
+    content: Content
+    created: bool | None
+    turn: int
+
+
+class SessionState:
+    """The turns and writes of one session in one worktree.
+
+    OSError, or `Busy`, where they cannot be written; what cannot be read is empty.
+    """
+
+    def __init__(self, private_dir: str, session: str) -> None:
+        name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        self.folder = os.path.join(private_dir, _FOLDER, name)
+
+    # -- turns -------------------------------------------------------------------
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn; 0 before the first prompt."""
+        return self._read_turn()[0]
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether this turn has its checkpoint, or somebody is taking it."""
+        return self._read_turn()[1]
+
+    def new_turn(self) -> int:
+        with self._locked():
+            turn = min(self.turn, _HIGHEST_TURN - 1) + 1
+            self._write_turn(turn, is_claimed=False)
+            return turn
+
+    def claim(self) -> bool:
+        """Whether the caller is the first in this turn: then the checkpoint is its to take."""
+        with self._locked():
+            turn, is_claimed = self._read_turn()
+            if not is_claimed:
+                self._write_turn(turn, is_claimed=True)
+            return not is_claimed
+
+    def unclaim(self) -> None:
+        """No checkpoint came of it: the next one may try."""
+        with self._locked():
+            self._write_turn(self.turn, is_claimed=False)
+
+    @contextmanager
+    def saving(self, timeout: float) -> Iterator[None]:
+        """Wait until no other hook of this session is saving; `Busy` after `timeout` seconds.
+
+        Agents use several tools at once: the second must not start to write because the first
+        has claimed the turn, while the checkpoint is still being taken.
+        """
+        with self._lock(_SAVING, timeout):
+            yield
+
+    # -- the ledger --------------------------------------------------------------
+
+    def foresee(self, path: bytes, *, is_there: bool) -> None:
+        """The agent is about to write to a path: remember whether anything is there."""
+        with self._locked():
+            self._append(_SEEN if is_there else _ABSENT, path)
+
+    def record(self, path: bytes, content: Content, *, existed: bool | None = None) -> None:
+        """The agent has written to a path, and this (see `look`) is there now.
+
+        `existed`: whether something was there before, if that was not foreseen.
+        """
+        with self._locked():
+            if existed is not None:
+                self._append(_SEEN if existed else _ABSENT, path)
+            self._append(_WROTE, path, content)
+
+    def writes(self) -> Mapping[bytes, Write]:
+        """What the agent wrote last at each path."""
+        found: dict[bytes, Write] = {}
+        created: dict[bytes, bool] = {}
+        for kind, turn, content, path in _records(self._read_log()):
+            before = found.get(path)
+            if kind == _WROTE:
+                found[path] = Write(content, created.get(path), turn)
+            elif before is None:  # never written: what was seen last counts
+                created[path] = kind == _ABSENT
+            elif kind == _SEEN and not before.content.is_there:  # somebody else made it anew
+                created[path] = False
+        return found
+
+    # -- the whole ---------------------------------------------------------------
+
+    @property
+    def last_used(self) -> float:
+        """When anything was written here; 0 if nothing is here."""
+        try:
+            return max(os.lstat(self._path(name)).st_mtime for name in os.listdir(self.folder))
+        except (OSError, ValueError):
+            return 0.0
+
+    def forget(self) -> None:
+        """Take away all that is known of the session."""
+        disk.remove_tree(self.folder)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return self._lock(_TURN, _PATIENCE)
+
+    @contextmanager
+    def _lock(self, name: str, timeout: float) -> Iterator[None]:
+        deadline = monotonic() + timeout
+        while True:
+            fd = self._open_lock(name)
+            try:
+                _acquire(fd, deadline)
+                if _is_still(self._path(name), fd):  # else it was forgotten meanwhile
+                    yield
+                    return
+            finally:
+                os.close(fd)
+
+    def _open_lock(self, name: str) -> int:
+        path = self._path(name)
+        disk.ensure_private_dir(os.path.dirname(self.folder))
+        disk.ensure_private_dir(self.folder)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:  # forgotten between the two
+            disk.ensure_private_dir(self.folder)
+            return os.open(path, flags, 0o600)
+
+    def _read_turn(self) -> tuple[int, bool]:
+        try:
+            words = disk.read_private_file(self._path(_TURN))[:_TURN_SIZE].split()
+            turn, is_claimed = int(words[0]), words[1] == b"claimed"
+        except (OSError, ValueError, IndexError):
+            return 0, False
+        return (turn, is_claimed) if 0 <= turn <= _HIGHEST_TURN else (0, False)
+
+    def _write_turn(self, turn: int, *, is_claimed: bool) -> None:
+        text = b"%d %s" % (turn, b"claimed" if is_claimed else b"free")
+        disk.overwrite(self._path(_TURN), text.ljust(_TURN_SIZE), 0, _TURN_SIZE)
+
+    def _append(self, kind: bytes, path: bytes, content: Content = NO_FILE) -> None:
+        digest = _NOTHING if content.digest is None else content.digest.encode("ascii")
+        record = b"%s %d %s %o %s" % (kind, self.turn, digest, content.mode, path)
+        before = self._read_log()
+        torn = b"" if not before or before.endswith(_END) else _END
+        disk.overwrite(self._path(_WRITES), torn + record + _END, len(before), 0)
+
+    def _read_log(self) -> bytes:
+        try:
+            return disk.read_private_file(self._path(_WRITES))
+        except OSError:
+            return b""
+
+
+def look(path: str | bytes) -> Content:
+    """What is at a path on disk now. A folder, or what can be no file of a checkpoint, counts
+    as no file."""
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return Content(sha256(os.readlink(os.fsencode(path))).hexdigest(), status.st_mode)
+        return _read(path) if stat.S_ISREG(status.st_mode) else NO_FILE
+    except (FileNotFoundError, NotADirectoryError):
+        return NO_FILE
+
+
+def every_session(private_dir: str) -> Iterator[SessionState]:
+    """The sessions that are known in a worktree."""
+    try:
+        names = os.listdir(os.path.join(private_dir, _FOLDER))
+    except OSError:
+        return
+    for name in names:
+        state = SessionState(private_dir, "")
+        state.folder = os.path.join(private_dir, _FOLDER, name)
+        yield state
+
+
+def forget_old(private_dir: str, now: float | None = None) -> None:
+    """Take away the sessions that nobody has used for a month."""
+    since = (time() if now is None else now) - _OLD
+    for state in every_session(private_dir):
+        if state.last_used < since:
+            try:
+                state.forget()
+            except OSError:
+                pass
+
+
+def _read(path: str | bytes) -> Content:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        summed = sha256(expected=status.st_size)
+        while chunk := file.read(_CHUNK):
+            summed.update(chunk)
+        return Content(summed.hexdigest(), status.st_mode)
+
+
+def _records(log: bytes) -> Iterator[tuple[bytes, int, Content, bytes]]:
+    """Kind, turn, content and path of each record that is whole."""
+    *ended, _ = log.split(_END)
+    for record in ended:
+        try:
+            kind, turn, digest, mode, path = record.split(b" ", 4)
+            content = NO_FILE if digest == _NOTHING else _content(digest, mode)
+            if kind in (_SEEN, _ABSENT, _WROTE) and path:
+                yield kind, int(turn), content, path
+        except ValueError:
+            continue
+
+
+def _content(digest: bytes, mode: bytes) -> Content:
+    if len(bytes.fromhex(digest.decode("ascii"))) != 32:
+        raise ValueError(digest)
+    return Content(digest.decode("ascii"), int(mode, 8))
+
+
+def _acquire(fd: int, deadline: float) -> None:
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() >= deadline:
+                raise Busy(
+                    "another hook of this agent session is at work",
+                    hint="wait for it to end, then try again",
+                ) from None
+        sleep(_POLL)
+
+
+def _is_still(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:
+        return False
