@@ -7,11 +7,13 @@ below. What the values mean, and whether they are any good, is for those who use
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from ckpt.errors import UsageError
 from ckpt.models import Checkpoint, FeatureState, Kind, SaveResult
+from ckpt.paths import to_bytes
+from ckpt.store.agent_state import snapshot_path
 from ckpt.values import replace
 
 TYPE_CHECKING = False
@@ -39,6 +41,20 @@ def check_mappings(**values: object) -> None:
         check_type(what, value, Mapping, "a mapping")
 
 
+def check_keep_edits(
+    keep_edits: bool, session: object, *, head: bool = False, recurse: bool = False
+) -> None:
+    """Refuse what makes no sense together: commits and other repositories have no ledger."""
+    check_texts(session=session)
+    if keep_edits and (head or recurse):
+        other = "--head" if head else "--recurse"
+        raise UsageError(
+            f"--keep-edits and {other} exclude each other", hint="leave one of them out"
+        )
+    if session is not None and not keep_edits:
+        raise UsageError("a session is for --keep-edits only", hint="add --keep-edits")
+
+
 def as_kind(kind: Kind | str) -> Kind:
     try:
         return Kind(kind)
@@ -47,7 +63,10 @@ def as_kind(kind: Kind | str) -> Kind:
         raise UsageError(f"unknown kind '{kind}'", hint=f"one of {known}") from None
 
 
-def as_features(features: FeatureState | Mapping[str, Any] | None) -> FeatureState | None:
+def as_features(
+    features: FeatureState | Mapping[str, Any] | None, state_files: Sequence[bytes] = ()
+) -> FeatureState | None:
+    """The features; their snapshot is a state file, unless said otherwise the first."""
     if features is None:
         return None
     if not isinstance(features, FeatureState):
@@ -60,7 +79,17 @@ def as_features(features: FeatureState | Mapping[str, Any] | None) -> FeatureSta
             )
         features = FeatureState(**features)
     check_texts(current=features.current, snapshot_path=features.snapshot_path)
-    return replace(features, completed=_completed(features.completed))
+    return replace(
+        features,
+        completed=_completed(features.completed),
+        snapshot_path=_snapshot_path(features.snapshot_path, state_files),
+    )
+
+
+def _snapshot_path(given: str | None, state_files: Sequence[bytes]) -> str | None:
+    """Where in the checkpoint the file is that is meant."""
+    wanted = state_files[0] if given is None and state_files else to_bytes(given or "")
+    return snapshot_path(wanted) if wanted in state_files else given
 
 
 def _completed(names: object) -> tuple[str, ...]:

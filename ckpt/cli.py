@@ -31,6 +31,7 @@ COMMANDS = {
     "diff": "show what changed since a checkpoint, or between two",
     "rollback": "go back to a checkpoint, whole or by path",
     "undo": "take back the last rollback; again to redo it",
+    "run": "run a command between checkpoints; roll back if it fails",
     "drop": "drop checkpoints; they stay in the trash",
     "pin": "protect a checkpoint from being dropped by rule",
     "unpin": "stop protecting a checkpoint",
@@ -171,8 +172,11 @@ def _run(context: Context, command: str, rest: list[str]) -> int:
     # Not `importlib`, which takes 2 ms.
     module = __import__("ckpt.commands." + command.replace("-", "_"), fromlist=["run"])
     paths: list[str] | None = None
+    words: list[str] | None = None
     if getattr(module, "TAKES_PATHS", False):
         rest, paths = _split_paths(rest)
+    if getattr(module, "TAKES_COMMAND", False):
+        rest, words = _split_command(rest)
     parser = PlainParser()
     module.arguments(parser)
     values = parser.parse(rest)
@@ -184,6 +188,8 @@ def _run(context: Context, command: str, rest: list[str]) -> int:
         return 0
     if paths is not None:
         values["paths"] = paths
+    if words is not None:
+        values["words"] = words
     return int(module.run(context, **values))
 
 
@@ -194,6 +200,12 @@ def _split_paths(words: list[str]) -> tuple[list[str], list[str]]:
     cut = words.index("--")
     if not words[cut + 1 :]:  # most likely a variable that turned out empty
         raise UsageError("no path after '--'", hint="name paths, or leave '--' out for all")
+    return words[:cut], words[cut + 1 :]
+
+
+def _split_command(words: list[str]) -> tuple[list[str], list[str]]:
+    """What stands after `--` is for another program to read."""
+    cut = words.index("--") if "--" in words else len(words)
     return words[:cut], words[cut + 1 :]
 
 

@@ -2,7 +2,8 @@
 """The JSON documents that every command prints with --json.
 
 Every document has `"schema": 1`. Absent values are null, never missing. A path that is
-not UTF-8 has its exact bytes beside it in `path_b64`.
+not UTF-8 has its exact bytes beside it in `path_b64`. Agent state that is more than JSON is
+as `state.plain` has it: dates and times are ISO text, bytes base 64, sets and tuples lists.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ckpt.models import (
     Skipped,
 )
 from ckpt.paths import to_json
+from ckpt.state import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from ckpt.diagnosis import Diagnosis
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.install.target import Finding
+    from ckpt.run import RunResult
 
     Document = dict[str, Any]
 
@@ -60,15 +63,16 @@ def checkpoint(value: Checkpoint) -> Document:
             "operation": value.operation,
         },
         "feature_state": _features(value.feature_state),
-        "context": value.context,
-        "data": value.data,
-        "metadata": value.metadata,
+        "context": plain(value.context),
+        "data": plain(value.data),
+        "metadata": plain(value.metadata),
         "stats": {
             "files_changed": value.stats.files_changed,
             "insertions": value.stats.insertions,
             "deletions": value.stats.deletions,
         },
         "skipped": _skipped(value.skipped),
+        "state_files": [to_json(path) for path in value.state_files],
         "nested": [_nested(state) for state in value.nested],
     }
 
@@ -143,17 +147,45 @@ def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
 def diff(result: DiffResult) -> Document:
     return _document(
         **{"from": result.from_.id, "to": None if result.to is None else result.to.id},
-        files=[
-            to_json(file.path)
-            | {
-                "status": file.status,
-                "insertions": file.insertions,
-                "deletions": file.deletions,
-                "binary": file.binary,
-            }
-            for file in result.files
-        ],
+        files=_files(result),
         patch=result.patch.decode("utf-8", "replace"),
+    )
+
+
+def _files(result: DiffResult) -> list[Document]:
+    return [
+        to_json(file.path)
+        | {
+            "status": file.status,
+            "insertions": file.insertions,
+            "deletions": file.deletions,
+            "binary": file.binary,
+        }
+        for file in result.files
+    ]
+
+
+def run(result: RunResult) -> Document:
+    moved, after = result.head, None if result.after is None else result.after.checkpoint
+    return _document(
+        command=list(result.command),
+        exit_code=result.ended.exit_code,
+        signal=result.ended.signal,
+        timed_out=result.ended.timed_out,
+        session=result.checkpoint.session,
+        checkpoint=checkpoint(result.checkpoint),
+        after=None if after is None else checkpoint(after),
+        files=None if result.changed is None else _files(result.changed),
+        head=None
+        if moved is None
+        else {
+            "before": _git_state(moved.before),
+            "after": _git_state(moved.after),
+            "commits": moved.commits,
+        },
+        rollback=None if result.rollback is None else _rollback(result.rollback),
+        rollback_command=result.rollback_command,
+        problems=[_problem(problem) for problem in result.problems],
     )
 
 
@@ -171,7 +203,7 @@ def _rollback(result: RollbackResult) -> Document:
         "skipped": _skipped(result.skipped),
         "folders_changed": result.folders_changed,
         "index_changed": result.index_changed,
-        "state": result.state,
+        "state": plain(result.state),
         "head": _head(result.head),
         "undo": result.undo_command,
         "dry_run": result.dry_run,
@@ -180,14 +212,16 @@ def _rollback(result: RollbackResult) -> Document:
 
 
 def error(problem: CkptError) -> Document:
-    return _document(
-        error={
-            "code": problem.code,
-            "message": problem.message,
-            "hint": problem.hint,
-            "details": problem.details or None,
-        }
-    )
+    return _document(error=_problem(problem))
+
+
+def _problem(problem: CkptError) -> Document:
+    return {
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint,
+        "details": problem.details or None,
+    }
 
 
 def interrupted() -> Document:

@@ -31,6 +31,7 @@ from ckpt.arguments import (
     as_kind,
     as_moment,
     as_word,
+    check_keep_edits,
     check_mappings,
     check_texts,
     check_type,
@@ -48,9 +49,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from ckpt.engine.prepare import RollbackOptions
     from ckpt.engine.snapshot import SaveRequest
     from ckpt.models import DiffResult, FeatureState, RollbackResult
     from ckpt.settings import Settings
+    from ckpt.store.agent_state import Texts
+    from ckpt.tracking.objects import TrackedObjects
 
 Checkpoints = list[Checkpoint]
 DroppedOnes = list[Dropped]
@@ -83,6 +87,7 @@ class CheckpointManager:
         self._enabled = enabled
         self._mutex = RLock()
         self._fresh_until = monotonic() + _A_MOMENT
+        self._tracked: TrackedObjects | None = None
         self.progress: Callable[[int, int], None] | None = None
 
     @property
@@ -136,6 +141,7 @@ class CheckpointManager:
         metadata: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
         features: FeatureState | Mapping[str, Any] | None = None,
+        state_files: Iterable[str | os.PathLike[str]] = (),
         session: str | None = None,
         pin: bool = False,
         recurse: bool = False,
@@ -143,7 +149,9 @@ class CheckpointManager:
     ) -> SaveResult:
         """Take a checkpoint. The result is true when a checkpoint holds the state.
 
-        With `recurse`, submodules and other repositories inside get checkpoints of their own.
+        Files of `state_files` are kept and come back whatever the rules say of them, also if they
+        are ignored. With `recurse`, submodules and other repositories inside get checkpoints of
+        their own.
         """
         from ckpt.engine.snapshot import TRIGGERED, SaveRequest
 
@@ -151,20 +159,48 @@ class CheckpointManager:
         check_mappings(metadata=metadata, context=context)
         if not self._enabled or (as_kind(kind) in TRIGGERED and self._is_off(trigger)):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
-        request = SaveRequest(
-            name=name,
-            description=description,
-            kind=as_kind(kind),
-            trigger=trigger or "api",
-            session=session if session is not None else self._session,
-            data=data,
-            metadata=metadata,
-            context=context,
-            features=as_features(features),
-            pinned=pin,
-        )
         with self._writing():
+            files = self._state_files(state_files)
+            request = SaveRequest(
+                name=name,
+                description=description,
+                kind=as_kind(kind),
+                trigger=trigger or "api",
+                session=session if session is not None else self._session,
+                state=self._state(data, metadata, context, as_features(features, files)),
+                state_files=files,
+                pinned=pin,
+            )
             return self._save(request, recurse)
+
+    def _state_files(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
+        files = self._limits(paths)
+        if files:
+            from ckpt.engine.state_files import check_places
+
+            check_places(self._repo, files)
+        return files
+
+    def _state(
+        self,
+        data: Any,
+        metadata: Mapping[str, Any] | None,
+        context: Mapping[str, Any] | None,
+        features: FeatureState | None,
+    ) -> Texts:
+        """All of it as it will be stored, tracked objects included."""
+        from ckpt.store.agent_state import texts_of
+
+        tracked: Texts = {}
+        if self._tracked is not None:
+            turn = self._tracked.turn()
+            if turn is not None:
+                context = {"turn": turn, **(context or {})}
+            tracked = self._tracked.texts()
+        return {
+            **texts_of(data=data, metadata=metadata, context=context, features=features),
+            **tracked,
+        }
 
     def _save(self, request: SaveRequest, recurse: bool) -> SaveResult:
         if recurse:
@@ -179,6 +215,27 @@ class CheckpointManager:
         from ckpt.settings import disabled_by_env
 
         return disabled_by_env(self._repo.env, trigger) or not self.settings.allows(trigger)
+
+    def track(self, name: str, thing: Any, *, turn: str | None = None) -> None:
+        """Save an object with every checkpoint and put it back, in place, on every rollback.
+
+        A pydantic model, a dataclass, a dict, a list, or anything with `capture()` and
+        `restore(state)`. `turn` names the attribute (or key) in which it counts its turns;
+        checkpoints have that as `context["turn"]`.
+        """
+        check_texts(name=name, turn=turn)
+        from ckpt.tracking.objects import TrackedObjects
+
+        with self._mutex:
+            if self._tracked is None:
+                self._tracked = TrackedObjects()
+            self._tracked.add(name, thing, turn)
+
+    def untrack(self, name: str) -> None:
+        """Neither save an object nor put it back any more."""
+        with self._mutex:
+            if self._tracked is not None:
+                self._tracked.remove(name)
 
     # -- looking -----------------------------------------------------------------
 
@@ -277,15 +334,20 @@ class CheckpointManager:
         overwrite_ignored: bool = False,
         recurse: bool = False,
         yes: bool = False,
+        keep_edits: bool = False,
+        session: str | None = None,
     ) -> RollbackResult:
         """Bring back a checkpoint, whole or only some paths. The present is saved first.
 
         With `recurse`, repositories inside go back to the checkpoints that were taken of them
-        together with this one, their HEAD included: all of them, or none.
+        together with this one, their HEAD included: all of them, or none. With `keep_edits`, only
+        what the agent wrote (see `record_write`) and nobody has changed since goes back; whose
+        writes these are, the checkpoint's session tells, or `session`.
         """
         from ckpt.engine.prepare import RollbackOptions
         from ckpt.engine.rollback import rollback
 
+        check_keep_edits(keep_edits, session, head=head, recurse=recurse)
         limits = self._limits(paths or ())
         if paths is not None and not limits:
             raise UsageError("no paths were named", hint="leave paths out to restore everything")
@@ -301,7 +363,38 @@ class CheckpointManager:
         )
         with self._looking() if dry_run else self._writing():
             target = Catalog(self._repo).resolve(as_word(which))
-            return rollback(self._repo, self.forgiving_settings, target, options)
+            if keep_edits:
+                from ckpt.engine.keep_edits import ledger_of
+                from ckpt.values import replace
+
+                ledger = ledger_of(self._repo.private_dir, target, session, self._session)
+                options = replace(options, ledger=ledger)
+
+            def go(options: RollbackOptions) -> RollbackResult:
+                return rollback(self._repo, self.forgiving_settings, target, options)
+
+            return self._with_objects(target, options, go)
+
+    def _with_objects(
+        self,
+        target: Checkpoint,
+        options: RollbackOptions,
+        go: Callable[[RollbackOptions], RollbackResult],
+    ) -> RollbackResult:
+        """Put tracked objects back together with the files: both, or neither."""
+        if self._tracked is None or options.dry_run or options.paths:
+            return go(options)
+        from ckpt.values import replace
+
+        restoration = self._tracked.prepare(target.tracked)
+        now = self._tracked.texts_if_possible()
+        options = replace(options, state=now, moves_state=restoration.differs(now))
+        restoration.apply()
+        try:
+            return replace(go(options), restored=restoration.names)
+        except BaseException:
+            restoration.revert()
+            raise
 
     def rollback_to_latest(self, **options: Any) -> RollbackResult:
         """Roll back to the newest checkpoint; takes the options of `rollback`."""
@@ -317,19 +410,35 @@ class CheckpointManager:
 
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
+        from ckpt.engine.journal import last_rollback
         from ckpt.engine.prepare import RollbackOptions
         from ckpt.engine.rollback import undo
 
         options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
         with self._looking() if dry_run else self._writing():
-            return undo(self._repo, self.forgiving_settings, options)
+
+            def go(options: RollbackOptions) -> RollbackResult:
+                return undo(self._repo, self.forgiving_settings, options)
+
+            last = last_rollback(self._repo.private_dir)
+            if last is None or last.paths:
+                return go(options)
+            return self._with_objects(Catalog(self._repo).get(last.safety), options, go)
 
     def resume_rollback(self) -> RollbackResult:
         """Finish a rollback that was interrupted."""
+        from ckpt.engine import journal
         from ckpt.engine.recovery import resume
+        from ckpt.values import replace
 
         with self._writing():
-            return resume(self._repo, self.forgiving_settings)
+            limits = journal.read(self._repo.private_dir).paths
+            result = resume(self._repo, self.forgiving_settings)
+            if self._tracked is None or limits:
+                return result
+            restoration = self._tracked.prepare(result.target.tracked)
+            restoration.apply()
+            return replace(result, restored=restoration.names)
 
     def abort_rollback(self) -> RollbackResult:
         """Return to the state before a rollback that was interrupted."""

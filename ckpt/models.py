@@ -129,6 +129,8 @@ class Details:
     features: FeatureState | None = None
     operation: str | None = None
     nested: tuple[NestedState, ...] = ()
+    tracked: Mapping[str, Any] = field(default_factory=dict)
+    state_files: tuple[str, ...] = ()
 
 
 @value_class(slots=False)
@@ -195,6 +197,16 @@ class Checkpoint:
         return self.details.context
 
     @property
+    def tracked(self) -> Mapping[str, Any]:
+        """The states of the objects that were tracked, by their names."""
+        return self.details.tracked
+
+    @property
+    def state_files(self) -> tuple[str, ...]:
+        """The files that were named to be kept whatever the rules say, and come back."""
+        return self.details.state_files
+
+    @property
     def skipped(self) -> tuple[Skipped, ...]:
         return self.details.skipped
 
@@ -210,11 +222,15 @@ class Dropped:
 
 @value_class
 class SaveResult:
-    """True when a checkpoint holds the state as it was at the call."""
+    """True when a checkpoint holds the state as it was at the call.
+
+    `warnings` tell what went wrong besides, such as a callback.
+    """
 
     outcome: Outcome
     checkpoint: Checkpoint | None = None
     reason: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def id(self) -> str | None:
@@ -297,14 +313,21 @@ class RollbackResult:
     folders_changed: bool = False
     index_changed: bool = False
     head: HeadReport | None = None
-    state: Mapping[str, Any] | None = None
     dry_run: bool = False
     undo_command: str | None = None
     nested: tuple[NestedResult, ...] = ()
+    restored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def data(self) -> Any:
         return self.target.data
+
+    @property
+    def state(self) -> Mapping[str, Any] | None:
+        """The states of tracked objects that the target holds; `restored` names those of them
+        that were put back."""
+        return self.target.tracked or None
 
     @property
     def changed(self) -> bool:

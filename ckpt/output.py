@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ckpt.errors import CkptError
     from ckpt.models import Checkpoint, DiffResult, Dropped, RollbackResult, SaveResult
     from ckpt.progress import Progress
+    from ckpt.run import RunResult
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 
@@ -232,6 +233,21 @@ class Output:
             self.hint(f"'{again}' takes the repositories inside along")
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
+        return None
+
+    def ran(self, result: RunResult) -> None:
+        """To standard error, because standard output was the command's."""
+        if self.as_json:
+            from ckpt import documents
+
+            return self.document(documents.run(result))
+        from ckpt import render_run
+
+        self.clear()
+        for row in () if self.quiet else render_run.summary(result):
+            print(_printable(row), file=sys.stderr)
+        for problem in result.problems:
+            self.error(problem)
         return None
 
     def changed(self, found: Checkpoint, text: str) -> None:

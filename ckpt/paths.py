@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_FEW = 8
+_last_limits: tuple[tuple[bytes, ...], frozenset[bytes]] = (), frozenset()
+
 
 def to_str(path: bytes) -> str:
     return os.fsdecode(path)
@@ -98,4 +101,16 @@ def folders_of(paths: Iterable[bytes]) -> set[bytes]:
 
 def is_within(path: bytes, limits: tuple[bytes, ...]) -> bool:
     """True if a path is one of `limits` or below one; an empty limit holds everything."""
+    if len(limits) > _FEW:
+        return _is_within_many(path, limits)
     return any(not limit or path == limit or path.startswith(limit + b"/") for limit in limits)
+
+
+def _is_within_many(path: bytes, limits: tuple[bytes, ...]) -> bool:
+    """The same where each limit cannot be tried for each of many paths."""
+    global _last_limits
+    known, found = _last_limits
+    if known is not limits:
+        found = frozenset(limits)
+        _last_limits = limits, found
+    return b"" in found or path in found or any(folder in found for folder in folders_above(path))

@@ -125,7 +125,9 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
         if state is not None:
             import json
 
-            yield from _section(title, json.dumps(state, indent=2, default=str).split("\n"))
+            from ckpt.state import plain
+
+            yield from _section(title, json.dumps(plain(state), indent=2).split("\n"))
     yield ""
     yield f"compare:   git ckpt diff {checkpoint.id}"
     yield f"go back:   git ckpt rollback {checkpoint.id}{' --head' if checkpoint.operation else ''}"
@@ -226,6 +228,8 @@ def _headline(result: RollbackResult, paint: Paint) -> str:
     target = f"checkpoint {paint('id', result.target.id)}{name}"
     if result.changed or result.skipped:
         return f"{'Would roll' if result.dry_run else 'Rolled'} back to {target}"
+    if result.target.scope == "state":
+        return f"No file was touched: {target} holds agent state only"
     return f"Nothing to do: {'all else' if result.kept else 'everything'} is as in {target}"
 
 
@@ -246,9 +250,9 @@ def _head(result: RollbackResult) -> Iterator[str]:
     elif report.ahead or report.behind:
         parts = []
         if report.ahead:
-            parts.append(f"{_commits(report.ahead)} ahead of")
+            parts.append(f"{commits(report.ahead)} ahead of")
         if report.behind:
-            parts.append(f"{_commits(report.behind)} behind")
+            parts.append(f"{commits(report.behind)} behind")
         yield f"  HEAD stays, {' and '.join(parts)} the checkpoint's commit:"
         seen = "git sees the difference as staged; " if result.index_changed else ""
         yield f"  {seen}--head moves HEAD too"
@@ -264,7 +268,7 @@ def _operation(report: OperationReport, dry: bool) -> Iterator[str]:
         yield f"  the {report.before} {'would end' if dry else 'is no longer in progress'}"
 
 
-def _commits(number: int) -> str:
+def commits(number: int) -> str:
     return f"{number} commit{'' if number == 1 else 's'}"
 
 

@@ -221,6 +221,7 @@ ROWS = (
         eq,
     ),
 )
+SESSION = "CKPT_SESSION"
 _BY_KEY = {row.key: row for row in ROWS}
 _BY_GIT_NAME = {row.git.removeprefix("ckpt.").lower(): row for row in ROWS}
 
@@ -289,6 +290,12 @@ def disabled_by_env(env: Mapping[str, str], trigger: str | None = None) -> bool:
     """Whether CKPT_DISABLE turns off every trigger, or this one, before anything is read."""
     words = env.get("CKPT_DISABLE", "")
     return words.lower() in TRUE or not {EVERY_TRIGGER, trigger}.isdisjoint(words.split(":"))
+
+
+def session_of_env(env: Mapping[str, str]) -> str | None:
+    """The session that `git ckpt run`, or an agent's own starter, says we are part of."""
+    session = env.get(SESSION, "").strip()
+    return session if session and session.isprintable() else None
 
 
 _LONG_DOTTED_KEY = lazy_pattern(

@@ -71,6 +71,7 @@ def test_a_checkpoint_with_nothing_optional_has_every_key() -> None:
         "stats": {"files_changed": 0, "insertions": 0, "deletions": 0},
         "skipped": [],
         "nested": [],
+        "state_files": [],
     }
 
 
@@ -85,6 +86,7 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
         metadata={"k": "v"},
         context={"turn": 2},
         features=FeatureState("auth", ("login",), "features.json"),
+        state_files=("features.json", NOT_UTF8),
     )
     full = draft(
         name="before",
@@ -126,6 +128,7 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
         },
         AS_JSON | dict.fromkeys(("commit_hash", "branch", "dirty", "checkpoint", "problem")),
     ]
+    assert found.pop("state_files") == [{"path": "features.json"}, AS_JSON]
     assert found["feature_state"] == {
         "current": "auth",
         "completed": ["login"],

@@ -70,7 +70,7 @@ def test_agent_state_comes_back_as_it_was_given(manager: CheckpointManager) -> N
     assert found.feature_state.snapshot_path is None
 
 
-@pytest.mark.parametrize("data", [{1, 2}, object(), float("nan"), b"bytes", {"a": {1}}])
+@pytest.mark.parametrize("data", [object(), float("nan"), {"a": {1j}}, ["half a \ud83d smile"]])
 def test_data_that_is_not_json_is_refused_before_anything_is_saved(
     manager: CheckpointManager, data: object
 ) -> None:

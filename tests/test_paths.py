@@ -185,3 +185,14 @@ def test_the_folders_above_a_path_come_nearest_first() -> None:
 
 def test_the_folders_of_several_paths_are_named_once() -> None:
     assert paths.folders_of([b"a/b/c", b"a/b/d", b"e", b"f/g"]) == {b"a", b"a/b", b"f"}
+
+
+def test_many_limits_hold_what_each_of_them_holds() -> None:
+    many = tuple(b"folder-%d/file" % number for number in range(1000))
+
+    assert paths.is_within(b"folder-7/file", many)
+    assert paths.is_within(b"folder-999/file/below/it", many)
+    assert not paths.is_within(b"folder-7", many)
+    assert not paths.is_within(b"folder-7/file2", many)
+    assert paths.is_within(b"anything", (*many, b""))
+    assert not paths.is_within(b"folder-7/file", many[100:])

@@ -2,11 +2,15 @@
 """`git ckpt hook`: what git's hooks, the guard, pre-commit and agents call.
 
 Ends as soon as an event turns out not to matter, before anything else is imported.
-Prints nothing when all is well, and never stops what is waiting for it, unless
-`on_error` says so.
+Prints nothing when all is well, but what an agent expects for an answer, and never stops
+what is waiting for it, unless `on_error` says so; an agent never.
 """
 
 from __future__ import annotations
+
+import os
+import sys
+from time import monotonic
 
 from ckpt.settings import disabled_by_env
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ckpt.cli import Context
+    from ckpt.triggers.agents.event import Agent
     from ckpt.triggers.fire import Fired
 
 # The events that people may name, and the module that knows each.
@@ -27,7 +32,15 @@ EVENTS = {
     "ckpt-save": "precommit",
     "guard": "guard",
     "wrapper": "guard",
+    "claude-code": "agents.claude_code",
+    "codex": "agents.codex",
+    "gemini": "agents.gemini",
+    "cursor": "agents.cursor",
 }
+_AGENTS = "agents."
+# What an agent writes to a hook holds the file that it is about to write.
+_LARGEST_INPUT = 64 << 20
+_INPUT_SECONDS = 5.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,19 +49,72 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context, event: str, words: list[str]) -> int:
+    if EVENTS[event].startswith(_AGENTS):
+        return _run_agent(context, event)
     if disabled_by_env(context.env, event):
         return _tell_nothing(context, "disabled")
     module = __import__("ckpt.triggers." + EVENTS[event], fromlist=["run"])
     fired: Fired | None = module.run(context.start, context.env, event, words)
     if fired is None:
         return _tell_nothing(context, "needless")
+    _tell(context, fired)
+    return 1 if fired.blocks else 0
+
+
+def _run_agent(context: Context, name: str) -> int:
+    """Take in what an agent tells, act on it, and answer as it expects, whatever happened."""
+    from ckpt.triggers.agents import event as events
+
+    agent: Agent = __import__("ckpt.triggers." + EVENTS[name], fromlist=["AGENT"]).AGENT
+    document, fired = _read_document(), None
+    event = None if disabled_by_env(context.env, name) else events.read(agent, document)
+    if event is not None:
+        from ckpt.triggers.agents.act import act
+
+        fired = act(name, event, context.env)
+    if context.output.as_json:
+        return _tell_nothing(context, "needless") if fired is None else _tell(context, fired)
+    if fired is not None:
+        _tell(context, fired)
+    sys.stdout.write(agent.answer(events.name_of(document)))  # also with -q: it is no message
+    return 0
+
+
+def _read_document() -> object:
+    """What stands on standard input; None if that is no JSON."""
+    from ckpt import jsontext
+
+    try:
+        return jsontext.load(_read_input())
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_input() -> bytes:
+    """All of it, as far as it comes within seconds: some agents leave the pipe open."""
+    import select
+
+    deadline, parts, size = monotonic() + _INPUT_SECONDS, [], 0
+    try:
+        while not os.isatty(0) and select.select([0], [], [], max(0, deadline - monotonic()))[0]:
+            part = os.read(0, 1 << 20)
+            if not part:
+                break
+            size += len(part)
+            parts += [part] if size <= _LARGEST_INPUT else []
+    except (OSError, ValueError):  # there is none
+        return b""
+    return b"".join(parts)
+
+
+def _tell(context: Context, fired: Fired) -> int:
     try:
         context.warn(fired.warnings)
     except (OSError, ValueError):  # nobody is there to read them
         pass
     if context.output.as_json:
         context.output.saved(fired.result)
-    return 1 if fired.blocks else 0
+    return 0
 
 
 def _tell_nothing(context: Context, reason: str) -> int:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt install`: let git take checkpoints by itself."""
+"""`git ckpt install`: let git, and coding agents, take checkpoints by themselves."""
 
 from __future__ import annotations
 
 import sys
 
 from ckpt.install import parts, report
+from ckpt.install.agent_formats import AGENTS
 from ckpt.install.target import TO_DO, Target
 
 TYPE_CHECKING = False
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from ckpt.install.target import Step
 
 
+AGENT_NAMES = ", ".join(AGENTS)
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hooks", metavar="NAMES", help="which of git's hooks, with commas between; all, or none"
@@ -26,10 +30,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--wrapper", action="store_true", help="a shell function, where the guard cannot be used"
     )
     parser.add_argument(
+        "--agent",
+        action="append",
+        dest="agents",
+        metavar="NAME",
+        choices=AGENTS,
+        help=f"into the settings of a coding agent, and nowhere else unless asked: {AGENT_NAMES}",
+    )
+    parser.add_argument(
         "--global", action="store_true", dest="is_global", help="for all of your repositories"
     )
     parser.add_argument(
-        "--edit-tracked", action="store_true", help="edit hook files outside the git dir too"
+        "--edit-tracked", action="store_true", help="edit files that others share with you too"
     )
 
 
@@ -38,19 +50,23 @@ def run(
     hooks: str | None,
     guard: bool,
     wrapper: bool,
+    agents: list[str] | None,
     is_global: bool,
     edit_tracked: bool,
 ) -> int:
-    selection = parts.Selection(
-        parts.read_hooks(hooks or "all"),
-        tuple(name for name, wanted in (("guard", guard), ("wrapper", wrapper)) if wanted),
-    )
+    modules = tuple(name for name, wanted in (("guard", guard), ("wrapper", wrapper)) if wanted)
+    unasked = "none" if agents and not modules else "all"
+    selection = parts.Selection(parts.read_hooks(hooks or unasked), modules, unique(agents))
     target = make_target(context, is_global=is_global, edit_tracked=edit_tracked)
     steps = parts.install(target, selection)
     tell(context, steps, "not installed")
     if not context.output.as_json and report.is_news(steps):
-        _tell_next(context, guard, " --global" if is_global else "")
+        _tell_next(context, guard or bool(agents), " --global" if is_global else "")
     return 4 if any(step.action == TO_DO for step in steps) else 0
+
+
+def unique(names: list[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names or ()))
 
 
 def make_target(context: Context, *, is_global: bool, edit_tracked: bool = False) -> Target:

@@ -17,8 +17,9 @@ TAKES_PATHS = True
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
-        "git ckpt rollback [ID] [--dry-run] [--head] [--no-index]\n"
-        "                         [--overwrite-ignored] [--recurse] [--yes] [-- PATH...]\n"
+        "git ckpt rollback [ID] [--dry-run] [--head] [--keep-edits [--session S]]\n"
+        "                         [--no-index] [--overwrite-ignored] [--recurse] [--yes]\n"
+        "                         [-- PATH...]\n"
         "       git ckpt rollback --continue | --abort"
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="go back to this one (default: latest)")
@@ -27,6 +28,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--head",
         action="store_true",
         help="put HEAD, its branch and an operation in progress back too",
+    )
+    parser.add_argument(
+        "--keep-edits",
+        action="store_true",
+        help="take back only what the agent wrote and nobody has changed since",
+    )
+    parser.add_argument(
+        "--session", metavar="S", help="whose writes they are (default: the checkpoint's session)"
     )
     parser.add_argument("--no-index", action="store_true", help="leave the index as it is")
     parser.add_argument(
@@ -55,6 +64,8 @@ def run(
     paths: list[str],
     dry_run: bool,
     head: bool,
+    keep_edits: bool,
+    session: str | None,
     no_index: bool,
     overwrite_ignored: bool,
     recurse: bool,
@@ -62,7 +73,7 @@ def run(
     resume: bool,
     abort: bool,
 ) -> int:
-    others = (id, paths, dry_run, head, no_index, overwrite_ignored, recurse)
+    others = (id, paths, dry_run, head, keep_edits, session, no_index, overwrite_ignored, recurse)
     if (resume or abort) and any(others):
         raise UsageError(
             "--continue and --abort take no other arguments", hint="git ckpt rollback --continue"
@@ -86,6 +97,8 @@ def run(
                 overwrite_ignored=overwrite_ignored,
                 recurse=recurse,
                 yes=yes,
+                keep_edits=keep_edits,
+                session=session,
             )
         context.output.rolled_back(result, paths)
     return 0 if result.is_complete else Refused.exit_code

@@ -7,6 +7,7 @@ import os
 
 from ckpt.errors import UsageError
 from ckpt.models import Kind
+from ckpt.settings import session_of_env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--meta", metavar="K=V", action="append", default=[], help="a word of metadata; repeatable"
     )
-    parser.add_argument("--session", metavar="S", help="the session it belongs to")
+    parser.add_argument(
+        "--session", metavar="S", help="the session it belongs to (default: $CKPT_SESSION)"
+    )
+    parser.add_argument(
+        "--state-file",
+        metavar="P",
+        action="append",
+        default=[],
+        help="a file to keep and bring back even if it is ignored; repeatable",
+    )
     parser.add_argument("--pin", action="store_true", help="protect it from being dropped by rule")
     parser.add_argument(
         "--recurse", action="store_true", help="save submodules and other repositories inside too"
@@ -44,6 +54,7 @@ def run(
     data: str | None,
     meta: list[str],
     session: str | None,
+    state_file: list[str],
     pin: bool,
     recurse: bool,
 ) -> int:
@@ -55,7 +66,8 @@ def run(
             kind=kind,
             data=_data(data, context.start),
             metadata=_metadata(meta),
-            session=session,
+            session=session if session is not None else session_of_env(context.env),
+            state_files=state_file,
             pin=pin,
             recurse=recurse,
             trigger="command",

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from ckpt.commands.install import make_target, tell
+from ckpt.commands.install import AGENT_NAMES, make_target, tell, unique
 from ckpt.install import parts
+from ckpt.install.agent_formats import AGENTS
 from ckpt.install.target import TO_DO
 
 TYPE_CHECKING = False
@@ -19,6 +20,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--guard", action="store_true", help="only the guard")
     parser.add_argument("--wrapper", action="store_true", help="only the wrapper")
     parser.add_argument(
+        "--agent",
+        action="append",
+        dest="agents",
+        metavar="NAME",
+        choices=AGENTS,
+        help=f"only out of the settings of a coding agent: {AGENT_NAMES}",
+    )
+    parser.add_argument(
         "--global",
         action="store_true",
         dest="is_global",
@@ -27,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--edit-tracked",
         action="store_true",
-        help="also out of hook files outside the git dir that others have put it into",
+        help="also out of shared files that others have put it into",
     )
 
 
@@ -36,21 +45,25 @@ def run(
     hooks: str | None,
     guard: bool,
     wrapper: bool,
+    agents: list[str] | None,
     is_global: bool,
     edit_tracked: bool,
 ) -> int:
     target = make_target(context, is_global=is_global, edit_tracked=edit_tracked)
-    steps = parts.uninstall(target, _selection(hooks, guard, wrapper))
+    steps = parts.uninstall(target, _selection(hooks, guard, wrapper, agents))
     tell(context, steps, "not as before")
     if not steps:
         context.output.line("Nothing of ckpt is installed here.")
     return 4 if any(step.action == TO_DO for step in steps) else 0
 
 
-def _selection(hooks: str | None, guard: bool, wrapper: bool) -> parts.Selection:
-    if hooks is None and not guard and not wrapper:
+def _selection(
+    hooks: str | None, guard: bool, wrapper: bool, agents: list[str] | None
+) -> parts.Selection:
+    if hooks is None and not guard and not wrapper and not agents:
         return parts.EVERYTHING
     return parts.Selection(
         parts.read_hooks(hooks or "none"),
         tuple(name for name, wanted in (("guard", guard), ("wrapper", wrapper)) if wanted),
+        unique(agents),
     )

@@ -61,20 +61,20 @@ class Catalog:
             raise found
         return found
 
-    def resolve(self, word: str) -> Checkpoint:
-        """The checkpoint a person means: `latest~N`, an id, a name, or a unique prefix."""
+    def resolve(self, word: str, scope: Scope = Scope.FULL) -> Checkpoint:
+        """The checkpoint a person means: `latest~N`, an id, a name, or a unique prefix.
+
+        `latest` is one of the given scope, and so is one of several of a name if possible.
+        """
         _check_word(word)
         back = _steps_back(word)
         if back is not None:
-            return self._latest(back)
+            return self._latest(back, scope)
         if ids.is_id(word):
             return self.get(word)
-        for checkpoint in self.here():
-            if checkpoint.name == word:
-                return checkpoint
-        for checkpoint in self:
-            if checkpoint.name == word:
-                return checkpoint
+        named = [c for c in self.here() if c.name == word] or [c for c in self if c.name == word]
+        if named:
+            return next((c for c in named if c.scope is scope), named[0])
         return self._by_prefix(word)
 
     def newest_here(self, not_before: str) -> str | None:
@@ -101,9 +101,9 @@ class Catalog:
         """Those of `names` whose refs hold something."""
         return [name for name in names if self._refs.commit_of(name) is not None]
 
-    def _latest(self, back: int) -> Checkpoint:
+    def _latest(self, back: int, scope: Scope) -> Checkpoint:
         candidates: list[Checkpoint] = []
-        for checkpoint in filter(counts_as_latest, self.here()):
+        for checkpoint in (c for c in self.here() if counts_as_latest(c, scope)):
             if len(candidates) == back:
                 return checkpoint
             candidates.append(checkpoint)
@@ -159,11 +159,11 @@ def load(repo: Repository, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
     return record.read_checkpoint(repo.objects, checkpoint_id, commit)
 
 
-def counts_as_latest(checkpoint: Checkpoint) -> bool:
+def counts_as_latest(checkpoint: Checkpoint, scope: Scope = Scope.FULL) -> bool:
     """A safety checkpoint, or one taken amid a rollback, is no state to go back to unasked."""
     return (
         checkpoint.kind is not Kind.SAFETY
-        and checkpoint.scope is Scope.FULL
+        and checkpoint.scope is scope
         and not checkpoint.during_rollback
     )
 
@@ -174,6 +174,7 @@ def select(
     kind: Kind | None = None,
     name: str | None = None,
     session: str | None = None,
+    scope: Scope | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> list[Checkpoint]:
@@ -185,6 +186,7 @@ def select(
             if (kind is None or c.kind is kind)
             and (name is None or c.name == name)
             and (session is None or c.session == session)
+            and (scope is None or c.scope is scope)
             and (since is None or c.timestamp > since)
             and (until is None or c.timestamp <= until)
         ]

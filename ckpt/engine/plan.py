@@ -111,6 +111,10 @@ def make_plan(
         there = file_state(path, after, then, target.converted(path, after))
         if here != there:  # else they differ only in what git calls them
             plan.actions.append(Action(path, here, there))
+    if target.state_files:
+        from ckpt.engine import state_files
+
+        state_files.extend(plan, present, target, limits)
     plan.actions.sort(key=lambda action: action.path)
     _block(plan, present, objects, worktree, given_up)
     _plan_folders(plan, present, target, worktree, limits)

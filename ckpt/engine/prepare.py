@@ -8,8 +8,9 @@ run ends here.
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
 from ckpt.engine import family, operation, scan_cache
 from ckpt.engine.capture import capture
@@ -33,8 +34,14 @@ from ckpt.store.objects import MissingObject
 from ckpt.store.operation import in_progress
 from ckpt.store.repository import Repository
 from ckpt.store.trees import lookup
-from ckpt.values import value_class
+from ckpt.values import field, value_class
 from ckpt.worktree.write import Worktree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.engine.keep_edits import Decision
+    from ckpt.engine.session_state import Write
+    from ckpt.store.agent_state import Texts
 
 MAX_UNTRACKED_REMOVALS = 1000
 LONGEST_LINK = 4095
@@ -49,6 +56,11 @@ class RollbackOptions:
     When `undoing`, it is said what the rollback did that is taken back: files that it
     `created` go and those that it `replaced` come back, also where they are ignored now, and
     branches that it moved besides HEAD's are `returning`.
+
+    With a `ledger`, only what the agent wrote and nobody changed since goes back.
+
+    `state` is what the safety checkpoint shall hold of tracked objects; if the caller
+    `moves_state`, one is taken even if no file changes.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -63,6 +75,9 @@ class RollbackOptions:
     replaced: frozenset[bytes] = frozenset()
     returning: tuple[BranchMove, ...] = ()
     undoing: bool = False
+    ledger: Mapping[bytes, Write] | None = None
+    state: Texts = field(default_factory=dict)
+    moves_state: bool = False
     progress: Callable[[int, int], None] | None = None
 
 
@@ -71,6 +86,7 @@ class Prepared:
     """What a rollback is going to do; nothing is touched yet.
 
     `index` is the wanted one; None if nothing is asked of it, or if it is staged already.
+    `paths` are the only ones that change, or none if all may.
     """
 
     present: Present
@@ -79,6 +95,7 @@ class Prepared:
     move: HeadMove | None
     changes_index: bool
     changes_operation: bool
+    paths: tuple[bytes, ...] = ()
 
     @property
     def is_idle(self) -> bool:
@@ -104,6 +121,7 @@ class Preparation:
         self._options = options
         self._worktree = worktree
         self._smudger = smudger
+        self._paths = options.paths
 
     def check(self) -> None:
         """Refuse what can be refused before the present is looked at."""
@@ -114,11 +132,19 @@ class Preparation:
         present, plan = self._look()
         index = None
         if self._options.index and not self._is_staged(present):
-            index = limited(self._target.index, present.staged.index, self._options.paths)
+            index = limited(self._target.index, present.staged.index, self._paths)
         move = self._wanted_move(present)
         self._validate(plan, present, index)
         changes_index = index is not None and not staging.same(index, present.staged.index)
-        return Prepared(present, plan, index, move, changes_index, self._changes_operation(present))
+        return Prepared(
+            present,
+            plan,
+            index,
+            move,
+            changes_index,
+            self._changes_operation(present),
+            self._paths,
+        )
 
     def _check_target(self) -> None:
         target = self._target
@@ -150,12 +176,19 @@ class Preparation:
         target = self._target
         if lookup(target.objects, target.tree, limit) is not None:
             return True
+        if any(is_within(path, (limit,)) for path in target.state_files):
+            return True
         staged = (entry.path for entry in target.index.entries)
         return any(is_within(path, (limit,)) for path in staged)
 
     def _look(self) -> tuple[Present, Plan]:
         created = frozenset(filter(self._is_file, self._options.created))
         ours = created | frozenset(filter(self._is_file, self._options.replaced))
+        if self._target.state_files:
+            from ckpt.engine import state_files
+
+            limits = self._options.paths
+            ours |= frozenset(state_files.existing(self._target, self._worktree, limits))
         present, plan = self._capture_and_plan(frozenset(), created)
         overwrite = self._options.overwrite_ignored
         force = frozenset(path for path in ours if present.entry(path) is None)
@@ -174,7 +207,7 @@ class Preparation:
         a part of it would go.
         """
         in_the_way = {path for path in plan.obstacles if present.skipped.get(path) in _BUDGETED}
-        limits = self._options.paths
+        limits = self._paths
         return in_the_way | {
             path
             for path, reason in present.skipped.items()
@@ -207,10 +240,36 @@ class Preparation:
         )
         tree = present.tree(objects)
         index_state(objects, present, tree)
-        plan = make_plan(
-            present, tree, self._target, objects, self._worktree, options.paths, given_up
+
+        def plan(paths: tuple[bytes, ...]) -> Plan:
+            target, worktree = self._target, self._worktree
+            return make_plan(present, tree, target, objects, worktree, paths, given_up)
+
+        planned = plan(options.paths)
+        if options.ledger is not None:
+            decision = self._decide(planned, options.ledger)
+            self._paths = decision.limits
+            kept = planned.kept | decision.kept
+            planned = plan(self._paths)
+            planned.kept |= kept
+        return present, planned
+
+    def _decide(self, plan: Plan, ledger: Mapping[bytes, Write]) -> Decision:
+        """Whose the changes of a plan are. State files go back with the state they belong to."""
+        from ckpt.engine.keep_edits import decide
+        from ckpt.engine.session_state import look
+
+        top = os.fsencode(self._repo.worktree)
+        limits = self._options.paths
+        written = ledger
+        if limits:
+            written = {path: write for path, write in ledger.items() if is_within(path, limits)}
+        return decide(
+            {action.path for action in plan.actions},
+            written,
+            lambda path: look(os.path.join(top, path)),
+            [path for path in self._target.state_files if not limits or is_within(path, limits)],
         )
-        return present, plan
 
     def _wanted_move(self, present: Present) -> HeadMove | None:
         if not self._options.head:

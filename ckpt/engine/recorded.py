@@ -17,7 +17,7 @@ from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint
 from ckpt.paths import folders_above, folders_of, from_json, to_str
-from ckpt.store import operation_record, record, staging
+from ckpt.store import agent_state, operation_record, record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState
@@ -41,6 +41,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from ckpt.store.agent_state import StateFile
 
 
 @value_class(slots=False)
@@ -101,6 +103,16 @@ class Recorded:
     @cached_property
     def operation(self) -> OperationState:
         return operation_record.read_state(self.objects, self.state_tree)
+
+    @cached_property
+    def state_files(self) -> dict[bytes, StateFile]:
+        try:
+            return agent_state.read_files(self.objects, self.state_tree)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RollbackError(
+                f"checkpoint '{self.checkpoint.id}': damaged state files ({error!r})",
+                hint="git ckpt rollback ID -- PATH restores other files",
+            ) from None
 
     @cached_property
     def state_tree(self) -> ObjectID:

@@ -56,9 +56,7 @@ def save(
 
 def _request_within(request: SaveRequest) -> SaveRequest:
     """State and forced paths are the outer worktree's alone."""
-    return replace(
-        request, data=None, metadata=None, context=None, features=None, force=(), keep=()
-    )
+    return replace(request, state={}, state_files=(), force=(), keep=())
 
 
 @value_class

@@ -176,7 +176,8 @@ class _Rollback:
 
     @property
     def is_idle(self) -> bool:
-        return self._prepared.is_idle and all(nested.is_idle for nested in self._nested.values())
+        is_idle = self._prepared.is_idle and not self._options.moves_state
+        return is_idle and all(nested.is_idle for nested in self._nested.values())
 
     # -- before anything is touched ---------------------------------------------------
 
@@ -193,6 +194,7 @@ class _Rollback:
         else:
             limits = self._options.paths
             prepared.plan.kept |= family.left_alone(self._target, prepared.present, limits)
+        self._options = replace(self._options, paths=prepared.paths)
 
     def _prepare_nested(self) -> Iterator[tuple[bytes, _Rollback]]:
         for state in family.members(self._target, self._options.paths):
@@ -270,6 +272,7 @@ class _Rollback:
             trigger="rollback",
             description=f"The state before the rollback to {self._target.checkpoint.id}.",
             keep=commits_to_keep(present, move),
+            state=self._options.state,
         )
         saved = write(self._repo, present, request).checkpoint
         if saved is None:

@@ -81,6 +81,11 @@ class SessionState:
         name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self.folder = os.path.join(private_dir, _FOLDER, name)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was ever noted of the session."""
+        return os.path.isdir(self.folder)
+
     # -- turns -------------------------------------------------------------------
 
     @property

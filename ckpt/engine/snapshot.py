@@ -30,7 +30,6 @@ from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
     Checkpoint,
     Details,
-    FeatureState,
     Kind,
     NestedState,
     Outcome,
@@ -41,7 +40,8 @@ from ckpt.models import (
 )
 from ckpt.paths import to_str
 from ckpt.settings import Settings
-from ckpt.store import operation_record, record
+from ckpt.store import agent_state, operation_record, record
+from ckpt.store.agent_state import is_given
 from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import (
     TEMPORARY_OBJECT,
@@ -53,17 +53,20 @@ from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.refs import branch_name
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, write_tree
-from ckpt.values import replace, value_class
+from ckpt.values import field, replace, value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Set as AbstractSet
+
+    from ckpt.store.agent_state import StateFile, Texts
 
 LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
 _ATTEMPTS = 5
-_LONGEST_WAIT = 10.0
+LAST_ATTEMPT = _ATTEMPTS - 1
+LONGEST_WAIT = 10.0
 # Of a state commit, so that checkpoints whose states are equal share it.
 _NO_TIME = datetime.fromtimestamp(0, timezone.utc)
 # Kinds in the order in which retention lets them go.
@@ -74,31 +77,30 @@ TRIGGERED = (Kind.AUTO, Kind.HOOK)
 @value_class
 class SaveRequest:
     """What is asked of a save; `force` are paths to take whatever the rules say,
-    `keep` commits that must stay reachable through the checkpoint."""
+    `keep` commits that must stay reachable through the checkpoint, `state` is what agents
+    have it hold and `state_files` are files that come back as they are, ignored or not."""
 
     name: str | None = None
     description: str | None = None
     kind: Kind = Kind.MANUAL
     trigger: str | None = None
     session: str | None = None
-    data: Any = None
-    metadata: Mapping[str, Any] | None = None
-    context: Mapping[str, Any] | None = None
-    features: FeatureState | None = None
+    state: Texts = field(default_factory=dict)
+    state_files: tuple[bytes, ...] = ()
     pinned: bool = False
     force: tuple[bytes, ...] = ()
     keep: tuple[ObjectID, ...] = ()
 
     @property
     def has_state(self) -> bool:
-        return any(
-            value is not None for value in (self.data, self.metadata, self.context, self.features)
-        )
+        return bool(self.state or self.state_files)
 
     @property
     def wants_own_ref(self) -> bool:
         """False for a trigger that would be content with an equal checkpoint."""
-        return self.kind not in TRIGGERED or self.name is not None or self.pinned or self.has_state
+        is_state_given = bool(self.state_files) or is_given(self.state)
+        is_named = self.name is not None or self.pinned
+        return self.kind not in TRIGGERED or is_named or is_state_given
 
 
 def save(
@@ -116,7 +118,7 @@ def save(
     After `budget` seconds, the wait included, untracked files that are not read yet are left
     out and the checkpoint is partial. `complete` may add to the present before it is written.
     """
-    request = _checked(request)
+    request = checked(request)
     deadline = None
     if budget is not None:
         from ckpt.worktree.deadline import Deadline
@@ -146,9 +148,9 @@ def save(
                 if not _was_pruned(error):
                     raise
                 scan_cache.forget(repo)
-                if attempt == _ATTEMPTS - 1:
+                if attempt == LAST_ATTEMPT:
                     raise ObjectsPruned from None
-                wait_for_pruning(repo.common_dir, repo.config, _LONGEST_WAIT)
+                wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
             finally:  # of what was not written nothing is left
                 repo.objects.discard()
         raise AssertionError("the last attempt returns or raises")
@@ -174,14 +176,19 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
     stats, compared = summarise(objects, present, tree, staged[record.INDEX].id)
     if present.cache is not None:
         present.cache = replace(present.cache, compared=compared)
-    state_tree = _write_state_tree(objects, present, request, staged)
+    files: Mapping[bytes, StateFile] = {}
+    if request.state_files:
+        from ckpt.engine.state_files import read_files
+
+        files = read_files(repo, objects, request.state_files)
+    state_tree = _write_state_tree(objects, present, request, staged, files)
     catalog = Catalog(repo)
     if not request.wants_own_ref:
 
         def state_with(links: tuple[NestedState, ...]) -> ObjectID:
             """The state tree, had the same been saved together with nested repositories."""
             scratch = objects.scratch()
-            return _write_state_tree(scratch, present, request, staged, links)
+            return _write_state_tree(scratch, present, request, staged, files, links)
 
         existing = _existing(repo, catalog, request, tree, state_tree, present, state_with)
         if existing is not None:
@@ -205,7 +212,8 @@ def _remember(repo: Repository, present: Present, result: SaveResult) -> None:
         scan_cache.store(repo, present, result.checkpoint)
 
 
-def _checked(request: SaveRequest) -> SaveRequest:
+def checked(request: SaveRequest) -> SaveRequest:
+    """The request as it can be stored; UsageError if it cannot."""
     if request.session is not None and not request.session.strip():
         raise UsageError("the session is empty", hint="leave --session out, or name one")
     for what, text in (("session", request.session), ("trigger", request.trigger)):
@@ -232,6 +240,7 @@ def _write_state_tree(
     present: Present,
     request: SaveRequest,
     staged: Mapping[bytes, TreeEntry],
+    files: Mapping[bytes, StateFile],
     nested: tuple[NestedState, ...] | None = None,
 ) -> ObjectID:
     skipped = summarised(present.skipped, lambda: present.entries)
@@ -255,7 +264,7 @@ def _write_state_tree(
                 entries[name] = TreeEntry(FOLDER, folder)
     entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))
     if request.has_state:
-        entries[record.AGENT_STATE] = TreeEntry(REGULAR, objects.add(b"blob", _state(request)))
+        entries |= agent_state.write(objects, request.state, files)
     return write_tree(objects, entries)
 
 
@@ -268,32 +277,6 @@ def _details(present: Present) -> Details:
         operation=None if operation is None else operation.name,
         nested=present.nested,
     )
-
-
-def _state(request: SaveRequest) -> bytes:
-    features = request.features
-    document = {
-        "context": request.context,
-        "data": request.data,
-        "features": None
-        if features is None
-        else {
-            "completed": list(features.completed),
-            "current": features.current,
-            "snapshot_path": features.snapshot_path,
-        },
-        "metadata": request.metadata,
-    }
-    import json
-
-    try:
-        text = json.dumps(document, sort_keys=True, allow_nan=False, ensure_ascii=False)
-        return text.encode("utf-8")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(
-            f"data, metadata or context is not JSON: {error}",
-            hint="pass only objects, lists, strings, finite numbers, true, false and null",
-        ) from None
 
 
 def _existing(
@@ -371,16 +354,20 @@ def _commit(
         _details=Details,
         _dirty_files=tuple,
     )
-    return _publish(repo, catalog, present, draft, tree, parents)
+
+    def is_whole_now(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
+        return is_whole(repo, present, commit, relied_on)
+
+    return publish(repo, catalog, draft, tree, parents, is_whole_now)
 
 
-def _publish(
+def publish(
     repo: Repository,
     catalog: Catalog,
-    present: Present,
     draft: Checkpoint,
     tree: ObjectID,
     parents: tuple[ObjectID, ...],
+    is_whole: Callable[[ObjectID, AbstractSet[ObjectID]], bool],
 ) -> Checkpoint:
     """Give a checkpoint its id and ref; a taken name is tried again with another."""
     relied_on = {tree, *parents}
@@ -394,8 +381,8 @@ def _publish(
         commit = record.write_commit(repo.objects, tree, parents, message, now)
         relied_on |= repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
-            wait_for_pruning(repo.common_dir, repo.config, _LONGEST_WAIT)
-            if not is_whole(repo, present, commit, relied_on):
+            wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
+            if not is_whole(commit, relied_on):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)

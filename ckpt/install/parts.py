@@ -12,7 +12,8 @@ import os
 from collections.abc import Sequence
 
 from ckpt.errors import CkptError, UsageError
-from ckpt.install import alias, man_link, native_hooks, pre_commit_config
+from ckpt.install import agent_settings, alias, man_link, native_hooks, pre_commit_config
+from ckpt.install.agent_formats import AGENTS
 from ckpt.install.programs import runs_alone
 from ckpt.install.record import remove_folders
 from ckpt.install.target import Finding, Step, Target
@@ -37,13 +38,15 @@ _GLOBAL = "global"
 
 @value_class
 class Selection:
-    """Which triggers; `modules` are parts that are a module of this package each."""
+    """Which triggers; `modules` are parts that are a module of this package each, `agents` the
+    coding agents whose settings are to start them."""
 
     hooks: tuple[str, ...] = native_hooks.EVENTS
     modules: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
 
 
-EVERYTHING = Selection(native_hooks.EVENTS, ("guard", "wrapper"))
+EVERYTHING = Selection(native_hooks.EVENTS, ("guard", "wrapper"), AGENTS)
 
 
 def read_hooks(text: str) -> tuple[str, ...]:
@@ -63,6 +66,8 @@ def install(target: Target, selection: Selection) -> list[Step]:
     steps = native_hooks.install(target, selection.hooks)
     for name in selection.modules:
         steps += _module(name).install(target)
+    for agent in selection.agents:
+        steps += agent_settings.install(target, agent)
     if any(step.action != "to-do" for step in steps):
         _add_user(target)
     return steps + alias.install(target) + man_link.install(target)
@@ -72,6 +77,8 @@ def uninstall(target: Target, selection: Selection) -> list[Step]:
     steps: list[Step] = []
     for name in selection.modules:
         steps += _module(name).uninstall(target)
+    for agent in selection.agents:
+        steps += agent_settings.uninstall(target, agent)
     steps += native_hooks.uninstall(target, selection.hooks)
     return steps if selection != EVERYTHING else steps + _out_of_the_place(target)
 
@@ -91,6 +98,7 @@ def inspect(target: Target) -> list[Finding]:
     found = native_hooks.inspect(target)
     for name in EVERYTHING.modules:
         found += _module(name).inspect(target)
+    found += agent_settings.inspect(target)
     return found + pre_commit_config.inspect(target) + alias.inspect(target)
 
 

@@ -19,7 +19,6 @@ from ckpt.errors import CkptError, Refused
 from ckpt.models import (
     Checkpoint,
     Details,
-    FeatureState,
     Kind,
     NestedState,
     Scope,
@@ -27,6 +26,7 @@ from ckpt.models import (
     Stats,
 )
 from ckpt.paths import from_json, to_str
+from ckpt.store import agent_state
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
 from ckpt.store.trees import UnsafeTree, check_name, diff_trees, lookup
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 MANIFEST = b"manifest.json"
 INDEX = b"index"
-AGENT_STATE = b"state/state.json"
 _TRAILER = "Ckpt-"
 _KINDS = {kind.value: kind for kind in Kind}
 _SCOPES = {scope.value: scope for scope in Scope}
@@ -284,16 +283,18 @@ def read_json(
 def read_details(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> Details:
     """The manifest and the agent state, for whoever asks."""
     manifest = read_json(objects, checkpoint, MANIFEST)
-    state = read_json(objects, checkpoint, AGENT_STATE)
+    state = _agent_state(objects, checkpoint)
     try:
         return Details(
             skipped=tuple(
                 Skipped(to_str(from_json(d)), str(d["reason"])) for d in manifest.get("skipped", ())
             ),
-            data=state.get("data"),
-            metadata=state.get("metadata"),
-            context=state.get("context"),
-            features=_features(state.get("features")),
+            data=state.data,
+            metadata=state.metadata,
+            context=state.context,
+            features=state.features,
+            tracked=state.tracked,
+            state_files=tuple(to_str(path) for path in state.files),
             operation=(manifest.get("operation") or {}).get("name"),
             nested=read_nested(manifest.get("nested", ())),
         )
@@ -301,6 +302,17 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> Deta
         raise NotACheckpoint(
             f"the manifest of checkpoint '{checkpoint.id}' is damaged ({error})",
             hint=f"git show {checkpoint.state_commit}:manifest.json",
+        ) from None
+
+
+def _agent_state(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> agent_state.AgentState:
+    state = read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
+    try:
+        return agent_state.read(objects, state.tree)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise NotACheckpoint(
+            f"the agent state of checkpoint '{checkpoint.id}' is damaged ({error})",
+            hint=f"git show {checkpoint.state_commit}:state",
         ) from None
 
 
@@ -344,16 +356,6 @@ def _place(document: dict[str, Any]) -> str:
     except UnsafeTree:
         raise ValueError(f"not a path of the worktree: {to_str(path)!r}") from None
     return to_str(path)
-
-
-def _features(document: Any) -> FeatureState | None:
-    if document is None:
-        return None
-    return FeatureState(
-        current=document.get("current"),
-        completed=tuple(document.get("completed") or ()),
-        snapshot_path=document.get("snapshot_path"),
-    )
 
 
 def _quote(text: str) -> str:

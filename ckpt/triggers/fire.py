@@ -16,7 +16,7 @@ from time import monotonic, time
 from ckpt.errors import Busy, CkptError
 from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.setting_types import TRIGGERS
-from ckpt.settings import Settings, disabled_by_env
+from ckpt.settings import Settings, disabled_by_env, session_of_env
 from ckpt.values import replace, value_class
 
 TYPE_CHECKING = False
@@ -42,7 +42,10 @@ class Fired:
 
 @value_class
 class Request:
-    """Which trigger fires, and how; `complete` may add to what is saved, as in the engine."""
+    """Which trigger fires, and how; `complete` may add to what is saved, as in the engine.
+
+    Without a `session`, it belongs to that of the environment, if there is one.
+    """
 
     trigger: str
     kind: Kind = Kind.HOOK
@@ -131,7 +134,7 @@ def _engine_save(repo: Repository, settings: Settings, request: Request) -> Save
     wanted = SaveRequest(
         kind=request.kind,
         trigger=request.trigger,
-        session=request.session,
+        session=request.session or session_of_env(repo.env),
     )
     if request.recurse:
         from ckpt.engine import recurse

@@ -43,28 +43,34 @@ def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) ->
     from ckpt.triggers.processes import upwards
 
     pid, notes = words
-    row = list(upwards(int(pid)))
-    command = git_words.of_process(row[0].words if row else ())
-    return _once(start, env, command, Notes(notes), outermost(row))
+    return _once(start, env, list(upwards(int(pid))), Notes(notes))
 
 
-def _once(
-    start: str, env: Mapping[str, str], command: Command, notes: Notes, outer: Process | None
-) -> Fired | None:
+def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Notes) -> Fired | None:
     """A checkpoint, unless one was tried for the same outermost process."""
     try:
         repo = _discover(start, env)
     except (CkptError, OSError):  # of which `fire` says what is to be said
         return fire(start, env, Request("guard"))
-    command = git_words.expanded(command, _alias_of(repo))
-    if command.name in git_words.HARMLESS:
+    command = git_words.of_process(row[0].words if row else ())
+    meant = git_words.expanded(command, _alias_of(repo))
+    # What is harmless by its own name, the shell was in doubt of and passed on for a reason.
+    if row and row[0].is_exact and meant != command and meant.name in git_words.HARMLESS:
         return None
+    outer = outermost(row)
     if outer is not None and notes.has(outer, repo.worktree):
         return None
-    fired = fire(start, env, _request("guard", repo, command))
+    fired = fire(start, _with_own_index(repo, env), _request("guard", repo, meant))
     if outer is not None:
         notes.add(outer, repo.worktree)
     return fired
+
+
+def _with_own_index(repo: Repository, env: Mapping[str, str]) -> Mapping[str, str]:
+    """Without an index that a tool keeps elsewhere: what is to be kept is the user's."""
+    if os.path.realpath(os.path.dirname(repo.index_path)) == repo.git_dir:
+        return env
+    return {name: value for name, value in env.items() if name != "GIT_INDEX_FILE"}
 
 
 def outermost(row: Sequence[Process]) -> Process | None:
@@ -175,6 +181,8 @@ def _is_clean(repo: Repository, present: Present) -> bool:
     from ckpt.engine.index_state import index_state
     from ckpt.store import record
 
+    if not os.path.lexists(repo.index_path) and not present.entries:
+        return True  # a worktree or submodule that git is about to fill
     if present.head.commit is None or present.operation.files.operation is not None:
         return False
     if present.empty_folders or present.is_partial:

@@ -24,13 +24,15 @@ _PS_TIMEOUT = 5.0
 @value_class
 class Process:
     """`started` is whatever the system calls that moment; `group` is what a shell at a terminal
-    gives to each command that is typed."""
+    gives to each command that is typed. Unless it `is_exact`, words with blanks in them are in
+    pieces."""
 
     pid: int
     parent: int
     group: int
     started: str
     words: tuple[str, ...]
+    is_exact: bool = True
 
     @property
     def name(self) -> str:
@@ -87,6 +89,6 @@ def from_ps(pid: int) -> Process | None:
             timeout=_PS_TIMEOUT,
         )
         parent, group, *rest = os.fsdecode(ran.stdout).split()
-        return Process(pid, int(parent), int(group), "-".join(rest[:5]), tuple(rest[5:]))
+        return Process(pid, int(parent), int(group), "-".join(rest[:5]), tuple(rest[5:]), False)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None

@@ -19,13 +19,15 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
     {"errors", "hashing", "jsontext", "patterns", "values"},
-    {"disk", "ids", "linediff", "models", "paths", "setting_types"},
-    {"settings", "store", "worktree"},
-    {"arguments", "configure", "install"},
+    {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
+    {"process", "settings", "store", "worktree"},
+    {"arguments", "configure", "install", "tracking"},
     {"engine"},
+    {"api"},
     {"diagnosis", "manager"},
+    {"run"},
     {"crash", "documents", "progress", "render"},
-    {"render_status"},
+    {"render_run", "render_status"},
     {"render_doctor"},
     {"output", "triggers"},
     {"commands"},
@@ -38,6 +40,7 @@ PEERS = {"commands": {"cli"}}  # for the type of what cli passes to every comman
 SECOND_HALF = {"worktree/parallel.py"}  # a fork of ours that looks at files, and ends
 FILTER_DRIVERS = {"worktree/filter_process.py"}  # commands that the user's git runs as well
 PROGRAMS = {"install/programs.py"}  # asked by a command that a person types
+THE_COMMAND = {"process/child.py"}  # what `git ckpt run` is given to run
 FACE = {"__init__"}  # offers the public names of every layer, imported on first use
 
 
@@ -148,6 +151,14 @@ def test_install_starts_processes_in_one_place() -> None:
     others = set(RANK) - {"install"}
 
     assert using(*starting, outside=others | PROGRAMS) == []
+
+
+def test_nobody_else_starts_processes_but_for_the_command_that_run_is_given() -> None:
+    starting = ("subprocess*", "os.system", "os.popen", "os.exec*", "os.spawn*", "os.posix_spawn*")
+
+    others = {"install", "engine", "store", "worktree", "triggers"}
+
+    assert using(*starting, outside=others | THE_COMMAND) == []
 
 
 def test_what_dulwich_does_unsafely_is_never_called() -> None:

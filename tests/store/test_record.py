@@ -305,7 +305,7 @@ def test_parents_that_the_trailers_do_not_tell_are_damage(
 
 def with_state(store: ObjectStore, **blobs: Any) -> Checkpoint:
     """A checkpoint whose state tree holds these documents."""
-    paths = {"manifest": record.MANIFEST, "state": record.AGENT_STATE}
+    paths = {"manifest": record.MANIFEST, "state": b"state/state.json"}
     entries = {
         paths[name]: blob(store, value if isinstance(value, bytes) else json.dumps(value).encode())
         for name, value in blobs.items()

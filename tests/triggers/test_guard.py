@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import git
 
-from ckpt.triggers import guard_notes, processes
+from ckpt.triggers import guard, guard_notes, processes
 from ckpt.triggers.git_words import enters_submodules, expanded, is_git, of_process, parse
 from ckpt.triggers.guard import outermost
 from ckpt.triggers.guard_notes import Notes
@@ -53,13 +54,12 @@ def test_the_outermost_git_is_the_highest_that_only_git_and_shells_are_under(
 
 
 def test_a_process_is_seen_as_it_was_started() -> None:
-    code = "import time; time.sleep(60)"
-    child = subprocess.Popen([sys.executable, "-c", code, "", "a b"])
-    try:
+    code = "print(); input()"
+    words = [sys.executable, "-c", code, "", "a b"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline()
         seen, told = find(child.pid), from_ps(child.pid)
-    finally:
-        child.kill()
-        child.wait()
+        child.communicate(b"\n")
 
     assert seen is not None
     assert (seen.parent, seen.group) == (os.getpid(), os.getpgrp())
@@ -151,6 +151,30 @@ def test_an_alias_is_spelled_out_unless_it_is_a_script(line: str, name: str) -> 
 def test_which_commands_reach_into_submodules(line: str, enters: bool) -> None:
     assert enters_submodules(parse(line.split()), always=False) is enters
     assert enters_submodules(parse(line.split()), always=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_exact", "outcome"),
+    [
+        ("git st", True, None),
+        ("git clean -n", True, "created"),
+        ("git -C a status clean", True, "created"),
+        ("git -C a status clean", False, "created"),
+        ("git -C a st clean", False, "created"),
+        ("", True, "created"),
+    ],
+)
+def test_in_doubt_it_saves(
+    repo: Path, tmp_path: Path, line: str, is_exact: bool, outcome: str | None
+) -> None:
+    """Where `ps` had to be asked, `-C "a st" clean` looks like an alias with a folder."""
+    git("config", "alias.st", "status", cwd=repo)
+    (repo / "new.txt").write_text("never added\n")
+    called = [Process(7, 1, 7, "s", tuple(line.split()), is_exact)] if line else []
+
+    fired = guard._once(str(repo), dict(os.environ), called, Notes(str(tmp_path / "x/notes")))
+
+    assert (fired and fired.result.outcome) == outcome
 
 
 ONE = Process(5, 1, 1, "100", ("git",))

@@ -45,8 +45,10 @@ READING = [
     "git stash list",
     "git worktree list",
     "git submodule status",
+    "git submodule status --recursive",
     "git fetch",
     "git gc -q",
+    "$(git --exec-path)/git-diff-files",
     "git add README.md",
     "git commit -qm again",
     "git commit --amend --no-edit -q",
@@ -129,7 +131,8 @@ def test_without_proc_ps_is_asked(spoiled: Path, recorder: Path) -> None:
         ["-C"],
         [],
         ["stash"],
-        ["stash", "show", "x"],
+        ["stash", "shows"],
+        ["stash", "-q", "list"],
         ["statuses"],
         ["worktree", "remove", "x"],
         ["submodule", "update"],
@@ -186,6 +189,21 @@ def test_a_clean_worktree_has_nothing_to_lose(repo: Path) -> None:
     git("reset", "-q", "--hard", cwd=repo)
 
     assert checkpoints(repo) == []
+
+
+def test_a_worktree_that_git_is_about_to_fill_has_nothing_to_lose(
+    spoiled: Path, tmp_path: Path
+) -> None:
+    guard.install(target(spoiled, is_global=True))
+
+    git("worktree", "add", "-q", str(tmp_path / "linked"), cwd=spoiled)
+    git("clone", "-q", str(spoiled), str(tmp_path / "clone"), cwd=spoiled)
+    places = [spoiled, tmp_path / "clone"]
+    assert [git("for-each-ref", "refs/checkpoints", cwd=place) for place in places] == ["", ""]
+
+    words = ["-c", "protocol.file.allow=always", "submodule", "-q", "add"]
+    git(*words, str(tmp_path / "clone"), "inner", cwd=spoiled)
+    assert git("for-each-ref", "refs/checkpoints", cwd=spoiled / "inner") == ""
 
 
 @pytest.mark.parametrize(
@@ -396,6 +414,8 @@ def test_a_path_with_spaces_and_quotes(spoiled: Path, tmp_path: Path, recorder: 
     assert [checkpoint["trigger"] for checkpoint in checkpoints(top)] == ["guard"]
     install_with(top, recorder)
     assert run("git", "diff", cwd=top).stderr == ""
+    install_with(top, recorder, lambda text: text.replace("/proc/", "/nowhere/"))
+    assert run("git", "diff", cwd=top).stderr == ""
     assert started(recorder) == []
 
 
@@ -412,6 +432,23 @@ def test_a_linked_worktree_gets_its_own_checkpoints(spoiled: Path, tmp_path: Pat
     assert [checkpoint["worktree"] for checkpoint in found] == ["worktrees/linked"]
     ckpt_here("rollback", "--yes", cwd=linked, code=0)
     assert spoil_linked.read_text() == "edited in the linked one\n"
+
+
+def test_an_index_that_a_tool_keeps_elsewhere_is_not_the_users(
+    spoiled: Path, tmp_path: Path
+) -> None:
+    install(spoiled)
+    git("add", "new.txt", cwd=spoiled)
+    staged = git("ls-files", "-s", cwd=spoiled)
+
+    run(
+        "git", "read-tree", "-u", "--reset", "HEAD", cwd=spoiled, GIT_INDEX_FILE=f"{tmp_path}/index"
+    )
+
+    git("rm", "-q", "--cached", "new.txt", cwd=spoiled, env=OFF)
+    ckpt_here("rollback", "--yes", cwd=spoiled, code=0)
+    assert git("ls-files", "-s", cwd=spoiled) == staged
+    assert (spoiled / "README.md").read_text() == "edited\n"
 
 
 @pytest.fixture

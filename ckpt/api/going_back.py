@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""Rollbacks as the API offers them: files and tracked objects together, or objects alone.
+
+Objects are put back first, because that can be taken back at once: if the files then cannot
+follow, the objects are again what they were.
+"""
+
+from __future__ import annotations
+
+from ckpt.engine import journal
+from ckpt.engine.catalog import Catalog
+from ckpt.engine.prepare import RollbackOptions
+from ckpt.engine.rollback import rollback, undo
+from ckpt.errors import Refused, UsageError
+from ckpt.models import Checkpoint, RollbackResult, Scope
+from ckpt.settings import Settings
+from ckpt.store.repository import Repository
+from ckpt.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ckpt.tracking.objects import TrackedObjects
+
+
+def roll_back(
+    repo: Repository,
+    settings: Settings,
+    target: Checkpoint,
+    options: RollbackOptions,
+    tracked: TrackedObjects | None,
+) -> RollbackResult:
+    """Bring back a checkpoint of files, with the objects unless only some paths are wanted."""
+
+    def go(options: RollbackOptions) -> RollbackResult:
+        return rollback(repo, settings, target, options)
+
+    return _with_objects(tracked, target, options, go)
+
+
+def take_back(
+    repo: Repository, settings: Settings, options: RollbackOptions, tracked: TrackedObjects | None
+) -> RollbackResult:
+    """Undo the last rollback, of the objects too if it had put them back."""
+
+    def go(options: RollbackOptions) -> RollbackResult:
+        return undo(repo, settings, options)
+
+    last = journal.last_rollback(repo.private_dir)
+    if last is None or last.paths:
+        return go(options)
+    return _with_objects(tracked, Catalog(repo).get(last.safety), options, go)
+
+
+def resume(
+    repo: Repository, settings: Settings, tracked: TrackedObjects | None
+) -> RollbackResult:
+    """Finish a rollback that was interrupted, and with it that of the objects."""
+    from ckpt.engine import recovery
+
+    limits = journal.read(repo.private_dir).paths
+    result = recovery.resume(repo, settings)
+    if tracked is None or limits:
+        return result
+    restoration = tracked.prepare(result.target.tracked)
+    restoration.apply()
+    return replace(result, restored=restoration.names)
+
+
+def restore_state(
+    target: Checkpoint, options: RollbackOptions, tracked: TrackedObjects | None
+) -> RollbackResult:
+    """Bring back what a checkpoint holds besides files; no file, index or ref is touched."""
+    if options.paths:
+        raise UsageError(
+            f"checkpoint '{target.id}' is rolled back without files", hint="leave the paths out"
+        )
+    result = RollbackResult(target, None, dry_run=options.dry_run)
+    if tracked is None or options.dry_run:
+        return result
+    restoration = tracked.prepare(target.tracked)
+    restoration.apply()
+    return replace(result, restored=restoration.names)
+
+
+def check_has_files(checkpoint: Checkpoint) -> None:
+    if checkpoint.scope is Scope.STATE:
+        raise UsageError(
+            f"checkpoint '{checkpoint.id}' holds agent state only, no files",
+            hint=f"git ckpt show {checkpoint.id}",
+        )
+
+
+def check_has_worktree(worktree: bool) -> None:
+    if not worktree:
+        raise Refused(
+            "this manager keeps state only and touches no files",
+            hint="open CheckpointManager(path) without worktree=False",
+        )
+
+
+def _with_objects(
+    tracked: TrackedObjects | None,
+    target: Checkpoint,
+    options: RollbackOptions,
+    go: Callable[[RollbackOptions], RollbackResult],
+) -> RollbackResult:
+    """Put tracked objects back together with the files: both, or neither."""
+    if tracked is None or options.dry_run or options.paths:
+        return go(options)
+    restoration = tracked.prepare(target.tracked)
+    now = tracked.texts_if_possible()
+    options = replace(options, state=now, moves_state=restoration.differs(now))
+    restoration.apply()
+    try:
+        return replace(go(options), restored=restoration.names)
+    except BaseException:
+        restoration.revert()
+        raise

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoints of agent state alone: no file, index or HEAD is looked at, none comes back.
+
+They lie among the others, under refs of their own, with an empty tree; what they hold is
+in the state commit as it is with every checkpoint. To save one needs no lock: nothing that it
+reads can change meanwhile.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from ckpt.engine.catalog import Catalog
+from ckpt.engine.snapshot import LAST_ATTEMPT, LONGEST_WAIT, SaveRequest, checked, publish
+from ckpt.models import Checkpoint, Details, Outcome, SaveResult, Scope, Stats
+from ckpt.store import agent_state, record
+from ckpt.store.objects import ObjectID, ObjectsPruned
+from ckpt.store.pruning import wait_for_pruning
+from ckpt.store.repository import Repository
+from ckpt.store.trees import write_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+_NO_TIME = datetime.fromtimestamp(0, timezone.utc)
+
+
+def save(repo: Repository, request: SaveRequest) -> SaveResult:
+    """Keep the state of a request; a trigger is content with the newest if that is equal."""
+    request = checked(request)
+    for attempt in range(LAST_ATTEMPT + 1):
+        try:
+            return _save(repo, request)
+        except ObjectsPruned:
+            if attempt == LAST_ATTEMPT:
+                raise
+            wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
+        finally:  # of what was not written nothing is left
+            repo.objects.discard()
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _save(repo: Repository, request: SaveRequest) -> SaveResult:
+    objects, catalog = repo.objects, Catalog(repo)
+    tree = write_tree(objects, {})
+    state_tree = write_tree(objects, agent_state.write(objects, request.state, {}))
+    state = record.write_commit(objects, state_tree, (), "ckpt: state of an agent\n", _NO_TIME)
+    if not request.wants_own_ref:
+        newest = _newest(catalog, request.session)
+        if newest is not None and newest.state_commit.encode() == state:
+            return SaveResult(Outcome.UNCHANGED, newest)
+    draft = Checkpoint(
+        id="",
+        name=request.name,
+        description=request.description,
+        kind=request.kind,
+        trigger=request.trigger,
+        scope=Scope.STATE,
+        timestamp=_NO_TIME,
+        commit="",
+        tree=tree.decode(),
+        state_commit=state.decode(),
+        worktree=repo.worktree_id,
+        session=request.session,
+        pinned=request.pinned,
+        partial=False,
+        during_rollback=False,
+        head_commit=None,
+        branch=None,
+        stats=Stats(),
+        _details=Details,
+        _dirty_files=tuple,
+    )
+
+    def is_whole(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
+        return not objects.missing({commit, *relied_on})
+
+    made = publish(repo, catalog, draft, tree, (state,), is_whole)
+    return SaveResult(Outcome.CREATED, made)
+
+
+def _newest(catalog: Catalog, session: str | None) -> Checkpoint | None:
+    ours = (c for c in catalog.here() if c.scope is Scope.STATE and c.session == session)
+    return next(ours, None)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""Agent state in the state tree: a blob for each part of it, below `state/`.
+
+`data.json`, `metadata.json`, `context.json`, `features.json`, one blob for every tracked
+object below `tracked/`, and the state files as they were on disk below `files/`, with
+their permission bits in `files.json`. Parts that are equal in two checkpoints are one blob. A
+checkpoint from before there were parts has them in `state.json`, as plain JSON.
+"""
+
+from __future__ import annotations
+
+from ckpt.models import FeatureState
+from ckpt.paths import from_json, to_json, to_str
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, check_name, lookup, read_tree
+from ckpt.values import field, value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+STATE = b"state"
+FILES = b"files"
+_FILE_LIST = b"files.json"
+_TRACKED = b"tracked/"
+_JSON = b".json"
+_OF_OLD = b"state.json"
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+Texts = dict[bytes, bytes]  # by the path below `state/`
+
+
+@value_class
+class StateFile:
+    """A state file as it was: None for an entry means that nothing was there."""
+
+    entry: TreeEntry | None
+    permissions: int
+
+
+@value_class
+class AgentState:
+    """What a checkpoint holds besides files; `tracked` are the states of objects by name."""
+
+    data: Any = None
+    metadata: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] | None = None
+    features: FeatureState | None = None
+    tracked: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[bytes, StateFile] = field(default_factory=dict)
+
+
+def texts_of(
+    *,
+    data: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    context: Mapping[str, Any] | None = None,
+    features: FeatureState | None = None,
+) -> Texts:
+    """State as it will be stored; UsageError names what cannot be."""
+    parts = {"data": data, "metadata": metadata, "context": context}
+    if features is not None:
+        parts["features"] = {
+            "completed": list(features.completed),
+            "current": features.current,
+            "snapshot_path": features.snapshot_path,
+        }
+    given = {name: value for name, value in parts.items() if value is not None}
+    if not given:
+        return {}
+    from ckpt import state
+
+    return {name.encode() + _JSON: state.dump(value, name) for name, value in given.items()}
+
+
+def tracked_text(name: str, value: Any) -> Texts:
+    """The state of one object as it will be stored."""
+    from ckpt import state
+
+    return {_TRACKED + _quoted(name) + _JSON: state.dump(value, name)}
+
+
+def is_given(texts: Texts) -> bool:
+    """Whether a caller has passed something for this one checkpoint."""
+    return any(not path.startswith(_TRACKED) for path in texts)
+
+
+def snapshot_path(path: bytes) -> str:
+    """Where the content of a state file is in the state tree."""
+    return to_str(b"/".join((STATE, FILES, path)))
+
+
+def write(
+    objects: ObjectStore, texts: Texts, files: Mapping[bytes, StateFile]
+) -> dict[bytes, TreeEntry]:
+    """The entries of the state tree that hold all this."""
+    contents = dict(texts)
+    if files:
+        contents[_FILE_LIST] = _dump_files(files)
+    entries = {
+        STATE + b"/" + path: TreeEntry(REGULAR, objects.add(b"blob", text))
+        for path, text in contents.items()
+    }
+    for path, file in files.items():
+        if file.entry is not None:
+            entries[b"/".join((STATE, FILES, path))] = file.entry
+    return entries
+
+
+def read(objects: ObjectStore, state_tree: ObjectID) -> AgentState:
+    """What `write` was given; ValueError, or what its kind is, if that cannot be told."""
+    top = lookup(objects, state_tree, STATE)
+    if top is None:
+        return AgentState()
+    parts = {name: TreeEntry(mode, child) for name, mode, child in read_tree(objects, top.id)}
+    from ckpt import jsontext, state
+
+    if _OF_OLD in parts:
+        found = jsontext.load(objects.read(parts[_OF_OLD].id, b"blob"))
+    else:
+        names = ("data", "metadata", "context", "features")
+        entries = {name: parts.get(name.encode() + _JSON) for name in names}
+        found = {
+            name: state.load(objects.read(entry.id, b"blob"))
+            for name, entry in entries.items()
+            if entry is not None
+        }
+    return AgentState(
+        data=found.get("data"),
+        metadata=_mapping(found.get("metadata")),
+        context=_mapping(found.get("context")),
+        features=_features(found.get("features")),
+        tracked=_read_tracked(objects, parts.get(_TRACKED[:-1])),
+        files=_files(objects, top.id, parts.get(_FILE_LIST)),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    if value is not None and not isinstance(value, dict):
+        raise ValueError("metadata or context is no object")
+    return value
+
+
+def _features(document: Any) -> FeatureState | None:
+    if document is None:
+        return None
+    return FeatureState(
+        current=document.get("current"),
+        completed=tuple(document.get("completed") or ()),
+        snapshot_path=document.get("snapshot_path"),
+    )
+
+
+def _read_tracked(objects: ObjectStore, folder: TreeEntry | None) -> dict[str, Any]:
+    if folder is None:
+        return {}
+    from ckpt import state
+
+    return {
+        _unquoted(name.removesuffix(_JSON)): state.load(objects.read(child, b"blob"))
+        for name, _, child in read_tree(objects, folder.id)
+    }
+
+
+def _dump_files(files: Mapping[bytes, StateFile]) -> bytes:
+    from ckpt import jsontext
+
+    listed = [
+        to_json(path) | {"permissions": None if file.entry is None else file.permissions}
+        for path, file in sorted(files.items())
+    ]
+    return jsontext.dump({"files": listed})
+
+
+def read_files(objects: ObjectStore, state_tree: ObjectID) -> dict[bytes, StateFile]:
+    """The state files alone; ValueError as above."""
+    top = lookup(objects, state_tree, STATE)
+    return {} if top is None else _files(objects, top.id, lookup(objects, top.id, _FILE_LIST))
+
+
+def _files(
+    objects: ObjectStore, top: ObjectID, listed: TreeEntry | None
+) -> dict[bytes, StateFile]:
+    if listed is None:
+        return {}
+    from ckpt import jsontext
+
+    found = {}
+    for item in jsontext.load(objects.read(listed.id, b"blob"))["files"]:
+        path, permissions = from_json(item), item["permissions"]
+        for name in path.split(b"/"):
+            check_name(name)
+        if permissions is None:
+            found[path] = StateFile(None, 0)
+            continue
+        entry = lookup(objects, top, FILES + b"/" + path)
+        if entry is None or entry.mode == FOLDER:
+            raise ValueError(f"state file '{to_str(path)}' is missing")
+        found[path] = StateFile(entry, int(permissions) & 0o777)
+    return found
+
+
+def _quoted(name: str) -> bytes:
+    """A name as one that every tree may hold."""
+    return "".join(
+        char if char in _PLAIN else "".join(f"%{byte:02X}" for byte in char.encode("utf-8"))
+        for char in name
+    ).encode("ascii")
+
+
+def _unquoted(name: bytes) -> str:
+    first, *others = name.split(b"%")
+    raw = first + b"".join(bytes([int(part[:2], 16)]) + part[2:] for part in others)
+    return raw.decode("utf-8")

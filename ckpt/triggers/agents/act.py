@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""What the events of an agent lead to: checkpoints, turns, and the ledger of its writes.
+
+A session begins with a checkpoint of kind `session`. In each turn the first tool that may write
+waits for one of kind `auto`; those after it do not, unless a command is about to take files
+away, which may be files that were made in this turn. Like every trigger this never raises, and
+what cannot be noted is let go: a lost turn costs a checkpoint too many, a lost write is one that
+a rollback leaves alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ckpt.engine.session_state import SessionState, forget_old, look
+from ckpt.errors import UsageError
+from ckpt.models import Kind
+from ckpt.paths import relative_to_top
+from ckpt.settings import session_of_env
+from ckpt.triggers.agents.event import BEFORE, PROMPT, START, Event
+from ckpt.triggers.fire import Fired, Request, fire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ckpt.store.repository import Repository
+
+_PATIENCE = 3.0  # seconds: a little more than another hook may take for its checkpoint
+
+
+def act(trigger: str, event: Event, env: Mapping[str, str]) -> Fired | None:
+    """Do what an event asks for; None if no checkpoint was to be taken."""
+    session = session_of_env(env) or event.session
+    request = Request(trigger, _kind(event, env), session)
+    try:
+        repo = _open(event.folder, env, trigger)
+        if repo is None:
+            return None
+        with repo:
+            return _act(repo, SessionState(repo.private_dir, session), event, env, request)
+    except Exception:
+        # Whatever is wrong, a save meets it too, tells of it and notes it; what only turns and
+        # the ledger met must not cost the checkpoint.
+        return fire(event.folder, env, request) if event.occasion in (START, BEFORE) else None
+
+
+def _kind(event: Event, env: Mapping[str, str]) -> Kind:
+    """What `git ckpt run` has started has its `session` checkpoint already."""
+    starts = event.occasion in (START, PROMPT)
+    return Kind.SESSION if starts and session_of_env(env) is None else Kind.AUTO
+
+
+def _open(folder: str, env: Mapping[str, str], trigger: str) -> Repository | None:
+    """The repository that the agent works in, if this agent is served there."""
+    from ckpt.configure import load_forgiving
+    from ckpt.store.repository import NotARepository, TooBroad, discover
+
+    try:
+        repo = discover(folder, env)
+    except (NotARepository, TooBroad):
+        return None
+    return repo if load_forgiving(repo).allows(trigger) else None
+
+
+def _act(
+    repo: Repository, state: SessionState, event: Event, env: Mapping[str, str], request: Request
+) -> Fired | None:
+    if event.occasion == START:
+        return _start(repo, state, env, request)
+    if event.occasion == PROMPT:
+        # Some agents, or older versions, do not tell that a session starts.
+        fired = None if state.is_known else _start(repo, state, env, request)
+        state.new_turn()
+        return fired
+    if event.occasion == BEFORE:
+        for path, name in _in_repository(repo, event):
+            state.foresee(path, is_there=os.path.lexists(name))
+        return _before(repo, state, event, env, request)
+    for path, name in _in_repository(repo, event):
+        state.record(path, look(name))
+    return None
+
+
+def _start(
+    repo: Repository, state: SessionState, env: Mapping[str, str], request: Request
+) -> Fired:
+    forget_old(repo.private_dir)
+    fired = _save(repo, env, request)
+    state.unclaim()
+    return fired
+
+
+def _before(
+    repo: Repository, state: SessionState, event: Event, env: Mapping[str, str], request: Request
+) -> Fired | None:
+    with state.saving(_PATIENCE):
+        is_first = state.claim()
+        if not is_first and not event.destroys:
+            return None
+        fired = _save(repo, env, request)
+        if is_first and not fired.result:
+            state.unclaim()
+        return fired
+
+
+def _save(repo: Repository, env: Mapping[str, str], request: Request) -> Fired:
+    return fire(repo.worktree, env, request)
+
+
+def _in_repository(repo: Repository, event: Event) -> Iterator[tuple[bytes, str]]:
+    """The files that a tool writes to, of those that are in the worktree: each as it is known
+    there, and on disk. Written through a link, it is the link and what it leads to."""
+    for named in event.paths:
+        path = os.path.join(event.folder, os.path.expanduser(named))
+        for name in dict.fromkeys((_resolved(path), os.path.realpath(path))):
+            try:
+                yield relative_to_top(name, repo.worktree, repo.worktree), name
+            except (UsageError, ValueError, OSError):
+                continue
+
+
+def _resolved(path: str) -> str:
+    """A path without links in the folders above it."""
+    parent, name = os.path.split(os.path.normpath(path))
+    return os.path.join(os.path.realpath(parent), name)

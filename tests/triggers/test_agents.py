@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: MIT
+"""What the events of agents lead to. The samples in `events/` follow each agent's documents."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from byhand import failing
+from helpers import git
+from saving import committed, write_all
+
+from ckpt.engine.session_state import NO_FILE, SessionState, Write, look
+from ckpt.models import Kind, Outcome
+from ckpt.triggers.agents import claude_code, codex, cursor, gemini
+from ckpt.triggers.agents.act import act
+from ckpt.triggers.agents.commands import DESTROYS, READS, WRITES, effect
+from ckpt.triggers.agents.event import AFTER, BEFORE, PROMPT, START, Agent, Event, read
+from ckpt.triggers.fire import Fired
+
+EVENTS = Path(__file__).parent / "events"
+AGENTS = {
+    "claude-code": claude_code.AGENT,
+    "codex": codex.AGENT,
+    "gemini": gemini.AGENT,
+    "cursor": cursor.AGENT,
+}
+every_agent = pytest.mark.parametrize("name", AGENTS)
+Play = Callable[..., Fired | None]
+
+
+def sample(name: str, event: str, top: str = "/repo") -> dict[str, Any]:
+    text = (EVENTS / f"{name}.json").read_text(encoding="utf-8").replace("@REPO@", top)
+    found: dict[str, Any] = json.loads(text)[event]
+    return found
+
+
+def told(name: str, event: str) -> Event | None:
+    return read(AGENTS[name], sample(name, event))
+
+
+# -- what an agent tells ---------------------------------------------------------------
+
+
+@every_agent
+@pytest.mark.parametrize(
+    ("event", "occasion", "paths", "destroys"),
+    [
+        ("start", START, (), False),
+        ("prompt", PROMPT, (), False),
+        ("before-edit", BEFORE, ("edited.txt",), False),
+        ("after-edit", AFTER, ("edited.txt",), False),
+        ("before-create", BEFORE, ("created.txt",), False),
+        ("after-create", AFTER, ("created.txt",), False),
+        ("before-shell", BEFORE, (), False),
+        ("before-destroying", BEFORE, (), True),
+        ("before-unknown", BEFORE, (), False),
+    ],
+)
+def test_each_agent_is_understood(
+    name: str, event: str, occasion: str, paths: tuple[str, ...], destroys: bool
+) -> None:
+    found = told(name, event)
+
+    assert found is not None
+    assert (found.occasion, found.folder, found.destroys) == (occasion, "/repo", destroys)
+    assert paths == tuple(os.path.relpath(os.path.join("/repo", p), "/repo") for p in found.paths)
+    named = sample(name, event)
+    assert found.session in (named.get("session_id"), named.get("conversation_id"))
+
+
+@every_agent
+@pytest.mark.parametrize("event", ["before-reading", "before-harmless", "stop", "end"])
+def test_what_changes_nothing_is_no_event(name: str, event: str) -> None:
+    assert told(name, event) is None
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex"])
+def test_a_session_goes_on_after_its_history_was_summarised(name: str) -> None:
+    assert told(name, "compact") is None
+
+
+def test_a_patch_names_all_the_files_that_it_touches() -> None:
+    patch = (
+        "*** Begin Patch\n*** Update File: a b.txt\n*** Move to: sub/c.txt\n@@\n-x\n+y\n"
+        "*** Delete File: d\n*** Add File: e\n+*** text\n*** End Patch"
+    )
+
+    assert codex.patched({"command": patch}) == ("a b.txt", "sub/c.txt", "d", "e")
+    assert codex.patched({"file_path": "/x"}) == ("/x",)
+
+
+@every_agent
+def test_what_is_no_event_is_none(name: str) -> None:
+    good = sample(name, "before-edit")
+    bad: list[object] = [None, [], "x", 1, {}, {"hook_event_name": ["x"]}]
+    bad += [{**good, "hook_event_name": "Unheard"}, {**good, "cwd": 7, "workspace_roots": "/x"}]
+    bad += [{**good, "session_id": "\n", "conversation_id": None}]
+    bad += [{**good, "cwd": "relative", "workspace_roots": [None, "also"]}]
+
+    assert [None] * len(bad) == [read(AGENTS[name], document) for document in bad]
+
+
+@every_agent
+def test_odd_input_of_a_tool_still_counts_as_a_tool(name: str) -> None:
+    odd: object
+    for odd in (None, [], "text", {"file_path": 7}, {"file_path": "a\0b"}, {"command": {}}):
+        found = read(AGENTS[name], {**sample(name, "before-edit"), "tool_input": odd})
+        assert found is not None and found.paths == ()
+
+
+@every_agent
+@pytest.mark.parametrize("event", ["prompt", "before-shell", "after-edit", "stop", ""])
+def test_the_answer_decides_nothing(name: str, event: str) -> None:
+    agent: Agent = AGENTS[name]
+    answer = agent.answer(sample(name, event)["hook_event_name"] if event else "")
+
+    if name in ("claude-code", "codex"):
+        assert answer == ""
+    elif (name, event) == ("cursor", "prompt"):
+        assert json.loads(answer) == {"continue": True}
+    else:
+        assert json.loads(answer) == {}
+
+
+# -- what a shell command can do -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls",
+        "ls -la src/*.py",
+        "cat 'a file' \"another\" | head -20",
+        "cd sub && git status --short",
+        "git -C sub log --oneline -5; pwd",
+        "git --no-pager diff HEAD~2 -- 'x$y'",
+        "grep -rn 'foo(bar) > $x' . 2>/dev/null || true",
+        'rg -n "def main" src 2>&1 | wc -l',
+        "find . -name '*.py' -type f",
+        "sed -n '10,20p' file.py",
+        "sort names | cut -d: -f1",
+    ],
+)
+def test_a_command_that_only_reads_is_known(line: str) -> None:
+    assert effect(line) == READS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "make",
+        "ls > out",
+        "ls 2>&1x",
+        "cat <<EOF > x\nrmx\nEOF",
+        "echo $(touch x)",
+        'echo "`touch x`"',
+        "cat $FILE",
+        "ls; ./build.sh",
+        "ls & touch x",
+        "ls\ntouch x",
+        "sed -i s/a/b/ file",
+        "sed -n 'w out' file",
+        "sort -uo out in",
+        "sort --output=out in",
+        "find . -exec touch x ;",
+        "find . -fprint out",
+        "tree -o out",
+        "rg --pre cat x",
+        "git add -A",
+        "git commit -am x",
+        "git -c core.pager=evil log",
+        "git diff --output=x",
+        "git grep -Ovim x",
+        "env ls",
+        "A=b ls",
+        "'ls",
+        "/tmp/ls",
+        "python -c 'print(1)'",
+    ],
+)
+def test_a_command_in_doubt_is_saved_for(line: str) -> None:
+    assert effect(line) == WRITES
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm x",
+        "ls && rm -rf build",
+        "sudo /bin/rm x",
+        "bash -c 'rm -rf x'",
+        "$(rm x)",
+        "xargs rm < list",
+        "mv a b",
+        "find . -name x -delete",
+        "git checkout .",
+        "git -C sub reset --hard",
+        "git stash",
+        "cd x; git clean -fd",
+        "bash -lc 'git restore .'",
+        "rsync -a --delete a/ b/",
+    ],
+)
+def test_a_command_that_takes_files_away_is_known(line: str) -> None:
+    assert effect(line) == DESTROYS
+
+
+# -- what comes of it ------------------------------------------------------------------
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    made = committed(tmp_path / "repo", {"edited.txt": b"one\n"})
+    write_all(made, {"mine.txt": b"a person's\n"})
+    return made
+
+
+@pytest.fixture(params=AGENTS)
+def play(request: pytest.FixtureRequest, top: Path) -> Iterator[Play]:
+    """Let an agent tell of an event in the worktree."""
+
+    def play(event: str, **env: str) -> Fired | None:
+        found = read(AGENTS[request.param], sample(request.param, event, str(top)))
+        assert found is not None
+        return act(request.param, found, {**os.environ, **env})
+
+    yield play
+
+
+def saved(fired: Fired | None) -> tuple[Outcome, Kind | None]:
+    assert fired is not None
+    made = fired.result.checkpoint
+    return fired.result.outcome, None if made is None else made.kind
+
+
+def state_of(top: Path) -> SessionState:
+    (folder,) = (top / ".git/ckpt/sessions").iterdir()
+    state = SessionState(str(top / ".git/ckpt"), "")
+    state.folder = str(folder)
+    return state
+
+
+def refs(top: Path) -> list[str]:
+    return git("for-each-ref", "--format=%(refname)", "refs/checkpoints", cwd=top).split()
+
+
+def test_a_session_begins_with_its_checkpoint(play: Play, top: Path) -> None:
+    assert saved(play("start")) == (Outcome.CREATED, Kind.SESSION)
+    assert state_of(top).turn == 0
+
+
+def test_there_is_one_checkpoint_a_turn(play: Play, top: Path) -> None:
+    play("start")
+    play("prompt")
+    write_all(top, {"mine.txt": b"edited by a person\n"})
+    first = saved(play("before-edit"))
+    write_all(top, {"edited.txt": b"two\n"})
+    others = [play("before-edit"), play("before-shell"), play("before-unknown")]
+    play("prompt")
+
+    assert first == (Outcome.CREATED, Kind.AUTO)
+    assert others == [None, None, None]
+    assert saved(play("before-shell")) == (Outcome.CREATED, Kind.AUTO)
+    assert len(refs(top)) == 3
+
+
+def test_before_files_go_there_is_another_one_unless_nothing_changed(play: Play, top: Path) -> None:
+    play("prompt")
+    play("before-edit")
+    assert saved(play("before-destroying"))[0] == Outcome.UNCHANGED
+    write_all(top, {"edited.txt": b"two\n"})
+
+    assert saved(play("before-destroying")) == (Outcome.CREATED, Kind.AUTO)
+    assert play("before-edit") is None
+
+
+def test_a_session_whose_start_was_not_told_begins_with_its_first_prompt(play: Play) -> None:
+    assert saved(play("prompt")) == (Outcome.CREATED, Kind.SESSION)
+    assert play("prompt") is None
+
+
+def test_the_ledger_knows_what_the_agent_wrote(play: Play, top: Path) -> None:
+    play("prompt")
+    for event, name, text in (
+        ("edit", "edited.txt", b"two\n"),
+        ("create", "created.txt", b"made\n"),
+        ("edit", "edited.txt", b"three\n"),
+    ):
+        play(f"before-{event}")
+        write_all(top, {name: text})
+        assert play(f"after-{event}") is None
+    (top / "created.txt").unlink()
+    play("after-create")
+
+    writes = state_of(top).writes()
+    assert writes[b"edited.txt"] == Write(look(str(top / "edited.txt")), False, 1)
+    assert writes[b"created.txt"] == Write(NO_FILE, True, 1)
+    assert len(writes) == 2
+
+
+def test_hooks_inside_a_run_belong_to_its_session(play: Play, top: Path) -> None:
+    fired = play("start", CKPT_SESSION="the run")
+    assert saved(fired) == (Outcome.CREATED, Kind.AUTO), "the run has taken its own"
+    assert fired is not None and fired.result.checkpoint is not None
+    assert fired.result.checkpoint.session == "the run"
+    play("prompt", CKPT_SESSION="the run")
+
+    assert SessionState(str(top / ".git/ckpt"), "the run").turn == 1
+
+
+def test_a_folder_that_is_no_repository_is_left_alone(play: Play, top: Path) -> None:
+    (top / ".git").rename(top.parent / "away")
+
+    for event in ("start", "prompt", "before-edit", "after-edit"):
+        assert play(event) is None
+    assert sorted(path.name for path in top.iterdir()) == ["edited.txt", "mine.txt"]
+
+
+def test_an_agent_that_is_turned_off_leaves_no_trace(play: Play, top: Path) -> None:
+    git("config", "ckpt.enabled", "false", cwd=top)
+
+    for event in ("start", "prompt", "before-edit", "after-edit"):
+        assert play(event) is None
+    assert not (top / ".git/ckpt/sessions").exists()
+
+
+def test_a_checkpoint_that_failed_is_tried_again_at_the_next_tool(play: Play, top: Path) -> None:
+    play("prompt")
+    write_all(top, {"mine.txt": b"edited\n"})
+    with failing("link", "rename"):
+        failed = play("before-edit")
+
+    assert failed is not None and not failed.result and failed.warnings
+    assert saved(play("before-edit")) == (Outcome.CREATED, Kind.AUTO)
+
+
+def test_turns_that_cannot_be_noted_cost_no_checkpoint(play: Play, top: Path) -> None:
+    (top / ".git/ckpt").mkdir(mode=0o700)
+    (top / ".git/ckpt/sessions").write_text("in the way")
+
+    assert saved(play("before-edit")) == (Outcome.CREATED, Kind.AUTO)
+    assert play("prompt") is None
+    assert play("after-edit") is None
+
+
+def test_paths_outside_and_through_links_are_where_they_lead(top: Path) -> None:
+    (top / "real").mkdir()
+    (top / "real/file").write_text("x")
+    (top / "way").symlink_to("real")
+    (top / "link").symlink_to("real/file")
+    event = Event(AFTER, "s", str(top), ("way/file", "../outside", ".git/config", "link", "."))
+    act("codex", event, os.environ)
+
+    assert state_of(top).writes().keys() == {b"real/file", b"link"}
