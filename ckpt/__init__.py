@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
     from ckpt.manager import CheckpointManager
     from ckpt.models import Checkpoint, DiffResult, Kind, Outcome, RollbackResult, SaveResult
+    from ckpt.project import project_root
     from ckpt.settings import Settings
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ _HOMES = {
     "SaveResult": "ckpt.models",
     "Settings": "ckpt.settings",
     "UsageError": "ckpt.errors",
+    "project_root": "ckpt.project",
 }
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "Settings",
     "UsageError",
     "__version__",
+    "project_root",
 ]
 
 

@@ -39,9 +39,10 @@ from ckpt.arguments import (
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.pending import journal_exists
-from ckpt.errors import NotFound, UsageError
-from ckpt.models import Checkpoint, Dropped, Kind, Outcome, SaveResult
+from ckpt.errors import Busy, NotFound, UsageError
+from ckpt.models import Checkpoint, Dropped, Kind, Outcome, SaveResult, Scope
 from ckpt.store.repository import Repository, discover
+from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,18 +50,25 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from ckpt.engine.prepare import RollbackOptions
+    from ckpt.api.guards import Guard
+    from ckpt.api.turns import Turns
+    from ckpt.engine.session_state import Write
     from ckpt.engine.snapshot import SaveRequest
     from ckpt.models import DiffResult, FeatureState, RollbackResult
     from ckpt.settings import Settings
     from ckpt.store.agent_state import Texts
     from ckpt.tracking.objects import TrackedObjects
 
+    CheckpointCallback = Callable[[Checkpoint], object]
+    RollbackCallback = Callable[[RollbackResult], object]
+
 Checkpoints = list[Checkpoint]
 DroppedOnes = list[Dropped]
 
 # How long the configuration that was read on opening may be taken for that of now, in seconds.
 _A_MOMENT = 0.005
+# How long `ensure` waits for another process that is saving for the same turn.
+_PATIENCE = 10.0
 
 
 class CheckpointManager:
@@ -72,6 +80,7 @@ class CheckpointManager:
         *,
         session: str | None = None,
         enabled: bool = True,
+        worktree: bool = True,
         settings: Settings | Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -84,10 +93,13 @@ class CheckpointManager:
         self._repo = discover(os.fspath(path), os.environ if environ is None else environ)
         self._given = settings
         self._session = session
-        self._enabled = enabled
+        self.enabled = enabled
+        self._scope = Scope.FULL if worktree else Scope.STATE
         self._mutex = RLock()
         self._fresh_until = monotonic() + _A_MOMENT
         self._tracked: TrackedObjects | None = None
+        self._on_checkpoint: list[CheckpointCallback] = []
+        self._on_rollback: list[RollbackCallback] = []
         self.progress: Callable[[int, int], None] | None = None
 
     @property
@@ -157,7 +169,7 @@ class CheckpointManager:
 
         check_texts(name=name, description=description, session=session, trigger=trigger)
         check_mappings(metadata=metadata, context=context)
-        if not self._enabled or (as_kind(kind) in TRIGGERED and self._is_off(trigger)):
+        if not self.enabled or (as_kind(kind) in TRIGGERED and self._is_off(trigger)):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         with self._writing():
             files = self._state_files(state_files)
@@ -171,13 +183,30 @@ class CheckpointManager:
                 state_files=files,
                 pinned=pin,
             )
-            return self._save(request, recurse)
+            result = self._save(request, recurse)
+        if result.outcome is Outcome.UNCHANGED or not self._on_checkpoint:
+            return result
+        from ckpt.api.callbacks import call_all
+
+        assert result.checkpoint is not None, "it was created"
+        return replace(result, warnings=call_all(self._on_checkpoint, result.checkpoint))
+
+    def on_checkpoint(self, callback: CheckpointCallback) -> CheckpointCallback:
+        """Have a function called with every checkpoint that this manager takes.
+
+        Several may be; one that fails is told by the result's `warnings`, and undoes nothing.
+        Can stand before the function as a decorator.
+        """
+        self._on_checkpoint.append(callback)
+        return callback
 
     def _state_files(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
         files = self._limits(paths)
         if files:
+            from ckpt.api.going_back import check_has_worktree
             from ckpt.engine.state_files import check_places
 
+            check_has_worktree(self._scope)
             check_places(self._repo, files)
         return files
 
@@ -203,6 +232,12 @@ class CheckpointManager:
         }
 
     def _save(self, request: SaveRequest, recurse: bool) -> SaveResult:
+        if self._scope is Scope.STATE:
+            from ckpt.api.going_back import check_has_worktree
+            from ckpt.engine import state_only
+
+            check_has_worktree(Scope.STATE if recurse else Scope.FULL)
+            return state_only.save(self._repo, request)
         if recurse:
             from ckpt.engine import recurse as engine_recurse
 
@@ -258,6 +293,7 @@ class CheckpointManager:
                 kind=None if kind is None else as_kind(kind),
                 name=name,
                 session=session if session is not None else self._session,
+                scope=Scope.STATE if self._scope is Scope.STATE else None,
                 since=None if since is None else as_moment(since),
                 until=None if until is None else as_moment(until),
             )
@@ -265,7 +301,10 @@ class CheckpointManager:
     def get(self, which: Which) -> Checkpoint:
         """The checkpoint of an id, a name, a unique prefix or `latest~N`; raises `NotFound`."""
         with self._reading():
-            return Catalog(self._repo).resolve(as_word(which))
+            return self._find(which)
+
+    def _find(self, which: Which) -> Checkpoint:
+        return Catalog(self._repo).resolve(as_word(which), self._scope)
 
     def by_name(self, name: str) -> Checkpoints:
         """All checkpoints of that name, newest first."""
@@ -273,10 +312,10 @@ class CheckpointManager:
 
     def latest(self, name: str | None = None, kind: Kind | str | None = None) -> Checkpoint | None:
         """The newest checkpoint, safety checkpoints not counted unless asked for by kind."""
-        found = self.list(name=name, kind=kind)
+        found = (c for c in self.list(name=name, kind=kind) if c.scope is self._scope)
         if kind is None:
-            found = [c for c in found if catalog.counts_as_latest(c)]
-        return found[0] if found else None
+            found = (c for c in found if catalog.counts_as_latest(c, self._scope))
+        return next(found, None)
 
     def since(self, moment: datetime) -> Checkpoints:
         """Checkpoints later than a moment, newest first."""
@@ -306,12 +345,15 @@ class CheckpointManager:
         patch: bool = True,
     ) -> DiffResult:
         """What changed from a checkpoint to another one, or to the worktree now."""
+        from ckpt.api.going_back import check_has_files
         from ckpt.engine.diff import diff
 
         with self._looking():
             found = Catalog(self._repo)
-            before = found.resolve(as_word(which))
-            after = None if other is None else found.resolve(as_word(other))
+            before = found.resolve(as_word(which), self._scope)
+            after = None if other is None else found.resolve(as_word(other), self._scope)
+            for checkpoint in filter(None, (before, after)):
+                check_has_files(checkpoint)
             return diff(
                 self._repo,
                 self.forgiving_settings,
@@ -344,8 +386,8 @@ class CheckpointManager:
         what the agent wrote (see `record_write`) and nobody has changed since goes back; whose
         writes these are, the checkpoint's session tells, or `session`.
         """
+        from ckpt.api.going_back import restore_state, roll_back
         from ckpt.engine.prepare import RollbackOptions
-        from ckpt.engine.rollback import rollback
 
         check_keep_edits(keep_edits, session, head=head, recurse=recurse)
         limits = self._limits(paths or ())
@@ -362,39 +404,14 @@ class CheckpointManager:
             progress=self.progress,
         )
         with self._looking() if dry_run else self._writing():
-            target = Catalog(self._repo).resolve(as_word(which))
+            target = self._find(which)
+            if self._scope is Scope.STATE or target.scope is Scope.STATE:
+                return self._told(restore_state(target, options, self._tracked))
             if keep_edits:
-                from ckpt.engine.keep_edits import ledger_of
-                from ckpt.values import replace
+                options = replace(options, ledger=self._ledger(target, session))
 
-                ledger = ledger_of(self._repo.private_dir, target, session, self._session)
-                options = replace(options, ledger=ledger)
-
-            def go(options: RollbackOptions) -> RollbackResult:
-                return rollback(self._repo, self.forgiving_settings, target, options)
-
-            return self._with_objects(target, options, go)
-
-    def _with_objects(
-        self,
-        target: Checkpoint,
-        options: RollbackOptions,
-        go: Callable[[RollbackOptions], RollbackResult],
-    ) -> RollbackResult:
-        """Put tracked objects back together with the files: both, or neither."""
-        if self._tracked is None or options.dry_run or options.paths:
-            return go(options)
-        from ckpt.values import replace
-
-        restoration = self._tracked.prepare(target.tracked)
-        now = self._tracked.texts_if_possible()
-        options = replace(options, state=now, moves_state=restoration.differs(now))
-        restoration.apply()
-        try:
-            return replace(go(options), restored=restoration.names)
-        except BaseException:
-            restoration.revert()
-            raise
+            result = roll_back(self._repo, self.forgiving_settings, target, options, self._tracked)
+        return self._told(result)
 
     def rollback_to_latest(self, **options: Any) -> RollbackResult:
         """Roll back to the newest checkpoint; takes the options of `rollback`."""
@@ -410,42 +427,116 @@ class CheckpointManager:
 
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
-        from ckpt.engine.journal import last_rollback
+        from ckpt.api.going_back import check_has_worktree, take_back
         from ckpt.engine.prepare import RollbackOptions
-        from ckpt.engine.rollback import undo
 
+        check_has_worktree(self._scope)
         options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
         with self._looking() if dry_run else self._writing():
-
-            def go(options: RollbackOptions) -> RollbackResult:
-                return undo(self._repo, self.forgiving_settings, options)
-
-            last = last_rollback(self._repo.private_dir)
-            if last is None or last.paths:
-                return go(options)
-            return self._with_objects(Catalog(self._repo).get(last.safety), options, go)
+            result = take_back(self._repo, self.forgiving_settings, options, self._tracked)
+        return self._told(result)
 
     def resume_rollback(self) -> RollbackResult:
         """Finish a rollback that was interrupted."""
-        from ckpt.engine import journal
-        from ckpt.engine.recovery import resume
-        from ckpt.values import replace
+        from ckpt.api.going_back import check_has_worktree, resume
 
+        check_has_worktree(self._scope)
         with self._writing():
-            limits = journal.read(self._repo.private_dir).paths
-            result = resume(self._repo, self.forgiving_settings)
-            if self._tracked is None or limits:
-                return result
-            restoration = self._tracked.prepare(result.target.tracked)
-            restoration.apply()
-            return replace(result, restored=restoration.names)
+            result = resume(self._repo, self.forgiving_settings, self._tracked)
+        return self._told(result)
 
     def abort_rollback(self) -> RollbackResult:
         """Return to the state before a rollback that was interrupted."""
+        from ckpt.api.going_back import check_has_worktree
         from ckpt.engine.recovery import abort
 
+        check_has_worktree(self._scope)
         with self._writing():
             return abort(self._repo, self.forgiving_settings)
+
+    def guard(self, name: str | None = None) -> Guard:
+        """A block, or as a decorator a function, that leaves everything as it was if it raises.
+
+        For `with`, `async with`, functions and coroutine functions. The rollback is whole: HEAD,
+        branch and tracked objects too; what was created since goes. The exception survives.
+        """
+        check_texts(name=name)
+        from ckpt.api.guards import Guard
+
+        return Guard(self, name)
+
+    def on_rollback(self, callback: RollbackCallback) -> RollbackCallback:
+        """Have a function called with the result of every rollback and undo; see on_checkpoint."""
+        self._on_rollback.append(callback)
+        return callback
+
+    def _told(self, result: RollbackResult) -> RollbackResult:
+        if result.dry_run or not self._on_rollback:
+            return result
+        from ckpt.api.callbacks import call_all
+
+        return replace(result, warnings=call_all(self._on_rollback, result))
+
+    # -- turns -------------------------------------------------------------------
+
+    @cached_property
+    def _turns(self) -> Turns:
+        from ckpt.api.turns import turns_of
+
+        return turns_of(self._repo.private_dir, self._session)
+
+    @property
+    def turn(self) -> int:
+        """The number of the agent's turn; 0 before the first."""
+        return self._turns.turn
+
+    def new_turn(self) -> int:
+        """The agent begins another turn, for which `ensure` takes another checkpoint."""
+        return self._turns.new_turn()
+
+    def ensure(self, reason: str | None = None) -> SaveResult:
+        """Have a checkpoint for this turn before something is changed; never raises.
+
+        The outcome is `skipped` with the reason `disabled`, `duplicate` (this turn has one) or
+        `busy`, `unchanged` with the checkpoint that has it all already, or `failed` and why.
+        """
+        if not self.enabled:
+            return SaveResult(Outcome.SKIPPED, reason="disabled")
+        try:
+            with self._mutex, self._turns.saving(_PATIENCE):
+                if not self._turns.claim():
+                    return SaveResult(Outcome.SKIPPED, reason="duplicate")
+                try:
+                    saved = self.create(kind=Kind.AUTO, description=reason)
+                except BaseException:
+                    self._turns.unclaim()
+                    raise
+                if not saved:
+                    self._turns.unclaim()
+                return saved
+        except Busy:
+            return SaveResult(Outcome.SKIPPED, reason="busy")
+        except Exception as error:  # an agent goes on without a checkpoint, and is told
+            return SaveResult(Outcome.FAILED, reason=str(error) or type(error).__name__)
+
+    def record_write(self, path: str | os.PathLike[str], *, existed: bool | None = None) -> None:
+        """The agent has written to a file, or removed it: `keep_edits` goes by this.
+
+        `existed` tells, if that is known, whether something was there before.
+        """
+        from ckpt.engine.session_state import look
+
+        (relative,) = self._limits([path])
+        place = os.path.join(os.fsencode(self._repo.worktree), relative)
+        self._turns.record(relative, look(place), existed=existed)
+
+    def _ledger(self, target: Checkpoint, session: str | None) -> Mapping[bytes, Write]:
+        """What the agent wrote: in a session that is known to others too, or in none."""
+        if session is None and self._session is None and target.session is None:
+            return self._turns.writes()
+        from ckpt.engine.keep_edits import ledger_of
+
+        return ledger_of(self._repo.private_dir, target, session, self._session)
 
     # -- keeping -----------------------------------------------------------------
 
@@ -454,7 +545,7 @@ class CheckpointManager:
         from ckpt.engine import trash
 
         with self._writing():
-            checkpoint = Catalog(self._repo).resolve(as_word(which))
+            checkpoint = self._find(which)
             trash.drop(self._repo, checkpoint)
             return checkpoint
 
@@ -475,7 +566,7 @@ class CheckpointManager:
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
         """Protect a checkpoint from retention, or (`pinned=False`) no longer."""
         with self._writing():
-            checkpoint = Catalog(self._repo).resolve(as_word(which))
+            checkpoint = self._find(which)
             return catalog.set_pinned(self._repo, checkpoint, pinned)
 
     def unpin(self, which: Which) -> Checkpoint:

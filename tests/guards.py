@@ -17,7 +17,7 @@ from typing import Any
 
 from helpers import git, tree_state
 
-from ckpt.install import guard
+from ckpt.install import guard, native_hooks
 from ckpt.install.target import Step, Target
 from ckpt.store.repository import discover
 
@@ -87,6 +87,12 @@ def target(top: Path, **more: Any) -> Target:
 
 def install(top: Path, **more: Any) -> list[Step]:
     return guard.install(target(top, **more))
+
+
+def install_all(top: Path) -> None:
+    """The guard and all hooks, as `git ckpt install --guard` does."""
+    native_hooks.install(target(top))
+    guard.install(target(top))
 
 
 def spoil(top: Path, how: str = "all") -> None:

@@ -48,20 +48,18 @@ def take_back(
         return undo(repo, settings, options)
 
     last = journal.last_rollback(repo.private_dir)
-    if last is None or last.paths:
+    if last is None:
         return go(options)
     return _with_objects(tracked, Catalog(repo).get(last.safety), options, go)
 
 
-def resume(
-    repo: Repository, settings: Settings, tracked: TrackedObjects | None
-) -> RollbackResult:
+def resume(repo: Repository, settings: Settings, tracked: TrackedObjects | None) -> RollbackResult:
     """Finish a rollback that was interrupted, and with it that of the objects."""
     from ckpt.engine import recovery
 
-    limits = journal.read(repo.private_dir).paths
+    record = journal.read(repo.private_dir)
     result = recovery.resume(repo, settings)
-    if tracked is None or limits:
+    if tracked is None or not Catalog(repo).get(record.safety).tracked:
         return result
     restoration = tracked.prepare(result.target.tracked)
     restoration.apply()
@@ -92,8 +90,8 @@ def check_has_files(checkpoint: Checkpoint) -> None:
         )
 
 
-def check_has_worktree(worktree: bool) -> None:
-    if not worktree:
+def check_has_worktree(scope: Scope) -> None:
+    if scope is Scope.STATE:
         raise Refused(
             "this manager keeps state only and touches no files",
             hint="open CheckpointManager(path) without worktree=False",
@@ -110,6 +108,8 @@ def _with_objects(
     if tracked is None or options.dry_run or options.paths:
         return go(options)
     restoration = tracked.prepare(target.tracked)
+    if not restoration.names:
+        return go(options)
     now = tracked.texts_if_possible()
     options = replace(options, state=now, moves_state=restoration.differs(now))
     restoration.apply()

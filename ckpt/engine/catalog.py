@@ -72,10 +72,8 @@ class Catalog:
             return self._latest(back, scope)
         if ids.is_id(word):
             return self.get(word)
-        named = [c for c in self.here() if c.name == word] or [c for c in self if c.name == word]
-        if named:
-            return next((c for c in named if c.scope is scope), named[0])
-        return self._by_prefix(word)
+        found = _named(self.here(), word, scope) or _named(self, word, scope)
+        return found or self._by_prefix(word)
 
     def newest_here(self, not_before: str) -> str | None:
         """The newest id of this worktree that is not older than an id's time."""
@@ -157,6 +155,17 @@ class Catalog:
 def load(repo: Repository, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
     """Read one checkpoint by its commit; its details follow when asked for."""
     return record.read_checkpoint(repo.objects, checkpoint_id, commit)
+
+
+def _named(checkpoints: Iterable[Checkpoint], name: str, scope: Scope) -> Checkpoint | None:
+    """The newest of a name, one of the wanted scope if there is any."""
+    newest = None
+    for checkpoint in checkpoints:
+        if checkpoint.name == name:
+            if checkpoint.scope is scope:
+                return checkpoint
+            newest = newest or checkpoint
+    return newest
 
 
 def counts_as_latest(checkpoint: Checkpoint, scope: Scope = Scope.FULL) -> bool:

@@ -33,11 +33,13 @@ from ckpt.install.target import (
 from ckpt.install.user_files import data_dir
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import parse_bool
+from ckpt.store.repository import Repository
 from ckpt.store.sharing import NOT_SHARED, Sharing
 from ckpt.values import replace
 
 _KEY = "core.fsmonitor"
 _PART = "guard"
+_NOTES = "guarded"
 _NAME = "ckpt-guard"
 # With one of these in it, git has a shell take the value apart.
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"' \t\n*?[#~=%")
@@ -114,8 +116,13 @@ def script_path(target: Target) -> str:
 def _notes_path(target: Target) -> str:
     """One file for all worktrees, or all repositories."""
     if target.is_global or target.repo is None:
-        return os.path.join(data_dir(target.env), "guarded")
-    return os.path.join(target.require_repo().common_dir, "ckpt", "guarded")
+        return os.path.join(data_dir(target.env), _NOTES)
+    return os.path.join(target.require_repo().common_dir, "ckpt", _NOTES)
+
+
+def notes_paths(repo: Repository) -> tuple[str, str]:
+    """Where a guard that is called in a repository may have left its notes."""
+    return os.path.join(repo.common_dir, "ckpt", _NOTES), os.path.join(data_dir(repo.env), _NOTES)
 
 
 def script(python: str, former: str = "", notes: str = "") -> bytes:

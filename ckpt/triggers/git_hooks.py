@@ -4,9 +4,14 @@
 Those before a commit, a merge's commit, a rebase and a push always are. After a checkout
 it is one of another branch that counts: what was carried over exists nowhere else. A
 checkout of single files has nothing left to save, nor has a fresh clone or worktree.
+
+Where the guard has taken a checkpoint before the command, what a hook in the midst of it
+would save is the command's own work, and would be newer than the state to go back to.
 """
 
 from __future__ import annotations
+
+import os
 
 from ckpt.triggers.fire import Fired, Request, fire
 
@@ -21,7 +26,12 @@ def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) ->
     """A checkpoint for a call of a hook; None if there is no reason for one."""
     if event == "post-checkout" and not has_switched(env, words):
         return None
-    return fire(start, env, Request(event))
+    from ckpt.triggers import guard
+
+    if guard.has_saved(start, env, os.getppid()):
+        return None
+    complete = guard.stop_if_clean if event == "post-checkout" else None
+    return fire(start, env, Request(event, complete=complete))
 
 
 def has_switched(env: Mapping[str, str], words: Sequence[str]) -> bool:

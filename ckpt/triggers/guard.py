@@ -66,6 +66,22 @@ def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Not
     return fired
 
 
+def has_saved(start: str, env: Mapping[str, str], pid: int) -> bool:
+    """Whether a process belongs to a command that the guard was asked about: what is on disk
+    by now, that command has made, and the state before it must stay the newest."""
+    from ckpt.install import guard
+    from ckpt.triggers.processes import upwards
+
+    outer = outermost(list(upwards(pid)))
+    if outer is None:
+        return False
+    try:
+        repo = _discover(start, env)
+    except (CkptError, OSError):
+        return False
+    return any(Notes(path).has(outer, repo.worktree) for path in guard.notes_paths(repo))
+
+
 def _with_own_index(repo: Repository, env: Mapping[str, str]) -> Mapping[str, str]:
     """Without an index that a tool keeps elsewhere: what is to be kept is the user's."""
     if os.path.realpath(os.path.dirname(repo.index_path)) == repo.git_dir:
@@ -99,7 +115,7 @@ def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | Non
         return None
     removed = _removed_worktree(repo, start, command)
     if removed is not None:
-        return fire(removed, _without_place(env), Request("wrapper", complete=_stop_if_clean))
+        return fire(removed, _without_place(env), Request("wrapper", complete=stop_if_clean))
     return fire(start, env, _request("wrapper", repo, command))
 
 
@@ -168,10 +184,11 @@ def _request(trigger: str, repo: Repository, command: Command) -> Request:
         always = True
     if git_words.enters_submodules(command, always):
         return Request(trigger, recurse=True)
-    return Request(trigger, complete=_stop_if_clean)
+    return Request(trigger, complete=stop_if_clean)
 
 
-def _stop_if_clean(repo: Repository, present: Present) -> None:
+def stop_if_clean(repo: Repository, present: Present) -> None:
+    """Give a save up if there is nothing that could be lost."""
     if _is_clean(repo, present):
         raise NothingToSave
 

@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
-    {"errors", "hashing", "jsontext", "patterns", "values"},
+    {"errors", "hashing", "jsontext", "patterns", "project", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
     {"process", "settings", "store", "worktree"},
     {"arguments", "configure", "install", "tracking"},

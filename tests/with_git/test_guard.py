@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guards import OFF, Seen, build, copy, install, run, spoil, write
+from guards import OFF, Seen, build, copy, install_all, run, spoil, write
 from helpers import ckpt_here, git
 
 OTHER_GIT = os.environ.get("CKPT_TEST_GIT")
@@ -156,7 +156,7 @@ def test_what_a_command_destroys_is_in_the_newest_checkpoint(
     pattern: Path, tmp_path: Path, how: str, before: list[str], lines: list[str]
 ) -> None:
     top = copy(pattern, tmp_path / "guarded")
-    install(top)
+    install_all(top)
     prepare(top, how, before)
     seen = Seen.at(top)
 
@@ -178,7 +178,7 @@ def test_a_conflict_half_resolved_comes_back_with_its_operation(
     pattern: Path, tmp_path: Path, start: str, end: str
 ) -> None:
     top = copy(pattern, tmp_path / "guarded")
-    install(top)
+    install_all(top)
     type_in(top, "?" + start, **OFF)
     spoil(top, "light")
     type_in(top, "git checkout -q -- a.txt", **OFF)  # git refuses to end what was edited later

@@ -191,7 +191,7 @@ def test_many_writes_of_the_agent_go_back_together(repo: Path, agent: Agent) -> 
     agent.write(*(f"many/{number}" for number in range(50)))
     write(repo, "many/mine", "mine\n")
 
-    ckpt("rollback", "start", "--keep-edits", code=0)
+    ckpt("rollback", "start", "--keep-edits", "--yes", code=0)
 
     assert [path.name for path in (repo / "many").iterdir()] == ["mine"]
 

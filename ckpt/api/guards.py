@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Guards: a block, or a function, after whose failure everything is as before it.
+
+A checkpoint is taken on the way in; if the block raises anything, be it Ctrl-C or the
+cancelling of a task, the rollback to it is whole: HEAD, branch, operation and tracked objects
+too, and what was created since goes without asking. The exception goes on its way in any case:
+a rollback that fails leaves it a note.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from ckpt.errors import CkptError, NotFound, UsageError
+from ckpt.models import Checkpoint, Kind, RollbackResult, SaveResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+    from types import TracebackType
+    from typing import Any, Protocol, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+    class Manager(Protocol):
+        def create(self, name: str | None, *, kind: Kind, trigger: str) -> SaveResult: ...
+
+        def rollback(self, which: Checkpoint, *, head: bool, yes: bool) -> RollbackResult: ...
+
+        def restore_dropped(self, which: Checkpoint) -> Checkpoint: ...
+
+
+TRIGGER = "api"
+
+
+class Guard:
+    """A context manager, for `with` and `async with`, and a decorator; can be used again.
+
+    `checkpoint` is what the innermost block that was entered goes back to, None while the
+    manager is disabled; `result` is what the last rollback did.
+    """
+
+    def __init__(self, manager: Manager, name: str | None) -> None:
+        self._manager = manager
+        self._name = name
+        self._entered: list[Checkpoint | None] = []
+        self._executor: ThreadPoolExecutor | None = None
+        self.result: RollbackResult | None = None
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        return self._entered[-1] if self._entered else None
+
+    def __enter__(self) -> Guard:
+        self._entered.append(self._save())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _: TracebackType | None,
+    ) -> None:
+        checkpoint = self._entered.pop()
+        if error is not None and checkpoint is not None:
+            self._return(checkpoint, error)
+
+    async def __aenter__(self) -> Guard:
+        from ckpt.api import threads
+
+        self._entered.append(await threads.run(self._thread(), self._save))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _: TracebackType | None,
+    ) -> None:
+        from ckpt.api import threads
+
+        checkpoint = self._entered.pop()
+        try:
+            if error is not None and checkpoint is not None:
+                back = functools.partial(self._return, checkpoint, error)
+                await threads.run_to_end(self._thread(), back)
+        finally:
+            if not self._entered:
+                self._thread().shutdown(wait=False)
+                self._executor = None
+
+    def __call__(self, function: F) -> F:
+        """Guard every call of a function, each by a checkpoint of its own."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise UsageError(
+                f"'{function.__qualname__}' is a generator, which runs while others do",
+                hint="put 'with manager.guard(…):' into it",
+            )
+        wrapper: Any
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
+                async with Guard(self._manager, self._name):
+                    return await function(*args, **kwargs)
+        else:
+
+            @functools.wraps(function)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with Guard(self._manager, self._name):
+                    return function(*args, **kwargs)
+
+        guarded: F = wrapper
+        return guarded
+
+    def _thread(self) -> ThreadPoolExecutor:
+        if self._executor is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._executor = ThreadPoolExecutor(1, "ckpt-guard")
+        return self._executor
+
+    def _save(self) -> Checkpoint | None:
+        saved = self._manager.create(self._name or "guard", kind=Kind.AUTO, trigger=TRIGGER)
+        if saved.checkpoint is None and saved.reason != "disabled":
+            raise CkptError(f"no checkpoint was taken: {saved.reason}", hint="git ckpt status")
+        return saved.checkpoint
+
+    def _return(self, checkpoint: Checkpoint, error: BaseException) -> None:
+        try:
+            self.result = self._roll_back(checkpoint)
+            left = [item.path for item in self.result.skipped]
+            if left:
+                _note(error, f"ckpt: rolled back, but for {', '.join(map(repr, left))}")
+        except BaseException as problem:  # also a second Ctrl-C: the first error is the one to see
+            _note(
+                error,
+                f"ckpt: the rollback to '{checkpoint.id}' failed: {problem}; "
+                f"try: git ckpt rollback --head {checkpoint.id}",
+            )
+
+    def _roll_back(self, checkpoint: Checkpoint) -> RollbackResult:
+        try:
+            return self._manager.rollback(checkpoint, head=True, yes=True)
+        except NotFound:  # many checkpoints were taken since: retention may have dropped it
+            self._manager.restore_dropped(checkpoint)
+            return self._manager.rollback(checkpoint, head=True, yes=True)
+
+
+def _note(error: BaseException, text: str) -> None:
+    """What `add_note` does, also on a Python that has none and does not show it."""
+    notes = [*getattr(error, "__notes__", ()), text]
+    try:
+        error.__notes__ = notes  # type: ignore[attr-defined]  # Python 3.11 knows it
+    except Exception:  # an error that refuses attributes
+        pass

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: MIT
+"""An agent's settings get ckpt's hooks and nothing else, and are given back as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import git
+
+from ckpt.install import agent_settings, parts
+from ckpt.install.agent_formats import AGENTS, FORMATS
+from ckpt.install.target import Finding, Step, Target
+from ckpt.store.repository import discover
+
+every_agent = pytest.mark.parametrize("agent", AGENTS)
+
+
+def target(top: Path, **options: Any) -> Target:
+    env = dict(os.environ)
+    return Target(discover(str(top), env), env, options.pop("python", sys.executable), **options)
+
+
+def settings_of(top: Path, agent: str) -> Path:
+    return top / FORMATS[agent].local
+
+
+def install(top: Path, agent: str, **options: Any) -> list[str]:
+    return actions(agent_settings.install(target(top, **options), agent))
+
+
+def uninstall(top: Path, agent: str, **options: Any) -> list[str]:
+    return actions(agent_settings.uninstall(target(top, **options), agent))
+
+
+def actions(steps: list[Step]) -> list[str]:
+    return [step.action for step in steps if step.action != "note"]
+
+
+def commands(document: Any) -> list[str]:
+    """Every command that a settings file names, wherever."""
+    if isinstance(document, list):
+        return [found for item in document for found in commands(item)]
+    if not isinstance(document, dict):
+        return []
+    named = [document["command"]] if "command" in document else []
+    return named + [found for item in document.values() for found in commands(item)]
+
+
+def theirs(agent: str, event: str | None = None) -> dict[str, Any]:
+    """Settings in which somebody has hooks of their own."""
+    entry: dict[str, Any] = {"command": "./check.sh"}
+    if FORMATS[agent].has_groups:
+        entry = {"matcher": "*", "hooks": [{"type": "command", "command": "./check.sh"}]}
+    document = {"model": "é", "hooks": {event or "Other": [entry]}, "last": [1, {"x": None}]}
+    return {**FORMATS[agent].required, **document}
+
+
+@every_agent
+def test_a_file_that_was_not_there_is_made_and_goes_with_its_folder(agent: str, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    assert install(repo, agent) == ["added"]
+    document = json.loads(path.read_text())
+
+    assert set(document["hooks"]) == set(FORMATS[agent].events)
+    wanted = f"{shlex.quote(sys.executable)} -I -m ckpt hook {agent}"
+    assert set(commands(document)) == {wanted}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644 & ~_umask()
+    assert install(repo, agent) == ["kept"]
+    assert uninstall(repo, agent) == ["removed"]
+    assert not path.parent.exists()
+    assert not (repo / ".git/ckpt/installed.json").exists()
+    assert uninstall(repo, agent) == []
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@every_agent
+@pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
+def test_what_others_have_there_stays_to_the_byte(agent: str, indent: Any, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    path.parent.mkdir()
+    for document in (theirs(agent), theirs(agent, next(iter(FORMATS[agent].events))), {}):
+        for end in ("", "\n"):
+            before = json.dumps(document, indent=indent) + end
+            path.write_bytes(before.encode())
+            path.chmod(0o640)
+            assert install(repo, agent) == ["added"]
+            merged = json.loads(path.read_text())
+            assert len(commands(merged)) == len(commands(document)) + len(FORMATS[agent].events)
+            assert {**merged, "hooks": 0} == {**FORMATS[agent].required, **document, "hooks": 0}
+            assert uninstall(repo, agent) == ["removed"]
+
+            assert path.read_bytes() == before.encode()
+            assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@every_agent
+def test_what_was_added_since_stays_when_ours_goes(agent: str, repo: Path) -> None:
+    """As the agent itself does when a person allows it something."""
+    path = settings_of(repo, agent)
+    install(repo, agent)
+    document = json.loads(path.read_text())
+    document["permissions"] = {"allow": ["x"]}
+    event, items = next(iter(document["hooks"].items()))
+    inner = items[0].get("hooks", items)
+    inner.append({"type": "command", "command": "./mine.sh"})
+    path.write_text(json.dumps(document, indent=1))
+    assert uninstall(repo, agent) == ["removed"]
+
+    left = json.loads(path.read_text())
+    assert commands(left) == ["./mine.sh"]
+    assert left["permissions"] == {"allow": ["x"]}
+    assert list(left["hooks"]) == [event]
+
+
+@every_agent
+def test_a_file_of_ours_that_was_only_formatted_goes_too(agent: str, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    install(repo, agent)
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    uninstall(repo, agent)
+
+    assert not path.exists()
+
+
+@every_agent
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{",
+        b"[]",
+        b"nothing",
+        b'{"hooks": []}',
+        b'{"hooks": {"SessionStart": {}, "sessionStart": 1}}',
+        b'{"a": "\xff"}',
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_settings_file_is_not_touched(agent: str, text: bytes, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    path.parent.mkdir()
+    path.write_bytes(text)
+
+    assert install(repo, agent) == ["to-do"]
+    assert path.read_bytes() == text
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert agent_settings.inspect(target(repo)) == []
+    assert uninstall(repo, agent) == ["to-do"]
+    assert path.read_bytes() == text
+
+
+@pytest.mark.parametrize(("agent", "done"), [("gemini", "added"), ("claude-code", "to-do")])
+def test_comments_are_kept_where_the_agent_knows_them(agent: str, done: str, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    path.parent.mkdir()
+    before = '{\n  // why\n  "a": 1, /* b */\n}\n'
+    path.write_text(before)
+    assert install(repo, agent) == [done]
+    assert "// why" in path.read_text() and "/* b */" in path.read_text()
+    uninstall(repo, agent)
+
+    assert path.read_text() == before
+
+
+@every_agent
+def test_another_python_takes_the_place_of_the_first(
+    agent: str, repo: Path, tmp_path: Path
+) -> None:
+    path = settings_of(repo, agent)
+    path.parent.mkdir()
+    before = json.dumps(theirs(agent), indent=2)
+    path.write_text(before)
+    other = tmp_path / "it's a python"
+    other.symlink_to(sys.executable)
+    install(repo, agent)
+    assert install(repo, agent, python=str(other)) == ["changed"]
+
+    ours = [line for line in commands(json.loads(path.read_text())) if "ckpt" in line]
+    assert {tuple(shlex.split(line)) for line in ours} == {
+        (str(other), "-I", "-m", "ckpt", "hook", agent)
+    }
+    assert len(ours) == len(FORMATS[agent].events)
+    uninstall(repo, agent)
+    assert path.read_text() == before
+
+
+@every_agent
+def test_a_tracked_file_is_edited_only_if_asked(agent: str, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    path.parent.mkdir()
+    path.write_text(before := json.dumps(theirs(agent)))
+    git("add", "-f", str(path), cwd=repo)
+    [step] = agent_settings.install(target(repo), agent)
+
+    assert (step.action, path.read_text()) == ("to-do", before)
+    assert f"git ckpt install --agent {agent} --edit-tracked" in step.advice
+    assert install(repo, agent, edit_tracked=True) == ["added"]
+    assert uninstall(repo, agent) == ["removed"], "we know that it was us"
+    assert path.read_text() == before
+
+
+@every_agent
+def test_a_link_that_leads_elsewhere_stays_one(agent: str, repo: Path, tmp_path: Path) -> None:
+    path = settings_of(repo, agent)
+    path.parent.mkdir()
+    (tmp_path / "dotfile").write_text("{}")
+    path.symlink_to(tmp_path / "dotfile")
+
+    assert install(repo, agent) == ["to-do"]
+    assert install(repo, agent, edit_tracked=True) == ["added"]
+    assert path.is_symlink()
+    uninstall(repo, agent)
+    assert (tmp_path / "dotfile").read_text() == "{}"
+
+
+@every_agent
+def test_for_all_repositories_it_is_the_users_own_file(
+    agent: str, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home of a user"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    assert install(repo, agent, is_global=True) == ["added"]
+    assert (home / FORMATS[agent].user).exists()
+    assert install(repo, agent) == ["kept"], "twice would be too much"
+    assert not settings_of(repo, agent).exists()
+    assert states(repo) == {agent: "installed"}
+    uninstall(repo, agent, is_global=True)
+
+    assert not (home / FORMATS[agent].user).exists()
+    assert states(repo) == {}
+
+
+def test_a_folder_that_the_user_has_moved_is_found(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "c"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "x"))
+    for agent in ("claude-code", "codex"):
+        install(repo, agent, is_global=True)
+
+    assert (tmp_path / "c/settings.json").exists()
+    assert (tmp_path / "x/hooks.json").exists()
+
+
+def states(top: Path) -> dict[str, str]:
+    return {found.trigger: found.state for found in agent_settings.inspect(target(top))}
+
+
+@every_agent
+def test_what_became_of_it_is_seen(agent: str, repo: Path, tmp_path: Path) -> None:
+    path = settings_of(repo, agent)
+    assert states(repo) == {}
+    install(repo, agent)
+    assert states(repo) == {agent: "installed"}
+    document = json.loads(path.read_text())
+    document["hooks"].popitem()
+    path.write_text(json.dumps(document))
+    assert states(repo) == {agent: "replaced"}
+    path.write_text("{")
+    assert states(repo) == {agent: "replaced"}
+    path.unlink()
+    assert states(repo) == {agent: "replaced"}
+
+    (tmp_path / "gone").symlink_to(sys.executable)
+    install(repo, agent, python=str(tmp_path / "gone"))
+    (tmp_path / "gone").unlink()
+    [found] = agent_settings.inspect(target(repo))
+    mend = f"git ckpt install --agent {agent}"
+    assert found == Finding(
+        agent, "replaced", f"'{tmp_path / 'gone'}', which it starts, is gone", mend
+    )
+
+
+def test_everything_comes_out_together(repo: Path) -> None:
+    selection = parts.Selection((), (), AGENTS)
+    parts.install(target(repo), selection)
+    assert all(settings_of(repo, agent).exists() for agent in AGENTS)
+    parts.uninstall(target(repo), parts.EVERYTHING)
+
+    assert git("status", "--short", "--ignored", cwd=repo) == ""

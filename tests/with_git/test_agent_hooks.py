@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""Agents at work, as real processes: the commands that `install --agent` has put into their
+settings are run by a shell, with what the agent would write to them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ckpt, git
+
+from ckpt.engine.session_state import SessionState, look
+from ckpt.install.agent_formats import AGENTS, FORMATS
+
+EVENTS = Path(__file__).parents[1] / "triggers/events"
+SILENT = ("claude-code", "codex")
+every_agent = pytest.mark.parametrize("agent", AGENTS)
+
+
+class Loop:
+    """An agent that has ckpt's hooks in its settings."""
+
+    def __init__(self, agent: str, top: Path) -> None:
+        self.agent, self.top = agent, top
+        ckpt("install", "--agent", agent, cwd=top, code=0)
+        self._hooks = json.loads((top / FORMATS[agent].local).read_text())["hooks"]
+
+    def sample(self, event: str) -> dict[str, Any]:
+        text = (EVENTS / f"{self.agent}.json").read_text()
+        found: dict[str, Any] = json.loads(text.replace("@REPO@", str(self.top)))[event]
+        return found
+
+    def tell(self, event: str) -> None:
+        """Run each command that is set for an event, as the agent does, and judge its answer."""
+        document = self.sample(event)
+        for command in self._commands(document["hook_event_name"]):
+            ran = subprocess.run(
+                ["sh", "-c", command], input=json.dumps(document).encode(), capture_output=True
+            )
+            assert (ran.returncode, ran.stderr) == (0, b""), (event, ran)
+            if self.agent in SILENT:
+                assert ran.stdout == b""
+            else:
+                assert isinstance(json.loads(ran.stdout), dict)
+
+    def _commands(self, event: str) -> Iterator[str]:
+        for entry in self._hooks.get(event, []):
+            yield from (one["command"] for one in entry.get("hooks", [entry]))
+
+    @property
+    def state(self) -> SessionState:
+        document = self.sample("prompt")
+        session = document.get("session_id") or document["conversation_id"]
+        return SessionState(str(self.top / ".git/ckpt"), session)
+
+    def checkpoints(self, kind: str) -> list[str]:
+        found = ckpt("list", "--kind", kind, "--json", cwd=self.top, code=0).json
+        return [checkpoint["id"] for checkpoint in found["checkpoints"]]
+
+
+@every_agent
+def test_an_agent_loop_of_several_turns(agent: str, repo: Path) -> None:
+    (repo / "edited.txt").write_text("one\n")
+    loop = Loop(agent, repo)
+    loop.tell("start")
+    for turn in range(1, 4):
+        loop.tell("prompt")
+        loop.tell("before-reading")
+        loop.tell("before-edit")
+        (repo / "edited.txt").write_text(f"turn {turn}\n")
+        loop.tell("after-edit")
+        loop.tell("before-shell")
+        loop.tell("before-create")
+        (repo / "created.txt").write_text(f"made in turn {turn}\n")
+        loop.tell("after-create")
+        loop.tell("stop")
+    loop.tell("before-destroying")
+    loop.tell("end")
+
+    assert loop.state.turn == 3
+    assert len(loop.checkpoints("session")) == 1
+    # The first turn began with the state of the session's own checkpoint.
+    saved = [git("show", f"refs/checkpoints/{id}:edited.txt") for id in loop.checkpoints("auto")]
+    assert saved == ["turn 3\n", "turn 2\n", "turn 1\n"]
+    writes = loop.state.writes()
+    assert {path: write.created for path, write in writes.items()} == {
+        b"edited.txt": False,
+        b"created.txt": True,
+    }
+    assert writes[b"edited.txt"].content == look(str(repo / "edited.txt"))
+    for id in loop.checkpoints("auto"):
+        shown = ckpt("show", id, "--json", code=0).json
+        assert shown["trigger"] == agent
+        assert shown["session"] in json.dumps(loop.sample("prompt"))
+
+
+@every_agent
+def test_a_destroyed_turn_comes_back(agent: str, repo: Path) -> None:
+    loop = Loop(agent, repo)
+    loop.tell("prompt")
+    loop.tell("before-create")
+    (repo / "created.txt").write_text("an hour of work\n")
+    loop.tell("after-create")
+    loop.tell("before-destroying")
+    (repo / "created.txt").unlink()
+    (repo / "README.md").unlink()
+    ckpt("rollback", "latest", code=0)
+
+    assert (repo / "created.txt").read_text() == "an hour of work\n"
+    assert (repo / "README.md").exists()
+
+
+@every_agent
+def test_whatever_comes_the_agent_gets_its_answer(agent: str, repo: Path, tmp_path: Path) -> None:
+    nowhere = json.dumps({**Loop(agent, repo).sample("before-edit"), "cwd": str(tmp_path)})
+    nowhere = nowhere.replace(str(repo), str(tmp_path))
+    for text in ("", "{", "null", "[1]", "\xff\0", '{"hook_event_name": 7}', "[" * 9999, nowhere):
+        ran = ckpt("hook", agent, cwd=tmp_path, stdin=text, code=0)
+        assert ran.stderr == ""
+        assert ran.stdout == ("" if agent in SILENT else "{}\n")
+    off = ckpt("hook", agent, "-q", stdin=nowhere, env={"CKPT_DISABLE": agent}, code=0)
+    assert off.stdout == ran.stdout
+
+    assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+@every_agent
+def test_a_checkpoint_that_fails_stops_no_agent(agent: str, repo: Path) -> None:
+    event = json.dumps(Loop(agent, repo).sample("before-edit"))
+    git("config", "ckpt.onError", "block")
+    (repo / ".git/refs/checkpoints").write_text("in the way")
+    ran = ckpt("hook", agent, stdin=event, code=0)
+
+    assert "no checkpoint was taken" in ran.stderr
+    assert ran.stdout == ("" if agent in SILENT else "{}\n")
+    assert f"{agent}" in ckpt("status").stdout
+
+
+def test_tools_that_run_at_once_wait_for_the_one_checkpoint(repo: Path) -> None:
+    """The second must not begin to write while the first is still being saved for."""
+    loop = Loop("claude-code", repo)
+    loop.tell("prompt")
+    (repo / "README.md").write_text("by a person\n")
+    command = ["sh", "-c", next(loop._commands("PreToolUse"))]
+    text = json.dumps(loop.sample("before-edit")).encode()
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(4)]
+    for process in started:
+        process.communicate(text)
+
+    assert [process.returncode for process in started] == [0] * 4
+    assert len(loop.checkpoints("auto")) == 1
