@@ -51,6 +51,7 @@ options of every command:
   -C DIR           work in DIR
   --json           print one JSON document
   -q, --quiet      print nothing but errors
+  --store user     for a folder that is no repository: keep checkpoints elsewhere
 
 ID is 'latest', 'latest~N', a full id, a name, or a unique prefix of an id or of
 its last part.
@@ -68,6 +69,7 @@ class Context:
     start: str
     env: Mapping[str, str]
     output: Output
+    store: str = "repo"
 
     def manager(self) -> CheckpointManager:
         """The API on this folder; says so if a rollback was interrupted there."""
@@ -83,7 +85,7 @@ class Context:
 
         if not os.path.isabs(self.start):
             _check_current_folder()
-        manager = CheckpointManager(self.start, environ=self.env)
+        manager = CheckpointManager(self.start, store=self.store, environ=self.env)
         manager.progress = self.output.progress()
         return manager
 
@@ -146,7 +148,7 @@ def _dispatch(arguments: list[str]) -> int:
             return _general_help(options["version"])
         output = _output(env, as_json=options["json"], quiet=options["quiet"])
         start = options["directory"]
-        context = Context(start, env, output)
+        context = Context(start, env, output, options["store"])
         return _run(context, options["command"], rest)
     except CkptError as error:
         output.error(error)
@@ -216,6 +218,7 @@ def _parse_common(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
         "directory": ".",
         "json": False,
         "quiet": False,
+        "store": "repo",
         "version": False,
     }
     rest: list[str] = []
@@ -230,6 +233,8 @@ def _parse_common(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
             if folder is None:
                 raise UsageError("option -C needs a directory", hint=_USAGE)
             options["directory"] = os.path.join(options["directory"], folder)
+        elif word == "--store" or word.startswith("--store="):
+            options["store"] = _known_store(next(words, "") if word == "--store" else word[8:])
         elif options["command"] is not None:
             rest.append(word)
         elif word in ("-h", "--help", "--version"):
@@ -240,6 +245,12 @@ def _parse_common(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
     if options["command"] is None and options["json"]:
         raise UsageError("no command was named", hint="git ckpt -h")
     return options, rest
+
+
+def _known_store(word: str) -> str:
+    if word not in ("repo", "user"):
+        raise UsageError(f"unknown store '{word}'", hint="--store repo, or --store user")
+    return word
 
 
 def _known_command(word: str) -> str:

@@ -71,6 +71,17 @@ _A_MOMENT = 0.005
 _PATIENCE = 10.0
 
 
+def _open(path: str, env: Mapping[str, str], store: str) -> Repository:
+    """The repository around a folder, or (`user`) the store that is kept for one without."""
+    if store == "repo":
+        return discover(path, env)
+    if store != "user":
+        raise UsageError(f"unknown store '{store}'", hint="one of repo, user")
+    from ckpt.engine.user_store import open_store
+
+    return open_store(path, env)
+
+
 class CheckpointManager:
     """Save, look at and go back to checkpoints of one worktree."""
 
@@ -81,6 +92,7 @@ class CheckpointManager:
         session: str | None = None,
         enabled: bool = True,
         worktree: bool = True,
+        store: str = "repo",
         settings: Settings | Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -90,7 +102,7 @@ class CheckpointManager:
 
             check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
         self._start = os.path.realpath(path)
-        self._repo = discover(os.fspath(path), os.environ if environ is None else environ)
+        self._repo = _open(os.fspath(path), os.environ if environ is None else environ, store)
         self._given = settings
         self._session = session
         self.enabled = enabled

@@ -52,3 +52,9 @@ def add_common(parser: ArgumentParser) -> None:
         "-q", "--quiet", action="store_true", dest="common_quiet", help="print nothing but errors"
     )
     common.add_argument("-C", metavar="DIR", dest="common_directory", help="work in DIR")
+    common.add_argument(
+        "--store",
+        choices=["repo", "user"],
+        dest="common_store",
+        help="where checkpoints are; user: for a folder that is no repository (default: repo)",
+    )

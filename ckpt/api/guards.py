@@ -151,8 +151,7 @@ class Guard:
 
 def _note(error: BaseException, text: str) -> None:
     """What `add_note` does, also on a Python that has none and does not show it."""
-    notes = [*getattr(error, "__notes__", ()), text]
     try:
-        error.__notes__ = notes  # type: ignore[attr-defined]  # Python 3.11 knows it
-    except Exception:  # an error that refuses attributes
+        vars(error)["__notes__"] = [*getattr(error, "__notes__", ()), text]
+    except Exception:  # an error that is made otherwise than others
         pass

@@ -86,7 +86,7 @@ def _read_document() -> object:
 
     try:
         return jsontext.load(_read_input())
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, SystemError):  # the last from C, where `json` is not loaded
         return None
 
 

@@ -21,6 +21,7 @@ from ckpt import disk, jsontext
 from ckpt.errors import Refused
 from ckpt.hashing import sha256
 from ckpt.install.user_files import data_dir
+from ckpt.paths import from_json, to_json, to_str
 from ckpt.store.repository import NotARepository, Repository, TooBroad, check_breadth, discover
 
 TYPE_CHECKING = False
@@ -66,9 +67,9 @@ def forget_vanished(env: Mapping[str, str], now: float | None = None) -> list[st
         place = os.path.join(stores, name)
         try:
             if _has_vanished(place, now):
-                known = _read(place)
+                folder = to_str(from_json(_read(place)))
                 disk.remove_tree(place)
-                gone.append(str(known["path"]))
+                gone.append(folder)
         except (OSError, ValueError, KeyError, TypeError):  # it is left for another day
             continue
     return gone
@@ -102,7 +103,7 @@ def _check_no_repository(folder: str, env: Mapping[str, str]) -> None:
     plain = {name: value for name, value in env.items() if not name.startswith("GIT_")}
     try:
         found = discover(folder, plain)
-    except NotARepository:
+    except (NotARepository, TooBroad):  # one of the whole home does not serve its folders
         return
     raise Refused(
         f"'{found.worktree}' is a git repository, which keeps its own checkpoints",
@@ -135,7 +136,7 @@ def _make(stores: str, place: str, folder: str) -> None:
 def _facts(folder: str) -> dict[str, Any]:
     """What will tell later whether the folder was removed."""
     return {
-        "path": folder,
+        **to_json(folder),
         "device": os.stat(folder).st_dev,
         "parent_device": os.stat(os.path.dirname(folder)).st_dev,
     }
@@ -165,14 +166,14 @@ def _has_vanished(place: str, now: float) -> bool:
             _write(place, known)
         return False
     if "gone_since" not in known:
-        _write(place, known | {"gone_since": now})
+        _write(place, known | {"gone_since": int(now)})
         return False
-    return now - float(known["gone_since"]) >= GONE_FOR
+    return now - int(known["gone_since"]) >= GONE_FOR
 
 
 def _was_removed(known: Mapping[str, Any]) -> bool:
     """A folder that is not there, where nothing was mounted, and nothing is missing around it."""
-    folder = str(known["path"])
+    folder = to_str(from_json(known))
     if known["device"] != known["parent_device"] or os.path.lexists(folder):
         return False
     try:

@@ -38,7 +38,8 @@ class NotARepository(CkptError):
     def __init__(self, path: str) -> None:
         super().__init__(
             f"not a git repository (or any of the parent directories): '{path}'",
-            hint="change into a repository, name one with -C DIR, or run 'git init'",
+            hint="change into a repository, name one with -C DIR, run 'git init', or keep "
+            "checkpoints of this folder elsewhere with --store user",
         )
 
 
@@ -175,7 +176,7 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
     format = read_format(config, os.path.join(common_dir, "config"))
     is_linked = git_dir != common_dir
     worktree = _worktree(start, git_dir, top, is_linked, config, env)
-    _check_breadth(worktree, env)
+    check_breadth(worktree, env)
     return Repository(
         git_dir=git_dir,
         common_dir=common_dir,
@@ -360,7 +361,7 @@ def _expand_home(path: str, env: Mapping[str, str]) -> str:
     return env.get("HOME", "~") + path[1:] if path.startswith("~/") else path
 
 
-def _check_breadth(worktree: str, env: Mapping[str, str]) -> None:
+def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
     """A worktree that is the home folder or holds it would sweep in everything."""
     try:
         if not stat.S_ISDIR(os.stat(worktree).st_mode):

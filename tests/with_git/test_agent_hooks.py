@@ -57,9 +57,9 @@ class Loop:
         session = document.get("session_id") or document["conversation_id"]
         return SessionState(str(self.top / ".git/ckpt"), session)
 
-    def checkpoints(self, kind: str) -> list[str]:
+    def checkpoints(self, kind: str) -> list[dict[str, Any]]:
         found = ckpt("list", "--kind", kind, "--json", cwd=self.top, code=0).json
-        return [checkpoint["id"] for checkpoint in found["checkpoints"]]
+        return list(found["checkpoints"])
 
 
 @every_agent
@@ -84,18 +84,17 @@ def test_an_agent_loop_of_several_turns(agent: str, repo: Path) -> None:
     assert loop.state.turn == 3
     assert len(loop.checkpoints("session")) == 1
     # The first turn began with the state of the session's own checkpoint.
-    saved = [git("show", f"refs/checkpoints/{id}:edited.txt") for id in loop.checkpoints("auto")]
+    autos = loop.checkpoints("auto")
+    saved = [git("show", f"{checkpoint['ref']}:edited.txt") for checkpoint in autos]
     assert saved == ["turn 3\n", "turn 2\n", "turn 1\n"]
+    assert {checkpoint["trigger"] for checkpoint in autos} == {agent}
+    assert all(checkpoint["session"] in loop.sample("prompt").values() for checkpoint in autos)
     writes = loop.state.writes()
     assert {path: write.created for path, write in writes.items()} == {
         b"edited.txt": False,
         b"created.txt": True,
     }
     assert writes[b"edited.txt"].content == look(str(repo / "edited.txt"))
-    for id in loop.checkpoints("auto"):
-        shown = ckpt("show", id, "--json", code=0).json
-        assert shown["trigger"] == agent
-        assert shown["session"] in json.dumps(loop.sample("prompt"))
 
 
 @every_agent

@@ -21,13 +21,22 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWa
 
 @pytest.fixture(autouse=True)
 def no_traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Afterwards, no open file and no child is left."""
+    """Afterwards, no open file and no child of its own is left."""
     monkeypatch.setattr(parallel, "_can_fork", lambda: True)
+    children: list[int] = []
+    fork = os.fork
+
+    def noted_fork() -> int:
+        children.append(fork())
+        return children[-1]
+
+    monkeypatch.setattr(os, "fork", noted_fork)
     before = os.listdir("/dev/fd")
     yield
     assert os.listdir("/dev/fd") == before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    for child in children:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
 def test_the_halves_are_done_by_two_processes() -> None:

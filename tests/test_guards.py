@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""Guards: what is as before when the block or function raised, and what the caller sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from byhand import worktree
+
+from ckpt import CheckpointManager, UsageError
+from ckpt.api.guards import Guard
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    top = worktree(tmp_path / "repo")
+    (top / "file").write_text("then")
+    return top
+
+
+@pytest.fixture
+def manager(top: Path) -> Iterator[CheckpointManager]:
+    with CheckpointManager(top, session="agent") as manager:
+        yield manager
+
+
+class Odd(Exception):
+    pass
+
+
+def ruin(top: Path) -> None:
+    (top / "file").write_text("ruined")
+    for number in range(5):  # more than half of all files
+        (top / f"new{number}").write_text("x")
+
+
+def is_whole(top: Path) -> bool:
+    names = {path.name for path in top.iterdir()} - {".git"}
+    return names == {"file"} and (top / "file").read_text() == "then"
+
+
+@pytest.mark.parametrize("error", [Odd, KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_a_block_that_raises_leaves_everything_as_before(
+    manager: CheckpointManager, top: Path, error: type[BaseException]
+) -> None:
+    state = {"turn": 1}
+    manager.track("state", state)
+    raised = error("why")
+
+    with pytest.raises(error) as caught, manager.guard("risky step") as guard:
+        ruin(top)
+        state["turn"] = 2
+        raise raised
+
+    assert caught.value is raised
+    assert not getattr(raised, "__notes__", ())
+    assert is_whole(top)
+    assert state == {"turn": 1}
+    assert guard.result is not None
+    assert guard.result.target.name == "risky step"
+    assert guard.result.safety is not None
+
+
+def test_a_block_that_ends_well_keeps_what_it_did(manager: CheckpointManager, top: Path) -> None:
+    with manager.guard() as guard:
+        ruin(top)
+        checkpoint = guard.checkpoint
+
+    assert not is_whole(top)
+    assert checkpoint is not None
+    assert (checkpoint.name, checkpoint.kind) == ("guard", "auto")
+    assert guard.checkpoint is None
+    assert guard.result is None
+
+
+def test_what_the_block_did_can_be_had_back(manager: CheckpointManager, top: Path) -> None:
+    with pytest.raises(Odd), manager.guard():
+        ruin(top)
+        raise Odd
+    manager.undo(yes=True)
+
+    assert (top / "file").read_text() == "ruined"
+
+
+def test_nested_guards_each_go_back_to_their_own(manager: CheckpointManager, top: Path) -> None:
+    with manager.guard("outer") as outer:
+        (top / "file").write_text("outer")
+        with pytest.raises(Odd), manager.guard("inner"):
+            ruin(top)
+            raise Odd
+        assert (top / "file").read_text() == "outer"
+        assert not (top / "new0").exists()
+        with pytest.raises(Odd), outer:  # the same guard once more
+            ruin(top)
+            raise Odd
+        assert (top / "file").read_text() == "outer"
+
+
+def test_an_error_passes_through_all_guards(manager: CheckpointManager, top: Path) -> None:
+    with pytest.raises(Odd), manager.guard("outer"):
+        (top / "file").write_text("outer")
+        with manager.guard("inner"):
+            ruin(top)
+            raise Odd
+
+    assert is_whole(top)
+
+
+def test_a_failing_rollback_is_a_note_and_hides_nothing(
+    manager: CheckpointManager, top: Path
+) -> None:
+    raised = Odd("why")
+    with pytest.raises(Odd) as caught, manager.guard("risky") as guard:
+        checkpoint = guard.checkpoint
+        ruin(top)
+        (top / ".git/index.lock").write_text("")
+        raise raised
+
+    assert checkpoint is not None
+    (note,) = caught.value.__notes__
+    assert f"git ckpt rollback --head {checkpoint.id}" in note
+    assert "index.lock" in note
+
+
+def test_what_could_not_go_back_is_noted(manager: CheckpointManager, top: Path) -> None:
+    with pytest.raises(Odd) as caught, manager.guard():
+        (top / "file").unlink()
+        (top / "file").mkdir()
+        (top / "file/.git").mkdir()
+        (top / "file/.git/HEAD").write_text("x")
+        raise Odd
+
+    assert "'file'" in caught.value.__notes__[0]
+
+
+def test_a_checkpoint_that_was_dropped_meanwhile_is_brought_back(
+    manager: CheckpointManager, top: Path
+) -> None:
+    with pytest.raises(Odd), manager.guard() as guard:
+        assert guard.checkpoint is not None
+        manager.delete(guard.checkpoint)
+        ruin(top)
+        raise Odd
+
+    assert is_whole(top)
+
+
+def test_without_a_checkpoint_the_block_is_not_entered(
+    manager: CheckpointManager, top: Path
+) -> None:
+    manager.track("state", {"bad": object()})
+
+    with pytest.raises(UsageError), manager.guard():
+        pytest.fail("it was entered")
+
+
+def test_a_disabled_manager_guards_nothing(manager: CheckpointManager, top: Path) -> None:
+    manager.enabled = False
+
+    with pytest.raises(Odd), manager.guard() as guard:
+        assert guard.checkpoint is None
+        ruin(top)
+        raise Odd
+
+    assert not is_whole(top)
+    assert len(manager) == 0
+
+
+def test_a_state_only_manager_guards_objects(top: Path) -> None:
+    manager, state = CheckpointManager(top, worktree=False), {"turn": 1}
+    manager.track("state", state)
+
+    with pytest.raises(Odd), manager.guard():
+        ruin(top)
+        state.clear()
+        raise Odd
+
+    assert state == {"turn": 1}
+    assert (top / "file").read_text() == "ruined"
+
+
+# As a decorator
+
+
+def test_every_call_of_a_decorated_function_has_its_own_checkpoint(
+    manager: CheckpointManager, top: Path
+) -> None:
+    @manager.guard("step")
+    def step(text: str, *, fails: bool = False) -> str:
+        """What it does."""
+        (top / "file").write_text(text)
+        if fails:
+            raise Odd
+        return text.upper()
+
+    assert (step.__name__, step.__doc__) == ("step", "What it does.")
+    assert step("one") == "ONE"
+    with pytest.raises(Odd):
+        step("two", fails=True)
+    assert (top / "file").read_text() == "one"
+    assert len(manager.by_name("step")) == 2
+
+
+def test_generators_are_refused(manager: CheckpointManager) -> None:
+    def lazy() -> Iterator[int]:
+        yield 1
+
+    async def lazier() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (lazy, lazier):
+        with pytest.raises(UsageError, match="is a generator"):
+            manager.guard()(function)
+
+
+# In tasks
+
+
+def test_an_async_block_goes_back_when_its_task_is_cancelled(
+    manager: CheckpointManager, top: Path
+) -> None:
+    async def work(begun: asyncio.Event) -> None:
+        async with manager.guard("step"):
+            ruin(top)
+            begun.set()
+            await asyncio.sleep(3600)
+
+    async def main() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(work(begun))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert is_whole(top)
+
+
+def test_a_decorated_coroutine_function_stays_one(manager: CheckpointManager, top: Path) -> None:
+    @manager.guard("step")
+    async def step(fails: bool) -> int:
+        ruin(top)
+        await asyncio.sleep(0)
+        if fails:
+            raise Odd
+        return 5
+
+    with pytest.raises(Odd):
+        asyncio.run(step(True))
+    assert is_whole(top)
+    assert asyncio.run(step(False)) == 5
+
+
+def test_cancelling_amid_the_rollback_neither_tears_it_nor_hides_the_error(
+    manager: CheckpointManager, top: Path
+) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+    loops: list[asyncio.AbstractEventLoop] = []
+    manager.on_rollback(lambda _: loops[0].call_soon_threadsafe(tasks[0].cancel) and None)
+    seen: list[BaseException] = []
+
+    async def work() -> None:
+        loops.append(asyncio.get_running_loop())
+        try:
+            async with manager.guard("step"):
+                ruin(top)
+                raise Odd
+        except Odd as error:
+            seen.append(error)
+        await asyncio.sleep(3600)  # the cancelling comes here
+
+    async def main() -> None:
+        tasks.append(asyncio.create_task(work()))
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+
+    asyncio.run(main())
+    assert [type(error) for error in seen] == [Odd]
+    assert is_whole(top)
+
+
+def test_a_guard_is_for_reading(manager: CheckpointManager) -> None:
+    guard = manager.guard("x")
+
+    assert isinstance(guard, Guard)
+    assert (guard.checkpoint, guard.result) == (None, None)
