@@ -171,6 +171,15 @@ def test_shell_and_python_know_the_same_harmless_commands() -> None:
     assert set(re.findall(r"[\w-]+(?= [|]|\) ;;)", listed)) == HARMLESS
 
 
+@pytest.mark.parametrize("name", ["status-undo", "status-s-", "statuses"])
+def test_an_alias_that_begins_like_status_is_not_taken_for_it(name: str, spoiled: Path) -> None:
+    guard.install(target(spoiled))
+    git("config", f"alias.{name}", "checkout -f .", cwd=spoiled)
+    run("git", name, cwd=spoiled)
+
+    assert [found["trigger"] for found in checkpoints(spoiled)] == ["guard"]
+
+
 def test_an_alias_for_a_harmless_command_is_one(spoiled: Path) -> None:
     install(spoiled)
     git("config", "alias.st", "status -s", cwd=spoiled)
