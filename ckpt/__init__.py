@@ -13,9 +13,20 @@ if TYPE_CHECKING:
 
     from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
     from ckpt.manager import CheckpointManager
-    from ckpt.models import Checkpoint, DiffResult, Kind, Outcome, RollbackResult, SaveResult
+    from ckpt.models import (
+        Checkpoint,
+        DiffResult,
+        FeatureState,
+        Kind,
+        Outcome,
+        RollbackResult,
+        SaveResult,
+        Scope,
+        Summary,
+    )
     from ckpt.project import project_root
     from ckpt.settings import Settings
+    from ckpt.store.repository import NotARepository
 
 __version__ = "0.1.0"
 
@@ -25,14 +36,18 @@ _HOMES = {
     "CheckpointManager": "ckpt.manager",
     "CkptError": "ckpt.errors",
     "DiffResult": "ckpt.models",
+    "FeatureState": "ckpt.models",
     "Kind": "ckpt.models",
+    "NotARepository": "ckpt.store.repository",
     "NotFound": "ckpt.errors",
     "Outcome": "ckpt.models",
     "Refused": "ckpt.errors",
     "RollbackError": "ckpt.errors",
     "RollbackResult": "ckpt.models",
     "SaveResult": "ckpt.models",
+    "Scope": "ckpt.models",
     "Settings": "ckpt.settings",
+    "Summary": "ckpt.models",
     "UsageError": "ckpt.errors",
     "project_root": "ckpt.project",
 }
@@ -43,14 +58,18 @@ __all__ = [
     "CheckpointManager",
     "CkptError",
     "DiffResult",
+    "FeatureState",
     "Kind",
+    "NotARepository",
     "NotFound",
     "Outcome",
     "Refused",
     "RollbackError",
     "RollbackResult",
     "SaveResult",
+    "Scope",
     "Settings",
+    "Summary",
     "UsageError",
     "__version__",
     "project_root",

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from ckpt.errors import UsageError
-from ckpt.models import Checkpoint, FeatureState, Kind, SaveResult
+from ckpt.errors import Refused, UsageError
+from ckpt.models import Checkpoint, FeatureState, Kind, SaveResult, Scope
 from ckpt.paths import to_bytes
 from ckpt.store.agent_state import snapshot_path
 from ckpt.values import replace
@@ -53,6 +53,22 @@ def check_keep_edits(
         )
     if session is not None and not keep_edits:
         raise UsageError("a session is for --keep-edits only", hint="add --keep-edits")
+
+
+def check_has_files(checkpoint: Checkpoint) -> None:
+    if checkpoint.scope is Scope.STATE:
+        raise UsageError(
+            f"checkpoint '{checkpoint.id}' holds agent state only, no files",
+            hint=f"git ckpt show {checkpoint.id}",
+        )
+
+
+def check_has_worktree(scope: Scope) -> None:
+    if scope is Scope.STATE:
+        raise Refused(
+            "this manager keeps state only and touches no files",
+            hint="open CheckpointManager(path) without worktree=False",
+        )
 
 
 def as_kind(kind: Kind | str) -> Kind:

@@ -146,9 +146,10 @@ def _dispatch(arguments: list[str]) -> int:
         options, rest = _parse_common(arguments)
         if options["command"] is None:
             return _general_help(options["version"])
-        output = _output(env, as_json=options["json"], quiet=options["quiet"])
+        store: str = options["store"]
+        output = _output(env, as_json=options["json"], quiet=options["quiet"], store=store)
         start = options["directory"]
-        context = Context(start, env, output, options["store"])
+        context = Context(start, env, output, store)
         return _run(context, options["command"], rest)
     except CkptError as error:
         output.error(error)
@@ -277,10 +278,10 @@ def _general_help(version: bool) -> int:
     return 0
 
 
-def _output(env: Mapping[str, str], *, as_json: bool, quiet: bool) -> Output:
+def _output(env: Mapping[str, str], *, as_json: bool, quiet: bool, store: str = "repo") -> Output:
     from ckpt.output import Output
 
-    return Output(env, as_json=as_json, quiet=quiet)
+    return Output(env, as_json=as_json, quiet=quiet, store=store)
 
 
 def _asks_for(arguments: list[str], option: str) -> bool:

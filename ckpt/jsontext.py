@@ -52,8 +52,8 @@ def load(data: bytes) -> Any:
         value, end = _scan(text, 0)
         if not text[end:].strip(" \t\n\r"):
             return value
-    except (StopIteration, UnicodeDecodeError):
-        pass
+    except (StopIteration, UnicodeDecodeError, SystemError):
+        pass  # the last of them where the scanner wants to raise an error of `json`'s
     import json
 
     return json.loads(data)

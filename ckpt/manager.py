@@ -31,6 +31,8 @@ from ckpt.arguments import (
     as_kind,
     as_moment,
     as_word,
+    check_has_files,
+    check_has_worktree,
     check_keep_edits,
     check_mappings,
     check_texts,
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from ckpt.api.turns import Turns
     from ckpt.engine.session_state import Write
     from ckpt.engine.snapshot import SaveRequest
-    from ckpt.models import DiffResult, FeatureState, RollbackResult
+    from ckpt.models import DiffResult, FeatureState, RollbackResult, Summary
     from ckpt.settings import Settings
     from ckpt.store.agent_state import Texts
     from ckpt.tracking.objects import TrackedObjects
@@ -69,6 +71,10 @@ DroppedOnes = list[Dropped]
 _A_MOMENT = 0.005
 # How long `ensure` waits for another process that is saving for the same turn.
 _PATIENCE = 10.0
+
+
+def _by_id(checkpoint: Checkpoint) -> str:
+    return checkpoint.id
 
 
 def _open(path: str, env: Mapping[str, str], store: str) -> Repository:
@@ -215,7 +221,6 @@ class CheckpointManager:
     def _state_files(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
         files = self._limits(paths)
         if files:
-            from ckpt.api.going_back import check_has_worktree
             from ckpt.engine.state_files import check_places
 
             check_has_worktree(self._scope)
@@ -245,7 +250,6 @@ class CheckpointManager:
 
     def _save(self, request: SaveRequest, recurse: bool) -> SaveResult:
         if self._scope is Scope.STATE:
-            from ckpt.api.going_back import check_has_worktree
             from ckpt.engine import state_only
 
             check_has_worktree(Scope.STATE if recurse else Scope.FULL)
@@ -357,7 +361,6 @@ class CheckpointManager:
         patch: bool = True,
     ) -> DiffResult:
         """What changed from a checkpoint to another one, or to the worktree now."""
-        from ckpt.api.going_back import check_has_files
         from ckpt.engine.diff import diff
 
         with self._looking():
@@ -439,7 +442,7 @@ class CheckpointManager:
 
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
-        from ckpt.api.going_back import check_has_worktree, take_back
+        from ckpt.api.going_back import take_back
         from ckpt.engine.prepare import RollbackOptions
 
         check_has_worktree(self._scope)
@@ -450,7 +453,7 @@ class CheckpointManager:
 
     def resume_rollback(self) -> RollbackResult:
         """Finish a rollback that was interrupted."""
-        from ckpt.api.going_back import check_has_worktree, resume
+        from ckpt.api.going_back import resume
 
         check_has_worktree(self._scope)
         with self._writing():
@@ -459,7 +462,6 @@ class CheckpointManager:
 
     def abort_rollback(self) -> RollbackResult:
         """Return to the state before a rollback that was interrupted."""
-        from ckpt.api.going_back import check_has_worktree
         from ckpt.engine.recovery import abort
 
         check_has_worktree(self._scope)
@@ -560,6 +562,53 @@ class CheckpointManager:
             checkpoint = self._find(which)
             trash.drop(self._repo, checkpoint)
             return checkpoint
+
+    def clear(self, *, everything: bool = False) -> int:
+        """Drop all checkpoints of this session, or of this worktree if `everything` may go.
+
+        They stay in the trash. What is pinned and features are kept. Returns how many went.
+        """
+        if self._session is None and not everything:
+            raise UsageError(
+                "without a session, clear() would drop the checkpoints of all of them",
+                hint="clear(everything=True), or CheckpointManager(…, session=…)",
+            )
+        from ckpt.api.whole import clear
+
+        with self._writing():
+            return clear(self._repo, self.list())
+
+    def summary(self) -> Summary:
+        """How many checkpoints there are of each kind and name, the first and the last."""
+        from ckpt.api.whole import summarise
+
+        return summarise(self.list())
+
+    def export(
+        self, file: str | os.PathLike[str], which: Iterable[Which] | None = None
+    ) -> int:
+        """Write some checkpoints, or all of `list`, to a file; returns how many.
+
+        State-only managers write JSON, others a git bundle, which needs the commits that HEAD
+        was at, but not the project's history.
+        """
+        from ckpt.api.transfer import export
+
+        path = os.path.join(self._start, file)
+        with self._reading():
+            chosen = [*self] if which is None else sorted(map(self._find, which), key=_by_id)
+            return export(self._repo, self._scope, chosen, path)
+
+    def import_(self, file: str | os.PathLike[str]) -> Checkpoints:
+        """Read checkpoints that `export` wrote, into this session if there is one.
+
+        Returns those that are new here. Ids that are taken are given anew; all is checked first.
+        """
+        from ckpt.api.transfer import import_
+
+        with self._writing():
+            path = os.path.join(self._start, file)
+            return import_(self._repo, self._scope, path, self._session)
 
     def trash(self) -> DroppedOnes:
         """Dropped checkpoints that can be brought back, newest first."""

@@ -17,7 +17,7 @@ from ckpt.values import field, value_class
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import date, datetime
+    from datetime import date, datetime, timedelta
     from typing import Any
 
 REF_PREFIX = "refs/checkpoints/"
@@ -238,6 +238,26 @@ class SaveResult:
 
     def __bool__(self) -> bool:
         return self.outcome in (Outcome.CREATED, Outcome.UNCHANGED, Outcome.PARTIAL)
+
+
+@value_class
+class Summary:
+    """All checkpoints of a manager: how many of each kind and name, the first and the last."""
+
+    count: int
+    kinds: Mapping[str, int]
+    names: Mapping[str, int]
+    first: Checkpoint | None
+    last: Checkpoint | None
+
+    @property
+    def duration(self) -> timedelta:
+        """From the first to the last."""
+        if self.first is None or self.last is None:
+            from datetime import timedelta
+
+            return timedelta()
+        return self.last.timestamp - self.first.timestamp
 
 
 @value_class

@@ -28,11 +28,17 @@ if TYPE_CHECKING:
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 
+# The parts of documents that a person may type.
+_COMMANDS = {"undo", "rollback_command"}
+
 
 class Output:
     """Where the results of one command go."""
 
-    def __init__(self, env: Mapping[str, str], *, as_json: bool, quiet: bool) -> None:
+    def __init__(
+        self, env: Mapping[str, str], *, as_json: bool, quiet: bool, store: str = "repo"
+    ) -> None:
+        self._store = store
         self.as_json = as_json
         self.quiet = quiet
         self._env = env
@@ -64,12 +70,24 @@ class Output:
     def line(self, text: str = "") -> None:
         if not (self.quiet or self.as_json):
             self.clear()
-            print(_printable(text), file=sys.stdout)
+            print(self._printable(text), file=sys.stdout)
 
     def document(self, content: Mapping[str, Any]) -> None:
         import json
 
-        print(json.dumps(content, ensure_ascii=True), file=sys.stdout)
+        commands = {key: self._typed(content[key]) for key in _COMMANDS & content.keys()}
+        print(json.dumps({**content, **commands}, ensure_ascii=True), file=sys.stdout)
+
+    def _typed(self, command: str | None) -> str | None:
+        """A command as it must be typed to reach the same checkpoints."""
+        if command is None or self._store == "repo":
+            return command
+        first, *others = command.split("git ckpt ")
+        store = f"--store {self._store} "
+        return "git ckpt ".join([first, *(store * part[:1].isalpha() + part for part in others)])
+
+    def _printable(self, text: str) -> str:
+        return _printable(self._typed(text) or "")
 
     def raw(self, data: bytes) -> None:
         if not (self.quiet or self.as_json):
@@ -86,7 +104,7 @@ class Output:
     def hint(self, text: str) -> None:
         if not (self.quiet or self.as_json):
             self.clear()
-            print(_printable(f"hint: {text}"), file=sys.stderr)
+            print(self._printable(f"hint: {text}"), file=sys.stderr)
 
     def paint(self, style: str, text: str) -> str:
         if text and self.colours(sys.stdout):
@@ -245,7 +263,7 @@ class Output:
 
         self.clear()
         for row in () if self.quiet else render_run.summary(result):
-            print(_printable(row), file=sys.stderr)
+            print(self._printable(row), file=sys.stderr)
         for problem in result.problems:
             self.error(problem)
         return None
@@ -268,7 +286,7 @@ class Output:
             painted = f"\033[{_COLOURS['red']}m{painted}\033[0m"
         print(_printable(f"{painted} {problem.message}"), file=sys.stderr)
         if problem.hint:
-            print(_printable(f"hint: {problem.hint}"), file=sys.stderr)
+            print(self._printable(f"hint: {problem.hint}"), file=sys.stderr)
         return None
 
     def interrupted(self) -> None:

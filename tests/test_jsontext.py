@@ -101,3 +101,16 @@ def test_a_plain_document_needs_no_json() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
 
     assert b"json" not in loaded.split()
+
+
+@pytest.mark.parametrize("text", ["{", "[1", '{"a"', '{"a":1', '["x', '{"a":1,}', "[1,]"])
+def test_a_document_that_was_cut_off_is_an_error_of_value_without_json_too(text: str) -> None:
+    """Before Python 3.12 the scanner cannot raise errors of a module that is not imported."""
+    code = (
+        "import sys; from ckpt import jsontext; assert 'json' not in sys.modules\n"
+        "try: jsontext.load(sys.argv[1].encode())\n"
+        "except ValueError: print('told')"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-c", code, text], capture_output=True, text=True)
+
+    assert (ran.stdout, ran.stderr) == ("told\n", "")

@@ -11,8 +11,8 @@ from ckpt.engine import journal
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.prepare import RollbackOptions
 from ckpt.engine.rollback import rollback, undo
-from ckpt.errors import Refused, UsageError
-from ckpt.models import Checkpoint, RollbackResult, Scope
+from ckpt.errors import UsageError
+from ckpt.models import Checkpoint, RollbackResult
 from ckpt.settings import Settings
 from ckpt.store.repository import Repository
 from ckpt.values import replace
@@ -80,22 +80,6 @@ def restore_state(
     restoration = tracked.prepare(target.tracked)
     restoration.apply()
     return replace(result, restored=restoration.names)
-
-
-def check_has_files(checkpoint: Checkpoint) -> None:
-    if checkpoint.scope is Scope.STATE:
-        raise UsageError(
-            f"checkpoint '{checkpoint.id}' holds agent state only, no files",
-            hint=f"git ckpt show {checkpoint.id}",
-        )
-
-
-def check_has_worktree(scope: Scope) -> None:
-    if scope is Scope.STATE:
-        raise Refused(
-            "this manager keeps state only and touches no files",
-            hint="open CheckpointManager(path) without worktree=False",
-        )
 
 
 def _with_objects(

@@ -70,7 +70,10 @@ class Guard:
     async def __aenter__(self) -> Guard:
         from ckpt.api import threads
 
-        self._entered.append(await threads.run(self._thread(), self._save))
+        checkpoint = await threads.run(self._thread(), self._save)
+        if checkpoint is not None:
+            await self._tell_saved(checkpoint)
+        self._entered.append(checkpoint)
         return self
 
     async def __aexit__(
@@ -85,11 +88,18 @@ class Guard:
         try:
             if error is not None and checkpoint is not None:
                 back = functools.partial(self._return, checkpoint, error)
-                await threads.run_to_end(self._thread(), back)
+                result = await threads.run_to_end(self._thread(), back)
+                if result is not None:
+                    await self._tell(result)
         finally:
             if not self._entered:
                 self._thread().shutdown(wait=False)
                 self._executor = None
+
+    async def _tell_saved(self, checkpoint: Checkpoint) -> None:
+        """For whoever wants to know in the loop; so is the next."""
+
+    async def _tell(self, result: RollbackResult) -> None: ...
 
     def __call__(self, function: F) -> F:
         """Guard every call of a function, each by a checkpoint of its own."""
@@ -103,17 +113,20 @@ class Guard:
 
             @functools.wraps(function)
             async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                async with Guard(self._manager, self._name):
+                async with self._again():
                     return await function(*args, **kwargs)
         else:
 
             @functools.wraps(function)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with Guard(self._manager, self._name):
+                with self._again():
                     return function(*args, **kwargs)
 
         guarded: F = wrapper
         return guarded
+
+    def _again(self) -> Guard:
+        return Guard(self._manager, self._name)
 
     def _thread(self) -> ThreadPoolExecutor:
         if self._executor is None:
@@ -128,18 +141,20 @@ class Guard:
             raise CkptError(f"no checkpoint was taken: {saved.reason}", hint="git ckpt status")
         return saved.checkpoint
 
-    def _return(self, checkpoint: Checkpoint, error: BaseException) -> None:
+    def _return(self, checkpoint: Checkpoint, error: BaseException) -> RollbackResult | None:
         try:
-            self.result = self._roll_back(checkpoint)
-            left = [item.path for item in self.result.skipped]
+            result = self.result = self._roll_back(checkpoint)
+            left = [item.path for item in result.skipped]
             if left:
                 _note(error, f"ckpt: rolled back, but for {', '.join(map(repr, left))}")
+            return result
         except BaseException as problem:  # also a second Ctrl-C: the first error is the one to see
             _note(
                 error,
                 f"ckpt: the rollback to '{checkpoint.id}' failed: {problem}; "
                 f"try: git ckpt rollback --head {checkpoint.id}",
             )
+            return None
 
     def _roll_back(self, checkpoint: Checkpoint) -> RollbackResult:
         try:

@@ -88,8 +88,13 @@ def run(
         elif abort:
             result = manager.abort_rollback()
         else:
+            id = "latest" if id is None else id
+            if keep_edits:
+                from ckpt.engine.keep_edits import session_of
+
+                session = session_of(manager.get(id), session)
             result = manager.rollback(
-                "latest" if id is None else id,
+                id,
                 paths or None,
                 head=head,
                 dry_run=dry_run,

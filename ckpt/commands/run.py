@@ -60,6 +60,21 @@ def run(
 ) -> int:
     if not words:
         raise UsageError("no command after '--'", hint=_EXAMPLE)
+    try:
+        return _run(context, name, on_failure, timeout, save_after, words)
+    except child.CannotRun as error:
+        context.output.error(error)
+        return error.status
+
+
+def _run(
+    context: Context,
+    name: str | None,
+    on_failure: str,
+    timeout: float | None,
+    save_after: bool,
+    words: list[str],
+) -> int:
     child.check(words, context.start, context.env)
     with context.quiet_manager() as manager:
         before = _begin(context, manager, name)

@@ -39,17 +39,21 @@ class Decision:
         return tuple(sorted(self.back)) or NOWHERE
 
 
-def ledger_of(
-    private_dir: str, target: Checkpoint, named: str | None, usual: str | None = None
-) -> Mapping[bytes, Write]:
-    """What the agent wrote in a session: one that is named, the checkpoint's, or the usual."""
+def session_of(target: Checkpoint, named: str | None, usual: str | None = None) -> str:
+    """Whose writes count: those of a session that is named, of the checkpoint's, or the usual."""
     session = named or target.session or usual
     if session is None:
         raise UsageError(
             f"checkpoint '{target.id}' belongs to no session, so nobody knows what an agent wrote",
             hint="name the session with --session, or roll back without --keep-edits",
         )
-    return SessionState(private_dir, session).writes()
+    return session
+
+
+def ledger_of(
+    private_dir: str, target: Checkpoint, named: str | None, usual: str | None = None
+) -> Mapping[bytes, Write]:
+    return SessionState(private_dir, session_of(target, named, usual)).writes()
 
 
 def decide(

@@ -43,14 +43,27 @@ def save(repo: Repository, request: SaveRequest) -> SaveResult:
 
 def _save(repo: Repository, request: SaveRequest) -> SaveResult:
     objects, catalog = repo.objects, Catalog(repo)
+    draft = draft_of(repo, request)
+    if not request.wants_own_ref:
+        newest = _newest(catalog, request.session)
+        if newest is not None and newest.state_commit == draft.state_commit:
+            return SaveResult(Outcome.UNCHANGED, newest)
+
+    def is_whole(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
+        return not objects.missing({commit, *relied_on})
+
+    tree, state = (ObjectID(name.encode()) for name in (draft.tree, draft.state_commit))
+    made = publish(repo, catalog, draft, tree, (state,), is_whole)
+    return SaveResult(Outcome.CREATED, made)
+
+
+def draft_of(repo: Repository, request: SaveRequest) -> Checkpoint:
+    """The checkpoint that will be, its objects added: what it lacks is an id and a time."""
+    objects = repo.objects
     tree = write_tree(objects, {})
     state_tree = write_tree(objects, agent_state.write(objects, request.state, {}))
     state = record.write_commit(objects, state_tree, (), "ckpt: state of an agent\n", _NO_TIME)
-    if not request.wants_own_ref:
-        newest = _newest(catalog, request.session)
-        if newest is not None and newest.state_commit.encode() == state:
-            return SaveResult(Outcome.UNCHANGED, newest)
-    draft = Checkpoint(
+    return Checkpoint(
         id="",
         name=request.name,
         description=request.description,
@@ -72,12 +85,6 @@ def _save(repo: Repository, request: SaveRequest) -> SaveResult:
         _details=Details,
         _dirty_files=tuple,
     )
-
-    def is_whole(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
-        return not objects.missing({commit, *relied_on})
-
-    made = publish(repo, catalog, draft, tree, (state,), is_whole)
-    return SaveResult(Outcome.CREATED, made)
 
 
 def _newest(catalog: Catalog, session: str | None) -> Checkpoint | None:

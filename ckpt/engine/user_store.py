@@ -171,7 +171,7 @@ def _has_vanished(place: str, now: float) -> bool:
     return now - int(known["gone_since"]) >= GONE_FOR
 
 
-def _was_removed(known: Mapping[str, Any]) -> bool:
+def _was_removed(known: dict[str, Any]) -> bool:
     """A folder that is not there, where nothing was mounted, and nothing is missing around it."""
     folder = to_str(from_json(known))
     if known["device"] != known["parent_device"] or os.path.lexists(folder):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+from shlex import quote
 
 from ckpt import disk
 from ckpt.hashing import sha256
@@ -48,9 +49,7 @@ def install(target: Target, agent: str) -> list[Step]:
     path = _path(target, agent)
     try:
         text = _read(path)
-        if text is not None and agent_text.found(text, agent) == agent_text.wanted(
-            agent, target.python
-        ):
+        if text is not None and agent_text.is_current(text, agent, target.python):
             return [Step(KEPT, agent, path)]
         if _is_foreign(target, path):
             return [_by_hand(agent, path)]
@@ -68,17 +67,18 @@ def uninstall(target: Target, agent: str) -> list[Step]:
     record = target.record
     steps: list[Step] = []
     for path in dict.fromkeys([*_noted(record, agent), _path(target, agent)]):
-        may_edit = path in _noted(record, agent) or not _is_foreign(target, path)
+        is_noted = path in _noted(record, agent)
         try:
-            if may_edit:
+            if not agent_text.found(_read(path) or "", agent):
+                _forget(record, agent, path)
+            elif is_noted or not _is_foreign(target, path):
                 steps += _take_out(record, agent, path)
-            elif any(agent_text.found(_read(path) or "{}", agent).values()):
+            else:
                 advice = (f"git ckpt uninstall --agent {agent} --edit-tracked",)
-                steps.append(
-                    Step(NOTE, f"{agent}: its hooks are left in a shared file", path, advice)
-                )
+                what = f"{agent}: its hooks are left in a shared file"
+                steps.append(Step(NOTE, what, path, advice))
         except Unfit as reason:
-            steps.append(_mend(agent, path, reason))
+            steps += [_mend(agent, path, reason)] if is_noted else []
     return steps
 
 
@@ -92,12 +92,12 @@ def _inspected(target: Target, agent: str) -> Iterator[Finding]:
     path = _path(target, agent)
     for place in (path, user_path(agent, target.env)) if target.env.get("HOME") else (path,):
         try:
-            found = agent_text.found(_read(place) or "{}", agent)
+            found = agent_text.found(_read(place) or "", agent)
         except Unfit as reason:
             if place in _noted(target.record, agent):
                 yield Finding(agent, REPLACED, f"'{place}': {reason}", mend)
             continue
-        if not any(found.values()):
+        if not found:
             continue
         if set(found) != set(FORMATS[agent].events):
             yield Finding(agent, REPLACED, f"'{place}' has only some of its hooks", mend)
@@ -156,7 +156,7 @@ def _notes(target: Target, agent: str, path: str, is_new: bool) -> Iterator[Step
         line = f"/{FORMATS[agent].local}"
         exclude = os.path.join(target.require_repo().common_dir, "info", "exclude")
         what = "this file names a program of this machine; to keep it out of commits"
-        yield Step(NOTE, what, path, (f"echo {line} >> {exclude}",))
+        yield Step(NOTE, what, path, (f"echo {line} >> {quote(exclude)}",))
 
 
 # -- the text --------------------------------------------------------------------------
@@ -177,9 +177,7 @@ def _read(path: str) -> str | None:
 def _is_current(path: str, agent: str, python: str) -> bool:
     try:
         text = _read(path)
-        return text is not None and agent_text.found(text, agent) == agent_text.wanted(
-            agent, python
-        )
+        return text is not None and agent_text.is_current(text, agent, python)
     except Unfit:
         return False
 

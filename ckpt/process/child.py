@@ -27,18 +27,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 GRACE = 10.0  # seconds from the request to end to the end
-TIMED_OUT = 124
+TIMED_OUT, NOT_EXECUTABLE, NOT_FOUND = 124, 126, 127
+_NAME_ONE = "name a program to run after '--'"
 _POLL = 0.02
 # What comes to our group, and so not to one of its own.
 _TO_OUR_GROUP = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
-class NoSuchCommand(CkptError):
-    exit_code = 127
+class CannotRun(CkptError):
+    """The command was not started; `status` is what shells say then."""
 
-
-class NotExecutable(CkptError):
-    exit_code = 126
+    def __init__(self, status: int, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 @value_class
@@ -63,12 +64,11 @@ def check(command: Sequence[str], start: str, env: Mapping[str, str]) -> None:
     if any(os.access(place, os.X_OK) for place in files):
         return
     if "/" in word and os.path.isdir(places[0]):
-        raise NotExecutable(f"'{word}' is a folder", hint="name a program to run after '--'")
+        raise CannotRun(NOT_EXECUTABLE, f"'{word}' is a folder", _NAME_ONE)
     if files:
-        raise NotExecutable(
-            f"'{word}' is not executable", hint=f"chmod +x {word if '/' in word else files[0]}"
-        )
-    raise NoSuchCommand(f"command '{word}' was not found", hint="name a program to run after '--'")
+        named = word if "/" in word else files[0]
+        raise CannotRun(NOT_EXECUTABLE, f"'{word}' is not executable", f"chmod +x {named}")
+    raise CannotRun(NOT_FOUND, f"command '{word}' was not found", _NAME_ONE)
 
 
 def run(
@@ -108,13 +108,12 @@ def _start(
             close_fds=False,  # make, say, passes some on to its children
             preexec_fn=os.setpgrp if own_group else None,
         )
-    except FileNotFoundError as error:
-        raise NoSuchCommand(f"cannot run '{command[0]}': {error.strerror}") from None
     except (OSError, ValueError) as error:
-        is_script = isinstance(error, OSError) and error.errno == errno.ENOEXEC
-        raise NotExecutable(
+        number = getattr(error, "errno", None)
+        raise CannotRun(
+            NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE,
             f"cannot run '{command[0]}': {getattr(error, 'strerror', None) or error}",
-            hint="a script needs a first line such as '#!/bin/sh'" if is_script else None,
+            "a script needs a first line such as '#!/bin/sh'" if number == errno.ENOEXEC else None,
         ) from None
     started.returncode = 0  # not to be waited for by `subprocess`
     return started.pid

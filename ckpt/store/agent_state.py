@@ -209,6 +209,14 @@ def _quoted(name: str) -> bytes:
     ).encode("ascii")
 
 
+def is_quoted(name: str) -> bool:
+    """Whether an object's name can be read from this one."""
+    try:
+        return _quoted(_unquoted(name.encode("ascii"))).decode() == name
+    except ValueError:
+        return False
+
+
 def _unquoted(name: bytes) -> str:
     first, *others = name.split(b"%")
     raw = first + b"".join(bytes([int(part[:2], 16)]) + part[2:] for part in others)

@@ -70,7 +70,7 @@ class PackWriter:
     def add(self, object_id: bytes, kind: bytes, data: bytes) -> None:
         if object_id in self._offsets:
             return
-        entry = _entry_header(_NUMBERS[kind], len(data)) + zlib.compress(data, level_of(len(data)))
+        entry = entry_header(_NUMBERS[kind], len(data)) + zlib.compress(data, level_of(len(data)))
         self._append(object_id, zlib.crc32(entry).to_bytes(4, "big"), entry)
 
     def _append(self, object_id: bytes, checksum: bytes, entry: bytes) -> None:
@@ -209,7 +209,7 @@ def _is_ours(keep: str) -> bool:
         return file.read(len(KEPT_BY_US) + 1) == KEPT_BY_US
 
 
-def _entry_header(number: int, size: int) -> bytes:
+def entry_header(number: int, size: int) -> bytes:
     first, size = number << 4 | size & 15, size >> 4
     header = bytearray()
     while size:

@@ -156,8 +156,33 @@ def test_what_is_no_settings_file_is_not_touched(agent: str, text: bytes, repo: 
     assert path.read_bytes() == text
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert agent_settings.inspect(target(repo)) == []
+    assert uninstall(repo, agent) == [], "nothing of ours was ever there"
+
+
+@every_agent
+def test_a_file_that_somebody_broke_since_is_not_touched(agent: str, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    install(repo, agent)
+    path.write_text(broken := path.read_text() + "}")
+
     assert uninstall(repo, agent) == ["to-do"]
-    assert path.read_bytes() == text
+    assert path.read_text() == broken
+    path.write_text(broken[:-1])
+    assert uninstall(repo, agent) == ["removed"]
+    assert not path.exists()
+
+
+@every_agent
+def test_what_others_have_put_into_a_shared_file_stays(agent: str, repo: Path) -> None:
+    path = settings_of(repo, agent)
+    install(repo, agent)
+    (repo / ".git/ckpt/installed.json").unlink()
+    git("add", "-f", str(path), cwd=repo)
+
+    [step] = agent_settings.uninstall(target(repo), agent)
+    assert (step.action, path.exists()) == ("note", True)
+    assert uninstall(repo, agent, edit_tracked=True) == ["removed"]
+    assert json.loads(path.read_text()) == FORMATS[agent].required
 
 
 @pytest.mark.parametrize(("agent", "done"), [("gemini", "added"), ("claude-code", "to-do")])

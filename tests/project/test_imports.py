@@ -91,14 +91,15 @@ def at_the_start() -> frozenset[str]:
     return loaded("import sys; print(*sys.modules, file=sys.stderr)")
 
 
-def loaded(code: str, *words: str) -> frozenset[str]:
-    ran = subprocess.run([sys.executable, "-I", "-c", code, *words], capture_output=True)
+def loaded(code: str, *words: str, stdin: bytes = b"") -> frozenset[str]:
+    command = [sys.executable, "-I", "-c", code, *words]
+    ran = subprocess.run(command, input=stdin, capture_output=True)
     assert ran.returncode == 0, ran.stderr
     return frozenset(ran.stderr.decode().split("\n")[-2].split())
 
 
-def imported(*words: str) -> frozenset[str]:
-    return loaded(TELL, *words) - at_the_start()
+def imported(*words: str, stdin: bytes = b"") -> frozenset[str]:
+    return loaded(TELL, *words, stdin=stdin) - at_the_start()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,32 @@ def test_a_command_imports_nothing_it_has_no_use_for(line: str, unwanted: set[st
         ckpt("rollback", code=0)
 
     assert imported(*line.split()) & unwanted == set()
+
+
+EVENT = '{"session_id": "s", "cwd": "%s", "hook_event_name": "%s", "tool_name": "%s", %s}'
+
+
+@pytest.mark.parametrize(
+    ("event", "tool", "more", "unwanted"),
+    [
+        ("Stop", "", '"x": 1', NEVER | TO_READ_MORE | WORK - {"ckpt.settings"}),
+        ("PreToolUse", "Read", '"x": 1', NEVER | TO_READ_MORE | WORK - {"ckpt.settings"}),
+        (
+            "PreToolUse",
+            "Bash",
+            '"tool_input": {"command": "git status | cat"}',
+            NEVER | TO_READ_MORE | WORK - {"ckpt.settings"},
+        ),
+        ("PreToolUse", "Write", '"tool_input": {"file_path": "x"}', NEVER | {"json"} | RARE | BACK),
+        ("UserPromptSubmit", "", '"x": 1', NEVER | {"json"} | RARE | BACK),
+    ],
+)
+def test_an_event_of_an_agent_that_does_not_matter_ends_at_once(
+    repo: Path, event: str, tool: str, more: str, unwanted: set[str]
+) -> None:
+    text = EVENT % (repo, event, tool, more)
+
+    assert imported("hook", "claude-code", stdin=text.encode()) & unwanted == set()
 
 
 @pytest.mark.usefixtures("repo")

@@ -25,7 +25,7 @@ LAYERS = [
     {"engine"},
     {"api"},
     {"diagnosis", "manager"},
-    {"run"},
+    {"aio", "run"},
     {"crash", "documents", "progress", "render"},
     {"render_run", "render_status"},
     {"render_doctor"},

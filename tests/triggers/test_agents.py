@@ -94,6 +94,15 @@ def test_a_patch_names_all_the_files_that_it_touches() -> None:
     assert codex.patched({"file_path": "/x"}) == ("/x",)
 
 
+def test_of_several_open_folders_it_is_the_one_that_is_written_to() -> None:
+    event = {**sample("cursor", "after-edit"), "workspace_roots": ["/other", "/repo"]}
+    found = read(cursor.AGENT, event)
+    assert found is not None and found.folder == "/repo"
+
+    found = read(cursor.AGENT, {**event, "file_path": "/elsewhere/x"})
+    assert found is not None and found.folder == "/other"
+
+
 @every_agent
 def test_what_is_no_event_is_none(name: str) -> None:
     good = sample(name, "before-edit")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,63 @@ def test_tools_that_run_at_once_wait_for_the_one_checkpoint(repo: Path) -> None:
 
     assert [process.returncode for process in started] == [0] * 4
     assert len(loop.checkpoints("auto")) == 1
+
+
+def test_agents_are_installed_alone_unless_more_is_asked_for(repo: Path) -> None:
+    words = ["install", "--agent", "codex", "--agent", "gemini", "--agent", "codex"]
+    told = ckpt(*words, "--json", code=0).json["steps"]
+    assert [step["what"] for step in told if step["action"] == "added"][:2] == [
+        "codex: its hooks",
+        "gemini: its hooks",
+    ]
+    assert not (repo / ".git/hooks/pre-commit").exists()
+    ckpt("install", "--agent", "cursor", "--hooks", "pre-commit", code=0)
+    assert (repo / ".git/hooks/pre-commit").exists()
+    ckpt("uninstall", "--agent", "gemini", "--agent", "cursor", code=0)
+
+    assert [(repo / FORMATS[a].local).exists() for a in AGENTS] == [False, True, False, False]
+    assert (repo / ".git/hooks/pre-commit").exists()
+    ckpt("uninstall", code=0)
+    assert git("status", "--short") == ""
+    assert not (repo / ".git/hooks/pre-commit").exists()
+    ckpt("install", "--agent", "nobody", code=2)
+
+
+def test_settings_that_are_no_json_stop_nothing_else(repo: Path) -> None:
+    (repo / ".gemini").mkdir()
+    (repo / ".gemini/settings.json").write_text("{,}")
+    ran = ckpt("install", "--agent", "gemini", "--agent", "cursor", code=4)
+
+    assert "not valid JSON, line 1" in ran.stderr
+    assert (repo / ".gemini/settings.json").read_text() == "{,}"
+    assert (repo / ".cursor/hooks.json").exists()
+
+
+LIMITED = "from ckpt.cli import main; from ckpt.commands import hook; hook.%s; sys.exit(main())"
+
+
+def limited(limit: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-c", "import sys; " + LIMITED % limit, "hook", "gemini"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def test_input_without_end_is_not_kept(repo: Path) -> None:
+    event = json.dumps({**Loop("gemini", repo).sample("before-edit"), "more": "x" * 10**6})
+    process = limited("_LARGEST_INPUT = 1000")
+
+    assert process.communicate(event.encode())[0] == b"{}\n"
+    assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+def test_an_agent_that_leaves_the_pipe_open_is_served(repo: Path) -> None:
+    event = json.dumps(Loop("gemini", repo).sample("before-edit"))
+    process = limited("_INPUT_SECONDS = 0.5")
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(event.encode())
+    process.stdin.flush()
+    answer = process.stdout.read()
+    process.stdin.close()
+
+    assert (answer, process.wait()) == (b"{}\n", 0)
+    process.stdout.close()
+    assert git("for-each-ref", "refs/checkpoints") != ""

@@ -350,7 +350,7 @@ def test_nothing_runs_amid_a_rollback_that_was_interrupted(repo: Path) -> None:
 def test_when_its_time_is_up_it_ends_and_so_does_what_it_has_started(repo: Path) -> None:
     script = "sh -c 'echo $$ > other; exec sleep 300' & echo one > one; sleep 300"
 
-    ran = ckpt("run", "--timeout", "0.4", "--on-failure", "rollback", "--", "sh", "-c", script)
+    ran = ckpt("run", "--timeout", "1.5", "--on-failure", "rollback", "--", "sh", "-c", script)
 
     assert ran.code == 124
     assert "time was up" in ran.stderr
@@ -395,13 +395,16 @@ def at_terminal(*words: str) -> Terminal:
 
 @LIMITS
 def test_ctrl_c_reaches_the_command_once_and_we_wait_for_it(repo: Path, limit: list[str]) -> None:
+    """We are held up meanwhile: two signals in one moment would count as one."""
     script = """if True:
-        import signal, sys, time
+        import os, signal, sys, time
         got = []
         signal.signal(signal.SIGINT, lambda *_: got.append(1))
+        os.kill(os.getppid(), signal.SIGSTOP)
         print("ready", flush=True)
         while not got:
             time.sleep(0.01)
+        os.kill(os.getppid(), signal.SIGCONT)
         time.sleep(0.3)
         print("got", len(got), flush=True)
         sys.exit(8)

@@ -83,14 +83,12 @@ def _of_tool(agent: Agent, document: Mapping[str, Any], event: Event) -> Event |
         return None
     if is_shell:
         done = commands.effect(_command(given))
-        destroys = done == commands.DESTROYS
-        return None if done == commands.READS else _with(event, (), destroys)
+        found = Event(event.occasion, event.session, event.folder, (), done == commands.DESTROYS)
+        return None if done == commands.READS else found
     paths = (agent.paths_of or paths_named)(given) if is_edit else ()
-    return None if event.occasion == AFTER and not paths else _with(event, paths, False)
-
-
-def _with(event: Event, paths: tuple[str, ...], destroys: bool) -> Event:
-    return Event(event.occasion, event.session, event.folder, paths, destroys)
+    folder = next((root for path in paths for root in _roots(document, path)), event.folder)
+    found = Event(event.occasion, event.session, folder, paths)
+    return None if event.occasion == AFTER and not paths else found
 
 
 def paths_named(given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -121,6 +119,12 @@ def _session(document: Mapping[str, Any]) -> str | None:
 
 def _folder(document: Mapping[str, Any]) -> str | None:
     """Where the agent works; Cursor names the folders that are open instead."""
+    named = as_path(document.get("cwd"))
+    return named if os.path.isabs(named) else next(iter(_roots(document)), None)
+
+
+def _roots(document: Mapping[str, Any], around: str = "") -> list[str]:
+    """The folders that are open in Cursor, or those of them that a path is in."""
     roots = document.get("workspace_roots")
-    named = [document.get("cwd"), *(roots if isinstance(roots, list) else [])]
-    return next((folder for folder in map(as_path, named) if os.path.isabs(folder)), None)
+    named = map(as_path, roots if isinstance(roots, list) else ())
+    return [r for r in named if os.path.isabs(r) and (not around or around.startswith(r + "/"))]

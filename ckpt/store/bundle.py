@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""Git bundles: some refs, the commits that the reader must have, and a pack of the rest.
+
+Versions 2 and 3 as git reads and writes them. Ours have no deltas; git's may, against objects
+in the bundle or, in a thin one, in the repository. Every object that is read is named anew by
+its content, so that a bundle can add objects but never pass one off as another. What they
+say is for others to judge.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from tempfile import TemporaryFile
+
+from ckpt import disk
+from ckpt.errors import Refused, UsageError
+from ckpt.store.loose import DamagedObject
+from ckpt.store.object_format import SHA1
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+from ckpt.store.pack_entries import KINDS, apply_delta, parse_entry
+from ckpt.store.pack_writer import entry_header
+from ckpt.store.streams import LARGE, level_of
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+_SIGNATURES = {b"# v2 git bundle": 2, b"# v3 git bundle": 3}
+_LONGEST_HEADER = 1 << 24
+_LARGEST_WITH_DELTA = 1 << 29  # git makes none for larger ones
+_MOST_BYTES = 1 << 36  # of all objects together, once they are inflated
+_CHUNK = 1 << 16
+_NUMBERS = {kind: number for number, kind in KINDS.items()}
+
+
+@value_class
+class Header:
+    """`refs` are commits by the name of their ref; `size` is where the pack begins."""
+
+    needed: tuple[ObjectID, ...]
+    refs: dict[bytes, ObjectID]
+    size: int = 0
+
+
+# -- writing -------------------------------------------------------------------
+
+
+def write(objects: ObjectStore, fd: int, header: Header, contents: Collection[ObjectID]) -> None:
+    """Write a bundle of these objects to an open file."""
+    path = "bundle"
+    lines = [b"# v2 git bundle"]
+    if objects.object_format is not SHA1:
+        lines = [b"# v3 git bundle", b"@object-format=" + objects.object_format.name.encode()]
+    lines += [b"-%s commit of HEAD" % commit for commit in header.needed]
+    lines += [b"%s %s" % (commit, ref) for ref, commit in sorted(header.refs.items())]
+    disk.write(fd, b"\n".join(lines) + b"\n\n", path)
+    digest = objects.object_format.new_hash()
+    for piece in _pack(objects, contents):
+        digest.update(piece)
+        disk.write(fd, piece, path)
+    disk.write(fd, digest.digest(), path)
+
+
+def _pack(objects: ObjectStore, contents: Collection[ObjectID]) -> Iterator[bytes]:
+    yield b"PACK\0\0\0\2" + len(contents).to_bytes(4, "big")
+    for object_id in contents:
+        kind, size = objects.kind(object_id), objects.size(object_id)
+        if kind is None or size is None:
+            raise MissingObject(object_id, "missing object")
+        yield entry_header(_NUMBERS[kind], size)
+        packer = zlib.compressobj(level_of(size))
+        for piece in objects.pieces(object_id, kind):
+            yield packer.compress(piece)
+        yield packer.flush()
+
+
+# -- reading -------------------------------------------------------------------
+
+
+def read_header(fd: int, objects: ObjectStore) -> Header:
+    """What a bundle says of itself; UsageError if it is none, or of another repository's kind."""
+    data = os.pread(fd, _LONGEST_HEADER, 0)
+    head, end, _ = data.partition(b"\n\n")
+    signature, *lines = head.split(b"\n")
+    if signature not in _SIGNATURES or not end:
+        raise UsageError("this is no git bundle", hint="pass what export() has written")
+    _check_format([line[1:] for line in lines if line.startswith(b"@")], objects)
+    needed, refs = [], {}
+    for line in lines:
+        if line.startswith(b"@"):
+            continue
+        if line.startswith(b"-"):
+            needed.append(_object_id(objects, line[1:].partition(b" ")[0]))
+        else:
+            commit, _, ref = line.partition(b" ")
+            refs[ref] = _object_id(objects, commit)
+    return Header(tuple(needed), refs, len(head) + len(end))
+
+
+def _check_format(asked: list[bytes], objects: ObjectStore) -> None:
+    found = SHA1.name
+    for line in asked:
+        key, _, value = line.decode("utf-8", "replace").partition("=")
+        if key != "object-format":
+            raise _unknown(f"it asks for '{key}'")
+        found = value
+    if found != objects.object_format.name:
+        raise _unknown(f"its objects are named by {found}, those here by another hash")
+
+
+def _object_id(objects: ObjectStore, text: bytes) -> ObjectID:
+    if len(text) != objects.object_format.hex_length or text.strip(b"0123456789abcdef"):
+        raise _unknown("a name of an object in it is none")
+    return ObjectID(text)
+
+
+def _unknown(reason: str) -> Refused:
+    return Refused(f"cannot read this bundle: {reason}", hint="make one with export()")
+
+
+def read_pack(fd: int, start: int, objects: ObjectStore) -> None:
+    """Add the objects of a bundle's pack to the repository; they are in use once refs are."""
+    try:
+        with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
+            _PackStream(data, start, objects).read()
+    except (DamagedObject, ValueError, IndexError, zlib.error) as error:
+        raise _unknown(f"its pack is damaged ({error})") from None
+
+
+class _PackStream:
+    """A pack that is read from its first entry to its last, whatever an index would say."""
+
+    def __init__(self, data: mmap.mmap, start: int, objects: ObjectStore) -> None:
+        self._data = data
+        self._start = start
+        self._end = len(data) - objects.object_format.oid_length
+        self._objects = objects
+        self._known: dict[int, tuple[bytes, ObjectID]] = {}
+        self._left = _MOST_BYTES
+
+    def read(self) -> None:
+        self._check_sum()
+        header = self._data[self._start : self._start + 12]
+        if header[:4] != b"PACK" or header[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
+            raise DamagedObject("no pack")
+        at, waiting = self._start + 12, []
+        for _ in range(int.from_bytes(header[8:], "big")):
+            place = at - self._start
+            number, size, begin, base = parse_entry(
+                self._data[at : at + 64], at, self._objects.object_format.oid_length
+            )
+            self._left -= size
+            if self._left < 0:
+                raise DamagedObject("it would be too large")
+            if base is None:
+                self._known[place], at = self._take(KINDS[number], begin, size)
+                continue
+            if size > _LARGEST_WITH_DELTA:
+                raise DamagedObject("a delta that is too large")
+            delta, at = self._inflated(begin, size)
+            waiting.append((place, base - self._start if isinstance(base, int) else base, delta))
+        if at != self._end:
+            raise DamagedObject("something follows its last entry")
+        self._resolve(waiting)
+
+    def _check_sum(self) -> None:
+        digest = self._objects.object_format.new_hash()
+        for at in range(self._start, self._end, 1 << 20):
+            digest.update(self._data[at : min(at + (1 << 20), self._end)])
+        if digest.digest() != self._data[max(self._end, self._start) :]:
+            raise DamagedObject("its checksum is wrong")
+
+    def _take(self, kind: bytes, begin: int, size: int) -> tuple[tuple[bytes, ObjectID], int]:
+        if size <= LARGE:
+            content, end = self._inflated(begin, size)
+            return (kind, self._objects.add(kind, content)), end
+        if kind != b"blob":
+            raise DamagedObject(f"a {kind.decode()} of {size} bytes")
+        with TemporaryFile() as file:
+            end = begin
+            for piece, end in self._pieces(begin, size):  # noqa: B007 - the last end counts
+                file.write(piece)
+            file.flush()
+            file.seek(0)
+            return (kind, self._objects.add_file(file.fileno(), size)), end
+
+    def _inflated(self, begin: int, size: int) -> tuple[bytes, int]:
+        parts, end = [], begin
+        for piece, end in self._pieces(begin, size):  # noqa: B007 - the last end counts
+            parts.append(piece)
+        return b"".join(parts), end
+
+    def _pieces(self, begin: int, size: int) -> Iterator[tuple[bytes, int]]:
+        """What a zlib stream holds, piece by piece, and where the next entry begins."""
+        unpacker, at, left = zlib.decompressobj(), begin, size
+        while not unpacker.eof:
+            chunk = unpacker.unconsumed_tail
+            if not chunk:
+                chunk = self._data[at : min(at + _CHUNK, self._end)]
+                at += len(chunk)
+                if not chunk:
+                    raise DamagedObject("an entry that was cut off")
+            piece = unpacker.decompress(chunk, _CHUNK)
+            left -= len(piece)
+            if left < 0:
+                raise DamagedObject("an entry that is larger than it says")
+            yield piece, at - len(unpacker.unused_data)
+        if left:
+            raise DamagedObject("an entry that is smaller than it says")
+
+    def _resolve(self, waiting: list[tuple[int, int | bytes, bytes]]) -> None:
+        """Make of the deltas what they make of their bases; one may be the base of another."""
+        while waiting:
+            later = []
+            for place, base, delta in waiting:
+                found = self._base(base)
+                if found is None:
+                    later.append((place, base, delta))
+                    continue
+                kind, content = found
+                made = apply_delta(content, delta)
+                self._left -= len(made)
+                if self._left < 0 or len(made) > _LARGEST_WITH_DELTA:
+                    raise DamagedObject("it would be too large")
+                self._known[place] = kind, self._objects.add(kind, made)
+            if len(later) == len(waiting):
+                raise DamagedObject("a delta without its base")
+            waiting = later
+
+    def _base(self, base: int | bytes) -> tuple[bytes, bytes] | None:
+        if isinstance(base, int):
+            known = self._known.get(base)
+            if known is None:
+                return None
+        else:
+            name = ObjectID(base.hex().encode())
+            kind = self._objects.kind(name)
+            if kind is None:
+                return None
+            known = kind, name
+        kind, name = known
+        if (self._objects.size(name) or 0) > _LARGEST_WITH_DELTA:
+            raise DamagedObject("a delta for what is too large")
+        return kind, self._objects.read(name, kind)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""The awaitable manager: the same names, in a thread, and nothing torn by cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from byhand import worktree
+
+import ckpt
+from ckpt import Checkpoint, NotFound, disk
+from ckpt.aio import CheckpointManager
+
+Main = Callable[[CheckpointManager], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    top = worktree(tmp_path / "repo")
+    (top / "file").write_text("then")
+    return top
+
+
+def run(top: Path, main: Main, **options: Any) -> None:
+    async def inner() -> None:
+        async with CheckpointManager(top, **options) as manager:
+            await main(manager)
+
+    asyncio.run(inner())
+
+
+def test_it_has_the_names_and_arguments_of_the_other() -> None:
+    """But for what is asked without a pause, and the two that cannot be awaited."""
+    apart = {"repository", "forgiving_settings", "turn", "progress"}
+    for name, member in vars(ckpt.CheckpointManager).items():
+        if name.startswith("_") or name in apart:
+            continue
+        mine = inspect.getattr_static(CheckpointManager, name)
+        if inspect.isfunction(member):
+            parameters = [*inspect.signature(member).parameters.values()]
+            assert [p.name for p in parameters] == [*inspect.signature(mine).parameters]
+            defaults = {p.name: p.default for p in parameters}
+            found = {p.name: p.default for p in inspect.signature(mine).parameters.values()}
+            assert found == defaults, name
+    opening = inspect.signature(ckpt.CheckpointManager)
+    assert [*inspect.signature(CheckpointManager).parameters] == [*opening.parameters]
+
+
+def test_a_whole_life(top: Path) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        state = {"turn": 1}
+        manager.track("state", state)
+        saved = await manager.create("before", data={"a": (1,)}, description="why")
+        (top / "file").write_text("now")
+        state["turn"] = 2
+
+        assert (await manager.get(saved)).data == {"a": (1,)}
+        assert [f.path for f in (await manager.diff(saved)).files] == ["file"]
+        assert (await manager.rollback(saved)).written == ("file",)
+        assert state == {"turn": 1}
+        await manager.undo()
+        assert (top / "file").read_text() == "now"
+        assert (await manager.rollback_to_latest()).target.name == "before"
+        assert [c.name async for c in manager if c.kind == "manual"] == ["before"]
+        assert await manager.count() == len(await manager.list()) == 4
+        latest = await manager.latest(kind="manual")
+        assert latest is not None
+        assert await manager.by_name("before") == [latest]
+        assert await manager.between(latest.timestamp, latest.timestamp) == [latest]
+        assert latest not in await manager.since(latest.timestamp)
+        assert (await manager.pin(saved)).pinned
+        assert not (await manager.unpin(saved)).pinned
+        await manager.delete(saved)
+        assert [d.checkpoint.name for d in await manager.trash()] == ["before"]
+        await manager.restore_dropped("before")
+        assert (await manager.summary()).names == {"before": 1}
+        manager.untrack("state")
+        assert await manager.clear(everything=True) == 4
+        with pytest.raises(NotFound):
+            await manager.get("before")
+
+    run(top, main)
+
+
+def test_turns_and_writes(top: Path) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        assert (await manager.ensure("x")).outcome == "created"
+        assert (await manager.ensure("x")).reason == "duplicate"
+        assert await manager.new_turn() == 1
+        manager.enabled = False
+        assert (await manager.ensure("x")).reason == "disabled"
+        manager.enabled = True
+        (top / "file").write_text("agent")
+        await manager.record_write(top / "file")
+        assert (await manager.rollback("latest", keep_edits=True)).written == ("file",)
+        assert not manager.rollback_interrupted
+        assert manager.settings.enabled
+
+    run(top, main, session="agent")
+
+
+def test_state_goes_to_a_file_and_comes_back(top: Path, tmp_path: Path) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        await manager.create("x", data=1)
+        assert await manager.export(tmp_path / "x") == 1
+        assert await manager.import_(tmp_path / "x") == []
+
+    run(top, main, worktree=False)
+
+
+def test_the_work_is_in_one_thread_and_one_thing_at_a_time(top: Path) -> None:
+    seen: set[str] = set()
+
+    async def main(manager: CheckpointManager) -> None:
+        manager.blocking.on_checkpoint(lambda _: seen.add(threading.current_thread().name))
+        made = await asyncio.gather(*(manager.create(f"n{number}") for number in range(5)))
+
+        assert [c.name async for c in manager] == [f"n{number}" for number in range(5)]
+        assert all(made)
+
+    run(top, main)
+    assert len(seen) == 1
+    assert threading.current_thread().name not in seen
+
+
+def test_callbacks_are_called_in_the_loop_and_may_be_coroutines(top: Path) -> None:
+    seen: list[Any] = []
+
+    async def saved(checkpoint: Checkpoint) -> None:
+        await asyncio.sleep(0)
+        seen.append(checkpoint.name)
+
+    async def main(manager: CheckpointManager) -> None:
+        manager.on_checkpoint(saved)
+        manager.on_checkpoint(lambda _: 1 / 0)
+        manager.on_rollback(lambda result: seen.append(asyncio.get_running_loop() is not None))
+        result = await manager.create("x")
+        await manager.rollback(result)
+        assert "ZeroDivisionError" in result.warnings[0]
+        with pytest.raises(ValueError, match="why"):
+            async with manager.guard("step"):
+                raise ValueError("why")
+
+    run(top, main)
+    assert seen == ["x", True, "step", True]
+
+
+class Gate:
+    """Stops the worker before it makes a ref, until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached, self._open = threading.Event(), threading.Event()
+        monkeypatch.setattr(disk, "observer", self._look)
+
+    def _look(self, operation: str, path: disk.Path) -> None:
+        if b"refs/checkpoints/" in (path if isinstance(path, bytes) else path.encode()):
+            self.reached.set()
+            assert self._open.wait(60)
+
+    async def wait(self) -> None:
+        while not self.reached.is_set():
+            await asyncio.sleep(0.001)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def test_what_has_begun_is_finished_before_a_task_is_cancelled(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        gate = Gate(monkeypatch)
+        task = asyncio.create_task(manager.create("begun"))
+        waiting = asyncio.create_task(manager.create("not begun"))
+        await gate.wait()
+        task.cancel()
+        waiting.cancel()
+        await asyncio.sleep(0)
+        task.cancel()  # impatience changes nothing
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        assert waiting.done()
+        gate.open()
+        for cancelled in (task, waiting):
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+
+        assert [c.name async for c in manager] == ["begun"]
+
+    run(top, main)
+
+
+def test_a_timeout_waits_for_what_has_begun_and_is_one(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        gate = Gate(monkeypatch)
+        task = asyncio.create_task(asyncio.wait_for(manager.create("x"), 0.01))
+        await gate.wait()
+        await asyncio.sleep(0.02)
+        gate.open()
+        with pytest.raises(asyncio.TimeoutError):
+            await task
+        assert await manager.count() == 1
+
+    run(top, main)
+
+
+def test_a_guard_rolls_back_when_its_task_is_cancelled(top: Path) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        begun = asyncio.Event()
+
+        @manager.guard("step")
+        async def step() -> None:
+            (top / "file").write_text("ruined")
+            begun.set()
+            await asyncio.sleep(3600)
+
+        task = asyncio.create_task(step())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (top / "file").read_text() == "then"
+
+    run(top, main)
+
+
+def test_nested_guards_in_tasks(top: Path) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        async with manager.guard("outer"):
+            (top / "file").write_text("outer")
+            with pytest.raises(ValueError, match="why"):
+                async with manager.guard("inner") as guard:
+                    (top / "file").write_text("inner")
+                    raise ValueError("why")
+            assert guard.result is not None
+            assert (top / "file").read_text() == "outer"
+
+    run(top, main)
+
+
+def test_a_closed_manager_can_be_used_again(top: Path) -> None:
+    async def main(manager: CheckpointManager) -> None:
+        await manager.create("one")
+        await manager.close()
+        await manager.create("two")
+        assert await manager.count() == 2
+
+    run(top, main)
+
+
+def test_it_works_in_one_loop_after_another(top: Path) -> None:
+    manager = CheckpointManager(top)
+    asyncio.run(_save(manager))
+    asyncio.run(_save(manager))
+
+    assert len(manager.blocking) == 2
+
+
+async def _save(manager: CheckpointManager) -> None:
+    await asyncio.gather(manager.create(), manager.count())
