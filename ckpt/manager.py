@@ -27,7 +27,6 @@ from time import monotonic
 from ckpt import paths as repo_paths
 from ckpt.arguments import (
     Which,
-    as_features,
     as_kind,
     as_moment,
     as_word,
@@ -55,10 +54,8 @@ if TYPE_CHECKING:
     from ckpt.api.guards import Guard
     from ckpt.api.turns import Turns
     from ckpt.engine.session_state import Write
-    from ckpt.engine.snapshot import SaveRequest
     from ckpt.models import DiffResult, FeatureState, RollbackResult, Summary
     from ckpt.settings import Settings
-    from ckpt.store.agent_state import Texts
     from ckpt.tracking.objects import TrackedObjects
 
     CheckpointCallback = Callable[[Checkpoint], object]
@@ -69,8 +66,6 @@ DroppedOnes = list[Dropped]
 
 # How long the configuration that was read on opening may be taken for that of now, in seconds.
 _A_MOMENT = 0.005
-# How long `ensure` waits for another process that is saving for the same turn.
-_PATIENCE = 10.0
 
 
 def _by_id(checkpoint: Checkpoint) -> str:
@@ -183,31 +178,35 @@ class CheckpointManager:
         are ignored. With `recurse`, submodules and other repositories inside get checkpoints of
         their own.
         """
-        from ckpt.engine.snapshot import TRIGGERED, SaveRequest
+        from ckpt.api.saving import GivenState, request_of, save
+        from ckpt.engine.snapshot import TRIGGERED
 
         check_texts(name=name, description=description, session=session, trigger=trigger)
         check_mappings(metadata=metadata, context=context)
         if not self.enabled or (as_kind(kind) in TRIGGERED and self._is_off(trigger)):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         with self._writing():
-            files = self._state_files(state_files)
-            request = SaveRequest(
+            request = request_of(
+                self._repo,
+                self._scope,
+                GivenState(data, metadata, context, features, self._limits(state_files)),
+                self._tracked,
                 name=name,
                 description=description,
-                kind=as_kind(kind),
-                trigger=trigger or "api",
+                kind=kind,
+                trigger=trigger,
                 session=session if session is not None else self._session,
-                state=self._state(data, metadata, context, as_features(features, files)),
-                state_files=files,
-                pinned=pin,
+                pin=pin,
             )
-            result = self._save(request, recurse)
-        if result.outcome is Outcome.UNCHANGED or not self._on_checkpoint:
-            return result
-        from ckpt.api.callbacks import call_all
-
-        assert result.checkpoint is not None, "it was created"
-        return replace(result, warnings=call_all(self._on_checkpoint, result.checkpoint))
+            result = save(
+                self._repo,
+                lambda: self.settings,
+                self._scope,
+                request,
+                recurse=recurse,
+                progress=self.progress,
+            )
+        return self._told_saved(result)
 
     def on_checkpoint(self, callback: CheckpointCallback) -> CheckpointCallback:
         """Have a function called with every checkpoint that this manager takes.
@@ -218,49 +217,14 @@ class CheckpointManager:
         self._on_checkpoint.append(callback)
         return callback
 
-    def _state_files(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
-        files = self._limits(paths)
-        if files:
-            from ckpt.engine.state_files import check_places
+    def _told_saved(self, result: SaveResult) -> SaveResult:
+        if not self._on_checkpoint or result.checkpoint is None:
+            return result
+        if result.outcome is Outcome.UNCHANGED:
+            return result
+        from ckpt.api.callbacks import call_all
 
-            check_has_worktree(self._scope)
-            check_places(self._repo, files)
-        return files
-
-    def _state(
-        self,
-        data: Any,
-        metadata: Mapping[str, Any] | None,
-        context: Mapping[str, Any] | None,
-        features: FeatureState | None,
-    ) -> Texts:
-        """All of it as it will be stored, tracked objects included."""
-        from ckpt.store.agent_state import texts_of
-
-        tracked: Texts = {}
-        if self._tracked is not None:
-            turn = self._tracked.turn()
-            if turn is not None:
-                context = {"turn": turn, **(context or {})}
-            tracked = self._tracked.texts()
-        return {
-            **texts_of(data=data, metadata=metadata, context=context, features=features),
-            **tracked,
-        }
-
-    def _save(self, request: SaveRequest, recurse: bool) -> SaveResult:
-        if self._scope is Scope.STATE:
-            from ckpt.engine import state_only
-
-            check_has_worktree(Scope.STATE if recurse else Scope.FULL)
-            return state_only.save(self._repo, request)
-        if recurse:
-            from ckpt.engine import recurse as engine_recurse
-
-            return engine_recurse.save(self._repo, self.settings, request, progress=self.progress)
-        from ckpt.engine import snapshot
-
-        return snapshot.save(self._repo, self.settings, request, progress=self.progress)
+        return replace(result, warnings=call_all(self._on_checkpoint, result.checkpoint))
 
     def _is_off(self, trigger: str | None) -> bool:
         from ckpt.settings import disabled_by_env
@@ -517,17 +481,10 @@ class CheckpointManager:
         if not self.enabled:
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         try:
-            with self._mutex, self._turns.saving(_PATIENCE):
-                if not self._turns.claim():
-                    return SaveResult(Outcome.SKIPPED, reason="duplicate")
-                try:
-                    saved = self.create(kind=Kind.AUTO, description=reason)
-                except BaseException:
-                    self._turns.unclaim()
-                    raise
-                if not saved:
-                    self._turns.unclaim()
-                return saved
+            from ckpt.api.turns import once
+
+            with self._mutex:
+                return once(self._turns, lambda: self.create(kind=Kind.AUTO, description=reason))
         except Busy:
             return SaveResult(Outcome.SKIPPED, reason="busy")
         except Exception as error:  # an agent goes on without a checkpoint, and is told
@@ -584,9 +541,7 @@ class CheckpointManager:
 
         return summarise(self.list())
 
-    def export(
-        self, file: str | os.PathLike[str], which: Iterable[Which] | None = None
-    ) -> int:
+    def export(self, file: str | os.PathLike[str], which: Iterable[Which] | None = None) -> int:
         """Write some checkpoints, or all of `list`, to a file; returns how many.
 
         State-only managers write JSON, others a git bundle, which needs the commits that HEAD

@@ -116,6 +116,8 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     yield from _section("Changed files:", [quoted(p) for p in checkpoint.git_state.dirty_files])
     skipped = [f"{quoted(item.path)} ({item.reason})" for item in left_out(checkpoint)]
     yield from _section("Left out:", skipped)
+    yield from _section("State files:", [quoted(path) for path in checkpoint.state_files])
+    yield from _section("Tracked objects:", [*checkpoint.tracked])
     yield from _section("Repositories inside:", [nested(state) for state in checkpoint.nested])
     for title, state in (
         ("Data:", checkpoint.data),

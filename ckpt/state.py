@@ -209,6 +209,13 @@ def _decoded(value: Any) -> Any:
     return _DECODERS[value[_TAG]](value[_VALUE])
 
 
+def _bytes(text: str) -> bytes:
+    raw = a2b_base64(text)
+    if _base64(raw) != text:
+        raise ValueError("not base 64")
+    return raw
+
+
 def _decimal(text: str) -> Any:
     from decimal import Decimal
 
@@ -226,7 +233,7 @@ def _pairs(pairs: list[Any]) -> dict[Any, Any]:
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
-    "bytes": lambda text: a2b_base64(text),
+    "bytes": _bytes,
     "date": lambda text: date.fromisoformat(text),
     "datetime": lambda text: datetime.fromisoformat(text),
     "decimal": _decimal,

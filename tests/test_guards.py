@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from byhand import worktree
 
-from ckpt import CheckpointManager, UsageError
+from ckpt import CheckpointManager, Refused, UsageError
 from ckpt.api.guards import Guard
 
 
@@ -289,3 +289,13 @@ def test_a_guard_is_for_reading(manager: CheckpointManager) -> None:
 
     assert isinstance(guard, Guard)
     assert (guard.checkpoint, guard.result) == (None, None)
+
+
+def test_while_a_rollback_is_interrupted_nothing_is_begun(
+    manager: CheckpointManager, top: Path
+) -> None:
+    (top / ".git/ckpt").mkdir(exist_ok=True)
+    (top / ".git/ckpt/journal").write_text("x")
+
+    with pytest.raises(Refused, match="was interrupted"), manager.guard():
+        pytest.fail("it was entered")

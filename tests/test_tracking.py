@@ -473,3 +473,13 @@ def test_a_trigger_makes_no_second_checkpoint_of_the_same_objects(
 
     assert (again.outcome, again.id) == ("unchanged", first.id)
     assert changed.outcome == "created"
+
+
+def test_what_a_result_tells_is_not_what_the_object_holds(manager: CheckpointManager) -> None:
+    state: dict[str, Any] = {"steps": [1]}
+    manager.track("state", state)
+    saved = manager.create()
+    result = manager.rollback(saved)
+    state["steps"].append(2)
+
+    assert result.state == {"state": {"steps": [1]}}

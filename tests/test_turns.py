@@ -149,3 +149,16 @@ def test_what_the_agent_wrote_goes_and_what_a_person_edited_stays(
     assert result.removed == ("new",)
     assert {item.path for item in result.kept} == {"both", "mine"}
     assert (top / "both").read_text() == (top / "mine").read_text() == "me"
+
+
+def test_a_turn_that_an_object_counts_is_no_state_of_the_call(
+    opened: CheckpointManager, top: Path
+) -> None:
+    session = {"turn": 3}
+    opened.track("session", session, turn="turn")
+    first = opened.ensure()
+    opened.new_turn()
+
+    assert opened.ensure().outcome == "unchanged"
+    assert first.checkpoint is not None
+    assert first.checkpoint.context == {"turn": 3}

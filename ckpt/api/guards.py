@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from ckpt.errors import CkptError, NotFound, UsageError
+from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, RollbackResult, SaveResult
 
 TYPE_CHECKING = False
@@ -139,6 +139,11 @@ class Guard:
         saved = self._manager.create(self._name or "guard", kind=Kind.AUTO, trigger=TRIGGER)
         if saved.checkpoint is None and saved.reason != "disabled":
             raise CkptError(f"no checkpoint was taken: {saved.reason}", hint="git ckpt status")
+        if saved.checkpoint is not None and saved.checkpoint.during_rollback:
+            raise Refused(
+                "a rollback was interrupted in this worktree",
+                hint="git ckpt rollback --continue, or --abort",
+            )
         return saved.checkpoint
 
     def _return(self, checkpoint: Checkpoint, error: BaseException) -> RollbackResult | None:

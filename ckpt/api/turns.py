@@ -11,10 +11,11 @@ from _thread import RLock
 from contextlib import contextmanager
 
 from ckpt.engine.session_state import Content, SessionState, Write
+from ckpt.models import Outcome, SaveResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 class MemoryTurns:
@@ -57,8 +58,25 @@ class MemoryTurns:
             return dict(self._writes)
 
 
+# How long to wait for another process that is saving for the same turn, in seconds.
+_PATIENCE = 10.0
+
 Turns = SessionState | MemoryTurns
 
 
 def turns_of(private_dir: str, session: str | None) -> Turns:
     return MemoryTurns() if session is None else SessionState(private_dir, session)
+
+
+def once(turns: Turns, save: Callable[[], SaveResult]) -> SaveResult:
+    """Save, unless this turn has its checkpoint; what came to nothing may be tried again."""
+    with turns.saving(_PATIENCE):
+        if not turns.claim():
+            return SaveResult(Outcome.SKIPPED, reason="duplicate")
+        saved = None
+        try:
+            saved = save()
+            return saved
+        finally:
+            if not saved:
+                turns.unclaim()

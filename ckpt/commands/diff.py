@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ckpt.errors import NotFound, UsageError
+from ckpt.models import Scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(
 
 
 def _first_of(manager: CheckpointManager, session: str) -> str:
-    found = manager.list(session=session)
+    found = [one for one in manager.list(session=session) if one.scope is Scope.FULL]
     if not found:
         raise NotFound(f"no checkpoint of session '{session}'", hint="git ckpt list")
     return found[-1].id

@@ -56,7 +56,7 @@ def save(
 
 def _request_within(request: SaveRequest) -> SaveRequest:
     """State and forced paths are the outer worktree's alone."""
-    return replace(request, state={}, state_files=(), force=(), keep=())
+    return replace(request, state={}, state_files=(), state_is_given=False, force=(), keep=())
 
 
 @value_class

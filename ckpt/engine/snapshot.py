@@ -41,7 +41,6 @@ from ckpt.models import (
 from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import agent_state, operation_record, record
-from ckpt.store.agent_state import is_given
 from ckpt.store.lock import worktree_lock
 from ckpt.store.objects import (
     TEMPORARY_OBJECT,
@@ -78,7 +77,9 @@ TRIGGERED = (Kind.AUTO, Kind.HOOK)
 class SaveRequest:
     """What is asked of a save; `force` are paths to take whatever the rules say,
     `keep` commits that must stay reachable through the checkpoint, `state` is what agents
-    have it hold and `state_files` are files that come back as they are, ignored or not."""
+    have it hold and `state_files` are files that come back as they are, ignored or not. If
+    `state_is_given` for this checkpoint, beyond that of tracked objects, it has a ref of its own.
+    """
 
     name: str | None = None
     description: str | None = None
@@ -87,6 +88,7 @@ class SaveRequest:
     session: str | None = None
     state: Texts = field(default_factory=dict)
     state_files: tuple[bytes, ...] = ()
+    state_is_given: bool = False
     pinned: bool = False
     force: tuple[bytes, ...] = ()
     keep: tuple[ObjectID, ...] = ()
@@ -98,9 +100,8 @@ class SaveRequest:
     @property
     def wants_own_ref(self) -> bool:
         """False for a trigger that would be content with an equal checkpoint."""
-        is_state_given = bool(self.state_files) or is_given(self.state)
         is_named = self.name is not None or self.pinned
-        return self.kind not in TRIGGERED or is_named or is_state_given
+        return self.kind not in TRIGGERED or is_named or self.state_is_given
 
 
 def save(

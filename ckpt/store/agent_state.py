@@ -81,11 +81,6 @@ def tracked_text(name: str, value: Any) -> Texts:
     return {_TRACKED + _quoted(name) + _JSON: state.dump(value, name)}
 
 
-def is_given(texts: Texts) -> bool:
-    """Whether a caller has passed something for this one checkpoint."""
-    return any(not path.startswith(_TRACKED) for path in texts)
-
-
 def snapshot_path(path: bytes) -> str:
     """Where the content of a state file is in the state tree."""
     return to_str(b"/".join((STATE, FILES, path)))

@@ -91,15 +91,18 @@ class TrackedObjects:
 
     def prepare(self, states: Mapping[str, Any]) -> Restoration:
         """Validate what shall be put back; objects of which nothing was saved stay as they are."""
+        from ckpt import state
+
         changes = []
+        texts: agent_state.Texts = {}
         for name, tracked in self._tracked.items():
             if name in states:
-                changes.append((name, tracked, _prepared(name, tracked, states[name])))
+                stored = agent_state.tracked_text(name, states[name])
+                texts |= stored
+                (text,) = stored.values()  # for a copy that nobody else holds
+                changes.append((name, tracked, _prepared(name, tracked, state.load(text))))
         # What can fail comes before what cannot.
         changes.sort(key=lambda change: not change[1].may_fail)
-        texts: agent_state.Texts = {}
-        for name, _, _ in changes:
-            texts |= agent_state.tracked_text(name, states[name])
         return Restoration(changes, texts)
 
 

@@ -21,7 +21,7 @@ from ckpt.store.alternates import object_folders
 from ckpt.store.loose import DamagedObject
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.pack_entries import apply_delta
-from ckpt.store.pack_writer import entry_header, _index
+from ckpt.store.pack_writer import _index, entry_header
 
 COMMIT, TREE, BLOB, TAG, OFS_DELTA, REF_DELTA = 1, 2, 3, 4, 6, 7
 BASE, MADE = b"base" * 100, b"base" * 50 + b"!"

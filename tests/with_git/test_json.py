@@ -13,6 +13,8 @@ from helpers import ckpt_here as ckpt
 from helpers import git
 from scenes import creatable, remove, write
 
+from ckpt import CheckpointManager
+
 CHECKPOINT = {
     *("id", "name", "description", "kind", "trigger", "scope", "timestamp", "ref", "commit"),
     *("worktree", "session", "pinned", "partial", "git_state", "feature_state", "context"),
@@ -163,6 +165,15 @@ def test_a_diff_since_a_session_began(repo: Path) -> None:
     assert document("diff", "--session", "s")["from"] == first
     assert document("diff", "--session", "other", code=3)["error"]["code"] == "not-found"
     assert document("diff", "latest", "--session", "s", code=2)["error"]["code"] == "usage"
+
+
+def test_a_diff_of_a_session_begins_with_its_first_files(repo: Path) -> None:
+    """A checkpoint of state only holds none to compare with."""
+    with CheckpointManager(repo, session="s", worktree=False) as manager:
+        manager.create(data={"step": 1})
+    first = document("save", "--session", "s")["checkpoint"]["id"]
+
+    assert document("diff", "--session", "s")["from"] == first
 
 
 def test_a_rollback_has_its_keys_and_undo_the_same(repo: Path) -> None:

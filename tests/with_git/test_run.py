@@ -462,7 +462,7 @@ def test_when_the_terminal_goes_away_the_way_back_is_still_gone(
         "--",
         "sh",
         "-c",
-        "echo new > new; echo ready; cat",
+        "echo new > new; echo ready; exec sleep 300",
     ]
     with at_terminal(*words) as terminal:
         terminal.wait_for("ready")
@@ -481,8 +481,10 @@ def test_ctrl_z_stops_it_for_the_shell_and_it_goes_on(repo: Path, limit: list[st
         terminal.wait_for("\nready")
         terminal.type("\x1a")
         terminal.wait_for("Stopped")
-        terminal.type("fg; echo code $?\n")
-        terminal.wait_for("run")
+        terminal.wait_for("prompt> ")
+        # A command that has not come round to stopping yet takes the first character.
+        terminal.type(" fg; echo code $?\n")
+        terminal.wait_for("run")  # the shell says what goes on
         terminal.type("words\n")
         terminal.wait_for("got words")
         terminal.wait_for("code 0")
