@@ -280,6 +280,7 @@ CALLS = {
     "drop": ["drop", "first"],
     "trash": ["trash"],
     "restore-dropped": ["restore-dropped", "first"],
+    "run": ["run", "--json", "--", "true"],
     "install": ["install"],
     "status": ["status"],
     "doctor": ["doctor"],
