@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""A worktree that is open for use: its repository and settings, and whose turn it is.
+
+What a manager stands on. Threads take turns; the configuration is read anew before each deed
+that goes by it, because git, or a person, may have changed it since.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock  # what `threading` offers too, without its 3 ms
+from collections.abc import Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from time import monotonic
+
+from ckpt import paths as repo_paths
+from ckpt.arguments import check_type
+from ckpt.engine.pending import journal_exists
+from ckpt.errors import UsageError
+from ckpt.store.repository import Repository, discover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from ckpt.settings import Settings
+
+# How long the configuration that was read on opening may be taken for that of now, in seconds.
+_A_MOMENT = 0.005
+
+
+class OpenedWorktree:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        env: Mapping[str, str],
+        store: str,
+        settings: Settings | Mapping[str, Any] | None,
+    ) -> None:
+        if settings is not None:
+            from ckpt.settings import Settings
+
+            check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
+        self._start = os.path.realpath(path)
+        self._repo = _open(os.fspath(path), env, store)
+        self._given = settings
+        self._mutex = RLock()
+        self._fresh_until = monotonic() + _A_MOMENT
+
+    @property
+    def repository(self) -> Repository:
+        return self._repo
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force; raises `UsageError` if a source of them is wrong."""
+        from ckpt.configure import load_settings
+        from ckpt.settings import Settings
+
+        if isinstance(self._given, Settings):
+            return self._given
+        return load_settings(self._repo, self._given)
+
+    @cached_property
+    def forgiving_settings(self) -> Settings:
+        """Settings for going back: a broken settings file must not stop that."""
+        from ckpt.configure import load_forgiving
+        from ckpt.settings import Settings
+
+        if isinstance(self._given, Settings):
+            return self._given
+        return load_forgiving(self._repo, self._given)
+
+    @property
+    def rollback_interrupted(self) -> bool:
+        """True if a rollback died in this worktree and awaits `resume` or `abort`."""
+        return journal_exists(self._repo.private_dir)
+
+    def close(self) -> None:
+        """Let go of open pack files; the manager can be used again afterwards."""
+        self._repo.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Alone in this process, for what looks at checkpoints only."""
+        with self._mutex:
+            self._repo.check_there()
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Alone in this process, and where refs can be written."""
+        with self._looking():
+            self._repo.check_writable()
+            yield
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Alone in this process, with the configuration and settings of now."""
+        with self._mutex:
+            if monotonic() > self._fresh_until:
+                self._repo = self._repo.reloaded()
+                self.__dict__.pop("settings", None)
+                self.__dict__.pop("forgiving_settings", None)
+            self._fresh_until = 0.0
+            yield
+
+    def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
+        """Paths as callers have them, from the folder that was opened, as the repository's."""
+        if isinstance(paths, str):
+            raise UsageError("paths must be a list of paths, not one string", hint="[path]")
+        return tuple(
+            repo_paths.relative_to_top(os.fspath(path), self._repo.worktree, self._start)
+            for path in paths
+        )
+
+
+def _open(path: str, env: Mapping[str, str], store: str) -> Repository:
+    """The repository around a folder, or (`user`) the store that is kept for one without."""
+    if store == "repo":
+        return discover(path, env)
+    if store != "user":
+        raise UsageError(f"unknown store '{store}'", hint="one of repo, user")
+    from ckpt.engine.user_store import open_store
+
+    return open_store(path, env)
