@@ -20,6 +20,7 @@ from ckpt.values import value_class
 NOT_WRITTEN = "not written by the agent"
 EDITED = "edited since the agent wrote it"
 REMOVED = "removed since the agent wrote it"
+MADE_BEFORE = "made by somebody else before the agent wrote it"
 UNREADABLE = "unreadable"
 IN_ITS_PLACE = "what is in its place is kept"
 
@@ -61,8 +62,10 @@ def decide(
     ledger: Mapping[bytes, Write],
     look: Callable[[bytes], Content],
     always: Iterable[bytes] = (),
+    going: Collection[bytes] = (),
 ) -> Decision:
-    """`changing` are the paths that a rollback would touch; `look` tells what is there now.
+    """`changing` are the paths that a rollback would touch, `going` those of them that it would
+    remove; `look` tells what is there now.
 
     Paths of `always` go back whoever changed them. A path that does not change may go back
     all the same: it can be staged otherwise.
@@ -71,6 +74,8 @@ def decide(
     for path in {*changing, *ledger.keys()} - back:
         write = ledger.get(path)
         reason = NOT_WRITTEN if write is None else _reason(write, path, look)
+        if reason is None and write is not None and write.created is False and path in going:
+            reason = MADE_BEFORE
         if reason is None:
             back.add(path)
         elif path in changing:

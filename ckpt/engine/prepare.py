@@ -269,6 +269,7 @@ class Preparation:
             written,
             lambda path: look(os.path.join(top, path)),
             [path for path in self._target.state_files if not limits or is_within(path, limits)],
+            {action.path for action in plan.removals},
         )
 
     def _wanted_move(self, present: Present) -> HeadMove | None:

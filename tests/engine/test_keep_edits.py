@@ -8,6 +8,7 @@ import pytest
 from ckpt.engine.keep_edits import (
     EDITED,
     IN_ITS_PLACE,
+    MADE_BEFORE,
     NOT_WRITTEN,
     NOWHERE,
     REMOVED,
@@ -103,3 +104,17 @@ def test_where_all_is_kept_no_path_may_change() -> None:
 
     assert limits == NOWHERE
     assert not any(is_within(path, limits) for path in (b"mine", b"", b"deep/er"))
+
+
+@pytest.mark.parametrize(
+    ("created", "is_going", "reason"),
+    [(False, True, MADE_BEFORE), (True, True, None), (None, True, None), (False, False, None)],
+)
+def test_a_file_that_a_person_made_since_does_not_go_because_the_agent_edited_it(
+    created: bool | None, is_going: bool, reason: str | None
+) -> None:
+    ledger = {b"path": Write(AGENT, created, 1)}
+    decision = decide([b"path"], ledger, lambda _: AGENT, going=[b"path"] if is_going else [])
+
+    assert decision.kept.get(b"path") == reason
+    assert (b"path" in decision.back) == (reason is None)
