@@ -190,7 +190,7 @@ def _inspected(target: Target, event: str, reads_config: bool) -> Finding:
         told = f"hooks are in '{place.scripts}', outside the git dir"
         return Finding(event, FOREIGN, told, f"{mend} --edit-tracked")
     if named:
-        return Finding(event, MISSING, "this git takes no hooks from its configuration", mend)
+        return Finding(event, REPLACED, "this git takes no hooks from its configuration", mend)
     if event in target.record.get(_PART).get("events", []):
         return Finding(event, REPLACED, f"another tool took it out of '{place.file(event)}'", mend)
     return Finding(event, MISSING, "not installed", mend)

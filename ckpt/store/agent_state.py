@@ -174,9 +174,7 @@ def read_files(objects: ObjectStore, state_tree: ObjectID) -> dict[bytes, StateF
     return {} if top is None else _files(objects, top.id, lookup(objects, top.id, _FILE_LIST))
 
 
-def _files(
-    objects: ObjectStore, top: ObjectID, listed: TreeEntry | None
-) -> dict[bytes, StateFile]:
+def _files(objects: ObjectStore, top: ObjectID, listed: TreeEntry | None) -> dict[bytes, StateFile]:
     if listed is None:
         return {}
     from ckpt import jsontext

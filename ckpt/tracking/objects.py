@@ -191,5 +191,3 @@ def _said(error: Exception) -> str:
     if isinstance(error, NotLike):
         return f"{error.where.lstrip('.') or 'it'}: {error.reason}"
     return str(error).partition("\n")[0] or type(error).__name__
-
-

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from time import monotonic, time
 
+from ckpt import ids
 from ckpt.errors import Busy, CkptError
 from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.setting_types import TRIGGERS
@@ -72,7 +73,9 @@ def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
     from ckpt.store.repository import NotARepository, TooBroad, discover
 
     try:
-        repo = discover(start, env)
+        repo = discover(start, _own(env))
+        if repo.index_path != os.path.join(repo.git_dir, "index"):
+            repo = discover(start, _own(env, "GIT_INDEX_FILE"))
     except NotARepository:
         return _skipped("no-repository")
     except TooBroad as error:
@@ -89,6 +92,14 @@ def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
         return _save(repo, settings, request)
 
 
+def _own(env: Mapping[str, str], *others: str) -> Mapping[str, str]:
+    """The environment without stores and files that a tool has for the moment only: the ref of a
+    checkpoint is in the repository, so its objects must be; and its index is the user's."""
+    if "GIT_OBJECT_DIRECTORY" in env and not env.get("GIT_QUARANTINE_PATH"):
+        others = (*others, "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
+    return {name: value for name, value in env.items() if name not in others} if others else env
+
+
 def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
     started = monotonic()
     try:
@@ -103,7 +114,8 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
         return told
     notes = settings.notes if settings.notes and not _is_in_burst(repo) else ()
     _note_success(repo, request.trigger, result, monotonic() - started)
-    return Fired(result, (*notes, *_partial(result, request.trigger)))
+    warnings = (*notes, *_partial(result, request.trigger), *_left_out(result, request.trigger))
+    return Fired(result, warnings)
 
 
 def _is_in_burst(repo: Repository) -> bool:
@@ -123,6 +135,18 @@ def _partial(result: SaveResult, trigger: str) -> tuple[str, ...]:
         setting = "guardBudget" if trigger in _WITH_GUARD_BUDGET else "hookBudget"
         why = f"untracked files are missing, the time was up (ckpt.{setting}); "
     return (f"checkpoint {result.id} is partial: {why}see 'git ckpt show {result.id}'",)
+
+
+def _left_out(result: SaveResult, trigger: str) -> tuple[str, ...]:
+    """Before a command that removes files it matters that some are more than the limits allow."""
+    if trigger not in _WITH_GUARD_BUDGET or result.outcome is not Outcome.CREATED:
+        return ()
+    assert result.checkpoint is not None
+    over = sum(skipped.reason == "budget" for skipped in result.checkpoint.skipped)
+    if not over:
+        return ()
+    limits = "ckpt.maxNewFiles, ckpt.maxNewBytes"
+    return (f"checkpoint {result.id} lacks untracked files, over the limits ({limits})",)
 
 
 def _engine_save(repo: Repository, settings: Settings, request: Request) -> SaveResult:
@@ -164,7 +188,8 @@ def _note_success(repo: Repository, trigger: str, result: SaveResult, seconds: f
 def _failed(
     error: Exception, repo: Repository | None, request: Request, *, blocks: bool = False
 ) -> Fired:
-    message = _message(error, repo)
+    # An id in it would make each failure one of its own.
+    message = ids.PATTERN.sub("ID", _message(error, repo))
     if repo is None:
         is_new = True
     else:

@@ -34,6 +34,16 @@ _HARMLESS = (
     "write-tree"
 )
 HARMLESS = frozenset(_HARMLESS.split())
+# The other commands that come with git: what these start belongs to them.
+_OVERWRITING = (
+    "am apply archive backfill bisect bundle checkout checkout--worker checkout-index cherry-pick "
+    "clean difftool fast-import filter-branch format-patch history hook merge merge-file "
+    "merge-index merge-octopus merge-one-file merge-ours merge-recursive merge-resolve "
+    "merge-subtree mergetool mv pull read-tree rebase rebase--interactive receive-pack replace "
+    "replay request-pull rerere reset restore revert rm sparse-checkout stash submodule "
+    "submodule--helper subtree svn switch update-index update-ref worktree"
+)
+OWN = HARMLESS | frozenset(_OVERWRITING.split())
 # Git removes whole folders with these, and what lies in them.
 _REMOVING = ("clean", "rm", "submodule", "submodule--helper")
 _MOST_ALIASES = 10
@@ -84,8 +94,13 @@ def expanded(command: Command, alias_of: Callable[[str], str | None]) -> Command
     return command
 
 
+def writes_a_file(command: Command) -> bool:
+    """Whether a command that only tells is told to do so in a file."""
+    return any(word == "-o" or word.startswith("--out") for word in command.words)
+
+
 def enters_submodules(command: Command, always: bool) -> bool:
     """Whether a command can overwrite or remove what lies in a nested repository; `always` is
     what `submodule.recurse` says of all those that can be asked to."""
-    asked = any(word.startswith("--recurse-submodules") for word in command.words)
+    asked = any(word.startswith("--rec") for word in command.words)  # git takes short forms
     return always or asked or command.name in _REMOVING

@@ -57,10 +57,11 @@ def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Not
     # What is harmless by its own name, the shell was in doubt of and passed on for a reason.
     if row and row[0].is_exact and meant != command and meant.name in git_words.HARMLESS:
         return None
-    outer = outermost(row)
+    outer = outermost(row, _alias_of(repo))
     if outer is not None and notes.has(outer, repo.worktree):
         return None
-    fired = fire(start, _with_own_index(repo, env), _request("guard", repo, meant))
+    is_script = outer is not None and _is_script(outer, _alias_of(repo))
+    fired = fire(start, env, _request("guard", repo, meant, is_script))
     if outer is not None:
         notes.add(outer, repo.worktree)
     return fired
@@ -72,32 +73,38 @@ def has_saved(start: str, env: Mapping[str, str], pid: int) -> bool:
     from ckpt.install import guard
     from ckpt.triggers.processes import upwards
 
-    outer = outermost(list(upwards(pid)))
-    if outer is None:
-        return False
     try:
         repo = _discover(start, env)
     except (CkptError, OSError):
         return False
-    return any(Notes(path).has(outer, repo.worktree) for path in guard.notes_paths(repo))
+    outer = outermost(list(upwards(pid)), _alias_of(repo))
+    return outer is not None and any(
+        Notes(path).has(outer, repo.worktree) for path in guard.notes_paths(repo)
+    )
 
 
-def _with_own_index(repo: Repository, env: Mapping[str, str]) -> Mapping[str, str]:
-    """Without an index that a tool keeps elsewhere: what is to be kept is the user's."""
-    if os.path.realpath(os.path.dirname(repo.index_path)) == repo.git_dir:
-        return env
-    return {name: value for name, value in env.items() if name != "GIT_INDEX_FILE"}
+def outermost(row: Sequence[Process], alias_of: Callable[[str], str | None]) -> Process | None:
+    """Of a process and those above it, the highest git that the first one belongs to.
 
-
-def outermost(row: Sequence[Process]) -> Process | None:
-    """Of a process and those above it, the highest git that the first one belongs to."""
+    A program of somebody's that is called like a command of git is no part of the row: it may
+    run for hours, and wait for a person in between.
+    """
     found = None
     for process in row:
         is_git = git_words.is_git(process.words)
         if process.group != row[0].group or not (is_git or process.name in _SHELLS):
             break
+        name = git_words.of_process(process.words).name if is_git else ""
+        if name and name not in git_words.OWN and alias_of(name) is None:
+            break
         found = process if is_git else found
     return found
+
+
+def _is_script(process: Process, alias_of: Callable[[str], str | None]) -> bool:
+    """Whether a git runs a line of shell, in which any command may follow."""
+    name = git_words.of_process(process.words).name
+    return name not in git_words.OWN and (alias_of(name) or "").startswith("!")
 
 
 # -- the wrapper -----------------------------------------------------------------------
@@ -110,8 +117,8 @@ def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | Non
         repo = _discover(start, env)
     except (CkptError, OSError):
         return fire(start, env, Request("wrapper"))
-    command = git_words.expanded(command, _alias_of(repo))
-    if command.name in git_words.HARMLESS:
+    command = git_words.expanded(command, _alias_of(repo, command))
+    if command.name in git_words.HARMLESS and not git_words.writes_a_file(command):
         return None
     removed = _removed_worktree(repo, start, command)
     if removed is not None:
@@ -170,19 +177,30 @@ def _discover(start: str, env: Mapping[str, str]) -> Repository:
     return discover(start, env)
 
 
-def _alias_of(repo: Repository) -> Callable[[str], str | None]:
+def _alias_of(repo: Repository, command: Command | None = None) -> Callable[[str], str | None]:
+    """What git's configuration, or an option before the command, says that a word stands for."""
+    given = {
+        key.lower(): value
+        for option, text in (command.options if command is not None else ())
+        if option == "-c"
+        for key, _, value in [text.partition("=")]
+    }
+
     def look(name: str) -> str | None:
+        told = given.get(f"alias.{name.lower()}")
+        if told is not None:
+            return told
         return repo.config.get(f"alias.{name}") or repo.config.get(f"alias.{name}.command")
 
     return look
 
 
-def _request(trigger: str, repo: Repository, command: Command) -> Request:
+def _request(trigger: str, repo: Repository, command: Command, is_script: bool = False) -> Request:
     try:
         always = repo.config.get_bool("submodule.recurse", False)
     except CkptError:
         always = True
-    if git_words.enters_submodules(command, always):
+    if is_script or git_words.enters_submodules(command, always):
         return Request(trigger, recurse=True)
     return Request(trigger, complete=stop_if_clean)
 
@@ -202,7 +220,7 @@ def _is_clean(repo: Repository, present: Present) -> bool:
         return True  # a worktree or submodule that git is about to fill
     if present.head.commit is None or present.operation.files.operation is not None:
         return False
-    if present.empty_folders or present.is_partial:
+    if present.empty_folders or present.is_partial or present.modes.others:
         return False
     if any(not found.recipe for found in present.converted.values()):
         return False

@@ -30,14 +30,12 @@ class Notes:
 
     def has(self, process: Process, worktree: str) -> bool:
         wanted = [str(process.pid), process.started]
-        return any(line[:2] == wanted and line[3] == worktree for line in self._read())
+        return any(line[:2] == wanted and line[3] == _line(worktree) for line in self._read())
 
     def add(self, process: Process, worktree: str) -> None:
         """Note a process; if that cannot be, the next call saves once more."""
-        if "\n" in worktree:
-            return
         until = str(_now() + _SECONDS)
-        newest_first = [[str(process.pid), process.started, until, worktree], *self._read()]
+        newest_first = [[str(process.pid), process.started, until, _line(worktree)], *self._read()]
         text = os.fsencode("".join(" ".join(line) + "\n" for line in newest_first))
         whole_lines = text[: text.rfind(b"\n", 0, _SIZE) + 1]
         try:
@@ -55,6 +53,11 @@ class Notes:
             return []
         notes = [line.split(" ", 3) for line in lines]
         return [note for note in notes if len(note) == 4 and _holds(note[2], now)]
+
+
+def _line(worktree: str) -> str:
+    """On one line; a path that is not, the shell does not find, and asks us."""
+    return worktree.replace("\n", "\\n")
 
 
 def _holds(until: str, now: int) -> bool:

@@ -41,6 +41,8 @@ def row(*lines: str) -> list[Process]:
             102,
         ),
         (["1 /usr/lib/git-core/git-checkout", "1 -bash"], 100),
+        (["1 git checkout", "1 sh P/git-wizard", "1 git wizard"], 100),
+        (["1 git checkout", "1 git-tool"], 100),
         (["1 sh", "1 node"], None),
         ([], None),
     ],
@@ -48,7 +50,7 @@ def row(*lines: str) -> list[Process]:
 def test_the_outermost_git_is_the_highest_that_only_git_and_shells_are_under(
     lines: list[str], highest: int | None
 ) -> None:
-    found = outermost(row(*lines))
+    found = outermost(row(*lines), {"wipe": "!git reset"}.get)
 
     assert (None if found is None else found.pid) == highest
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""Cases in which a checkpoint before a git command could miss something, or be in a wrong place."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guards import install_all, run, target, write
+from helpers import ckpt_here, git
+
+from ckpt.install import wrapper
+
+
+@pytest.fixture
+def guarded(repo: Path) -> Path:
+    install_all(repo)
+    return repo
+
+
+def checkpoints(top: Path) -> list[Any]:
+    found: list[Any] = ckpt_here("list", "--json", cwd=top).json["checkpoints"]
+    return found
+
+
+def type_in(top: Path, line: str, **env: str) -> str:
+    ran = run("sh", "-c", line, cwd=top, **env)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stderr
+
+
+def test_objects_never_go_into_a_store_that_a_tool_has_for_the_moment(
+    guarded: Path, tmp_path: Path
+) -> None:
+    write(guarded / "README.md", "work\n")
+    store = tmp_path / "store"
+    store.mkdir()
+    env = {
+        "GIT_OBJECT_DIRECTORY": str(store),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(guarded / ".git/objects"),
+    }
+    type_in(guarded, "git checkout -q -f .", **env)
+    shutil.rmtree(store)
+
+    git("fsck", "--strict", cwd=guarded)
+    git("for-each-ref", cwd=guarded)
+    ckpt_here("rollback", cwd=guarded, code=0)
+    assert (guarded / "README.md").read_text() == "work\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "GIT_INDEX_FILE=.git/tmp git read-tree -u --reset HEAD",
+        "GIT_INDEX_FILE=.git/tmp git read-tree HEAD;"
+        " GIT_INDEX_FILE=.git/tmp git checkout-index -f -a",
+    ],
+)
+def test_an_index_that_a_tool_makes_is_not_taken_for_the_users(guarded: Path, lines: str) -> None:
+    write(guarded / "README.md", "staged\n")
+    git("add", "README.md", cwd=guarded)
+    before = git("status", "--porcelain=v2", cwd=guarded)
+    type_in(guarded, lines)
+    ckpt_here("rollback", "--yes", cwd=guarded, code=0)
+
+    assert git("status", "--porcelain=v2", cwd=guarded) == before
+
+
+def test_a_program_called_like_a_command_of_git_is_not_one_command(
+    guarded: Path, tmp_path: Path
+) -> None:
+    """It may wait for a person, whose work in between is saved too."""
+    git("branch", "other", cwd=guarded)
+    program = tmp_path / "bin/git-wizard"
+    write(
+        program,
+        "#!/bin/sh\ngit checkout -q other\necho precious >README.md\ngit checkout -q -f main\n",
+    )
+    program.chmod(0o755)
+    type_in(guarded, f"PATH={program.parent}:$PATH git wizard")
+
+    ckpt_here("rollback", cwd=guarded, code=0)
+    assert (guarded / "README.md").read_text() == "precious\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git submodule update --force",
+        "git reset --hard --recurse-sub",
+        "git checkout -f --recurse HEAD",
+        "git nuke",
+        "git -c submodule.recurse=true reset --hard",
+    ],
+)
+def test_what_a_command_discards_in_a_submodule_is_held(
+    guarded: Path, tmp_path: Path, line: str
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    git("init", "-q", cwd=library)
+    write(library / "file", "as committed\n")
+    git("add", ".", cwd=library)
+    git("commit", "-qm", "one", cwd=library)
+    allowed = ("-c", "protocol.file.allow=always")
+    git(*allowed, "submodule", "-q", "add", str(library), "sub", cwd=guarded)
+    git("commit", "-qm", "with a submodule", cwd=guarded)
+    git(
+        "config", "alias.nuke", "!git reset -q --hard; git submodule -q update --force", cwd=guarded
+    )
+    write(guarded / "sub/file", "work\n")
+    type_in(guarded, line)
+    assert (guarded / "sub/file").read_text() == "as committed\n"
+
+    ckpt_here("rollback", "--recurse", "--yes", cwd=guarded, code=0)
+    assert (guarded / "sub/file").read_text() == "work\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "$WRAPPED -c alias.x='reset --hard' x",
+        "$WRAPPED diff --output=README.md",
+        "$WRAPPED log --output README.md",
+        "$WRAPPED format-patch -o . -1",
+    ],
+)
+def test_the_wrapper_sees_through_options(repo: Path, line: str) -> None:
+    wrapper.install(target(repo))
+    git("config", "alias.x", "status", cwd=repo)
+    write(repo / "README.md", "work\n")
+    type_in(repo, line, WRAPPED=wrapper.program(target(repo)))
+
+    assert [found["trigger"] for found in checkpoints(repo)] == ["wrapper"]
+    ckpt_here("rollback", cwd=repo, code=0)
+    assert (repo / "README.md").read_text() == "work\n"
+
+
+def test_a_folder_with_a_newline_in_its_name_is_guarded_once_a_command(tmp_path: Path) -> None:
+    top = tmp_path / "two\nlines"
+    top.mkdir()
+    git("init", "-q", cwd=top)
+    write(top / "a", "one\n")
+    git("add", ".", cwd=top)
+    git("commit", "-qm", "one", cwd=top)
+    install_all(top)
+    write(top / "a", "two\n")
+    write(top / "new", "never added\n")
+    type_in(top, "git stash push -q -u")
+
+    assert len(checkpoints(top)) == 1
+    ckpt_here("rollback", cwd=top, code=0)
+    assert (top / "new").read_text() == "never added\n"
+
+
+def test_permission_bits_are_something_to_lose(guarded: Path) -> None:
+    git("branch", "other", cwd=guarded)
+    (guarded / "README.md").chmod(0o600)
+    type_in(guarded, "git reset -q --hard other")
+
+    assert len(checkpoints(guarded)) == 1
+
+
+def test_files_over_the_limits_are_told_of_before_they_are_lost(guarded: Path) -> None:
+    for number in range(4):
+        write(guarded / f"new{number}", f"{number}\n")
+    told = type_in(guarded, "git clean -fdq", CKPT_MAX_NEW_FILES="2")
+
+    assert "lacks untracked files, over the limits" in told
