@@ -16,6 +16,7 @@ from shlex import quote, split
 from ckpt import disk
 from ckpt.install.assets import asset
 from ckpt.install.config_edit import ConfigFile
+from ckpt.install.hook_text import PROGRAM
 from ckpt.install.target import (
     ADDED,
     CHANGED,
@@ -129,16 +130,10 @@ def script(python: str, former: str = "", notes: str = "") -> bytes:
     """`hooks/guard` with what it starts, the program that was there before it, and where it
     remembers what it has done."""
     text = asset("hooks/guard").read_bytes()
-    filled = {"PYTHON": python, "PROGRAM": _package(), "FORMER": former, "NOTES": notes}
+    filled = {"PYTHON": python, "PROGRAM": PROGRAM, "FORMER": former, "NOTES": notes}
     for name, value in filled.items():
         text = text.replace(b"'@%s@'" % name.encode(), os.fsencode(quote(value)), 1)
     return text
-
-
-def _package() -> str:
-    """A file that goes when ckpt goes."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return os.path.join(package, "__main__.py")
 
 
 def _daemon_is_on(target: Target) -> Step:

@@ -16,6 +16,8 @@ from shlex import quote
 
 SHEBANG = b"#!/bin/sh\n"
 WRAPPED = ".ckpt-wrapped"
+# A file that goes when ckpt goes: what is left of it then is not to be heard of.
+PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 _BEGIN = b"# >>> ckpt >>> (git ckpt uninstall takes these lines out)\n"
 _END = b"# <<< ckpt <<<"
 _OWN = b"# Made by 'git ckpt install'.\n"
@@ -37,10 +39,11 @@ def command(event: str, python: str) -> str:
     """One line of shell that takes a checkpoint for a hook."""
     start = quote(python)
     run = f"{start} -I -m ckpt hook {event}"
+    is_there = f"[ -x {start} ] && [ -f {quote(PROGRAM)} ]"
     if event.startswith("post-"):
-        return f'if [ -x {start} ]; then {run} "$@" </dev/null || :; fi'
+        return f'if {is_there}; then {run} "$@" </dev/null || :; fi'
     is_meant = f"[ $? -eq 1 ] && {start} -I -c 'import ckpt.cli' 2>/dev/null && exit 1"
-    return f"if [ -x {start} ]; then {run} </dev/null || {{ {is_meant}; }} || :; fi"
+    return f"if {is_there}; then {run} </dev/null || {{ {is_meant}; }} || :; fi"
 
 
 def line_to_add(event: str, python: str) -> str:

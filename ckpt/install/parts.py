@@ -18,6 +18,8 @@ from ckpt.install.programs import runs_alone
 from ckpt.install.record import remove_folders
 from ckpt.install.target import Finding, Step, Target
 from ckpt.install.user_files import data_dir
+from ckpt.setting_types import TRIGGERS
+from ckpt.store.trigger_log import TriggerLog
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -63,6 +65,7 @@ def read_hooks(text: str) -> tuple[str, ...]:
 
 def install(target: Target, selection: Selection) -> list[Step]:
     _check_python(target)
+    _get_ready(target)
     steps = native_hooks.install(target, selection.hooks)
     for name in selection.modules:
         steps += _module(name).install(target)
@@ -113,6 +116,15 @@ def _check_python(target: Target) -> None:
             f"'{target.python} -I' does not find ckpt, and hooks must start it like that",
             hint="install git-ckpt into a virtual environment, or with pipx",
         )
+
+
+def _get_ready(target: Target) -> None:
+    """What can fail does so before anything is put in; and room for failures to be noted in is
+    taken while there is some."""
+    for config in (target.config_file, target.user_config_file):
+        config.entries()
+    if target.repo is not None:
+        TriggerLog(target.repo.private_dir, TRIGGERS).prepare()
 
 
 def _place(target: Target) -> str:

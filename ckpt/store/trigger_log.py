@@ -89,6 +89,11 @@ class TriggerLog:
         failure = self.read(trigger).failure
         return failure is not None and failure.at >= since and failure.message == _line(message)
 
+    def prepare(self) -> None:
+        """Take the room that the notices need, while there is some."""
+        if not os.path.lexists(self._path):
+            self._write(self._names[0], TriggerNotes())
+
     def _write(self, trigger: str, notes: TriggerNotes) -> None:
         try:
             disk.ensure_private_dir(os.path.dirname(self._path))

@@ -945,7 +945,7 @@ def test_a_configuration_that_an_older_git_does_not_read_does_not_count(
     assert states(repo)["pre-commit"] == ("installed", None)
 
     monkeypatch.setenv("PATH", older)
-    assert states(repo)["pre-commit"] == ("missing", "git ckpt install --hooks pre-commit")
+    assert states(repo)["pre-commit"] == ("replaced", "git ckpt install --hooks pre-commit")
 
 
 def test_a_global_configuration_that_is_no_file_is_left(
