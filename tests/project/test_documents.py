@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import json
 import re
 import shutil
@@ -408,7 +409,9 @@ def test_the_commands_in_the_readme_print_what_it_shows(reader: Reader) -> None:
 def test_the_python_section_names_only_what_exists() -> None:
     prose = re.sub(r"```.*?```", "", section("From Python"), flags=re.DOTALL)
     named = set(re.findall(r"`([A-Za-z_]+)`", prose))
-    known = {*dir(package.CheckpointManager), *package.__all__, "hint"}
+    manager = package.CheckpointManager
+    known = {*dir(manager), *package.__all__, "hint", "capture", "restore"}
+    known |= set(inspect.signature(manager.create).parameters)
 
     assert named - known == set()
     assert {"create", "get", "delete"} <= named
