@@ -81,7 +81,7 @@ def test_comments_stay_where_they_are_understood(before: str, after: str) -> Non
         ("{'a': 1}", 1),
         ('{"a": 1}\n{', 1),
         ("[1 2]", 1),
-        ('{\n"a": tru\n}', 2),
+        ('{\n"a": nul\n}', 2),
         ('{"a": "\n"}', 1),
         ("[01]", 1),
         ("{1: 2}", 1),
