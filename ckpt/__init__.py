@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ckpt.engine.prune import PruneResult
+    from ckpt.engine.retention import Policy, Rules
     from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
     from ckpt.manager import CheckpointManager
     from ckpt.models import (
@@ -41,9 +43,12 @@ _HOMES = {
     "NotARepository": "ckpt.store.repository",
     "NotFound": "ckpt.errors",
     "Outcome": "ckpt.models",
+    "Policy": "ckpt.engine.retention",
+    "PruneResult": "ckpt.engine.prune",
     "Refused": "ckpt.errors",
     "RollbackError": "ckpt.errors",
     "RollbackResult": "ckpt.models",
+    "Rules": "ckpt.engine.retention",
     "SaveResult": "ckpt.models",
     "Scope": "ckpt.models",
     "Settings": "ckpt.settings",
@@ -63,9 +68,12 @@ __all__ = [
     "NotARepository",
     "NotFound",
     "Outcome",
+    "Policy",
+    "PruneResult",
     "Refused",
     "RollbackError",
     "RollbackResult",
+    "Rules",
     "SaveResult",
     "Scope",
     "Settings",

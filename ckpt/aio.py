@@ -31,6 +31,8 @@ from ckpt.api import threads
 from ckpt.api.callbacks import failure
 from ckpt.api.guards import Guard
 from ckpt.arguments import Which, check_texts
+from ckpt.engine.prune import PruneResult
+from ckpt.engine.retention import Policy
 from ckpt.models import (
     Checkpoint,
     DiffResult,
@@ -291,6 +293,9 @@ class CheckpointManager:
 
     async def delete(self, which: Which) -> Checkpoint:
         return await self._run(self._blocking.delete, which)
+
+    async def prune(self, policy: Policy | None = None, *, dry_run: bool = False) -> PruneResult:
+        return await self._run(self._blocking.prune, policy, dry_run=dry_run)
 
     async def clear(self, *, everything: bool = False) -> int:
         return await self._run(self._blocking.clear, everything=everything)

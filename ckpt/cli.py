@@ -33,6 +33,7 @@ COMMANDS = {
     "undo": "take back the last rollback; again to redo it",
     "run": "run a command between checkpoints; roll back if it fails",
     "drop": "drop checkpoints; they stay in the trash",
+    "prune": "drop what no rule keeps, and say why",
     "pin": "protect a checkpoint from being dropped by rule",
     "unpin": "stop protecting a checkpoint",
     "trash": "list dropped checkpoints",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ckpt.diagnosis import Diagnosis
+    from ckpt.engine.prune import PruneResult
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.install.target import Finding
     from ckpt.run import RunResult
@@ -127,6 +128,21 @@ def status(found: Status) -> Document:
         settings={"notes": [_text(note) for note in found.notes]},
         triggers=[_trigger(trigger) for trigger in found.triggers],
         installed=[_finding(finding) for finding in found.others],
+    )
+
+
+def prune(result: PruneResult) -> Document:
+    return _document(
+        decisions=[
+            {
+                "id": one.checkpoint.id,
+                "action": "keep" if one.keep else "drop",
+                "reasons": list(one.reasons),
+            }
+            for one in result.decisions
+        ],
+        emptied=list(result.emptied),
+        dry_run=result.dry_run,
     )
 
 

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
     from ckpt.api.guards import Guard
     from ckpt.api.turns import Turns
+    from ckpt.engine.prune import PruneResult
+    from ckpt.engine.retention import Policy
     from ckpt.engine.session_state import Write
     from ckpt.models import DiffResult, FeatureState, RollbackResult, Summary
     from ckpt.settings import Settings
@@ -503,6 +505,16 @@ class CheckpointManager(OpenedWorktree):
         with self._writing():
             path = os.path.join(self._start, file)
             return import_(self._repo, self._scope, path, self._session)
+
+    def prune(self, policy: Policy | None = None, *, dry_run: bool = False) -> PruneResult:
+        """Drop what no rule keeps, into the trash; each decision comes with its reasons."""
+        from ckpt.arguments import check_type
+        from ckpt.engine.prune import prune
+        from ckpt.engine.retention import Policy
+
+        check_type("policy", policy, (Policy, type(None)), "a Policy")
+        with self._writing():
+            return prune(self._repo, policy or Policy(), dry_run=dry_run)
 
     def trash(self) -> DroppedOnes:
         """Dropped checkpoints that can be brought back, newest first."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from ckpt.diagnosis import Diagnosis
+    from ckpt.engine.prune import PruneResult
     from ckpt.engine.status import Status
     from ckpt.errors import CkptError
     from ckpt.models import Checkpoint, DiffResult, Dropped, RollbackResult, SaveResult
@@ -186,6 +187,13 @@ class Output:
         return self._lines(
             render_status.status(found, self.paint, self.width(), has_doctor=has_doctor)
         )
+
+    def pruned(self, result: PruneResult) -> None:
+        if self.as_json:
+            from ckpt import documents
+
+            return self.document(documents.prune(result))
+        return self._lines(render.pruned(result, self.paint))
 
     def diagnosed(self, diagnoses: Sequence[Diagnosis]) -> None:
         if self.as_json:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from ckpt.engine.prune import PruneResult
     from ckpt.models import (
         Checkpoint,
         DiffResult,
@@ -310,3 +311,19 @@ def _fit(text: str, width: int) -> str:
     ends = accumulate(map(_width, text))
     text = "".join(char for char, _ in zip(text, takewhile(width.__gt__, ends), strict=False))
     return text + "…" + " " * (width - 1 - columns(text))
+
+
+def pruned(result: PruneResult, paint: Paint) -> Iterator[str]:
+    """A line for each checkpoint, with what becomes of it and why; then what to type."""
+    would = "would " if result.dry_run else ""
+    for one in result.decisions:
+        word = paint("green", "keep") if one.keep else paint("red", "drop")
+        reasons = ", ".join(one.reasons)
+        found = one.checkpoint
+        yield f"{word}  {paint('id', found.id)}  {found.kind:<7}  {quoted(reasons)}"
+    count, gone = len(result.dropped), len(result.emptied)
+    yield f"{would}drop {count} of {len(result.decisions)}".capitalize()
+    if gone:
+        yield f"Removed {gone} from the trash"
+    if count and not result.dry_run:
+        yield "bring one back with: git ckpt restore-dropped ID"

@@ -30,6 +30,7 @@ EVENTS = {
     "pre-push": "git_hooks",
     "post-checkout": "git_hooks",
     "ckpt-save": "precommit",
+    "ckpt-prune": "pruning",
     "guard": "guard",
     "wrapper": "guard",
     "claude-code": "agents.claude_code",

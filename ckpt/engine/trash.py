@@ -9,7 +9,7 @@ never dropped.
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 
 from ckpt.engine.catalog import load
 from ckpt.engine.pending import journal_exists
@@ -22,7 +22,7 @@ from ckpt.store.repository import Repository
 
 def drop(repo: Repository, checkpoint: Checkpoint) -> None:
     """Move a checkpoint to the trash, if its ref is still what was read."""
-    if checkpoint.id in _needed_by_journals(repo):
+    if checkpoint.id in needed_by_rollbacks(repo):
         raise Refused(
             f"an interrupted rollback needs checkpoint '{checkpoint.id}'",
             hint="git ckpt rollback --continue, or --abort",
@@ -54,6 +54,17 @@ def dropped(repo: Repository) -> list[Dropped]:
     return sorted(found, key=lambda item: item.checkpoint.id, reverse=True)
 
 
+def empty(repo: Repository, before: date | None) -> list[str]:
+    """Let go for good of what was dropped before a day, or of everything; returns the ids."""
+    gone = []
+    for found in dropped(repo):
+        commit = ObjectID(found.checkpoint.commit.encode())
+        is_due = before is None or found.day < before
+        if is_due and repo.refs.remove(found.ref.encode(), commit):
+            gone.append(found.checkpoint.id)
+    return gone
+
+
 def restore(repo: Repository, word: str) -> Checkpoint:
     """Bring a dropped checkpoint back, by its id, its name or a unique prefix."""
     if not word or word.startswith("-"):
@@ -76,7 +87,7 @@ def _matches(checkpoint_id: str, word: str) -> bool:
     return checkpoint_id.startswith(word) or checkpoint_id.rsplit("-", 1)[1].startswith(word)
 
 
-def _needed_by_journals(repo: Repository) -> set[str]:
+def needed_by_rollbacks(repo: Repository) -> set[str]:
     """Checkpoints that interrupted rollbacks of any worktree name."""
     linked = os.path.join(repo.common_dir, "worktrees")
     git_dirs = [repo.common_dir]

@@ -92,6 +92,28 @@ def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
         return _save(repo, settings, request)
 
 
+def fire_other(
+    start: str, env: Mapping[str, str], trigger: str, work: Callable[[Repository], None]
+) -> Fired | None:
+    """Do something else than save for a trigger, with the same care; None if it was done."""
+    if disabled_by_env(env, trigger):
+        return _skipped("disabled")
+    from ckpt.configure import load_forgiving
+    from ckpt.store.repository import NotARepository, discover
+
+    repo = None
+    try:
+        with discover(start, _own(env)) as repo:
+            if not load_forgiving(repo).allows(trigger):
+                return _skipped("disabled")
+            work(repo)
+    except NotARepository:
+        return _skipped("no-repository")
+    except Exception as error:
+        return _failed(error, repo, Request(trigger), what=f"{trigger} did nothing")
+    return None
+
+
 def _own(env: Mapping[str, str], *others: str) -> Mapping[str, str]:
     """The environment without stores and files that a tool has for the moment only: the ref of a
     checkpoint is in the repository, so its objects must be; and its index is the user's."""
@@ -186,7 +208,12 @@ def _note_success(repo: Repository, trigger: str, result: SaveResult, seconds: f
 
 
 def _failed(
-    error: Exception, repo: Repository | None, request: Request, *, blocks: bool = False
+    error: Exception,
+    repo: Repository | None,
+    request: Request,
+    *,
+    blocks: bool = False,
+    what: str = "no checkpoint was taken",
 ) -> Fired:
     # An id in it would make each failure one of its own.
     message = ids.PATTERN.sub("ID", _message(error, repo))
@@ -198,7 +225,7 @@ def _failed(
         log, now = TriggerLog(repo.private_dir, TRIGGERS), time()
         is_new = not any(log.told(name, message, now - _BURST) for name in TRIGGERS)
         log.note_failure(request.trigger, now, message)
-    warnings = (f"no checkpoint was taken: {message}",) if is_new or blocks else ()
+    warnings = (f"{what}: {message}",) if is_new or blocks else ()
     return Fired(SaveResult(Outcome.FAILED, reason=message), warnings, blocks)
 
 

@@ -282,6 +282,7 @@ CALLS = {
     "trash": ["trash"],
     "restore-dropped": ["restore-dropped", "first"],
     "run": ["run", "--json", "--", "true"],
+    "prune": ["prune"],
     "install": ["install"],
     "status": ["status"],
     "doctor": ["doctor"],

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""Which checkpoints stay, and why: every rule, every floor, the cap, and what always holds."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from byhand import draft
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ckpt import ids
+from ckpt.engine.retention import DEFAULTS, Decision, Policy, Rules, decide
+from ckpt.errors import UsageError
+from ckpt.models import Checkpoint, Kind
+from ckpt.values import replace
+
+NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def at(age: timedelta, kind: Kind = Kind.HOOK, **more: Any) -> Checkpoint:
+    """One that was taken so long ago."""
+    moment = NOW - age
+    return draft(id=ids.new_id(moment, None), timestamp=moment, kind=kind, **more)
+
+
+def series(
+    count: int, step: timedelta, start: timedelta = 30 * DAY, **more: Any
+) -> list[Checkpoint]:
+    """Newest first, the newest of them so old."""
+    return [at(start + number * step, **more) for number in range(count)]
+
+
+def only(kind: Kind = Kind.HOOK, **rules: Any) -> Policy:
+    return Policy({**DEFAULTS, kind: Rules(**rules)}, max_checkpoints=None)
+
+
+def kept(decisions: list[Decision]) -> list[str]:
+    return [one.checkpoint.id for one in decisions if one.keep]
+
+
+def positions(checkpoints: list[Checkpoint], policy: Policy) -> list[int]:
+    """Which of a series stay, counted from the newest."""
+    stay = set(kept(decide(checkpoints, policy, NOW)))
+    return [number for number, found in enumerate(checkpoints) if found.id in stay]
+
+
+@pytest.mark.parametrize(
+    ("rules", "step", "stay"),
+    [
+        ({"last": 3}, HOUR, [0, 1, 2]),
+        ({"first": 2}, HOUR, [0, 8, 9]),
+        ({"within": (30 * DAY + 2 * HOUR).total_seconds()}, HOUR, [0, 1, 2]),
+        ({"hourly": 4}, timedelta(minutes=30), [0, 1, 3, 5]),
+        ({"daily": 3}, 12 * HOUR, [0, 2, 4]),
+        ({"weekly": 2}, 4 * DAY, [0, 2]),
+        ({"monthly": 2}, 10 * DAY, [0, 2]),
+        ({"last": 1, "first": 1}, HOUR, [0, 9]),
+        ({"last": 2, "daily": 2}, DAY, [0, 1]),
+    ],
+)
+def test_each_rule_keeps_what_it_says(
+    rules: dict[str, Any], step: timedelta, stay: list[int]
+) -> None:
+    """The newest stays in any case."""
+    assert positions(series(10, step), only(**rules)) == stay
+
+
+def test_the_newest_of_each_name_stays_if_that_is_a_rule() -> None:
+    found = [at((30 + n) * DAY, name=name) for n, name in enumerate(["a", "b", "a", None, "b"])]
+
+    assert positions(found, only(per_name=True)) == [0, 1]
+
+
+def test_all_reasons_are_told_and_what_goes_says_which_rules_there_were() -> None:
+    found = series(4, HOUR)
+    told = decide(found, only(last=2, daily=1), NOW)
+
+    assert told[0].reasons == ("last 2", "newest of its day", "newest of kind hook")
+    assert told[1].reasons == ("last 2",)
+    assert (told[2].keep, told[2].reasons) == (False, ("no longer in: last 2, daily 1",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [(Kind.AUTO, 5), (Kind.SESSION, 3), (Kind.HOOK, 50), (Kind.SAFETY, 20)]
+)
+def test_the_usual_rules_keep_so_many_of_each_kind(kind: Kind, count: int) -> None:
+    found = series(count + 5, HOUR, kind=kind)
+
+    assert positions(found, Policy()) == list(range(count))
+
+
+@pytest.mark.parametrize("kind", [Kind.MANUAL, Kind.FEATURE])
+def test_what_a_person_asked_for_stays_for_ever(kind: Kind) -> None:
+    found = series(600, DAY, kind=kind)
+
+    assert len(kept(decide(found, Policy(), NOW))) == 600
+
+
+@pytest.mark.parametrize("kind", [Kind.HOOK, Kind.SAFETY])
+def test_everything_of_the_last_week_stays(kind: Kind) -> None:
+    found = series(100, HOUR, start=HOUR, kind=kind)
+
+    assert len(kept(decide(found, Policy(), NOW))) == 100
+
+
+def test_automatic_ones_are_counted_by_session_and_worktree() -> None:
+    found = [
+        checkpoint
+        for session in ("one", "two")
+        for worktree in ("main", "worktrees/w")
+        for checkpoint in series(7, HOUR, kind=Kind.AUTO, session=session, worktree=worktree)
+    ]
+
+    assert len(kept(decide(found, Policy(), NOW))) == 4 * 5
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"pinned": True}, "pinned"),
+        ({"kind": Kind.FEATURE}, "feature"),
+    ],
+)
+def test_no_rule_crosses_what_is_fixed(more: dict[str, Any], reason: str) -> None:
+    found = [*series(3, HOUR), replace(at(300 * DAY), **more)]
+
+    assert reason in decide(found, only(last=1), NOW)[-1].reasons
+
+
+def test_what_a_rollback_needs_and_what_is_from_the_future_stays() -> None:
+    old, ahead = at(300 * DAY), at(-DAY)
+    told = decide([*series(3, HOUR), old, ahead], only(last=1), NOW, needed={old.id})
+
+    assert told[-1].reasons == ("needed by a rollback",)
+    assert "dated in the future" in told[0].reasons
+
+
+def test_the_newest_of_a_session_of_today_stays() -> None:
+    mine = [at(HOUR, Kind.AUTO, session="mine"), at(2 * HOUR, Kind.AUTO, session="mine")]
+    newer = series(3, timedelta(minutes=1), start=timedelta(minutes=1), kind=Kind.AUTO)
+    told = {one.checkpoint.id: one for one in decide(mine + newer, only(Kind.AUTO, first=1), NOW)}
+
+    assert "newest of session 'mine', active in the last day" in told[mine[0].id].reasons
+
+
+def test_the_cap_thins_bursts_before_it_touches_what_is_old() -> None:
+    burst = series(10, timedelta(minutes=1), start=10 * DAY + timedelta(minutes=5))
+    old = series(5, 10 * DAY, start=100 * DAY)
+    policy = replace(only(last=50), max_checkpoints=7)
+
+    stay = kept(decide(burst + old, policy, NOW))
+    assert stay[0] == burst[0].id
+    assert [found.id for found in old] == stay[-5:]
+    assert len(stay) == 7
+
+
+def test_the_cap_never_takes_what_is_younger_than_a_day() -> None:
+    found = series(20, timedelta(minutes=10), start=HOUR)
+    policy = replace(only(last=50), max_checkpoints=5)
+
+    assert len(kept(decide(found, policy, NOW))) == 20
+
+
+def test_a_policy_that_keeps_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="keeps nothing"):
+        decide([], Policy({Kind.HOOK: Rules()}), NOW)
+    with pytest.raises(UsageError, match="at least 1"):
+        decide([], Policy(max_checkpoints=0), NOW)
+
+
+rules = st.builds(
+    Rules,
+    last=st.integers(0, 5),
+    within=st.sampled_from([0, 3600, 86400, 30 * 86400]),
+    hourly=st.integers(0, 3),
+    daily=st.integers(0, 3),
+    weekly=st.integers(0, 2),
+    monthly=st.integers(0, 2),
+    first=st.integers(0, 2),
+    per_name=st.booleans(),
+)
+some_rules = rules.filter(lambda found: not found.are_empty)
+checkpoints = st.lists(
+    st.builds(
+        lambda hours, kind, session, name, pinned: at(
+            timedelta(hours=hours), kind, session=session, name=name, pinned=pinned
+        ),
+        st.integers(-5, 2000),
+        st.sampled_from(Kind),
+        st.sampled_from([None, "s", "t"]),
+        st.sampled_from([None, "a", "b"]),
+        st.booleans(),
+    ),
+    max_size=30,
+    unique_by=lambda found: found.id,
+)
+
+
+@given(checkpoints, some_rules, st.sampled_from([None, 1, 5, 20]))
+def test_what_always_holds(found: list[Checkpoint], some: Rules, cap: int | None) -> None:
+    policy = Policy(dict.fromkeys(Kind, some), cap)
+    told = decide(found, policy, NOW)
+    stay = set(kept(told))
+
+    assert [one.checkpoint.id for one in told] == sorted((c.id for c in found), reverse=True)
+    assert all(one.reasons for one in told)
+    left = [c for c in found if c.id in stay]
+    assert set(kept(decide(left, policy, NOW))) == stay  # deciding twice changes nothing
+    for kind in {c.kind for c in found}:
+        assert max(c.id for c in found if c.kind is kind) in stay
+    fixed = {c.id for c in found if c.pinned or c.kind is Kind.FEATURE}
+    assert fixed <= stay
+
+
+@given(checkpoints, some_rules, rules)
+def test_another_rule_never_drops_more(found: list[Checkpoint], some: Rules, more: Rules) -> None:
+    both = Rules(
+        last=max(some.last, more.last),
+        within=max(some.within, more.within),
+        hourly=max(some.hourly, more.hourly),
+        daily=max(some.daily, more.daily),
+        weekly=max(some.weekly, more.weekly),
+        monthly=max(some.monthly, more.monthly),
+        first=max(some.first, more.first),
+        per_name=some.per_name or more.per_name,
+    )
+    less, all_of_it = (
+        set(kept(decide(found, Policy(dict.fromkeys(Kind, one), None), NOW)))
+        for one in (some, both)
+    )
+
+    assert less <= all_of_it
