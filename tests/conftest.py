@@ -33,6 +33,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Where each test does a thing many times over; elsewhere a test is marked by itself.
 SLOW_FOLDERS = {"faults", "properties"}
+# What these try out is the shell, git and other programs, and one Python starts them like another.
+SLOW_FILES = {
+    *("test_doctor.py", "test_guard.py", "test_guard_rules.py", "test_install.py"),
+    *("test_pre_commit.py", "test_status.py", "test_wrapper.py"),
+}
 
 # What a user may have set that git, ckpt, Python or pre-commit would follow.
 FOREIGN = ("GIT_", "CKPT_", "XDG_", "PYTHON", "PRE_COMMIT", "SUDO_", "LC_", "LESS")
@@ -82,7 +87,8 @@ GIT_CONFIG = """\
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(tests).parts[0] in SLOW_FOLDERS:
+        folder = item.path.relative_to(tests).parts[0]
+        if folder in SLOW_FOLDERS or (folder == "with_git" and item.path.name in SLOW_FILES):
             item.add_marker("slow")
 
 
