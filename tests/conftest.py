@@ -27,9 +27,12 @@ settings.register_profile(
 )
 settings.load_profile("ckpt")
 
-# A run started in the background ignores Ctrl-C, and so would every program it starts.
+# A run started in the background ignores Ctrl-C, one under `nohup` the end of its terminal, and so
+# would every program it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Where each test does a thing many times over; elsewhere a test is marked by itself.
 SLOW_FOLDERS = {"faults", "properties"}
