@@ -29,10 +29,11 @@ settings.load_profile("ckpt")
 
 # A run started in the background ignores Ctrl-C, one under `nohup` the end of its terminal, and so
 # would every program it starts.
+for usual in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGUSR1):
+    if signal.getsignal(usual) is signal.SIG_IGN:
+        signal.signal(usual, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Where each test does a thing many times over; elsewhere a test is marked by itself.
 SLOW_FOLDERS = {"faults", "properties"}

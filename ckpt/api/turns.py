@@ -50,7 +50,8 @@ class MemoryTurns:
     def record(self, path: bytes, content: Content, *, existed: bool | None = None) -> None:
         with self._mutex:
             known = self._writes.get(path)
-            created = existed is False if known is None else known.created
+            was_absent = None if existed is None else not existed
+            created = was_absent if known is None else known.created
             self._writes[path] = Write(content, created, self.turn)
 
     def writes(self) -> Mapping[bytes, Write]:

@@ -130,7 +130,7 @@ def test_we_die_of_what_the_command_died_of(repo: Path, name: str) -> None:
 def test_a_signal_that_only_we_get_is_passed_on(repo: Path, name: str) -> None:
     """The second ends it: signals may come twice."""
     script = (
-        f"trap 'trap \"exit 7\" {name}; echo once' {name}; echo ready; while :; do sleep 0.05; done"
+        f"trap 'trap \"exit 7\" {name}; echo once' {name}; echo ready; for i in $(seq 600); do sleep 0.05; done"
     )
     with running("--", "sh", "-c", script) as started:
         assert started.stdout is not None
@@ -348,7 +348,7 @@ def test_nothing_runs_amid_a_rollback_that_was_interrupted(repo: Path) -> None:
 
 
 def test_when_its_time_is_up_it_ends_and_so_does_what_it_has_started(repo: Path) -> None:
-    script = "sh -c 'echo $$ > other; exec sleep 300' & echo one > one; sleep 300"
+    script = "sh -c 'echo $$ > other; exec sleep 60' & echo one > one; sleep 60"
 
     ran = ckpt("run", "--timeout", "1.5", "--on-failure", "rollback", "--", "sh", "-c", script)
 
@@ -362,7 +362,7 @@ def test_when_its_time_is_up_it_ends_and_so_does_what_it_has_started(repo: Path)
 
 
 def test_who_does_not_end_in_time_is_killed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "trap '' TERM; while :; do sleep 0.05; done"
+    script = "trap '' TERM; for i in $(seq 600); do sleep 0.05; done"
     with HeldSignals() as signals:
         ended = child.run(
             ["sh", "-c", script], signals, start=".", env=os.environ, timeout=0.1, grace=0.1
@@ -377,7 +377,7 @@ def test_within_its_time_it_ends_as_ever(repo: Path) -> None:
 
 
 def test_a_signal_reaches_the_whole_group_of_a_command_with_a_time_limit(repo: Path) -> None:
-    script = "echo ready; sh -c 'sleep 300; true'; true"
+    script = "echo ready; sh -c 'sleep 60; true'; true"
     with running("--timeout", "300", "--", "sh", "-c", script) as started:
         started.terminate()
 
@@ -441,7 +441,7 @@ def test_the_command_sees_the_terminal_and_its_size(repo: Path, limit: list[str]
     script = """
         trap 'stty size' WINCH
         test -t 0 && test -t 1 && test -t 2 && echo ready
-        read line; echo "got $line"; while :; do sleep 0.05; done
+        read line; echo "got $line"; for i in $(seq 600); do sleep 0.05; done
     """
     with at_terminal(*limit, "--", "sh", "-c", script) as terminal:
         terminal.wait_for("ready")
@@ -462,7 +462,7 @@ def test_when_the_terminal_goes_away_the_way_back_is_still_gone(
         "--",
         "sh",
         "-c",
-        "echo new > new; echo ready; exec sleep 300",
+        "echo new > new; echo ready; exec sleep 60",
     ]
     with at_terminal(*words) as terminal:
         terminal.wait_for("ready")
