@@ -130,7 +130,8 @@ def test_we_die_of_what_the_command_died_of(repo: Path, name: str) -> None:
 def test_a_signal_that_only_we_get_is_passed_on(repo: Path, name: str) -> None:
     """The second ends it: signals may come twice."""
     script = (
-        f"trap 'trap \"exit 7\" {name}; echo once' {name}; echo ready; for i in $(seq 600); do sleep 0.05; done"
+        f"trap 'trap \"exit 7\" {name}; echo once' {name}; echo ready;"
+        " for i in $(seq 600); do sleep 0.05; done"
     )
     with running("--", "sh", "-c", script) as started:
         assert started.stdout is not None
