@@ -59,7 +59,7 @@ def there_and_back(value: Any) -> Any:
     return state.load(state.dump(value, "data"))
 
 
-@pytest.mark.parametrize("value", RICH, ids=repr)
+@pytest.mark.parametrize("value", RICH, ids=[str(number) for number in range(len(RICH))])
 def test_what_json_has_not_comes_back_as_it_was(value: Any) -> None:
     found = there_and_back({"in": [value]})["in"][0]
 
