@@ -132,7 +132,8 @@ def _pattern(raw: object) -> str:
     return raw
 
 
-def _duration(raw: object) -> float:
+def duration(raw: object) -> float:
+    """Seconds, from a number with a unit."""
     match = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
     seconds = float(match[1]) * _SECONDS[match[2].lower()] if match else 0.0
     if not 0 < seconds <= _LONGEST:
@@ -166,6 +167,6 @@ SIZE = Type(_size, _size_of_text)
 LIMIT = Type(_limit, _limit_of_text)
 COUNT = Type(_count, _count_of_text)
 PATTERNS = Type(_patterns, _patterns_of_text, many=True)
-DURATION = Type(_duration, _duration)
+DURATION = Type(duration, duration)
 ON_ERROR = Type(_on_error, _on_error)
 TRIGGER_NAMES = Type(_trigger_names, _trigger_names_of_text, many=True)

@@ -74,10 +74,10 @@ def _policy(counts: dict[str, int], within: str | None, per_name: bool) -> Polic
 def _seconds(text: str | None) -> float:
     if text is None:
         return 0
-    from ckpt.setting_types import DURATION, Unfit
+    from ckpt.setting_types import Unfit, duration
 
     try:
-        return float(DURATION.of_text(text))  # type: ignore[arg-type]  # a duration is a number
+        return duration(text)
     except Unfit as unfit:
         raise UsageError(
             f"--keep-within: expected {unfit.expected}, got '{text}'", hint="--keep-within 7d"

@@ -14,7 +14,7 @@ from ckpt import run as runs
 from ckpt.errors import UsageError
 from ckpt.process import child
 from ckpt.process.signals import HeldSignals, die_of
-from ckpt.setting_types import DURATION, Unfit
+from ckpt.setting_types import Unfit, duration
 from ckpt.settings import SESSION, session_of_env
 
 TYPE_CHECKING = False
@@ -135,7 +135,7 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         try:
-            seconds = float(str(DURATION.of_text(text)))
+            seconds = duration(text)
         except Unfit:
             raise ValueError(text) from None
     if not 0 < seconds < math.inf:

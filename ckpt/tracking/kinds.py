@@ -24,7 +24,7 @@ _MODEL_PARTS = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__")
 
 
 class Tracked:
-    """One object; what follows from its kind is in the classes below."""
+    """One object. Abstract: each kind below says in its own way what the four methods do."""
 
     may_fail = False
 
