@@ -17,11 +17,11 @@ import fcntl
 import os
 import stat
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Path = str | bytes
 
@@ -205,24 +205,29 @@ def ensure_private_dir(path: str) -> None:
         pass
 
 
+@contextmanager
+def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
+    """A new file to write to, which takes its place in one step, flushed, if all goes well."""
+    fd = create(temporary, mode)
+    try:
+        yield fd
+        fsync(fd, temporary)
+        rename(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)
+
+
 def replace_private_file(path: str, data: bytes) -> None:
     """Put `data` at `path` in one step, mode 0600, durable when this returns."""
     folder = os.path.dirname(path)
     ensure_private_dir(folder)
     temporary = os.path.join(folder, temporary_name(".tmp-"))
-    fd = create(temporary)
-    try:
+    with replacing(path, temporary) as fd:
         write(fd, data, temporary)
-        fsync(fd, temporary)
-        rename(temporary, path)
-    except BaseException:
-        try:
-            os.unlink(temporary)
-        except FileNotFoundError:
-            pass
-        raise
-    finally:
-        os.close(fd)
     fsync_dir(folder)
 
 

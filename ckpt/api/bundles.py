@@ -32,16 +32,8 @@ def store(repo: Repository, checkpoints: Iterable[Checkpoint], path: str) -> Non
     objects = repo.objects
     header, contents = _gather(objects, checkpoints)
     temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".ckpt-bundle-"))
-    fd = disk.create(temporary)
-    try:
+    with disk.replacing(path, temporary) as fd:
         bundle.write(objects, fd, header, contents)
-        disk.fsync(fd, temporary)
-        disk.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    finally:
-        os.close(fd)
     disk.fsync_dir(os.path.dirname(path))
 
 

@@ -203,18 +203,10 @@ def _write(path: str, text: str) -> None:
     temporary = path + _NEW
     if os.path.lexists(temporary):  # what a killed process has not finished
         disk.unlink(temporary)
-    fd = disk.create(temporary, 0o666)
-    try:
+    with disk.replacing(path, temporary, 0o666) as fd:
         disk.write(fd, text.encode("utf-8"), temporary)
         if os.path.exists(path):
             disk.chmod(fd, stat.S_IMODE(os.stat(path).st_mode), temporary)
-        disk.fsync(fd, temporary)
-        disk.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    finally:
-        os.close(fd)
 
 
 # -- taking out ------------------------------------------------------------------------

@@ -211,14 +211,6 @@ def write_program(path: str, text: bytes, sharing: Sharing = NOT_SHARED) -> None
     """Somebody may be starting it at this moment: there is always a whole one."""
     NOT_SHARED.make_folders(os.path.dirname(path))
     temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".ckpt-"))
-    fd = disk.create(temporary, 0o777)
-    try:
+    with disk.replacing(path, temporary, 0o777) as fd:
         disk.write(fd, text, temporary)
         sharing.adjust(temporary)
-        disk.fsync(fd, temporary)
-        disk.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    finally:
-        os.close(fd)

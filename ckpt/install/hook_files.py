@@ -125,20 +125,12 @@ def _write(path: str, text: bytes, mode: int | None, sharing: Sharing) -> None:
     bits = stat.S_IMODE(os.lstat(path).st_mode) if mode is None else None
     temporary = path + _NEW
     _clear(path)
-    fd = disk.create(temporary, mode or 0o600)
-    try:
+    with disk.replacing(path, temporary, mode or 0o600) as fd:
         disk.write(fd, text, temporary)
         if bits is None:
             sharing.adjust(temporary)
         else:
             disk.chmod(fd, bits, temporary)
-        disk.fsync(fd, temporary)
-        disk.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    finally:
-        os.close(fd)
 
 
 def _clear(path: str) -> None:

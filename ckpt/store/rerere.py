@@ -65,13 +65,5 @@ def install(common_dir: str, files: Mapping[str, bytes]) -> None:
 
 def _write(path: str, contents: bytes) -> None:
     temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".tmp-"))
-    fd = disk.create(temporary, 0o666)
-    try:
+    with disk.replacing(path, temporary, 0o666) as fd:
         disk.write(fd, contents, temporary)
-        disk.fsync(fd, temporary)
-        disk.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    finally:
-        os.close(fd)
