@@ -2,15 +2,16 @@
 """Puts ckpt into the file of one hook, in one of three ways, and takes it out again.
 
 No file: one of our own. A shell script: a marked block in it. Anything else (a program, a
-script of another language, a symbolic link, a file that git does not run): it is
-renamed and ours runs it. Each change is one step: at no moment is a hook that was there
-not run. What a user has added to a file of ours stays when ours goes.
+script of another language, a symbolic link, a file that git does not run): it is renamed and
+ours runs it, a link under its own name in a folder. Each change is one step: at no moment is a
+hook that was there not run. What a user has added to a file of ours stays when ours goes.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from ckpt import disk
 from ckpt.install import hook_text
@@ -61,8 +62,10 @@ def give_back(path: str, event: str) -> list[Step]:
     """Rename back what we wrapped when another tool has taken our file away."""
     wrapped = _wrapped(path, event)
     if not os.path.lexists(wrapped):
+        _forget_name(path, event)
         return []
     if _is_same(path, wrapped):
+        _forget_name(path, event)
         disk.unlink(wrapped)
         return []
     if hook_text.runs_wrapped(read_file(path), event):
@@ -71,6 +74,7 @@ def give_back(path: str, event: str) -> list[Step]:
         what = f"hook {event}: the file that ckpt had renamed is still there beside a new one"
         return [Step(TO_DO, what, wrapped, (f"mv {wrapped} {path}",))]
     disk.rename(wrapped, path)
+    _forget_name(path, event)
     return [Step(CHANGED, f"hook {event}: it has its name back", path)]
 
 
@@ -88,6 +92,8 @@ def _wrap(path: str, event: str, python: str, sharing: Sharing) -> Step:
         what = f"hook {event}: '{os.path.basename(wrapped)}' is in the way"
         return Step(TO_DO, what, path, (f"rm {wrapped}", "git ckpt install"))
     _second_name(path, wrapped)
+    if os.path.islink(wrapped):
+        _keep_name(wrapped, event, sharing)
     _write(path, hook_text.own_script(event, python, wraps=True), 0o777, sharing)
     what = f"hook {event}; what was there runs after it, as '{os.path.basename(wrapped)}'"
     return Step(ADDED, what, path)
@@ -110,10 +116,36 @@ def _second_name(path: str, wrapped: str) -> None:
 def _unwrap(path: str, event: str, text: bytes, wrapped: str) -> Step:
     if hook_text.is_own(text, event):
         disk.rename(wrapped, path)
+        _forget_name(path, event)
         return Step(REMOVED, f"hook {event}; what was there before has its name back", path)
     _write(path, hook_text.without_ours(text), None, NOT_SHARED)
     what = f"hook {event}; '{os.path.basename(path)}', which you have changed, goes on to run"
     return Step(REMOVED, f"{what} '{os.path.basename(wrapped)}'", path)
+
+
+def _keep_name(wrapped: str, event: str, sharing: Sharing) -> None:
+    """Let one program that is linked under the names of many hooks know for which it runs."""
+    name = _name_kept(wrapped, event)
+    sharing.make_folders(os.path.dirname(name))
+    with suppress(FileExistsError):
+        disk.symlink(_link_to(event), name)
+
+
+def _forget_name(path: str, event: str) -> None:
+    name = _name_kept(path, event)
+    with suppress(OSError):  # there is none, or the folder has more in it
+        if os.readlink(name) == _link_to(event):
+            disk.unlink(name)
+    with suppress(OSError):
+        disk.rmdir(os.path.dirname(name))
+
+
+def _name_kept(path: str, event: str) -> str:
+    return os.path.join(os.path.dirname(path), hook_text.NAMED, event)
+
+
+def _link_to(event: str) -> str:
+    return os.path.join(os.pardir, event + hook_text.WRAPPED)
 
 
 def _wrapped(path: str, event: str) -> str:

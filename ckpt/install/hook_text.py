@@ -16,6 +16,8 @@ from shlex import quote
 
 SHEBANG = b"#!/bin/sh\n"
 WRAPPED = ".ckpt-wrapped"
+# In this folder, what had to be renamed has its own name: a link may tell by it what to do.
+NAMED = "ckpt-wrapped"
 # A file that goes when ckpt goes: what is left of it then is not to be heard of.
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 _BEGIN = b"# >>> ckpt >>> (git ckpt uninstall takes these lines out)\n"
@@ -63,8 +65,8 @@ def own_script(event: str, python: str, *, wraps: bool) -> bytes:
 
 
 def _chain(event: str) -> bytes:
-    wrapped = f'"${{0%/*}}/{event}{WRAPPED}"'
-    return f'[ ! -x {wrapped} ] || exec {wrapped} "$@"\n'.encode()
+    names = f'"${{0%/*}}/{NAMED}/{event}" "${{0%/*}}/{event}{WRAPPED}"'
+    return f'for hook in {names}; do [ ! -x "$hook" ] || exec "$hook" "$@"; done\n'.encode()
 
 
 def has_block(text: bytes) -> bool:

@@ -357,6 +357,23 @@ def test_an_install_that_was_killed_half_way_is_finished_by_the_next(repo: Path)
     assert state(repo) == before
 
 
+def test_one_program_linked_under_the_names_of_many_hooks_still_knows_which_it_is(
+    repo: Path,
+) -> None:
+    program = repo / ".git/hooks/all-hooks"
+    program.write_text('#!/bin/sh\nbasename "$0" >>ran.log\n')
+    program.chmod(0o755)
+    for event in ("pre-commit", "post-checkout"):
+        (program.parent / event).symlink_to("all-hooks")
+    before = state(repo)
+    install()
+    commit()
+    git("switch", "-q", "-c", "other")
+    assert (repo / "ran.log").read_text().split() == ["pre-commit", "post-checkout"]
+    uninstall()
+    assert state(repo) == before
+
+
 def test_a_file_of_the_name_for_a_renamed_hook_is_never_overwritten(repo: Path) -> None:
     hook = make_hook(repo, "pre-commit", "python")
     other = Path(f"{hook}.ckpt-wrapped")
