@@ -2,9 +2,8 @@
 """Finish an interrupted rollback, or go back to the state before it.
 
 Both directions are the same work: the journal's actions, forwards or reversed, applied
-to whatever is there now. Each path is first compared with both states. Where something
-is neither, a person or a program worked on after the crash, and the present is saved as
-another safety checkpoint before anything is touched.
+to whatever is there now. Each path is first compared with both states; what is neither
+(`strangers`) is saved as another safety checkpoint before anything is touched.
 
 Repositories that went back together with this one go first, whatever has become of them:
 the journal here holds theirs, and doing it all once more is harmless.
@@ -16,33 +15,30 @@ import os
 
 from ckpt.configure import load_forgiving
 from ckpt.engine import family, journal, operation, trash
-from ckpt.engine.apply import Applier, Found, look
-from ckpt.engine.capture import capture
+from ckpt.engine.apply import Applier
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import Action, FileState, FolderChange, HeadMove
-from ckpt.engine.folders import OPEN
 from ckpt.engine.head import branches_to_return, head_report, move_head, move_other_branch
-from ckpt.engine.holding import hold
 from ckpt.engine.journal import Journal, NestedJournal
+from ckpt.engine.last_rollback import finish
 from ckpt.engine.nested import open_nested
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.refusals import check_index_free
-from ckpt.engine.restage import known_files, limited, outside, restage
-from ckpt.engine.rollback import MOST_SAVES, UNDO, finish
+from ckpt.engine.restage import known_files, restage
+from ckpt.engine.rollback import UNDO
+from ckpt.engine.rollback_report import listed
 from ckpt.engine.smudging import Smudger
-from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
-from ckpt.errors import Refused, RollbackError
-from ckpt.models import Checkpoint, Kind, NestedResult, RollbackResult, Skipped
+from ckpt.engine.snapshot import LOCK_TIMEOUT
+from ckpt.engine.strangers import Strangers
+from ckpt.errors import Refused
+from ckpt.models import Checkpoint, NestedResult, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
-from ckpt.store.index import Index
 from ckpt.store.lock import clear_own_locks, worktree_lock
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, lookup
-from ckpt.values import field, replace, value_class
+from ckpt.values import replace, value_class
 from ckpt.worktree.reach import is_nested_repository
 from ckpt.worktree.write import Worktree
 
@@ -142,29 +138,16 @@ def _recover_nested(
     return tuple(results), gone
 
 
-@value_class(frozen=False)
-class _Saved:
-    """What was found that belongs to neither state, and is held by a checkpoint now."""
-
-    checkpoint: Checkpoint | None = None
-    files: dict[bytes, FileState | None] = field(default_factory=dict)
-    indexes: list[Index] = field(default_factory=list)
-    heads: list[Head] = field(default_factory=list)
-    branches: list[ObjectID | None] = field(default_factory=list)
-    times: int = 0
-
-
 @value_class(slots=False)
 class _Recovery:
     repo: Repository
-    settings: Settings
     record: Journal
     worktree: Worktree
     smudger: Smudger
     forwards: bool
     origin: Recorded
     goal: Recorded
-    saved: _Saved = field(default_factory=_Saved)
+    strangers: Strangers
 
     @classmethod
     def open(
@@ -181,7 +164,8 @@ class _Recovery:
         target = Recorded(repo, catalog.get(record.target))
         origin, goal = (safety, target) if forwards else (target, safety)
         record = replace(record, actions=_between(safety, record.actions))
-        return cls(repo, settings, record, worktree, smudger, forwards, origin, goal)
+        strangers = Strangers(repo, settings, worktree, record, safety, target)
+        return cls(repo, record, worktree, smudger, forwards, origin, goal, strangers)
 
     def go(self) -> RollbackResult:
         repo, record = self.repo, self.record
@@ -189,21 +173,20 @@ class _Recovery:
         clear_own_locks(repo.private_dir, locks)
         check_index_free(repo)
         self._clear_temporaries()
-        self._save_strangers()
+        self.strangers.save_all()
         if record.operation:
             operation.clear(repo)
         actions = record.actions if self.forwards else _reversed(record.actions)
         folders = record.folders if self.forwards else _reversed(record.folders)
         applier = Applier(
-            repo.objects, self.smudger, self.worktree, None, self._save_first, folders
+            repo.objects, self.smudger, self.worktree, None, self.strangers.save_first, folders
         )
         applier.files(actions, self._folders_to_remove())
         applier.folders(self._folders_to_make())
         applier.sync()
         if record.index or (record.asked_index and self._misleads()):
             self._restage(applier)
-        if self._head_is_strange():
-            self._save([])
+        self.strangers.save_head()
         before = repo.refs.head()
         move = self._move()
         if move is not None:
@@ -213,13 +196,10 @@ class _Recovery:
         self._finish(applier)
         return RollbackResult(
             target=self.goal.checkpoint,
-            safety=self.saved.checkpoint or self._safety(),
+            safety=self.strangers.checkpoint or self._safety(),
             written=tuple(map(to_str, applier.done.written)),
             removed=tuple(map(to_str, applier.done.removed)),
-            skipped=tuple(
-                Skipped(to_str(path), reason)
-                for path, reason in sorted(applier.done.blocked.items())
-            ),
+            skipped=listed(applier.done.blocked),
             folders_changed=self._changes_folders(),
             index_changed=record.index,
             head=head_report(repo, before, self.goal, move),
@@ -238,98 +218,6 @@ class _Recovery:
         for folder in {action.path.rpartition(b"/")[0] for action in self.record.actions}:
             self.worktree.clear_temporaries(folder)
 
-    def _save_strangers(self) -> None:
-        """Save the present if any of it is neither the state before nor the one wanted."""
-        strangers = [a.path for a in self.record.actions if self._is_strange(a)]
-        index = staging.read_staged(self.repo).index
-        strange = self._index_is_strange(index) or self._head_is_strange()
-        strange = strange or any(map(self._is_strange_folder, self.record.folders))
-        if strangers or strange or self._operation_is_strange():
-            self._save(strangers)
-
-    def _save(self, strangers: list[bytes]) -> None:
-        branch = self._branch_now()
-        present = capture(self.repo, self.settings, self.repo.objects, force=tuple(strangers))
-        request = SaveRequest(
-            kind=Kind.SAFETY,
-            trigger="recovery",
-            description="Changes made after a rollback was interrupted.",
-            keep=() if branch is None else (branch,),
-        )
-        unheld = hold(self.repo, present, strangers)
-        missing = [path for path in strangers if path in present.skipped or path in unheld]
-        if missing:
-            raise RollbackError(
-                f"cannot save '{to_str(missing[0])}' before it is overwritten",
-                hint="move it away, then repeat the command",
-            )
-        self.saved.checkpoint = write(self.repo, present, request).checkpoint
-        modes = present.modes
-        for path in strangers:
-            entry, converted = present.entries.get(path), present.converted.get(path)
-            self.saved.files[path] = file_state(path, entry, modes, converted)
-        self.saved.indexes.append(present.staged.index)
-        self.saved.heads.append(present.head)
-        self.saved.branches.append(branch)
-
-    def _save_first(self, found: Found) -> bool:
-        """A file may still change between the first look and its turn."""
-        saved = self.saved.files
-        changed = [path for path, (state, _) in found.items() if saved.get(path) != state]
-        if changed and self.saved.times == MOST_SAVES:
-            return False
-        if changed:
-            self.saved.times += 1
-            self._save(changed)
-        return True
-
-    def _is_strange(self, action: Action) -> bool:
-        status = self.worktree.lstat(action.path)
-        if status is None:
-            return False
-        try:
-            found = look(self.repo.objects, self.worktree, action.path, status)
-        except OSError:
-            return True
-        return found is not None and found not in (action.before, action.after)
-
-    def _is_strange_folder(self, change: FolderChange) -> bool:
-        """Someone set other permission bits; the owner's own were ours to set."""
-        bits = self.worktree.folder_permissions(change.path)
-        known = [known | OPEN for known in (change.before, change.after) if known is not None]
-        return bits is not None and change.before is not None and bits | OPEN not in known
-
-    def _index_is_strange(self, now: Index) -> bool:
-        if not self.record.index:
-            return False
-        expected = (self._index_of(self.goal, now), self._index_of(self.origin, now))
-        return not any(staging.same(now, index) for index in (*expected, *self.saved.indexes))
-
-    def _index_of(self, state: Recorded, now: Index) -> Index:
-        """What the index is in a state; outside the rollback's paths, what others made of it."""
-        safety, target = (self.origin, self.goal) if self.forwards else (self.goal, self.origin)
-        paths = self.record.paths
-        ours = (safety.index, limited(target.index, safety.index, paths))
-        untouched = any(staging.same(outside(now, paths), outside(i, paths)) for i in ours)
-        return limited(state.index, safety.index if untouched else now, paths)
-
-    def _operation_is_strange(self) -> bool:
-        known = (self.origin.operation.files, self.goal.operation.files)
-        return self.record.operation and operation.is_strange(self.repo, *known)
-
-    def _head_is_strange(self) -> bool:
-        move = self.record.head
-        if move is None:
-            return False
-        branches = (move.branch_before, move.after.commit, *self.saved.branches)
-        heads = (move.before, move.after, *self.saved.heads)
-        return self.repo.refs.head() not in heads or self._branch_now() not in branches
-
-    def _branch_now(self) -> ObjectID | None:
-        """Where the branch stands that the rollback takes HEAD to."""
-        branch = self.record.head.after.branch if self.record.head is not None else None
-        return None if branch is None else self.repo.refs.read(branch)
-
     def _folders_to_remove(self) -> tuple[bytes, ...]:
         if self.forwards:
             return self.record.remove_folders
@@ -347,11 +235,10 @@ class _Recovery:
 
     def _restage(self, applier: Applier) -> None:
         staged = staging.read_staged(self.repo)
-        wanted = self._index_of(self.goal, staged.index)
+        wanted = self.strangers.index_of(self.goal, staged.index)
         if staging.same(wanted, staged.index) and not self._misleads():
             return
-        if self._index_is_strange(staged.index):
-            self._save([])
+        self.strangers.save_index(staged.index)
         touched = {action.path for action in self.record.actions}
         known = known_files(self.worktree, self.goal, wanted, applier.known)
         restage(self.repo, wanted, staged, known, touched)
@@ -369,7 +256,7 @@ class _Recovery:
         if planned is None:
             return None
         if self.forwards:
-            now = self._branch_now()
+            now = self.strangers.branch_now()
             return HeadMove(self.repo.refs.head(), planned.after, now, planned.others)
         self._put_branch_back(planned)
         branch = planned.before.branch

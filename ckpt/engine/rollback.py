@@ -15,7 +15,7 @@ and the journal here holds theirs.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 
 from ckpt.configure import load_forgiving
@@ -25,38 +25,34 @@ from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
 from ckpt.engine.family import Family
 from ckpt.engine.head import (
-    branches_to_return,
     commits_to_keep,
-    head_report,
     move_head,
 )
 from ckpt.engine.holding import hold_changing
-from ckpt.engine.journal import Journal, LastRollback, NestedJournal
+from ckpt.engine.journal import Journal, NestedJournal
+from ckpt.engine.last_rollback import finish, options_to_undo
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.refusals import interrupted, not_begun
 from ckpt.engine.restage import known_files, limited, restage
+from ckpt.engine.rollback_report import foreseen, report
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import Busy, NotFound, RollbackError
 from ckpt.models import (
     Checkpoint,
-    HeadReport,
     Kind,
     NestedResult,
     RollbackResult,
-    Skipped,
 )
 from ckpt.paths import is_within, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.lock import worktree_lock
-from ckpt.store.objects import ObjectID
 from ckpt.store.operation_record import read_now
 from ckpt.store.repository import Repository
-from ckpt.store.trees import FilesOf
 from ckpt.values import replace
 from ckpt.worktree.write import UnsafePath, Worktree
 
@@ -99,33 +95,8 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
             details={"available": []},
         )
     catalog = Catalog(repo)
-    scope = _taking_back(repo, catalog, last, options)
+    scope = options_to_undo(repo, catalog, last, options)
     return rollback(repo, settings, catalog.get(last.safety), scope)
-
-
-def _taking_back(
-    repo: Repository, catalog: Catalog, last: LastRollback, options: RollbackOptions
-) -> RollbackOptions:
-    return replace(
-        options,
-        paths=last.paths,
-        head=last.head,
-        index=last.index,
-        overwrite_ignored=last.overwrite,
-        recurse=last.recurse,
-        consented=_paths_of(repo, catalog, last.target),
-        created=frozenset(last.created),
-        replaced=frozenset(last.replaced),
-        returning=branches_to_return(last.move),
-        undoing=True,
-    )
-
-
-def _paths_of(repo: Repository, catalog: Catalog, checkpoint_id: str) -> Container[bytes]:
-    """What a rollback may have brought: an undo takes that away without asking."""
-    if catalog.commit_of(checkpoint_id) is None:
-        return frozenset()
-    return FilesOf(repo.objects, ObjectID(catalog.get(checkpoint_id).tree.encode()))
 
 
 class _Rollback:
@@ -235,7 +206,7 @@ class _Rollback:
         last = journal.last_rollback(repo.private_dir) if self._options.undoing else None
         if last is None or last.safety != target.id:
             return whole
-        return _taking_back(repo, catalog, last, whole)
+        return options_to_undo(repo, catalog, last, whole)
 
     def _keep_unlinked(self) -> None:
         """List what stays as it is because the target has no checkpoint of it."""
@@ -413,52 +384,19 @@ class _Rollback:
     # -- reports --------------------------------------------------------------------
 
     def foresee(self) -> RollbackResult:
-        plan = self._prepared.plan
-        foreseen = Applied(
-            written=[action.path for action in plan.writes],
-            removed=[action.path for action in plan.removals],
-        )
         nested = tuple(
             NestedResult(to_str(path), nested.foresee()) for path, nested in self._nested.items()
         )
-        return replace(self._report(foreseen, None), nested=nested)
+        return replace(self._report(foreseen(self._prepared.plan), None), nested=nested)
 
     def _report(self, done: Applied, safety: Checkpoint | None) -> RollbackResult:
-        plan, present, move = self._prepared.plan, self._prepared.present, self._prepared.move
-        blocked = sorted({**plan.blocked, **done.blocked}.items())
-        head: HeadReport = head_report(self._repo, present.head, self._target, move)
-        if self._prepared.changes_operation:
-            then = self._target.operation.files
-            head = replace(head, operation=operation.report(present.operation.files, then))
-        return RollbackResult(
-            target=self._target.checkpoint,
-            safety=safety,
-            written=tuple(map(to_str, done.written)),
-            removed=tuple(map(to_str, done.removed)),
-            kept=tuple(Skipped(to_str(p), reason) for p, reason in sorted(plan.kept.items())),
-            skipped=tuple(Skipped(to_str(path), reason) for path, reason in blocked),
-            folders_changed=plan.changes_folders,
-            index_changed=self._prepared.changes_index,
-            head=head,
+        undo = family.command(UNDO, self._place)
+        return report(
+            self._repo,
+            self._target,
+            self._prepared,
+            done,
+            safety,
+            undo,
             dry_run=self._options.dry_run,
-            undo_command=None if safety is None else family.command(UNDO, self._place),
         )
-
-
-def finish(repo: Repository, record: Journal, done: Applied) -> None:
-    """The rollback is complete: remember it for `undo`, and forget the journal."""
-    put = [a for a in record.actions if a.after is not None and a.path not in done.blocked]
-    last = LastRollback(
-        record.target,
-        record.safety,
-        record.paths,
-        index=record.asked_index,
-        head=record.asked_head,
-        overwrite=record.asked_overwrite,
-        created=tuple(action.path for action in put if action.before is None),
-        replaced=tuple(action.path for action in put if action.before is not None),
-        move=record.head,
-        recurse=record.asked_recurse,
-    )
-    journal.remember(repo.private_dir, last)
-    journal.remove(repo.private_dir)
