@@ -17,7 +17,8 @@ from typing import Any
 from ckpt import disk
 from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
 from ckpt.store import record
-from ckpt.store.index import IndexEntry, write_index
+from ckpt.store.index import IndexEntry
+from ckpt.store.index_writer import write_index
 from ckpt.store.object_format import SHA1, ObjectFormat
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository, discover

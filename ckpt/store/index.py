@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Git's index file: bytes in, entries out, and back.
+"""Git's index file: bytes in, entries out.
 
 A save reads the whole index, so reading is one tight loop: an entry keeps its stat
 data as the forty bytes of the file and takes them apart only when asked, which is
 twice as fast as ten integers an entry, and half the memory.
 
-Left out: locking and finding the file, joining a split index with its shared part
-(``is_split`` tells, `split_index` does), expanding a sparse one (``is_sparse``), and
-judging paths: the index may hold names that must never be written to disk.
+Left out: writing it (`index_writer`), locking and finding the file, joining a split index
+with its shared part (``is_split`` tells, `split_index` does), expanding a sparse one
+(``is_sparse``), and judging paths: the index may hold names that must never be written to disk.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from binascii import hexlify, unhexlify
-from collections.abc import Iterable, Mapping, Sequence
+from binascii import hexlify
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -29,15 +29,15 @@ ASSUME_VALID = 0x8000
 STAGE = 0x3000
 SKIP_WORKTREE = 0x4000 << 16
 INTENT_TO_ADD = 0x2000 << 16
-_EXTENDED_FLAGS = SKIP_WORKTREE | INTENT_TO_ADD
+EXTENDED_FLAGS = SKIP_WORKTREE | INTENT_TO_ADD
 # In the file only: an extended word follows; length of the name, or "this long or longer".
-_EXTENDED = 0x4000
-_NAME = 0x0FFF
+EXTENDED = 0x4000
+NAME_LENGTH = 0x0FFF
 
-_STAT = struct.Struct(">10I")
-_U16 = struct.Struct(">H")
+STAT = struct.Struct(">10I")
+U16 = struct.Struct(">H")
 HEADER = struct.Struct(">4sII")
-_EXTENSION = struct.Struct(">4sI")
+EXTENSION = struct.Struct(">4sI")
 _MODE = slice(24, 28)  # where the mode is in an entry's stat data
 _FOLDER_MODE = struct.pack(">I", stat.S_IFDIR)
 _GITLINK = 0o160000
@@ -46,7 +46,6 @@ _WORD = 0xFFFFFFFF
 _SECOND = 1_000_000_000
 _CLOCK = _SECOND << 32  # after so many nanoseconds the index's clock is at zero again
 _MANDATORY = {b"link", b"sdir"}
-_POSITIONAL = {b"EOIE", b"IEOT"}  # offsets into the file they were read from
 _EMPTY_BLOBS = {
     b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
@@ -155,7 +154,7 @@ class IndexEntry(_Entry):
         flags |= ASSUME_VALID if assume_valid else 0
         flags |= SKIP_WORKTREE if skip_worktree else 0
         flags |= INTENT_TO_ADD if intent_to_add else 0
-        return cls(path, id, flags, _STAT.pack(*fields[:6], mode, *fields[7:]))
+        return cls(path, id, flags, STAT.pack(*fields[:6], mode, *fields[7:]))
 
 
 class CacheTreeNode(NamedTuple):
@@ -247,14 +246,14 @@ def _read_entries(
         stat_data, sha, length = unpack(data, pos)
         start = pos + size
         flags = 0
-        if length > _NAME:
+        if length > NAME_LENGTH:
             flags, start = _read_flags(data, length, start)
-            length &= _NAME
+            length &= NAME_LENGTH
         if compressed:
             shared, start = _read_shared(data, start, previous)
         stop = find(0, start)
         path = shared + data[start:stop]
-        if len(path) != length and (length < _NAME or len(path) < _NAME):
+        if len(path) != length and (length < NAME_LENGTH or len(path) < NAME_LENGTH):
             raise _malformed_name(previous)
         if path <= previous:
             ascending = False
@@ -266,10 +265,10 @@ def _read_entries(
 
 def _read_flags(data: bytes, word: int, start: int) -> tuple[int, int]:
     flags = word & (ASSUME_VALID | STAGE)
-    if not word & _EXTENDED:
+    if not word & EXTENDED:
         return flags, start
-    extended = _U16.unpack_from(data, start)[0] << 16
-    if extended & ~_EXTENDED_FLAGS:
+    extended = U16.unpack_from(data, start)[0] << 16
+    if extended & ~EXTENDED_FLAGS:
         raise CorruptIndex(f"unknown index entry format 0x{extended:08x}")
     return flags | extended, start + 2
 
@@ -313,9 +312,9 @@ def check_order(entries: list[IndexEntry]) -> None:
 def read_extensions(data: bytes, pos: int, end: int) -> dict[bytes, bytes]:
     """What follows the entries, by signature."""
     extensions = {}
-    while pos + _EXTENSION.size <= end:
-        signature, size = _EXTENSION.unpack_from(data, pos)
-        start, pos = pos + _EXTENSION.size, pos + _EXTENSION.size + size
+    while pos + EXTENSION.size <= end:
+        signature, size = EXTENSION.unpack_from(data, pos)
+        start, pos = pos + EXTENSION.size, pos + EXTENSION.size + size
         if not b"A" <= signature[:1] <= b"Z" and signature not in _MANDATORY:
             name = signature.decode("latin-1")
             raise UnsupportedIndex(f"index uses {name!r} extension, which ckpt does not know")
@@ -348,76 +347,6 @@ def _parse_cache_tree(data: bytes, hash_len: int) -> dict[bytes, CacheTreeNode]:
     if pos != len(data):
         raise ValueError("trailing bytes")
     return valid
-
-
-def write_index(
-    entries: Iterable[IndexEntry],
-    *,
-    version: int = 2,
-    hash_name: str = "sha1",
-    extensions: Mapping[bytes, bytes] | Iterable[tuple[bytes, bytes]] = (),
-) -> bytes:
-    """An index file of these entries, in any order; 2 becomes 3 where flags need it.
-
-    Extensions go in as they are, so pass only those that are true of these entries.
-    The two that hold offsets into their file are dropped; git does without.
-    """
-    if version not in (2, 3, 4):
-        raise ValueError(f"index version {version}")
-    ordered = sorted(entries, key=lambda entry: (entry.path, entry.flags & STAGE))
-    check_order(ordered)
-    hash_len = len(hashing.new(hash_name, expected=0).digest())
-    if version == 2 and any(entry.flags & _EXTENDED_FLAGS for entry in ordered):
-        version = 3
-    parts = [HEADER.pack(b"DIRC", version, len(ordered))]
-    write_entries = _write_compressed if version == 4 else _write_padded
-    write_entries(ordered, hash_len, parts)
-    for signature, content in dict(extensions).items():
-        if signature not in _POSITIONAL:
-            parts += (_EXTENSION.pack(signature, len(content)), content)
-    body = b"".join(parts)
-    return body + hashing.new(hash_name, body).digest()
-
-
-def _write_padded(entries: list[IndexEntry], hash_len: int, parts: list[bytes]) -> None:
-    for entry in entries:
-        fixed = _fixed_part(entry, hash_len)
-        padding = 8 - (len(fixed) + len(entry.path)) % 8
-        parts += (fixed, entry.path, bytes(padding))
-
-
-def _write_compressed(entries: list[IndexEntry], hash_len: int, parts: list[bytes]) -> None:
-    previous = b""
-    for entry in entries:
-        common = _common_prefix(previous, entry.path)
-        drop = _varint(len(previous) - common)
-        parts += (_fixed_part(entry, hash_len), drop, entry.path[common:], b"\0")
-        previous = entry.path
-
-
-def _fixed_part(entry: IndexEntry, hash_len: int) -> bytes:
-    path, sha = entry.path, unhexlify(entry.id)
-    if not path or b"\0" in path or len(sha) != hash_len or len(entry.stat) != _STAT.size:
-        raise ValueError(f"not an index entry: {entry!r}")
-    word = entry.flags & (ASSUME_VALID | STAGE) | min(len(path), _NAME)
-    extended = entry.flags & _EXTENDED_FLAGS
-    if not extended:
-        return entry.stat + sha + _U16.pack(word)
-    return entry.stat + sha + _U16.pack(word | _EXTENDED) + _U16.pack(extended >> 16)
-
-
-def _common_prefix(a: bytes, b: bytes) -> int:
-    length = min(len(a), len(b))
-    differ = int.from_bytes(a[:length], "big") ^ int.from_bytes(b[:length], "big")
-    return length - (differ.bit_length() + 7) // 8
-
-
-def _varint(value: int) -> bytes:
-    out = [value & 0x7F]
-    while value := value >> 7:
-        value -= 1
-        out.append(0x80 | value & 0x7F)
-    return bytes(reversed(out))
 
 
 def stat_fields(st: os.stat_result) -> StatFields:
@@ -459,7 +388,7 @@ def matches(
     first content. So an entry whose mtime is not before the mtime of the index file
     itself is *racy*, and its file has to be read.
     """
-    ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, uid, gid, size = _STAT.unpack(entry.stat)
+    ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, uid, gid, size = STAT.unpack(entry.stat)
     differ = (st.st_size ^ size) | (st.st_ino ^ ino) | (st.st_uid ^ uid) | (st.st_gid ^ gid)
     return (
         not differ & _WORD

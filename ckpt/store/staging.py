@@ -28,7 +28,6 @@ from ckpt.store.index import (
     IndexEntry,
     read_index,
     stat_fields,
-    write_index,
 )
 from ckpt.store.index_glance import IndexGlance, glance
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
@@ -379,6 +378,8 @@ def compose(
             entry = _with_stat(entry, before.get((entry.path, 0)), present, known)
         entries.append(entry)
     undo = extension(resolved(target))
+    from ckpt.store.index_writer import write_index  # a save does not need it
+
     return write_index(entries, version=target.version, hash_name=hash_name, extensions=undo)
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from ckpt.errors import Refused
 from ckpt.store import staging
-from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index, stat_fields, write_index
+from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index, stat_fields
+from ckpt.store.index_writer import write_index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged

@@ -19,7 +19,8 @@ from helpers import fsck, git, loose_object
 from saving import FrozenTimes, Saver, content, overwrite, paths, write_all
 
 from ckpt.engine import seeding
-from ckpt.store.index import IndexEntry, read_index, write_index
+from ckpt.store.index import IndexEntry, read_index
+from ckpt.store.index_writer import write_index
 from ckpt.worktree import reach
 from ckpt.worktree.parallel import both
 
