@@ -12,18 +12,17 @@ checkpoint is in its manifest; what could not be read makes it partial.
 from __future__ import annotations
 
 import os
-import time
-from datetime import datetime, timezone
 
 from ckpt import ids
 from ckpt.engine import scan_cache
 from ckpt.engine.budget import summarised
 from ckpt.engine.capture import capture
-from ckpt.engine.catalog import Catalog, load
+from ckpt.engine.catalog import Catalog
 from ckpt.engine.index_state import index_state
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.pending import journal_exists
 from ckpt.engine.present import Present
+from ckpt.engine.publishing import LONGEST_WAIT, NO_TIME, draft_of, publish
 from ckpt.engine.summary import summarise
 from ckpt.engine.wholeness import is_whole
 from ckpt.errors import CkptError, UsageError
@@ -65,9 +64,6 @@ LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
 _ATTEMPTS = 5
 LAST_ATTEMPT = _ATTEMPTS - 1
-LONGEST_WAIT = 10.0
-# Of a state commit, so that checkpoints whose states are equal share it.
-_NO_TIME = datetime.fromtimestamp(0, timezone.utc)
 # Kinds in the order in which retention lets them go.
 _LASTING = (Kind.AUTO, Kind.SESSION, Kind.SAFETY, Kind.HOOK, Kind.MANUAL, Kind.FEATURE)
 TRIGGERED = (Kind.AUTO, Kind.HOOK)
@@ -327,68 +323,24 @@ def _commit(
     state_tree: ObjectID,
     stats: Stats,
 ) -> Checkpoint:
-    now = datetime.now(timezone.utc)
     keep = {*request.keep, *operation_record.commits_to_keep(repo.objects, present.operation)}
     state = record.write_commit(
-        repo.objects, state_tree, sorted(keep), "ckpt: state of the worktree\n", _NO_TIME
+        repo.objects, state_tree, sorted(keep), "ckpt: state of the worktree\n", NO_TIME
     )
     parents = tuple(filter(None, [present.head.commit, state]))
-    draft = Checkpoint(
-        id="",
-        name=request.name,
-        description=request.description,
-        kind=request.kind,
-        trigger=request.trigger,
-        scope=Scope.FULL,
-        timestamp=now,
-        commit="",
-        tree=tree.decode(),
-        state_commit=state.decode(),
-        worktree=repo.worktree_id,
-        session=request.session,
-        pinned=request.pinned,
+    draft = replace(
+        draft_of(repo, request, Scope.FULL, tree, state),
         partial=present.is_partial,
         during_rollback=journal_exists(repo.private_dir),
         head_commit=_text_id(present.head.commit),
         branch=branch_name(present.head),
         stats=stats,
-        _details=Details,
-        _dirty_files=tuple,
     )
 
     def is_whole_now(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
         return is_whole(repo, present, commit, relied_on)
 
     return publish(repo, catalog, draft, tree, parents, is_whole_now)
-
-
-def publish(
-    repo: Repository,
-    catalog: Catalog,
-    draft: Checkpoint,
-    tree: ObjectID,
-    parents: tuple[ObjectID, ...],
-    is_whole: Callable[[ObjectID, AbstractSet[ObjectID]], bool],
-) -> Checkpoint:
-    """Give a checkpoint its id and ref; a taken name is tried again with another."""
-    relied_on = {tree, *parents}
-    while True:
-        now = datetime.now(timezone.utc)
-        draft = replace(draft, timestamp=now, id=ids.new_id(now, None))
-        newest = catalog.newest_here(draft.id[:19])
-        if newest is not None:
-            draft = replace(draft, id=ids.new_id(now, newest))
-        message = record.compose_message(draft)
-        commit = record.write_commit(repo.objects, tree, parents, message, now)
-        relied_on |= repo.objects.flush()
-        if repo.refs.create(draft.ref.encode(), commit):
-            wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
-            if not is_whole(commit, relied_on):
-                repo.refs.remove(draft.ref.encode(), commit)
-                raise ObjectsPruned
-            return load(repo, draft.id, commit)
-        time.sleep(0.001)
-        catalog = Catalog(repo)
 
 
 def _text_id(object_id: ObjectID | None) -> str | None:

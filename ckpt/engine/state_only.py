@@ -8,11 +8,11 @@ reads can change meanwhile.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
+from ckpt.engine import publishing
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.snapshot import LAST_ATTEMPT, LONGEST_WAIT, SaveRequest, checked, publish
-from ckpt.models import Checkpoint, Details, Outcome, SaveResult, Scope, Stats
+from ckpt.engine.publishing import LONGEST_WAIT, NO_TIME, publish
+from ckpt.engine.snapshot import LAST_ATTEMPT, SaveRequest, checked
+from ckpt.models import Checkpoint, Outcome, SaveResult, Scope
 from ckpt.store import agent_state, record
 from ckpt.store.objects import ObjectID, ObjectsPruned
 from ckpt.store.pruning import wait_for_pruning
@@ -22,8 +22,6 @@ from ckpt.store.trees import write_tree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
-
-_NO_TIME = datetime.fromtimestamp(0, timezone.utc)
 
 
 def save(repo: Repository, request: SaveRequest) -> SaveResult:
@@ -62,29 +60,8 @@ def draft_of(repo: Repository, request: SaveRequest) -> Checkpoint:
     objects = repo.objects
     tree = write_tree(objects, {})
     state_tree = write_tree(objects, agent_state.write(objects, request.state, {}))
-    state = record.write_commit(objects, state_tree, (), "ckpt: state of an agent\n", _NO_TIME)
-    return Checkpoint(
-        id="",
-        name=request.name,
-        description=request.description,
-        kind=request.kind,
-        trigger=request.trigger,
-        scope=Scope.STATE,
-        timestamp=_NO_TIME,
-        commit="",
-        tree=tree.decode(),
-        state_commit=state.decode(),
-        worktree=repo.worktree_id,
-        session=request.session,
-        pinned=request.pinned,
-        partial=False,
-        during_rollback=False,
-        head_commit=None,
-        branch=None,
-        stats=Stats(),
-        _details=Details,
-        _dirty_files=tuple,
-    )
+    state = record.write_commit(objects, state_tree, (), "ckpt: state of an agent\n", NO_TIME)
+    return publishing.draft_of(repo, request, Scope.STATE, tree, state)
 
 
 def _newest(catalog: Catalog, session: str | None) -> Checkpoint | None:
