@@ -7,14 +7,15 @@ PYTEST := -q -n auto --maxprocesses 8 --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help test suite other-pythons lint types format fuzz torture bench bench-quick demo wheel clean
+.PHONY: help test suite pythons lint types format fuzz torture bench bench-quick demo wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo     see ckpt at work in a scratch repository'
-	@echo 'make test     lint, types, all tests; then the tests on every other Python found'
-	@echo 'make suite    all tests, on one Python'
+	@echo 'make test     lint, types and all tests, on one Python'
+	@echo 'make pythons  the tests on every other Python found'
+	@echo 'make suite    all tests, and nothing else'
 	@echo 'make fuzz     random work against real git, thousands of steps; WALKS=500 sets how many'
 	@echo 'make torture  kill and fail each single operation, and files of a gigabyte'
 	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
@@ -24,7 +25,7 @@ help:
 	@echo 'make wheel    build wheel and sdist into dist/'
 	@echo 'make clean    remove all that make made'
 
-test: lint types suite other-pythons
+test: lint types suite
 
 suite: .venv/ready
 	$(BIN)/python -m pytest $(PYTEST)
@@ -61,7 +62,7 @@ demo: .venv/program
 wheel: .venv/ready
 	$(BIN)/python -m build --no-isolation
 
-other-pythons: .venv/ready
+pythons: .venv/ready
 	@.ci/other-pythons $(PYTEST)
 
 # The program alone, which is quickly there; the tools of `make test` come on top.
