@@ -75,11 +75,12 @@ def _saved(ran: Ran) -> Saved:
 
 
 class Worker:
-    """A running process that has a manager open."""
+    """A running process that has a manager open, for a session by a trigger or by hand."""
 
-    def __init__(self, clone: Clone) -> None:
+    def __init__(self, clone: Clone, *session: str) -> None:
+        program = Path(__file__).with_name("worker.py")
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("worker.py")), str(clone.top)],
+            [sys.executable, str(program), str(clone.top), *session],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=clone.top,

@@ -6,6 +6,7 @@ Rows without a goal are there for the curves: how the cost grows.
 
 from __future__ import annotations
 
+from bench.growth import COMMANDS, after_saves
 from bench.results import Goal, Row, Unit
 from bench.work import (
     MEGABYTE,
@@ -169,6 +170,16 @@ TASKS = (
             ),
         ),
         disk_use(7000),
+    ),
+    Task(
+        (
+            *(
+                Row(f"after-2000-{name}", f"git {name} after 2,000 saves", "a plain clone", None)
+                for name, _ in COMMANDS
+            ),
+            Row("after-2000-refs", "checkpoints left of 2,000", "", None, values=Unit.COUNT),
+        ),
+        after_saves(2000),
     ),
     _timed("save-1000", "save, 1,000 files, 10 changed", None, save(1000), quick=True),
     _timed("changed-1", "save, 7,000 files, 1 changed", None, save(7000, 1)),

@@ -14,11 +14,12 @@ from time import perf_counter
 from ckpt import CheckpointManager
 
 
-def main(top: str) -> None:
-    with CheckpointManager(top) as manager:
+def main(top: str, session: str | None = None) -> None:
+    kind = "manual" if session is None else "auto"
+    with CheckpointManager(top, session=session) as manager:
         for _ in sys.stdin:
             started = perf_counter()
-            saved = manager.create()
+            saved = manager.create(kind=kind)
             seconds = perf_counter() - started
             assert saved.checkpoint is not None
             answer = {"seconds": seconds, "ref": saved.checkpoint.ref}
@@ -27,4 +28,4 @@ def main(top: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
