@@ -17,10 +17,11 @@ from ckpt.errors import Busy
 from ckpt.paths import folders_above, folders_of, is_within
 from ckpt.store import staging
 from ckpt.store.index import Index
+from ckpt.store.index_file import KnownFile, compose
 from ckpt.store.lock import replace_locked
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.staging import KnownFile, Staged
+from ckpt.store.staging import Staged
 from ckpt.store.trees import GITLINK, TreeEntry, lookup
 from ckpt.worktree.write import UnsafePath, Worktree
 
@@ -101,7 +102,7 @@ def restage(
     if any(entry.intent_to_add for entry in wanted.entries):
         repo.objects.add(b"blob", b"")  # which such an entry names, and git reads
         repo.objects.flush()
-    data = staging.compose(wanted, present, known, repo.object_format.name, doubtful)
+    data = compose(wanted, present, known, repo.object_format.name, doubtful)
 
     def unchanged() -> bool:
         return staging.same(staging.read_staged(repo).index, present.index)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What is staged: the index as part of a checkpoint, and back into git's file.
+"""What is staged: the index as part of a checkpoint, and out of it again.
 
 In the state tree, `index/` is the tree that `git write-tree` would make, `stages/1|2|3/`
 hold the sides of conflicts, and `index-flags.json` what a tree cannot say: version,
 intent-to-add, skip-worktree, assume-unchanged, conflicts that were resolved (whose blobs
 `resolve-undo/` keeps alive). Stat data are no part of a checkpoint: they are filled in
-from files whose content is known, and git looks at the rest again. Nor are git's caches
+when git's file is made again (`index_file`). Nor are git's caches
 in the index (cache tree, untracked cache, file monitor): git makes them anew.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ckpt import jsontext
 from ckpt.errors import Refused
@@ -27,14 +27,23 @@ from ckpt.store.index import (
     Index,
     IndexEntry,
     read_index,
-    stat_fields,
 )
 from ckpt.store.index_glance import IndexGlance, glance
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.record import INDEX
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved, extension, resolved
-from ckpt.store.trees import FOLDER, GITLINK, REGULAR, Entries, TreeEntry, lookup, walk, write_tree
+from ckpt.store.trees import (
+    FOLDER,
+    GITLINK,
+    REGULAR,
+    Entries,
+    TreeEntry,
+    lookup,
+    read_limited,
+    walk,
+    write_tree,
+)
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -49,10 +58,8 @@ _FLAG_NAMES = ("assume_valid", "skip_worktree")
 _CONTENT_FLAGS = ASSUME_VALID | INTENT_TO_ADD | SKIP_WORKTREE | STAGE
 # Stat data that no file has. Git does not look past the size of the first; the second is
 # never written, and stands for those that the file will have.
-_STALE = NO_STAT._replace(size=0xFFFFFFFF)
-_UNSEEN = NO_STAT._replace(size=0xFFFFFFFE)
-# How a file's state is known: its entry and the stat data it had then.
-KnownFile = Callable[[bytes], tuple[TreeEntry, os.stat_result] | None]
+STALE = NO_STAT._replace(size=0xFFFFFFFF)
+UNSEEN = NO_STAT._replace(size=0xFFFFFFFE)
 
 
 @value_class
@@ -264,8 +271,8 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
     """The index that a state tree holds, without stat data."""
     flags = read_flags(objects, state_tree)
     marked = {name: {from_json(d) for d in flags.get(name, ())} for name in _FLAG_NAMES}
-    stats = {from_json(item): _UNSEEN for item in flags.get("unseen", ())}
-    stats |= {from_json(item): _STALE for item in flags.get("stale", ())}
+    stats = {from_json(item): UNSEEN for item in flags.get("unseen", ())}
+    stats |= {from_json(item): STALE for item in flags.get("stale", ())}
     entries = []
     for stage, tree in enumerate(stage_trees(objects, state_tree)):
         for path, entry in walk(objects, tree) if tree is not None else ():
@@ -282,7 +289,7 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
             )
     empty = objects.hash(b"blob", b"")
     for item in flags.get("intent_to_add", ()):
-        path, mode = from_json(item), int(item["mode"], 8)
+        path, mode = from_json(item), int(item["mode"], 8) & 0xFFFFFFFF
         entries.append(
             IndexEntry.of(
                 path,
@@ -294,7 +301,11 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
             )
         )
     entries.sort(key=_order)
-    undo = extension(map(_read_resolved, flags.get("resolve_undo", ())))
+    records = [*map(_read_resolved, flags.get("resolve_undo", ()))]
+    from ckpt.store.index_check import check  # a save does not need it
+
+    check(entries, records, objects.object_format.hex_length)
+    undo = extension(records)
     return Index(flags.get("version", 2), entries, undo, objects.object_format.oid_length)
 
 
@@ -320,7 +331,7 @@ def stage_trees(objects: ObjectStore, state_tree: ObjectID) -> list[ObjectID | N
 def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
     """What a state tree tells of an index besides its trees."""
     entry = lookup(objects, state_tree, FLAGS)
-    document = jsontext.load(objects.read(entry.id, b"blob")) if entry is not None else {}
+    document = jsontext.load(read_limited(objects, entry.id)) if entry is not None else {}
     if not isinstance(document, dict) or document.get("version", 2) not in (2, 3, 4):
         raise Refused("the index flags of this checkpoint are damaged", hint="git ckpt list")
     return document
@@ -352,51 +363,9 @@ def select(
 
 def misleads(index: Index) -> bool:
     """True if git shall believe of a file what is not so; see write_state."""
-    return any(entry.size in (_STALE.size, _UNSEEN.size) for entry in index.entries)
+    return any(entry.size in (STALE.size, UNSEEN.size) for entry in index.entries)
 
 
 def unseen(index: Index) -> list[bytes]:
     """Files that git shall take for unchanged although they are not; see write_state."""
-    return [entry.path for entry in index.entries if entry.size == _UNSEEN.size]
-
-
-def compose(
-    target: Index,
-    present: Staged,
-    known: KnownFile,
-    hash_name: str,
-    doubtful: Collection[bytes] = (),
-) -> bytes:
-    """The bytes of an index file with the target's content and the best stat data to hand.
-
-    Those that the present index has of `doubtful` paths are not taken over.
-    """
-    before = {(e.path, e.stage): e for e in present.index.entries if e.path not in doubtful}
-    entries = []
-    for entry in target.entries:
-        if entry.stage == 0 and not entry.intent_to_add:
-            entry = _with_stat(entry, before.get((entry.path, 0)), present, known)
-        entries.append(entry)
-    undo = extension(resolved(target))
-    from ckpt.store.index_writer import write_index  # a save does not need it
-
-    return write_index(entries, version=target.version, hash_name=hash_name, extensions=undo)
-
-
-def _with_stat(
-    entry: IndexEntry, before: IndexEntry | None, present: Staged, known: KnownFile
-) -> IndexEntry:
-    if entry.size == _STALE.size:
-        return entry
-    file = known(entry.path)
-    unseen = entry.size == _UNSEEN.size
-    if unseen:
-        entry = entry._replace(stat=IndexEntry.of(b"", b"", entry.mode).stat)
-    if file is not None and file[0] == (entry.mode, file[0].id if unseen else entry.id):
-        fields = stat_fields(file[1])
-        packed = IndexEntry.of(entry.path, entry.id, entry.mode, fields).stat
-        return entry._replace(stat=packed)
-    unchanged = before is not None and (before.id, before.mode) == (entry.id, entry.mode)
-    if before is not None and unchanged and not present.is_racy(before):
-        return entry._replace(stat=before.stat)
-    return entry
+    return [entry.path for entry in index.entries if entry.size == UNSEEN.size]

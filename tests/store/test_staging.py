@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from ckpt.errors import Refused
 from ckpt.store import staging
 from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index, stat_fields
+from ckpt.store.index_file import KnownFile, compose
 from ckpt.store.index_writer import write_index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
@@ -267,8 +268,8 @@ def test_indexes_with_other_stat_data_or_version_are_the_same() -> None:
 # Back into git's file
 
 
-def composed(target: Index, present: Staged, known: staging.KnownFile) -> list[IndexEntry]:
-    return read_index(staging.compose(target, present, known, "sha1")).entries
+def composed(target: Index, present: Staged, known: KnownFile) -> list[IndexEntry]:
+    return read_index(compose(target, present, known, "sha1")).entries
 
 
 def unknown(path: bytes) -> None:
@@ -342,7 +343,7 @@ def test_doubtful_stat_data_are_not_kept(objects: ObjectStore) -> None:
     before = IndexEntry.of(b"a", objects.add(b"blob", b"1"), 0o100644, OLD)
     present, wanted = Staged(index(before), 10**18), index(entry(objects, b"a"))
 
-    data = staging.compose(wanted, present, unknown, "sha1", {b"a"})
+    data = compose(wanted, present, unknown, "sha1", {b"a"})
     assert read_index(data).entries == wanted.entries
 
 
