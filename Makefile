@@ -35,7 +35,7 @@ fuzz: .venv/ready
 	CKPT_FUZZ_EXAMPLES=$(WALKS) $(BIN)/python -m pytest $(PYTEST) tests/properties
 
 torture: .venv/ready
-	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/with_git/test_large_files.py
+	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile tests/with_git/test_large_files.py
 
 # The repositories stay in $CKPT_BENCH_DIR, or in ckpt-bench/ in the temporary folder.
 bench: .venv/program

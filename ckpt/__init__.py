@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ckpt.engine.prune import PruneResult
-    from ckpt.engine.retention import Policy, Rules
     from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
     from ckpt.manager import CheckpointManager
     from ckpt.models import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         Scope,
         Summary,
     )
+    from ckpt.policy import Policy, Rules
     from ckpt.project import project_root
     from ckpt.settings import Settings
     from ckpt.store.repository import NotARepository
@@ -43,12 +43,12 @@ _HOMES = {
     "NotARepository": "ckpt.store.repository",
     "NotFound": "ckpt.errors",
     "Outcome": "ckpt.models",
-    "Policy": "ckpt.engine.retention",
+    "Policy": "ckpt.policy",
     "PruneResult": "ckpt.engine.prune",
     "Refused": "ckpt.errors",
     "RollbackError": "ckpt.errors",
     "RollbackResult": "ckpt.models",
-    "Rules": "ckpt.engine.retention",
+    "Rules": "ckpt.policy",
     "SaveResult": "ckpt.models",
     "Scope": "ckpt.models",
     "Settings": "ckpt.settings",

@@ -12,47 +12,60 @@ The work is done in a thread, one thing at a time for each manager. A task that 
 meanwhile waits for what has begun to end, so that nothing is left half done; what has not
 begun is not done. `async for` goes through the checkpoints, oldest first; for `len` there
 is `count`. What is about objects of this process (`track`, callbacks, `progress`) is not
-awaited. Callbacks may be coroutine functions.
+awaited. Callbacks may be coroutine functions. Arguments, results and what each does are
+those of `ckpt.CheckpointManager`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
-from functools import partial
-from os import PathLike
-from typing import Any, TypeVar
+from functools import partial, wraps
+from os import PathLike, getpid
 
-from ckpt import manager as blocking
 from ckpt.api import threads
 from ckpt.api.callbacks import failure
 from ckpt.api.guards import Guard
-from ckpt.arguments import Which, check_texts
-from ckpt.engine.prune import PruneResult
-from ckpt.engine.retention import Policy
-from ckpt.models import (
-    Checkpoint,
-    DiffResult,
-    Dropped,
-    FeatureState,
-    Kind,
-    Outcome,
-    RollbackResult,
-    SaveResult,
-    Summary,
-)
+from ckpt.arguments import check_texts
+from ckpt.manager import CheckpointManager as Blocking
+from ckpt.models import Checkpoint, Outcome, RollbackResult, SaveResult
 from ckpt.settings import Settings
 from ckpt.values import replace
 
-T = TypeVar("T")
-Path = str | PathLike[str]
-Checkpoints = list[Checkpoint]
-DroppedOnes = list[Dropped]
-CheckpointCallback = Callable[[Checkpoint], object]
-RollbackCallback = Callable[[RollbackResult], object]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Concatenate, ParamSpec, TypeVar
+
+    from typing_extensions import Self
+
+    from ckpt.manager import CheckpointCallback, OnCheckpoint, OnRollback, RollbackCallback
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+    Told = TypeVar("Told", SaveResult, RollbackResult)
+    Method = Callable[Concatenate["CheckpointManager", P], Coroutine[Any, Any, T]]
+
+
+def _awaitable(work: Callable[Concatenate[Blocking, P], T]) -> Method[P, T]:
+    """A method of the other manager, done in the thread of this one."""
+
+    @wraps(work)
+    async def method(self: CheckpointManager, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run(partial(work, self._blocking, *args, **kwargs))
+
+    return method
+
+
+def _told(work: Callable[Concatenate[Blocking, P], Told]) -> Method[P, Told]:
+    """The same for what callbacks hear of."""
+
+    @wraps(work)
+    async def method(self: CheckpointManager, /, *args: P.args, **kwargs: P.kwargs) -> Told:
+        return await self._tell(await self._run(partial(work, self._blocking, *args, **kwargs)))
+
+    return method
 
 
 class CheckpointManager:
@@ -60,7 +73,7 @@ class CheckpointManager:
 
     def __init__(
         self,
-        path: Path = ".",
+        path: str | PathLike[str] = ".",
         *,
         session: str | None = None,
         enabled: bool = True,
@@ -69,7 +82,7 @@ class CheckpointManager:
         settings: Settings | Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._blocking = blocking.CheckpointManager(
+        self._blocking = Blocking(
             path,
             session=session,
             enabled=enabled,
@@ -79,11 +92,12 @@ class CheckpointManager:
             environ=environ,
         )
         self._executor: ThreadPoolExecutor | None = None
+        self._pid = getpid()
         self._on_checkpoint: list[CheckpointCallback] = []
         self._on_rollback: list[RollbackCallback] = []
 
     @property
-    def blocking(self) -> blocking.CheckpointManager:
+    def blocking(self) -> Blocking:
         """The manager that does the work; for use where no loop runs."""
         return self._blocking
 
@@ -103,12 +117,25 @@ class CheckpointManager:
     def rollback_interrupted(self) -> bool:
         return self._blocking.rollback_interrupted
 
-    async def _run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        return await threads.run(self._thread(), partial(work, *args, **kwargs))
+    @property
+    def turn(self) -> int:
+        return self._blocking.turn
+
+    @property
+    def progress(self) -> Callable[[int, int], None] | None:
+        """Called in the thread."""
+        return self._blocking.progress
+
+    @progress.setter
+    def progress(self, progress: Callable[[int, int], None] | None) -> None:
+        self._blocking.progress = progress
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await threads.run(self._thread(), work)
 
     def _thread(self) -> ThreadPoolExecutor:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "ckpt")
+        if self._executor is None or self._pid != getpid():  # a fork has none of our threads
+            self._executor, self._pid = ThreadPoolExecutor(1, "ckpt"), getpid()
         return self._executor
 
     async def close(self) -> None:
@@ -117,55 +144,53 @@ class CheckpointManager:
         self._thread().shutdown(wait=False)
         self._executor = None
 
-    async def __aenter__(self) -> CheckpointManager:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # -- saving ------------------------------------------------------------------
+    create = _told(Blocking.create)
+    ensure = _told(Blocking.ensure)
+    new_turn = _awaitable(Blocking.new_turn)
+    record_write = _awaitable(Blocking.record_write)
 
-    async def create(
-        self,
-        name: str | None = None,
-        *,
-        description: str | None = None,
-        kind: Kind | str = Kind.MANUAL,
-        data: Any = None,
-        metadata: Mapping[str, Any] | None = None,
-        context: Mapping[str, Any] | None = None,
-        features: FeatureState | Mapping[str, Any] | None = None,
-        state_files: Iterable[Path] = (),
-        session: str | None = None,
-        pin: bool = False,
-        recurse: bool = False,
-        trigger: str | None = None,
-    ) -> SaveResult:
-        saved = await self._run(
-            self._blocking.create,
-            name,
-            description=description,
-            kind=kind,
-            data=data,
-            metadata=metadata,
-            context=context,
-            features=features,
-            state_files=state_files,
-            session=session,
-            pin=pin,
-            recurse=recurse,
-            trigger=trigger,
-        )
-        return await self._told_saved(saved)
+    list = _awaitable(Blocking.list)
+    get = _awaitable(Blocking.get)
+    by_name = _awaitable(Blocking.by_name)
+    latest = _awaitable(Blocking.latest)
+    since = _awaitable(Blocking.since)
+    between = _awaitable(Blocking.between)
+    summary = _awaitable(Blocking.summary)
+    diff = _awaitable(Blocking.diff)
 
-    async def ensure(self, reason: str | None = None) -> SaveResult:
-        return await self._told_saved(await self._run(self._blocking.ensure, reason))
+    rollback = _told(Blocking.rollback)
+    rollback_to_latest = _told(Blocking.rollback_to_latest)
+    undo = _told(Blocking.undo)
+    resume_rollback = _told(Blocking.resume_rollback)
+    abort_rollback = _awaitable(Blocking.abort_rollback)
 
-    async def new_turn(self) -> int:
-        return await self._run(self._blocking.new_turn)
+    delete = _awaitable(Blocking.delete)
+    clear = _awaitable(Blocking.clear)
+    prune = _awaitable(Blocking.prune)
+    trash = _awaitable(Blocking.trash)
+    restore_dropped = _awaitable(Blocking.restore_dropped)
+    pin = _awaitable(Blocking.pin)
+    unpin = _awaitable(Blocking.unpin)
+    export = _awaitable(Blocking.export)
+    import_ = _awaitable(Blocking.import_)
 
-    async def record_write(self, path: Path, *, existed: bool | None = None) -> None:
-        await self._run(self._blocking.record_write, path, existed=existed)
+    async def count(self) -> int:
+        return await self._run(partial(len, self._blocking))
+
+    async def __aiter__(self) -> AsyncIterator[Checkpoint]:
+        for checkpoint in reversed(await self.list()):
+            yield checkpoint
+
+    def guard(self, name: str | None = None) -> Guard:
+        """For `async with`, and before coroutine functions."""
+        check_texts(name=name)
+        return _Guard(self, name)
 
     def track(self, name: str, thing: Any, *, turn: str | None = None) -> None:
         self._blocking.track(name, thing, turn=turn)
@@ -173,163 +198,22 @@ class CheckpointManager:
     def untrack(self, name: str) -> None:
         self._blocking.untrack(name)
 
-    def on_checkpoint(self, callback: CheckpointCallback) -> CheckpointCallback:
+    def on_checkpoint(self, callback: OnCheckpoint) -> OnCheckpoint:
         self._on_checkpoint.append(callback)
         return callback
 
-    def on_rollback(self, callback: RollbackCallback) -> RollbackCallback:
+    def on_rollback(self, callback: OnRollback) -> OnRollback:
         self._on_rollback.append(callback)
         return callback
 
-    # -- looking -----------------------------------------------------------------
-
-    async def list(
-        self,
-        *,
-        kind: Kind | str | None = None,
-        name: str | None = None,
-        session: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        all_worktrees: bool = False,
-    ) -> Checkpoints:
-        return await self._run(
-            self._blocking.list,
-            kind=kind,
-            name=name,
-            session=session,
-            since=since,
-            until=until,
-            all_worktrees=all_worktrees,
-        )
-
-    async def get(self, which: Which) -> Checkpoint:
-        return await self._run(self._blocking.get, which)
-
-    async def by_name(self, name: str) -> Checkpoints:
-        return await self._run(self._blocking.by_name, name)
-
-    async def latest(
-        self, name: str | None = None, kind: Kind | str | None = None
-    ) -> Checkpoint | None:
-        return await self._run(self._blocking.latest, name, kind)
-
-    async def since(self, moment: datetime) -> Checkpoints:
-        return await self._run(self._blocking.since, moment)
-
-    async def between(self, first: datetime, last: datetime) -> Checkpoints:
-        return await self._run(self._blocking.between, first, last)
-
-    async def summary(self) -> Summary:
-        return await self._run(self._blocking.summary)
-
-    async def count(self) -> int:
-        return await self._run(len, self._blocking)
-
-    async def __aiter__(self) -> AsyncIterator[Checkpoint]:
-        for checkpoint in reversed(await self.list()):
-            yield checkpoint
-
-    async def diff(
-        self,
-        which: Which,
-        other: Which | None = None,
-        *,
-        paths: Iterable[Path] = (),
-        patch: bool = True,
-    ) -> DiffResult:
-        return await self._run(self._blocking.diff, which, other, paths=paths, patch=patch)
-
-    # -- going back --------------------------------------------------------------
-
-    async def rollback(
-        self,
-        which: Which,
-        paths: Iterable[Path] | None = None,
-        *,
-        head: bool = False,
-        dry_run: bool = False,
-        index: bool = True,
-        overwrite_ignored: bool = False,
-        recurse: bool = False,
-        yes: bool = False,
-        keep_edits: bool = False,
-        session: str | None = None,
-    ) -> RollbackResult:
-        result = await self._run(
-            self._blocking.rollback,
-            which,
-            paths,
-            head=head,
-            dry_run=dry_run,
-            index=index,
-            overwrite_ignored=overwrite_ignored,
-            recurse=recurse,
-            yes=yes,
-            keep_edits=keep_edits,
-            session=session,
-        )
-        return await self._told(result)
-
-    async def rollback_to_latest(self, **options: Any) -> RollbackResult:
-        result = await self._run(self._blocking.rollback_to_latest, **options)
-        return await self._told(result)
-
-    async def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
-        return await self._told(await self._run(self._blocking.undo, dry_run=dry_run, yes=yes))
-
-    async def resume_rollback(self) -> RollbackResult:
-        return await self._told(await self._run(self._blocking.resume_rollback))
-
-    async def abort_rollback(self) -> RollbackResult:
-        return await self._run(self._blocking.abort_rollback)
-
-    def guard(self, name: str | None = None) -> Guard:
-        """For `async with`, and before coroutine functions."""
-        check_texts(name=name)
-        return _Guard(self, name)
-
-    # -- keeping -----------------------------------------------------------------
-
-    async def delete(self, which: Which) -> Checkpoint:
-        return await self._run(self._blocking.delete, which)
-
-    async def prune(self, policy: Policy | None = None, *, dry_run: bool = False) -> PruneResult:
-        return await self._run(self._blocking.prune, policy, dry_run=dry_run)
-
-    async def clear(self, *, everything: bool = False) -> int:
-        return await self._run(self._blocking.clear, everything=everything)
-
-    async def trash(self) -> DroppedOnes:
-        return await self._run(self._blocking.trash)
-
-    async def restore_dropped(self, which: Which) -> Checkpoint:
-        return await self._run(self._blocking.restore_dropped, which)
-
-    async def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
-        return await self._run(self._blocking.pin, which, pinned)
-
-    async def unpin(self, which: Which) -> Checkpoint:
-        return await self._run(self._blocking.unpin, which)
-
-    async def export(self, file: Path, which: Iterable[Which] | None = None) -> int:
-        return await self._run(self._blocking.export, file, which)
-
-    async def import_(self, file: Path) -> Checkpoints:
-        return await self._run(self._blocking.import_, file)
-
-    # -- callbacks, in the loop --------------------------------------------------
-
-    async def _told_saved(self, saved: SaveResult) -> SaveResult:
-        if saved.checkpoint is None or saved.outcome is Outcome.UNCHANGED:
-            return saved
-        warnings = await _call_all(self._on_checkpoint, saved.checkpoint)
-        return replace(saved, warnings=(*saved.warnings, *warnings))
-
-    async def _told(self, result: RollbackResult) -> RollbackResult:
-        if result.dry_run:
-            return result
-        warnings = await _call_all(self._on_rollback, result)
+    async def _tell(self, result: Told) -> Told:
+        """Call the callbacks, in the loop."""
+        warnings: list[str] = []
+        if isinstance(result, RollbackResult):
+            if not result.dry_run:
+                warnings = await _call_all(self._on_rollback, result)
+        elif result.checkpoint is not None and result.outcome is not Outcome.UNCHANGED:
+            warnings = await _call_all(self._on_checkpoint, result.checkpoint)
         return replace(result, warnings=(*result.warnings, *warnings))
 
 
@@ -344,11 +228,11 @@ class _Guard(Guard):
         return self._aio.guard(self._name)
 
     async def _tell_saved(self, checkpoint: Checkpoint) -> None:
-        await self._aio._told_saved(SaveResult(Outcome.CREATED, checkpoint))
+        await self._aio._tell(SaveResult(Outcome.CREATED, checkpoint))
 
     async def _tell(self, result: RollbackResult) -> None:
         try:
-            await self._aio._told(result)
+            await self._aio._tell(result)
         except asyncio.CancelledError:  # the error that the guard was about is the one to see
             task = asyncio.current_task()
             if task is not None:

@@ -7,8 +7,9 @@ below. What the values mean, and whether they are any good, is for those who use
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 
 from ckpt.errors import Refused, UsageError
 from ckpt.models import Checkpoint, FeatureState, Kind, SaveResult, Scope
@@ -69,6 +70,20 @@ def check_has_worktree(scope: Scope) -> None:
             "this manager keeps state only and touches no files",
             hint="open CheckpointManager(path) without worktree=False",
         )
+
+
+def as_path(path: object) -> str:
+    """A path as text; bytes are not taken, because names in the repository are not always UTF-8
+    and text has its own way to hold them."""
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str):
+        raise UsageError(
+            f"a path must be a string or a Path, not {type(path).__name__}",
+            hint="os.fsdecode(path)",
+        )
+    if "\0" in name:
+        raise UsageError(f"{name!r} is no path: there is a NUL in it", hint="check the path")
+    return name
 
 
 def as_kind(kind: Kind | str) -> Kind:
@@ -138,4 +153,9 @@ def as_moment(moment: datetime) -> datetime:
             f"a moment must be a datetime, not {type(moment).__name__}",
             hint="pass a datetime, such as checkpoint.timestamp",
         )
-    return moment if moment.tzinfo is not None else moment.astimezone()
+    if moment.tzinfo is not None:
+        return moment
+    try:
+        return moment.astimezone()
+    except (OverflowError, ValueError):  # at the ends of time, where zones do not matter
+        return moment.replace(tzinfo=timezone.utc)

@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 
-from ckpt.errors import CkptError, UsageError
+from ckpt.errors import CkptError, DiskError, UsageError
 from ckpt.options import PlainParser
 from ckpt.values import value_class
 
@@ -38,10 +38,13 @@ COMMANDS = {
     "unpin": "stop protecting a checkpoint",
     "trash": "list dropped checkpoints",
     "restore-dropped": "bring a dropped checkpoint back",
+    "gc": "give space back: pack what piles up, expire the trash",
     "install": "let git take checkpoints by itself: hooks, the guard",
     "uninstall": "take out what install has put in",
     "status": "show what there is, and what the triggers did last",
     "doctor": "try the triggers out and say what is wrong",
+    "verify": "look whether all is there that checkpoints need",
+    "rescue": "find what other tools dropped, and make a checkpoint of it",
     "hook": "take a checkpoint for a hook; what hooks call",
     "help": "show the manual, or its section on one command",
 }
@@ -161,7 +164,7 @@ def _dispatch(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        output.error(_from_os(error))
+        output.error(DiskError(error))
         return 1
     except Exception as error:  # a bug of ours must not print a traceback at anybody
         from ckpt.crash import report
@@ -288,15 +291,6 @@ def _output(env: Mapping[str, str], *, as_json: bool, quiet: bool, store: str = 
 def _asks_for(arguments: list[str], option: str) -> bool:
     until = arguments.index("--") if "--" in arguments else len(arguments)
     return option in arguments[:until]
-
-
-def _from_os(error: OSError) -> CkptError:
-    has_name = isinstance(error.filename, (str, bytes))  # of an open file it is a number
-    place = f"'{os.fsdecode(error.filename)}': " if has_name else ""
-    return CkptError(
-        f"{place}{error.strerror or error}",
-        hint="check free space and permissions, then try again",
-    )
 
 
 def _make_streams_safe() -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ckpt import settings
 from ckpt.errors import UsageError
-from ckpt.settings import Settings, Source
+from ckpt.setting_sources import Source, from_environ, from_git_config
+from ckpt.settings import Settings, load
 from ckpt.store.repository import Repository
 from ckpt.worktree.reach import read_plain_file
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def load_settings(repo: Repository, flags: Mapping[str, Any] | None = None) -> Settings:
     sources = _file_sources(repo.worktree)
-    sources.append(settings.from_git_config(repo.config.items("ckpt")))
-    sources.append(settings.from_environ(repo.env))
+    sources.append(from_git_config(repo.config.items("ckpt")))
+    sources.append(from_environ(repo.env))
     if flags:
-        sources.append(Source("flag", "settings", dict(flags)))
-    return settings.load(sources)
+        sources.append(Source("flag", "settings", _flat(flags)))
+    return load(sources)
 
 
 def load_forgiving(repo: Repository, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -42,17 +42,31 @@ def load_forgiving(repo: Repository, flags: Mapping[str, Any] | None = None) -> 
 def _file_sources(worktree: str) -> list[Source]:
     own = _read(worktree, "ckpt.toml")
     project = _read(worktree, "pyproject.toml")
+    has_project = project is not None and b"ckpt" in project
+    if own is None and not has_project:
+        return []
+    from ckpt.setting_files import from_ckpt_toml, from_pyproject
+
     sources = []
-    if project is not None and b"ckpt" in project:
-        sources.append(settings.from_pyproject(project))
+    if project is not None and has_project:
+        sources.append(from_pyproject(project))
     if own is not None:
         if sources and sources[0].values:
             raise UsageError(
                 "settings stand both in 'ckpt.toml' and in [tool.ckpt] of 'pyproject.toml'",
                 hint="keep them in one of the two",
             )
-        sources = [settings.from_ckpt_toml(own)]
+        sources = [from_ckpt_toml(own)]
     return sources
+
+
+def _flat(flags: Mapping[str, Any]) -> dict[str, object]:
+    """Settings as a caller may nest them, by dotted keys."""
+    if not any(isinstance(value, dict) for value in flags.values()):
+        return dict(flags)
+    from ckpt.setting_files import flat
+
+    return dict(flat(flags))
 
 
 def _read(worktree: str, name: str) -> bytes | None:

@@ -15,22 +15,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ckpt.engine.repair import Flaw
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.install.trial import Trial
     from ckpt.settings import Settings
 
-WELL, DOUBTFUL, WRONG = "ok", "warning", "problem"
+WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"
+FIX = "git ckpt doctor --fix"
 _WITH_GUARD_BUDGET = ("guard", "wrapper")
 
 
 @value_class
 class Diagnosis:
-    """`mend` is what to type or to do; None where nothing is wrong, or nothing helps."""
+    """`mend` is what to type or to do; None where nothing is wrong, or nothing helps. `done` is
+    what `--fix` did about it, or why it could not."""
 
     subject: str
     state: str
     detail: str
     mend: str | None = None
+    done: str | None = None
 
 
 def diagnose(found: Status, trials: Sequence[Trial], settings: Settings) -> list[Diagnosis]:
@@ -43,13 +47,19 @@ def diagnose(found: Status, trials: Sequence[Trial], settings: Settings) -> list
     ]
 
 
+def flaw(found: Flaw) -> Diagnosis:
+    """A flaw that is as it was found."""
+    state = WRONG if found.is_wrong else DOUBTFUL
+    return Diagnosis(found.subject, state, found.detail, FIX if found.mend else found.by_hand)
+
+
 def _repository(found: Status) -> Iterator[Diagnosis]:
     if found.rollback_interrupted:
         told = "one was interrupted, and is neither finished nor taken back"
         yield Diagnosis("rollback", WRONG, told, "git ckpt rollback --continue")
     if found.unreadable:
         count = f"{found.unreadable} of {found.refs} refs name no checkpoint that can be read"
-        yield Diagnosis("checkpoints", WRONG, count, "git fsck")
+        yield Diagnosis("checkpoints", WRONG, count, "git ckpt verify --all")
     else:
         yield Diagnosis("checkpoints", WELL, f"{found.here} here, all can be read")
     for note in found.notes:

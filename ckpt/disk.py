@@ -285,6 +285,17 @@ def overwrite(path: str, data: bytes, offset: int, size: int) -> None:
         os.close(fd)
 
 
+def append_private(path: str, data: bytes) -> None:
+    """Add to the end of a private file, which is made if it is not there; nothing is flushed."""
+    _about_to("append", path)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
 def is_left_over(path: str) -> bool:
     """Whether a process died, or is at work, in `replace_cache_file`."""
     return os.path.lexists(path + ".new")

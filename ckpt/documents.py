@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from ckpt.errors import CkptError
 from ckpt.models import (
     Checkpoint,
+    Details,
     DiffResult,
     Dropped,
     FeatureState,
@@ -26,14 +27,20 @@ from ckpt.models import (
 )
 from ckpt.paths import to_json
 from ckpt.state import plain
+from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ckpt.diagnosis import Diagnosis
+    from ckpt.engine.gc import Collected
+    from ckpt.engine.lost import Lost
     from ckpt.engine.prune import PruneResult
+    from ckpt.engine.space import Space
+    from ckpt.engine.space_record import Held
     from ckpt.engine.status import Status, TriggerStatus
+    from ckpt.engine.verify import Verified, VerifyResult
     from ckpt.install.target import Finding
     from ckpt.run import RunResult
 
@@ -42,7 +49,9 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 
-def checkpoint(value: Checkpoint) -> Document:
+def checkpoint(value: Checkpoint, size: int | None = None) -> Document:
+    """`size` is what it alone holds of the disk, where that was asked for; `problem` is why of one
+    in a list not everything can be told."""
     return {
         "id": value.id,
         "name": value.name,
@@ -72,10 +81,22 @@ def checkpoint(value: Checkpoint) -> Document:
             "insertions": value.stats.insertions,
             "deletions": value.stats.deletions,
         },
+        "size": size,
         "skipped": _skipped(value.skipped),
         "state_files": [to_json(path) for path in value.state_files],
         "nested": [_nested(state) for state in value.nested],
+        "problem": None,
     }
+
+
+def _listed(value: Checkpoint, size: int | None = None) -> Document:
+    """One of several: that it is damaged must not hide the others."""
+    try:
+        return checkpoint(value, size)
+    except CkptError as error:
+        known = replace(value, _details=Details, _dirty_files=tuple)
+        unknown = dict.fromkeys(("skipped", "state_files", "nested"))
+        return {**checkpoint(known, size), **unknown, "problem": error.message}
 
 
 def save(result: SaveResult) -> Document:
@@ -87,8 +108,12 @@ def save(result: SaveResult) -> Document:
     )
 
 
-def listing(found: Iterable[Checkpoint]) -> Document:
-    return _document(checkpoints=[checkpoint(value) for value in found])
+def listing(found: Iterable[Checkpoint], space: Space | None = None) -> Document:
+    sizes = {} if space is None else space.sizes
+    return _document(
+        checkpoints=[_listed(value, sizes.get(value.id)) for value in found],
+        space=None if space is None else {"total": space.total, "trash": space.trash},
+    )
 
 
 def dropped(found: Iterable[Checkpoint]) -> Document:
@@ -98,7 +123,7 @@ def dropped(found: Iterable[Checkpoint]) -> Document:
 def trash(found: Iterable[Dropped]) -> Document:
     return _document(
         trash=[
-            {"dropped_on": item.day.isoformat(), "checkpoint": checkpoint(item.checkpoint)}
+            {"dropped_on": item.day.isoformat(), "checkpoint": _listed(item.checkpoint)}
             for item in found
         ]
     )
@@ -124,11 +149,19 @@ def status(found: Status) -> Document:
             "trash": found.trash,
             "refs": found.refs,
         },
+        space=_held(found.held) | {"piled_up": found.piled_up},
         private={"files": found.footprint.files, "bytes": found.footprint.size},
         settings={"notes": [_text(note) for note in found.notes]},
         triggers=[_trigger(trigger) for trigger in found.triggers],
         installed=[_finding(finding) for finding in found.others],
     )
+
+
+def _held(held: Held | None) -> Document:
+    if held is None:
+        return {"total": None, "trash": None, "measured_at": None}
+    at = None if held.at is None else _moment(held.at)
+    return {"total": held.total, "trash": held.trash, "measured_at": at}
 
 
 def prune(result: PruneResult) -> Document:
@@ -146,6 +179,22 @@ def prune(result: PruneResult) -> Document:
     )
 
 
+def gc(done: Collected) -> Document:
+    packed = done.repacked
+    return _document(
+        emptied=list(done.emptied),
+        cleared=[to_json(path) for path in done.cleared],
+        objects={
+            "packed": packed.objects,
+            "loose_bytes": packed.loose_bytes,
+            "pack_bytes": packed.pack_bytes,
+            "removed": packed.removed,
+        },
+        refs={"packed": done.packed_refs},
+        space={"total": done.space.total, "trash": done.space.trash},
+    )
+
+
 def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
     return _document(
         diagnoses=[
@@ -154,9 +203,58 @@ def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
                 "state": one.state,
                 "detail": _text(one.detail),
                 "mend": None if one.mend is None else _text(one.mend),
+                "done": None if one.done is None else _text(one.done),
             }
             for one in diagnoses
         ]
+    )
+
+
+def verify(result: VerifyResult) -> Document:
+    return _document(
+        checkpoints=[_verified(found) for found in result.checkpoints],
+        objects=result.objects,
+        bytes=result.bytes,
+        promised=result.promised,
+    )
+
+
+def _verified(found: Verified) -> Document:
+    return {
+        "id": found.target.id,
+        "name": None if found.checkpoint is None else found.checkpoint.name,
+        "ref": _text(found.target.ref),
+        "dropped": found.target.is_dropped,
+        "whole": found.is_whole,
+        "problems": [
+            {
+                "problem": each.problem,
+                "detail": _text(each.detail),
+                "kind": each.kind,
+                "object": each.object,
+                "places": [{"within": at.within} | to_json(at.path) for at in each.places],
+            }
+            for each in found.problems
+        ],
+    }
+
+
+def rescue(found: Sequence[Lost], total: int, saved: Checkpoint | None) -> Document:
+    return _document(
+        lost=[
+            {
+                "kind": each.kind,
+                "id": each.id,
+                "timestamp": _moment(each.time),
+                "subject": _text(each.subject),
+                "files": each.files,
+                "bytes": each.size,
+                "patch": None if each.path is None else to_json(each.path),
+            }
+            for each in found
+        ],
+        total=total,
+        checkpoint=None if saved is None else checkpoint(saved),
     )
 
 
@@ -223,6 +321,7 @@ def _rollback(result: RollbackResult) -> Document:
         "head": _head(result.head),
         "undo": result.undo_command,
         "dry_run": result.dry_run,
+        "foreign": result.foreign,
         "nested": [to_json(inside.path) | _rollback(inside.result) for inside in result.nested],
     }
 

@@ -6,6 +6,7 @@ hint: the next command to type. An error that only one module raises lives besid
 that module and derives from one of these.
 
     CkptError                code "failed"     exit 1
+    ├── DiskError            code "failed"     exit 1   (an OSError too)
     ├── UsageError           code "usage"      exit 2
     ├── RollbackError        code "failed"     exit 1
     │   └── NotFound         code "not-found"  exit 3
@@ -14,6 +15,8 @@ that module and derives from one of these.
 """
 
 from __future__ import annotations
+
+from os import fsdecode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +37,19 @@ class CkptError(Exception):
         self.message = message
         self.hint = hint
         self.details: dict[str, Any] = dict(details or {})
+
+
+class DiskError(CkptError, OSError):
+    """The operating system said no: the disk is full, a permission is missing."""
+
+    def __init__(self, error: OSError) -> None:
+        has_name = isinstance(error.filename, str | bytes)  # of an open file it is a number
+        place = f"'{fsdecode(error.filename)}': " if has_name else ""
+        super().__init__(
+            f"{place}{error.strerror or error}",
+            hint="check free space and permissions, then try again",
+        )
+        self.errno = error.errno
 
 
 class UsageError(CkptError):

@@ -73,12 +73,17 @@ def check_name(name: str) -> str:
     return name
 
 
+def has_controls(text: str) -> bool:
+    """Whether a text has line breaks or other characters that are obeyed rather than shown."""
+    return any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in text)
+
+
 def _problem_with(name: str) -> str | None:
     if not name:
         return "it is empty"
     if len(name) > MAX_NAME:
         return f"it has {len(name):,} characters, more than {MAX_NAME}"
-    if any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in name):
+    if has_controls(name):
         return "it holds a line break or another control character"
     if not _is_utf8(name):
         return "it is not valid UTF-8"

@@ -46,7 +46,17 @@ class _Unknown(Exception):
 
 
 def load(data: bytes) -> Any:
-    """What `json.loads` gives; that is asked only about what is not plain and right."""
+    """What `json.loads` gives; that is asked only about what is not plain and right.
+
+    ValueError also for what is nested deeper than Python can follow.
+    """
+    try:
+        return _load(data)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _load(data: bytes) -> Any:
     try:
         text = data.decode("ascii")
         value, end = _scan(text, 0)

@@ -11,8 +11,10 @@
 
 One manager serves one worktree and may be used from several threads; several
 processes may use the same repository. Like the command line, and unlike the engine
-below, it looks at the process's environment, as git would. What only some methods
-need is imported by them: a command waits for no more than its own.
+below, it looks at the process's environment, as git would. What it can tell of the
+checkpoints that there are is in `api.reader`, what becomes of them in `api.keeper`; here
+is what takes them and goes back. What only some methods need is imported by them: a
+command waits for no more than its own.
 """
 
 from __future__ import annotations
@@ -21,51 +23,41 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 
-from ckpt.api.opened import OpenedWorktree
+from ckpt.api.keeper import CheckpointKeeper
 from ckpt.arguments import (
     Which,
     as_kind,
-    as_moment,
-    as_word,
-    check_has_files,
     check_has_worktree,
     check_keep_edits,
     check_mappings,
     check_texts,
 )
-from ckpt.engine import catalog
-from ckpt.engine.catalog import Catalog
 from ckpt.errors import Busy, NotFound, UsageError
-from ckpt.models import Checkpoint, Dropped, Kind, Outcome, SaveResult, Scope
+from ckpt.models import Checkpoint, Kind, Outcome, SaveResult, Scope
 from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from datetime import datetime
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
 
+    from typing_extensions import Self, Unpack
+
+    from ckpt.api.going_back import RollbackKeywords
     from ckpt.api.guards import Guard
     from ckpt.api.turns import Turns
-    from ckpt.engine.prune import PruneResult
-    from ckpt.engine.retention import Policy
     from ckpt.engine.session_state import Write
-    from ckpt.models import DiffResult, FeatureState, RollbackResult, Summary
+    from ckpt.models import FeatureState, RollbackResult
     from ckpt.settings import Settings
     from ckpt.tracking.objects import TrackedObjects
 
     CheckpointCallback = Callable[[Checkpoint], object]
     RollbackCallback = Callable[[RollbackResult], object]
-
-Checkpoints = list[Checkpoint]
-DroppedOnes = list[Dropped]
-
-
-def _by_id(checkpoint: Checkpoint) -> str:
-    return checkpoint.id
+    OnCheckpoint = TypeVar("OnCheckpoint", bound=CheckpointCallback)
+    OnRollback = TypeVar("OnRollback", bound=RollbackCallback)
 
 
-class CheckpointManager(OpenedWorktree):
+class CheckpointManager(CheckpointKeeper):
     """Save, look at and go back to checkpoints of one worktree."""
 
     def __init__(
@@ -79,17 +71,16 @@ class CheckpointManager(OpenedWorktree):
         settings: Settings | Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        check_texts(session=session)
-        super().__init__(path, os.environ if environ is None else environ, store, settings)
-        self._session = session
-        self._scope = Scope.FULL if worktree else Scope.STATE
+        env = os.environ if environ is None else environ
+        scope = Scope.FULL if worktree else Scope.STATE
+        super().__init__(path, env, store, settings, session, scope)
         self.enabled = enabled
         self._tracked: TrackedObjects | None = None
         self._on_checkpoint: list[CheckpointCallback] = []
         self._on_rollback: list[RollbackCallback] = []
         self.progress: Callable[[int, int], None] | None = None
 
-    def __enter__(self) -> CheckpointManager:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,7 +140,7 @@ class CheckpointManager(OpenedWorktree):
             )
         return self._told_saved(result)
 
-    def on_checkpoint(self, callback: CheckpointCallback) -> CheckpointCallback:
+    def on_checkpoint(self, callback: OnCheckpoint) -> OnCheckpoint:
         """Have a function called with every checkpoint that this manager takes.
 
         Several may be; one that fails is told by the result's `warnings`, and undoes nothing.
@@ -182,106 +173,16 @@ class CheckpointManager(OpenedWorktree):
         check_texts(name=name, turn=turn)
         from ckpt.tracking.objects import TrackedObjects
 
-        with self._mutex:
+        with self._alone():
             if self._tracked is None:
                 self._tracked = TrackedObjects()
             self._tracked.add(name, thing, turn)
 
     def untrack(self, name: str) -> None:
         """Neither save an object nor put it back any more."""
-        with self._mutex:
+        with self._alone():
             if self._tracked is not None:
                 self._tracked.remove(name)
-
-    # -- looking -----------------------------------------------------------------
-
-    def list(
-        self,
-        *,
-        kind: Kind | str | None = None,
-        name: str | None = None,
-        session: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        all_worktrees: bool = False,
-    ) -> Checkpoints:
-        """Checkpoints of this worktree (and session, if the manager has one), newest first."""
-        check_texts(name=name, session=session)
-        with self._reading():
-            found = Catalog(self._repo)
-            return catalog.select(
-                found if all_worktrees else found.here(),
-                kind=None if kind is None else as_kind(kind),
-                name=name,
-                session=session if session is not None else self._session,
-                scope=Scope.STATE if self._scope is Scope.STATE else None,
-                since=None if since is None else as_moment(since),
-                until=None if until is None else as_moment(until),
-            )
-
-    def get(self, which: Which) -> Checkpoint:
-        """The checkpoint of an id, a name, a unique prefix or `latest~N`; raises `NotFound`."""
-        with self._reading():
-            return self._find(which)
-
-    def _find(self, which: Which) -> Checkpoint:
-        return Catalog(self._repo).resolve(as_word(which), self._scope)
-
-    def by_name(self, name: str) -> Checkpoints:
-        """All checkpoints of that name, newest first."""
-        return self.list(name=name)
-
-    def latest(self, name: str | None = None, kind: Kind | str | None = None) -> Checkpoint | None:
-        """The newest checkpoint, safety checkpoints not counted unless asked for by kind."""
-        found = (c for c in self.list(name=name, kind=kind) if c.scope is self._scope)
-        if kind is None:
-            found = (c for c in found if catalog.counts_as_latest(c, self._scope))
-        return next(found, None)
-
-    def since(self, moment: datetime) -> Checkpoints:
-        """Checkpoints later than a moment, newest first."""
-        return self.list(since=as_moment(moment))
-
-    def between(self, first: datetime, last: datetime) -> Checkpoints:
-        """Checkpoints between two moments, both included, newest first."""
-        first, last = as_moment(first), as_moment(last)
-        return [c for c in self.list(until=last) if c.timestamp >= first]
-
-    def __len__(self) -> int:
-        return len(self.list())
-
-    def __iter__(self) -> Iterator[Checkpoint]:
-        """Oldest first."""
-        return reversed(self.list())
-
-    def __bool__(self) -> bool:
-        return True
-
-    def diff(
-        self,
-        which: Which,
-        other: Which | None = None,
-        *,
-        paths: Iterable[str | os.PathLike[str]] = (),
-        patch: bool = True,
-    ) -> DiffResult:
-        """What changed from a checkpoint to another one, or to the worktree now."""
-        from ckpt.engine.diff import diff
-
-        with self._looking():
-            found = Catalog(self._repo)
-            before = found.resolve(as_word(which), self._scope)
-            after = None if other is None else found.resolve(as_word(other), self._scope)
-            for checkpoint in filter(None, (before, after)):
-                check_has_files(checkpoint)
-            return diff(
-                self._repo,
-                self.forgiving_settings,
-                before,
-                after,
-                self._limits(paths),
-                with_patch=patch,
-            )
 
     # -- going back --------------------------------------------------------------
 
@@ -298,13 +199,15 @@ class CheckpointManager(OpenedWorktree):
         yes: bool = False,
         keep_edits: bool = False,
         session: str | None = None,
+        trust: bool = False,
     ) -> RollbackResult:
         """Bring back a checkpoint, whole or only some paths. The present is saved first.
 
         With `recurse`, repositories inside go back to the checkpoints that were taken of them
         together with this one, their HEAD included: all of them, or none. With `keep_edits`, only
         what the agent wrote (see `record_write`) and nobody has changed since goes back; whose
-        writes these are, the checkpoint's session tells, or `session`.
+        writes these are, the checkpoint's session tells, or `session`. With `trust`, a checkpoint
+        that was not made here is taken as it is, also with commands that git would run.
         """
         from ckpt.api.going_back import restore_state, roll_back
         from ckpt.engine.prepare import RollbackOptions
@@ -321,19 +224,21 @@ class CheckpointManager(OpenedWorktree):
             overwrite_ignored=overwrite_ignored,
             recurse=recurse,
             yes=yes,
+            trust=trust,
             progress=self.progress,
         )
+        follow = self._aftermath()
         with self._looking() if dry_run else self._writing():
             target = self._find(which)
             if self._scope is Scope.STATE or target.scope is Scope.STATE:
-                return self._told(restore_state(target, options, self._tracked))
+                return follow(restore_state(target, options, self._tracked))
             if keep_edits:
                 options = replace(options, ledger=self._ledger(target, session))
 
             result = roll_back(self._repo, self.forgiving_settings, target, options, self._tracked)
-        return self._told(result)
+        return follow(result)
 
-    def rollback_to_latest(self, **options: Any) -> RollbackResult:
+    def rollback_to_latest(self, **options: Unpack[RollbackKeywords]) -> RollbackResult:
         """Roll back to the newest checkpoint; takes the options of `rollback`."""
         newest = self.latest()
         if newest is None:
@@ -352,18 +257,20 @@ class CheckpointManager(OpenedWorktree):
 
         check_has_worktree(self._scope)
         options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
+        follow = self._aftermath()
         with self._looking() if dry_run else self._writing():
             result = take_back(self._repo, self.forgiving_settings, options, self._tracked)
-        return self._told(result)
+        return follow(result)
 
     def resume_rollback(self) -> RollbackResult:
         """Finish a rollback that was interrupted."""
         from ckpt.api.going_back import resume
 
         check_has_worktree(self._scope)
+        follow = self._aftermath()
         with self._writing():
             result = resume(self._repo, self.forgiving_settings, self._tracked)
-        return self._told(result)
+        return follow(result)
 
     def abort_rollback(self) -> RollbackResult:
         """Return to the state before a rollback that was interrupted."""
@@ -384,17 +291,15 @@ class CheckpointManager(OpenedWorktree):
 
         return Guard(self, name)
 
-    def on_rollback(self, callback: RollbackCallback) -> RollbackCallback:
+    def on_rollback(self, callback: OnRollback) -> OnRollback:
         """Have a function called with the result of every rollback and undo; see on_checkpoint."""
         self._on_rollback.append(callback)
         return callback
 
-    def _told(self, result: RollbackResult) -> RollbackResult:
-        if result.dry_run or not self._on_rollback:
-            return result
-        from ckpt.api.callbacks import call_all
+    def _aftermath(self) -> Callable[[RollbackResult], RollbackResult]:
+        from ckpt.api.going_back import aftermath
 
-        return replace(result, warnings=call_all(self._on_rollback, result))
+        return aftermath(self._repo, self.__dict__.get("_turns"), self._on_rollback)
 
     # -- turns -------------------------------------------------------------------
 
@@ -411,7 +316,8 @@ class CheckpointManager(OpenedWorktree):
 
     def new_turn(self) -> int:
         """The agent begins another turn, for which `ensure` takes another checkpoint."""
-        return self._turns.new_turn()
+        with self._noting():
+            return self._turns.new_turn()
 
     def ensure(self, reason: str | None = None) -> SaveResult:
         """Have a checkpoint for this turn before something is changed; never raises.
@@ -422,10 +328,11 @@ class CheckpointManager(OpenedWorktree):
         if not self.enabled:
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         try:
-            from ckpt.api.turns import once
+            from ckpt.api.turns import once, readable
 
-            with self._mutex:
-                return once(self._turns, lambda: self.create(kind=Kind.AUTO, description=reason))
+            told = readable(reason)
+            with self._reading():
+                return once(self._turns, lambda: self.create(kind=Kind.AUTO, description=told))
         except Busy:
             return SaveResult(Outcome.SKIPPED, reason="busy")
         except Exception as error:  # an agent goes on without a checkpoint, and is told
@@ -438,9 +345,10 @@ class CheckpointManager(OpenedWorktree):
         """
         from ckpt.engine.session_state import look
 
-        (relative,) = self._limits([path])
+        relative = self._limit(path)
         place = os.path.join(os.fsencode(self._repo.worktree), relative)
-        self._turns.record(relative, look(place), existed=existed)
+        with self._noting():
+            self._turns.record(relative, look(place), existed=existed)
 
     def _ledger(self, target: Checkpoint, session: str | None) -> Mapping[bytes, Write]:
         """What the agent wrote: in a session that is known to others too, or in none."""
@@ -449,92 +357,3 @@ class CheckpointManager(OpenedWorktree):
         from ckpt.engine.keep_edits import ledger_of
 
         return ledger_of(self._repo.private_dir, target, session, self._session)
-
-    # -- keeping -----------------------------------------------------------------
-
-    def delete(self, which: Which) -> Checkpoint:
-        """Drop one checkpoint; it stays in the trash."""
-        from ckpt.engine import trash
-
-        with self._writing():
-            checkpoint = self._find(which)
-            trash.drop(self._repo, checkpoint)
-            return checkpoint
-
-    def clear(self, *, everything: bool = False) -> int:
-        """Drop all checkpoints of this session, or of this worktree if `everything` may go.
-
-        They stay in the trash. What is pinned and features are kept. Returns how many went.
-        """
-        if self._session is None and not everything:
-            raise UsageError(
-                "without a session, clear() would drop the checkpoints of all of them",
-                hint="clear(everything=True), or CheckpointManager(…, session=…)",
-            )
-        from ckpt.api.whole import clear
-
-        with self._writing():
-            return clear(self._repo, self.list())
-
-    def summary(self) -> Summary:
-        """How many checkpoints there are of each kind and name, the first and the last."""
-        from ckpt.api.whole import summarise
-
-        return summarise(self.list())
-
-    def export(self, file: str | os.PathLike[str], which: Iterable[Which] | None = None) -> int:
-        """Write some checkpoints, or all of `list`, to a file; returns how many.
-
-        State-only managers write JSON, others a git bundle, which needs the commits that HEAD
-        was at, but not the project's history.
-        """
-        from ckpt.api.transfer import export
-
-        path = os.path.join(self._start, file)
-        with self._reading():
-            chosen = [*self] if which is None else sorted(map(self._find, which), key=_by_id)
-            return export(self._repo, self._scope, chosen, path)
-
-    def import_(self, file: str | os.PathLike[str]) -> Checkpoints:
-        """Read checkpoints that `export` wrote, into this session if there is one.
-
-        Returns those that are new here. Ids that are taken are given anew; all is checked first.
-        """
-        from ckpt.api.transfer import import_
-
-        with self._writing():
-            path = os.path.join(self._start, file)
-            return import_(self._repo, self._scope, path, self._session)
-
-    def prune(self, policy: Policy | None = None, *, dry_run: bool = False) -> PruneResult:
-        """Drop what no rule keeps, into the trash; each decision comes with its reasons."""
-        from ckpt.arguments import check_type
-        from ckpt.engine.prune import prune
-        from ckpt.engine.retention import Policy
-
-        check_type("policy", policy, (Policy, type(None)), "a Policy")
-        with self._writing():
-            return prune(self._repo, policy or Policy(), dry_run=dry_run)
-
-    def trash(self) -> DroppedOnes:
-        """Dropped checkpoints that can be brought back, newest first."""
-        from ckpt.engine import trash
-
-        with self._reading():
-            return trash.dropped(self._repo)
-
-    def restore_dropped(self, which: Which) -> Checkpoint:
-        """Bring a dropped checkpoint back."""
-        from ckpt.engine import trash
-
-        with self._writing():
-            return trash.restore(self._repo, as_word(which))
-
-    def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
-        """Protect a checkpoint from retention, or (`pinned=False`) no longer."""
-        with self._writing():
-            checkpoint = self._find(which)
-            return catalog.set_pinned(self._repo, checkpoint, pinned)
-
-    def unpin(self, which: Which) -> Checkpoint:
-        return self.pin(which, pinned=False)

@@ -322,7 +322,10 @@ class NestedResult:
 
 @value_class
 class RollbackResult:
-    """What a rollback did; with `dry_run`, what it would do (`safety` is then None)."""
+    """What a rollback did; with `dry_run`, what it would do (`safety` is then None).
+
+    `foreign` tells that the target was not made in this repository.
+    """
 
     target: Checkpoint
     safety: Checkpoint | None
@@ -338,6 +341,7 @@ class RollbackResult:
     nested: tuple[NestedResult, ...] = ()
     restored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    foreign: bool = False
 
     @property
     def data(self) -> Any:

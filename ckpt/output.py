@@ -20,14 +20,26 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from ckpt.diagnosis import Diagnosis
+    from ckpt.engine.gc import Collected
+    from ckpt.engine.lost import Lost
     from ckpt.engine.prune import PruneResult
+    from ckpt.engine.space import Space
     from ckpt.engine.status import Status
+    from ckpt.engine.verify import VerifyResult
     from ckpt.errors import CkptError
     from ckpt.models import Checkpoint, DiffResult, Dropped, RollbackResult, SaveResult
     from ckpt.progress import Progress
     from ckpt.run import RunResult
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
+
+# Of control characters a terminal shows none; some turn the direction of writing around.
+_OBEYED = (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_UNSHOWN = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in _OBEYED
+    if chr(code) not in "\t\n\033"
+}
 
 # The parts of documents that a person may type.
 _COMMANDS = {"undo", "rollback_command"}
@@ -160,17 +172,25 @@ class Output:
             self.line(f"Left out: {render.skipped_summary(others)}")
             self.line(self.paint("dim", f"  (see them with: git ckpt show {found.id})"))
 
-    def listed(self, found: Sequence[Checkpoint], shown: Sequence[Checkpoint]) -> None:
+    def listed(
+        self,
+        found: Sequence[Checkpoint],
+        shown: Sequence[Checkpoint],
+        space: Space | None = None,
+    ) -> None:
         if self.as_json:
             from ckpt import documents
 
-            return self.document(documents.listing(shown))
+            return self.document(documents.listing(shown, space))
         if not shown:
             self.line("No checkpoints to show.")
             return self.line("take one:   git ckpt save [NAME]")
-        for row in render.table(shown, self.paint, self.width()):
+        sizes = None if space is None else space.sizes
+        for row in render.table(shown, self.paint, self.width(), sizes):
             self.line(row)
         self.line()
+        if space is not None:
+            self.line(render.space(space))
         if len(shown) < len(found):
             self.line(f"{len(found) - len(shown)} older ones are not shown; -n 0 shows all")
         self.line("look at one:   git ckpt show ID")
@@ -195,6 +215,15 @@ class Output:
             return self.document(documents.prune(result))
         return self._lines(render.pruned(result, self.paint))
 
+    def collected(self, done: Collected) -> None:
+        if self.as_json:
+            from ckpt import documents
+
+            return self.document(documents.gc(done))
+        from ckpt import render_gc
+
+        return self._lines(render_gc.collected(done))
+
     def diagnosed(self, diagnoses: Sequence[Diagnosis]) -> None:
         if self.as_json:
             from ckpt import documents
@@ -203,6 +232,29 @@ class Output:
         from ckpt import render_doctor
 
         return self._lines(render_doctor.doctor(diagnoses, self.paint, self.width()))
+
+    def verified(self, result: VerifyResult) -> None:
+        if self.as_json:
+            from ckpt import documents
+
+            return self.document(documents.verify(result))
+        from ckpt import render_verify
+
+        return self._lines(render_verify.verified(result, self.paint))
+
+    def rescued(
+        self, found: Sequence[Lost], total: int, checkpoint: Checkpoint | None = None
+    ) -> None:
+        """What can be rescued, of how many; or the one that was, and what became of it."""
+        if self.as_json:
+            from ckpt import documents
+
+            return self.document(documents.rescue(found, total, checkpoint))
+        from ckpt import render_rescue
+
+        if checkpoint is None:
+            return self._lines(render_rescue.lost(found, total, self.paint, self.width()))
+        return self._lines(render_rescue.rescued(found[0], checkpoint, self.paint))
 
     def trash(self, found: Sequence[Dropped]) -> None:
         if self.as_json:
@@ -248,6 +300,8 @@ class Output:
 
             return self.document(documents.rollback(result))
         self._lines(render.rollback(result, self.paint))
+        if result.foreign:
+            self.warning(f"checkpoint '{result.target.id}' was not made in this repository")
         for path, reason in _left(result):
             self.warning(f"left '{path}' alone: {reason}")
         if any(item.reason in ("ignored", "denied") for item in result.skipped):
@@ -333,5 +387,16 @@ def _sees(stream: TextIO | None) -> bool:
 
 
 def _printable(text: str) -> str:
-    """Text that any stream takes: stray bytes of file names as escapes."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """Text that any stream takes: stray bytes of file names as escapes, and so whatever a
+    terminal would obey rather than show. A checkpoint may be anybody's."""
+    if not text.isprintable():
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        first, *rest = text.translate(_UNSHOWN).split("\033")
+        text = first + "".join(("\033" if _is_colour(part) else "\\x1b") + part for part in rest)
+    return text
+
+
+def _is_colour(text: str) -> bool:
+    """Whether an escape sequence that goes on so changes nothing but how text looks."""
+    body, end, _ = text.partition("m")
+    return bool(end) and body[:1] == "[" and not body[1:].strip("0123456789;")

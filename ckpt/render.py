@@ -13,10 +13,11 @@ from time import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ckpt.engine.prune import PruneResult
+    from ckpt.engine.space import Space
     from ckpt.models import (
         Checkpoint,
         DiffResult,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _MOST_PATHS = 20
 _STAT_WIDTH = 40
+_SIZES = ("bytes", "KiB", "MiB", "GiB")
 _UNITS = (
     (365 * 86400, "year"),
     (30 * 86400, "month"),
@@ -71,14 +73,34 @@ def marks(checkpoint: Checkpoint) -> str:
     return ", ".join(word.replace("_", "-") for word in found)
 
 
-def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str]:
+def size(amount: int) -> str:
+    """`1.5 MiB`."""
+    number, unit = float(amount), _SIZES[0]
+    for unit in _SIZES:
+        if number < 1024 or unit == _SIZES[-1]:
+            break
+        number /= 1024
+    return f"{number:.0f} {unit}" if unit == _SIZES[0] else f"{number:.1f} {unit}"
+
+
+def table(
+    shown: Sequence[Checkpoint],
+    paint: Paint,
+    width: int,
+    sizes: Mapping[str, int] | None = None,
+) -> Iterator[str]:
     """Checkpoints as aligned columns; only the name gives way on a narrow terminal."""
-    rows: list[tuple[str, ...]] = [("ID", "AGE", "KIND", "NAME", "CHANGES", "MARKS")]
+    rows: list[tuple[str, ...]] = [("ID", "AGE", "KIND", "NAME", "CHANGES", "SIZE", "MARKS")]
     rows += [
-        (c.id, age(c.timestamp), c.kind.value, c.name or "", stats(c), marks(c)) for c in shown
+        (
+            *(c.id, age(c.timestamp), c.kind.value, c.name or "", stats(c)),
+            *("" if sizes is None or c.id not in sizes else size(sizes[c.id]), marks(c)),
+        )
+        for c in shown
     ]
-    if not any(row[-1] for row in rows[1:]):
-        rows = [row[:-1] for row in rows]
+    for column in (-2, -1):
+        if not any(row[column] for row in rows[1:]):
+            rows = [row[:column] + row[len(row) + column + 1 :] for row in rows]
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
@@ -91,6 +113,12 @@ def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str
         cells[0] = paint("id", cells[0])
         cells[3] = paint("bold", cells[3])
         yield "  ".join(cells).rstrip()
+
+
+def space(found: Space) -> str:
+    """What all checkpoints hold together: more than the sum, as they share much."""
+    trash = f", {size(found.trash)} wait in the trash" if found.trash else ""
+    return f"all checkpoints together hold {size(found.total)}{trash}"
 
 
 def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:

@@ -6,7 +6,7 @@ Pure, as `render`.
 
 from __future__ import annotations
 
-from ckpt.diagnosis import DOUBTFUL, WELL, WRONG
+from ckpt.diagnosis import DOUBTFUL, FIXED, WELL, WRONG
 from ckpt.render import columns
 from ckpt.render_status import printable, wrapped
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ckpt.diagnosis import Diagnosis
 
-_STYLES = {WRONG: "red", DOUBTFUL: "id", WELL: "green"}
+_STYLES = {WRONG: "red", DOUBTFUL: "id", FIXED: "green", WELL: "green"}
 _MARK = 9
 
 
@@ -25,7 +25,7 @@ def doctor(
 ) -> Iterator[str]:
     """A line each, and below it the command that mends it; at last how many there are."""
     indent = _MARK + max((columns(one.subject) for one in diagnoses), default=0) + 2
-    for state in (WRONG, DOUBTFUL, WELL):
+    for state in (WRONG, DOUBTFUL, FIXED, WELL):
         for one in diagnoses:
             if one.state != state:
                 continue
@@ -34,6 +34,8 @@ def doctor(
             for line in wrapped(printable(one.detail), width - indent):
                 yield (first + line).rstrip()
                 first = " " * indent
+            if one.done is not None:
+                yield f"{' ' * indent}{printable(one.done)}"
             if one.mend is not None:
                 yield f"{' ' * indent}mend: {printable(one.mend)}"
     yield ""

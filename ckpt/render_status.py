@@ -9,7 +9,7 @@ share one line, and the last lines are the commands to type next.
 from __future__ import annotations
 
 from ckpt.ids import is_id
-from ckpt.render import age, columns, quoted
+from ckpt.render import age, columns, quoted, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _LABEL = 13
 _NARROWEST = 24
-_SIZES = ("bytes", "KiB", "MiB", "GiB")
 _STATES = {
     "installed": "installed",
     "missing": "not installed",
@@ -72,9 +71,11 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
         yield "", "", ", ".join(f"{count} {where}" for count, where in more if count)
     if found.unreadable:
         yield "", "red", f"{found.unreadable} cannot be read"
-    size = _size(found.footprint.size)
+    if found.refs:
+        yield "Space", "", _space(found, now)
     refs = f"{found.refs} ref{'' if found.refs == 1 else 's'}"
-    yield "On disk", "", f"{refs} and {size} of private files, besides git's objects"
+    private = size(found.footprint.size)
+    yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
     for note in found.notes:
         yield "Settings", "red", note
 
@@ -86,13 +87,13 @@ def _counts(found: Status) -> str:
     return f"{found.here} here ({', '.join(kinds)})"
 
 
-def _size(size: int) -> str:
-    amount, unit = float(size), _SIZES[0]
-    for unit in _SIZES:
-        if amount < 1024 or unit == _SIZES[-1]:
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == _SIZES[0] else f"{amount:.1f} {unit}"
+def _space(found: Status, now: datetime | None) -> str:
+    held = found.held
+    if held is None:
+        return "not measured here; 'git ckpt list --size' does, and takes a while"
+    trash = f", and {size(held.trash)} wait in the trash" if held.trash else ""
+    when = "" if held.at is None else f" (as of {_ago(held.at, now)})"
+    return f"{size(held.total)} that only checkpoints hold{trash}{when}"
 
 
 def _triggers(found: Status, now: datetime | None) -> Iterator[Row]:
@@ -154,6 +155,8 @@ def _advice(found: Status, has_doctor: bool) -> Iterator[tuple[str, str]]:
     if found.here:
         yield "look at them", "git ckpt list"
     yield "take one", "git ckpt save [NAME]"
+    if found.piled_up and found.refs:
+        yield "take less room", "git ckpt gc"
     states = {t.name: t.finding.state for t in found.triggers if t.finding is not None}
     # Where `git ckpt` cannot be typed, installing is what makes that possible.
     mends = [other.mend for other in found.others if other.mend]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from ckpt import ids
-from ckpt.errors import CkptError, Refused
+from ckpt.errors import CkptError, NotFound, Refused
 from ckpt.models import GitState, Kind
 from ckpt.values import replace, value_class
 
@@ -74,6 +74,7 @@ def begin(manager: CheckpointManager, name: str | None, session: str | None) -> 
 def look(manager: CheckpointManager, result: RunResult) -> RunResult:
     """What has changed since the checkpoint before, and where HEAD has gone."""
     try:
+        _find_again(manager, result.checkpoint)
         return replace(
             result,
             changed=manager.diff(result.checkpoint, patch=False),
@@ -96,10 +97,19 @@ def save_after(manager: CheckpointManager, result: RunResult) -> RunResult:
 def roll_back(manager: CheckpointManager, result: RunResult) -> RunResult:
     """Return to the checkpoint before. What the command did is in the safety checkpoint."""
     try:
+        _find_again(manager, result.checkpoint)
         done = manager.rollback(result.checkpoint, head=True, yes=True)
     except (CkptError, OSError) as error:
         return _with_problem(result, "not rolled back", error)
     return replace(result, rollback=done)
+
+
+def _find_again(manager: CheckpointManager, checkpoint: Checkpoint) -> None:
+    """Many checkpoints may have been taken since, so that retention has dropped it."""
+    try:
+        manager.get(checkpoint)
+    except NotFound:
+        manager.restore_dropped(checkpoint)
 
 
 def _moved(manager: CheckpointManager, before: Checkpoint) -> Moved | None:

@@ -105,6 +105,16 @@ def _count(raw: object) -> int:
     return raw
 
 
+def _number(raw: object) -> int:
+    if not isinstance(raw, int) or isinstance(raw, bool) or not 0 <= raw <= LARGEST:
+        raise Unfit("a number such as 5", raw)
+    return raw
+
+
+def _number_of_text(text: str) -> int:
+    return _number(int(text) if _NUMBER.fullmatch(text) else text)
+
+
 def _count_of_text(text: str) -> int:
     return _count(int(text) if _NUMBER.fullmatch(text) else text)
 
@@ -166,6 +176,7 @@ BOOL = Type(_bool, _bool_of_text)
 SIZE = Type(_size, _size_of_text)
 LIMIT = Type(_limit, _limit_of_text)
 COUNT = Type(_count, _count_of_text)
+NUMBER = Type(_number, _number_of_text)
 PATTERNS = Type(_patterns, _patterns_of_text, many=True)
 DURATION = Type(duration, duration)
 ON_ERROR = Type(_on_error, _on_error)

@@ -30,6 +30,7 @@ _HINT = (
     "dates, times, bytes, sets and tuples"
 )
 _FAR = 1 << 64  # integers beyond may be too long to be read again
+_LONGEST_PLACE = 200  # of which a message tells all; what holds itself has a long one
 
 
 def dump(value: Any, where: str) -> bytes:
@@ -56,7 +57,10 @@ def plain(value: Any) -> Any:
     """A value as other programs may read it: ISO text for dates and times, base 64 for bytes,
     lists for sets and tuples, text for decimals, UUIDs and keys."""
     if isinstance(value, Mapping):
-        return {_plain_key(key): plain(item) for key, item in value.items()}
+        found = {_plain_key(key): plain(item) for key, item in value.items()}
+        if len(found) == len(value):
+            return found
+        return [[plain(key), plain(item)] for key, item in value.items()]  # 1 and "1", say
     if isinstance(value, set | frozenset):
         return _in_order(map(plain, value))
     if isinstance(value, list | tuple):
@@ -106,12 +110,12 @@ def _encoded(value: Any, where: str, level: int) -> Any:
         return _tagged("tuple", _encoded_items(value, where, level))
     if isinstance(value, set | frozenset):
         word = "set" if isinstance(value, set) else "frozenset"
-        return _tagged(word, _in_order(_encoded(item, where, level + 1) for item in value))
+        return _tagged(word, _in_order(_encoded(item, where, level + 1) for item in tuple(value)))
     return _encoded_scalar(value, where)
 
 
 def _encoded_items(items: list[Any] | tuple[Any, ...], where: str, level: int) -> list[Any]:
-    # The list may grow or shrink meanwhile in another thread: it is copied first.
+    # It may grow or shrink meanwhile in another thread: it is copied first, as sets are.
     found = []
     for number, item in enumerate(tuple(items)):
         found.append(_encoded(item, f"{where}[{number}]", level + 1))
@@ -139,10 +143,14 @@ def _encoded_scalar(value: Any, where: str) -> Any:
     if isinstance(value, datetime):
         return _tagged("datetime", value.isoformat())
     if isinstance(value, date | time):
+        if isinstance(value, time) and value.tzinfo is not None and value.utcoffset() is None:
+            raise _refusal(where, "its time zone has no offset without a date")
         return _tagged("date" if isinstance(value, date) else "time", value.isoformat())
     if isinstance(value, timedelta):
         return _tagged("timedelta", [value.days, value.seconds, value.microseconds])
     name = f"{type(value).__module__}.{type(value).__qualname__}"
+    if name == "decimal.Decimal" and value.is_nan():
+        raise _refusal(where, f"it is {value}")
     if name in ("decimal.Decimal", "uuid.UUID"):
         return _tagged(name.rpartition(".")[2].lower(), str(value))
     raise _refusal(where, f"it is of type '{name.removeprefix('builtins.')}'")
@@ -189,8 +197,9 @@ def _checked_float(number: float, where: str) -> float:
 
 def _refusal(where: str, reason: str) -> UsageError:
     where = where.encode("utf-8", "backslashreplace").decode("utf-8")
+    place = where if len(where) <= _LONGEST_PLACE else where[: _LONGEST_PLACE - 1] + "…"
     return UsageError(
-        f"'{where}' is not JSON, nor what ckpt keeps besides: {reason}",
+        f"'{place}' is not JSON, nor what ckpt keeps besides: {reason}",
         hint=_HINT,
         details={"key": where},
     )

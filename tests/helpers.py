@@ -190,6 +190,14 @@ def fsck(top: Place) -> list[str]:
     return complaints
 
 
+def verified(top: Place) -> list[str]:
+    """What ckpt finds wrong with any checkpoint, those in the trash too: hopefully nothing."""
+    told = ckpt_here("verify", "--all", "--json", cwd=top)
+    assert told.stderr == "", told
+    found = told.json["checkpoints"]
+    return [f"{each['ref']}: {p['detail']}" for each in found for p in each["problems"]]
+
+
 def loose_object(git_dir: Place, name: str) -> str:
     """The file of one object, to be damaged or removed; what is in packs is taken out of them."""
     folder = os.path.join(os.fsdecode(git_dir), "objects")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -36,20 +38,27 @@ def run(top: Path, main: Main, **options: Any) -> None:
 
 
 def test_it_has_the_names_and_arguments_of_the_other() -> None:
-    """But for what is asked without a pause, and the two that cannot be awaited."""
-    apart = {"repository", "forgiving_settings", "turn", "progress"}
-    for name, member in vars(ckpt.CheckpointManager).items():
-        if name.startswith("_") or name in apart:
+    """But for what a blocking manager has for the commands."""
+    for name in dir(ckpt.CheckpointManager):
+        if name.startswith("_") or name in ("repository", "forgiving_settings"):
             continue
+        member = inspect.getattr_static(ckpt.CheckpointManager, name)
         mine = inspect.getattr_static(CheckpointManager, name)
         if inspect.isfunction(member):
-            parameters = [*inspect.signature(member).parameters.values()]
-            assert [p.name for p in parameters] == [*inspect.signature(mine).parameters]
-            defaults = {p.name: p.default for p in parameters}
-            found = {p.name: p.default for p in inspect.signature(mine).parameters.values()}
-            assert found == defaults, name
+            parameters = [
+                (p.name, p.default) for p in inspect.signature(member).parameters.values()
+            ]
+            found = inspect.signature(mine).parameters.values()
+            assert [(p.name, p.default) for p in found] == parameters, name
     opening = inspect.signature(ckpt.CheckpointManager)
     assert [*inspect.signature(CheckpointManager).parameters] == [*opening.parameters]
+
+
+def test_what_waits_for_the_disk_is_awaited() -> None:
+    at_once = {"guard", "track", "untrack", "on_checkpoint", "on_rollback"}
+    for name, member in vars(CheckpointManager).items():
+        if inspect.isfunction(member) and not name.startswith("_"):
+            assert inspect.iscoroutinefunction(member) != (name in at_once), name
 
 
 def test_a_whole_life(top: Path) -> None:
@@ -254,6 +263,20 @@ def test_a_closed_manager_can_be_used_again(top: Path) -> None:
         assert await manager.count() == 2
 
     run(top, main)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_it_works_in_a_fork(top: Path) -> None:
+    manager = CheckpointManager(top)
+    asyncio.run(manager.create("before"))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends what waits for ever
+        os._exit(0 if asyncio.run(manager.create("by the child")) else 1)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert asyncio.run(manager.count()) == 2
+    asyncio.run(manager.close())
 
 
 def test_it_works_in_one_loop_after_another(top: Path) -> None:

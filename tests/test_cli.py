@@ -155,6 +155,7 @@ def test_a_command_gets_only_what_it_asked_for(asked: dict[str, Any]) -> None:
         "all": False,
         "all_worktrees": False,
         "limit": 3,
+        "size": False,
     }
 
 

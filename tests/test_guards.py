@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from byhand import worktree
 
-from ckpt import CheckpointManager, Refused, UsageError
+from ckpt import CheckpointManager, Refused, UsageError, disk
 from ckpt.api.guards import Guard
 
 
@@ -100,6 +102,21 @@ def test_nested_guards_each_go_back_to_their_own(manager: CheckpointManager, top
         assert (top / "file").read_text() == "outer"
 
 
+def test_one_guard_in_two_threads_goes_back_to_the_block_that_raised(
+    manager: CheckpointManager, top: Path
+) -> None:
+    guard = manager.guard("shared")
+    with pytest.raises(Odd), guard:
+        ruin(top)
+        other = Thread(target=guard.__enter__)  # and is still in its block
+        other.start()
+        other.join()
+        raise Odd
+
+    assert is_whole(top)
+    assert guard.checkpoint is not None, "of the block that has not ended"
+
+
 def test_an_error_passes_through_all_guards(manager: CheckpointManager, top: Path) -> None:
     with pytest.raises(Odd), manager.guard("outer"):
         (top / "file").write_text("outer")
@@ -124,6 +141,26 @@ def test_a_failing_rollback_is_a_note_and_hides_nothing(
     (note,) = caught.value.__notes__
     assert f"git ckpt rollback --head {checkpoint.id}" in note
     assert "index.lock" in note
+
+
+def test_a_rollback_that_dies_half_way_is_to_be_continued(
+    manager: CheckpointManager, top: Path
+) -> None:
+    def interrupt(operation: str, path: str | bytes) -> None:
+        if operation == "unlink" and os.fsdecode(path).endswith("new3"):
+            raise KeyboardInterrupt
+
+    try:
+        with pytest.raises(KeyboardInterrupt, match="the first") as caught, manager.guard("risky"):
+            ruin(top)
+            disk.observer = interrupt
+            raise KeyboardInterrupt("the first")
+    finally:
+        disk.observer = None
+
+    assert "KeyboardInterrupt; try: git ckpt rollback --continue" in caught.value.__notes__[0]
+    manager.resume_rollback()
+    assert is_whole(top)
 
 
 def test_what_could_not_go_back_is_noted(manager: CheckpointManager, top: Path) -> None:

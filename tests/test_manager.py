@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from byhand import failing
 from helpers import fsck, git
 from scenes import remove, state, write
 
@@ -266,6 +268,23 @@ def test_a_session_sees_its_own_checkpoints(repo: Path, manager: CheckpointManag
         assert session.latest() == mine.checkpoint
         assert session.get(other) == other.checkpoint
     assert len(manager) == 2
+
+
+def test_a_name_and_latest_mean_the_session(repo: Path, manager: CheckpointManager) -> None:
+    """Two agents at work, each with a checkpoint of the same name: neither takes the other's."""
+    with CheckpointManager(repo, session="s1") as one, CheckpointManager(repo, session="s2") as two:
+        older = one.create("start")
+        mine = one.create("start")
+        other = two.create("start")
+        manager.create("by hand")
+
+        for word in ("start", "latest"):
+            assert one.get(word).id == one.rollback(word).target.id == mine.id
+            assert two.get(word).id == other.id
+        assert one.get("latest~1").id == older.id
+        assert one.get("by hand").session is None
+        with pytest.raises(NotFound, match="session 's1' has 2 checkpoints"):
+            one.get("latest~2")
 
 
 def test_rollback_to_latest_means_the_session(repo: Path, manager: CheckpointManager) -> None:
@@ -655,6 +674,12 @@ def test_a_manager_that_nobody_closes_ends_in_silence(repo: Path) -> None:
         lambda manager: manager.between(None, None),
         lambda manager: manager.list(until="x"),
         lambda manager: manager.list(name=1),
+        lambda manager: manager.create(state_files=[b"README.md"]),
+        lambda manager: manager.rollback("first", paths=[None]),
+        lambda manager: manager.record_write("a\0b"),
+        lambda manager: manager.export(5),
+        lambda manager: manager.export("file", "first"),
+        lambda manager: manager.import_(None),
     ],
 )
 def test_an_argument_of_a_wrong_type_is_a_usage_error(
@@ -669,16 +694,19 @@ def test_an_argument_of_a_wrong_type_is_a_usage_error(
     assert len(manager) == 1
 
 
-@pytest.mark.parametrize("options", [{"session": 1}, {"settings": 1}])
+@pytest.mark.parametrize(
+    "options", [{"session": 1}, {"settings": 1}, {"path": b"."}, {"path": None}, {"path": "a\0b"}]
+)
 def test_an_option_of_a_wrong_type_is_a_usage_error(repo: Path, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        CheckpointManager(repo, **options)
+        CheckpointManager(**{"path": repo, **options})
 
 
 def test_moments_without_a_time_zone_are_local_everywhere(manager: CheckpointManager) -> None:
     manager.create()
 
     assert len(manager.list(since=datetime(2000, 1, 1))) == 1
+    assert len(manager.since(datetime.min)) == len(manager.between(datetime.min, datetime.max)) == 1
 
 
 # A repository that changes while the manager is open
@@ -699,6 +727,74 @@ def test_a_repository_that_was_moved_is_an_error_and_nothing_is_left_at_its_old_
                 call()
 
     assert not repo.exists()
+
+
+def test_a_worktree_that_is_gone_is_not_one_without_files(repo: Path) -> None:
+    """Its git dir is elsewhere: a checkpoint of nothing would be the latest."""
+    linked = repo.with_name("linked")
+    git("worktree", "add", "-q", "--detach", str(linked))
+    with CheckpointManager(linked) as manager:
+        saved = manager.create("whole")
+        shutil.rmtree(linked)
+
+        for call in (manager.create, manager.undo, partial(manager.rollback, saved)):
+            with pytest.raises(CkptError, match="does not exist"):
+                call()
+        assert [c.id for c in manager] == [saved.id]
+
+        linked.mkdir()
+        assert "README.md" in manager.rollback(saved, yes=True).written
+
+
+def test_what_the_disk_refuses_is_an_error_of_ours_too(manager: CheckpointManager) -> None:
+    write(Path(manager.repository.worktree), "new", "x\n")
+    with failing("write"), pytest.raises(CkptError, match="No space left") as caught:
+        manager.create()
+
+    assert isinstance(caught.value, OSError)
+    assert (caught.value.errno, caught.value.code) == (28, "failed")
+    assert caught.value.hint
+    assert manager.create()
+
+
+def test_a_current_folder_that_is_gone_is_an_error_of_ours_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(CkptError, match="No such file"):
+        CheckpointManager(".")
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_fork_while_a_thread_saves_can_use_the_manager(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads of the parent are not in the child, and what they held is held by nobody."""
+    inside, over = threading.Event(), threading.Event()
+
+    def pause(operation: str, path: str | bytes) -> None:
+        if not inside.is_set():
+            inside.set()
+            over.wait(60)
+
+    with CheckpointManager(repo) as manager:
+        manager.create("before")
+        monkeypatch.setattr("ckpt.disk.observer", pause)
+        saving = threading.Thread(target=manager.create, args=["by the thread"])
+        saving.start()
+        inside.wait(60)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # ends what waits for ever
+            os._exit(0 if manager.create("by the child") else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        over.set()
+        saving.join()
+
+        assert {c.name for c in manager} == {"before", "by the thread", "by the child"}
 
 
 def test_a_repository_of_another_hash_in_the_same_place_is_refused(repo: Path) -> None:

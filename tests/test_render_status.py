@@ -11,6 +11,7 @@ import pytest
 from byhand import ID, MOMENT, draft
 
 from ckpt import render_status
+from ckpt.engine.space_record import Held
 from ckpt.engine.status import Footprint, Status, TriggerStatus
 from ckpt.install.target import Finding
 from ckpt.models import GitState, Kind
@@ -42,6 +43,8 @@ STATUS = Status(
     trash=0,
     refs=2,
     footprint=Footprint(3, 1536),
+    held=Held(3 << 20, 0),
+    piled_up=False,
     notes=(),
     triggers=(
         trigger("pre-commit", "installed", success=DONE),
@@ -73,6 +76,7 @@ def test_everything_stands_in_its_column() -> None:
         "Checkpoints  2 here (2 hook)",
         f"             newest 2 hours ago: {ID}",
         "             oldest 2 weeks ago: 20261101-000000-000-0000",
+        "Space        3.0 MiB that only checkpoints hold",
         "On disk      2 refs and 1.5 KiB of private files, besides git's objects",
         "Triggers",
         f"  pre-commit     installed; last ran 1 hour ago, 0.08 s: created {ID}",
@@ -118,7 +122,7 @@ def test_a_trigger_that_install_knows_nothing_of_is_told_by_what_it_did() -> Non
     ran = trigger("pre-commit", "missing", success=DONE)
     failed = trigger("guard", failure=replace(FULL, count=1))
 
-    assert shown(triggers=(ran, failed))[6:-4] == [
+    assert shown(triggers=(ran, failed))[7:-4] == [
         "Triggers",
         f"  pre-commit  last ran 1 hour ago, 0.08 s: created {ID}",
         f"  guard       failed, last 59 minutes ago: {FULL.message}",
@@ -189,3 +193,18 @@ def test_nothing_is_printed_that_a_terminal_would_obey() -> None:
 )
 def test_sizes_are_told_in_a_fitting_unit(size: int, text: str) -> None:
     assert f" and {text} of private files" in "\n".join(shown(footprint=Footprint(1, size)))
+
+
+def test_space_tells_what_waits_in_the_trash_and_how_old_the_figure_is() -> None:
+    old = shown(held=Held(1024, 2048, HOUR_AGO))
+    unknown = shown(held=None)
+
+    assert (
+        "Space        1.0 KiB that only checkpoints hold, and 2.0 KiB wait in the trash "
+        "(as of 1 hour ago)"
+    ) in old
+    assert (
+        "Space        not measured here; 'git ckpt list --size' does, and takes a while" in unknown
+    )
+    assert "take less room:   git ckpt gc" in shown(piled_up=True)
+    assert not [line for line in shown(refs=0) if line.startswith("Space")]

@@ -10,21 +10,14 @@ from dataclasses import fields
 import pytest
 
 from ckpt.errors import UsageError
+from ckpt.models import Kind
+from ckpt.policy import DEFAULTS, Policy
+from ckpt.setting_files import from_ckpt_toml, from_pyproject
+from ckpt.setting_retention import CAPS
+from ckpt.setting_sources import ROWS, SettingsError, Source, from_environ, from_git_config
 from ckpt.setting_types import NO_LIMIT
-from ckpt.settings import (
-    DENIED_FILES,
-    DEPENDENCY_FOLDERS,
-    ROWS,
-    Settings,
-    SettingsError,
-    Source,
-    disabled_by_env,
-    from_ckpt_toml,
-    from_environ,
-    from_git_config,
-    from_pyproject,
-    load,
-)
+from ckpt.settings import DENIED_FILES, DEPENDENCY_FOLDERS, Settings, disabled_by_env, load
+from ckpt.values import replace
 from ckpt.worktree.ignore import Rules, parse
 
 KNOWN = "known: " + ", ".join(row.key for row in ROWS)
@@ -53,7 +46,12 @@ def error_of(*sources: Source) -> SettingsError:
 
 
 def test_every_field_has_a_row_unless_it_follows_from_others():
-    derived = {"notes", *(row.trusted for row in ROWS if row.trusted)}
+    derived = {
+        "notes",
+        "retention",
+        "prunes_by_itself",
+        *(row.trusted for row in ROWS if row.trusted),
+    }
 
     assert {row.key for row in ROWS} | derived == {field.name for field in fields(Settings)}
 
@@ -74,12 +72,15 @@ def test_nothing_given_leaves_the_defaults():
 def test_the_template_without_its_comment_signs_loads_to_the_defaults():
     with open(os.path.join(ROOT, "templates/ckpt.toml")) as file:
         template = file.read()
-    shown = re.sub(r"^#(?=[a-z_]+ = )", "", template, flags=re.MULTILINE)
+    shown = re.sub(r"^#(?=[a-z_.]+ = )", "", template, flags=re.MULTILINE)
     source = from_ckpt_toml(shown.encode())
+    loaded = load([source])
 
     assert load([from_ckpt_toml(template.encode())]) == Settings()
-    assert load([source]) == Settings()
-    assert set(source.values) == {row.key for row in ROWS}
+    assert replace(loaded, retention=None) == Settings()
+    assert replace(loaded.policy, kinds={}) == Policy({})
+    assert {**loaded.policy.kinds, Kind.FEATURE: DEFAULTS[Kind.FEATURE]} == DEFAULTS
+    assert set(source.values) >= {row.key for row in (*ROWS, *CAPS)}
 
 
 # Triggers
@@ -177,7 +178,8 @@ def test_a_pyproject_of_others_is_not_even_parsed():
 
 def test_no_toml_parser_is_imported_without_need():
     code = (
-        "import sys; from ckpt.settings import from_pyproject, load;"
+        "import sys; from ckpt.setting_files import from_pyproject;"
+        "from ckpt.settings import load;"
         "load([from_pyproject(b'[tool.other]')]);"
         "print([m for m in ('tomllib', 'tomli', 'json', 'difflib') if m in sys.modules])"
     )
@@ -478,9 +480,9 @@ def test_a_class_of_characters_is_refused_where_colons_part_patterns():
             "did you mean 'ckpt.maxFileSize'?",
         ),
         (
-            from_ckpt_toml(b"[retention.auto]\nkeep = 1\n"),
-            "ckpt.toml: retention.auto.keep: unknown key",
-            KNOWN,
+            from_ckpt_toml(b"[retention.auto]\nlasst = 1\n"),
+            "ckpt.toml: retention.auto.lasst: unknown key",
+            "did you mean 'retention.auto.last'?",
         ),
         (
             from_ckpt_toml(b"[nothing]\n"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -114,6 +114,13 @@ def test_a_subclass_comes_back_as_what_it_is_made_of() -> None:
     assert [type(item) for item in found] == [dict, tuple, str, dict, bytes]
 
 
+class Seasonal(tzinfo):
+    """A zone whose offset depends on the date."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return None if moment is None else timedelta(hours=1 + (4 <= moment.month <= 9))
+
+
 def test_equal_sets_have_one_text() -> None:
     assert state.dump({"b", "a", 1}, "data") == state.dump({1, "a", "b"}, "data")
 
@@ -131,6 +138,8 @@ def test_equal_sets_have_one_text() -> None:
         ({"\ud800": 1}, "data.\\ud800"),
         ({"digits": 10**5000}, "data.digits"),
         ({"path": Path("x")}, "data.path"),
+        ({"price": Decimal("NaN")}, "data.price"),
+        ({"at": time(1, tzinfo=Seasonal())}, "data.at"),
     ],
 )
 def test_what_cannot_be_held_is_refused_by_its_place(value: Any, key: str) -> None:
@@ -179,6 +188,23 @@ def test_what_holds_itself_or_is_too_deep_is_refused() -> None:
 def test_a_text_that_is_no_stored_value_is_an_error_and_nothing_else(text: bytes) -> None:
     with pytest.raises(ValueError):
         state.load(text)
+
+
+def test_keys_that_other_programs_cannot_tell_apart_are_not_lost() -> None:
+    assert state.plain({"k": {1: "a", "1": "b"}}) == {"k": [[1, "a"], ["1", "b"]]}
+
+
+def test_a_set_may_change_while_it_is_saved() -> None:
+    class Meddling(int):
+        """Adds to the set when it is looked at, as another thread may."""
+
+        def __int__(self) -> int:
+            items.add("new")
+            return 5
+
+    items: set[object] = {Meddling(5), 6, 7}
+
+    assert there_and_back(items) <= {5, 6, 7, "new"}
 
 
 def test_other_programs_get_plain_json() -> None:

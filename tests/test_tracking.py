@@ -335,6 +335,36 @@ def test_if_one_object_fails_all_are_what_they_were_and_no_file_has_changed(
     assert [c.kind for c in manager] == ["manual"]
 
 
+def test_a_second_interrupt_keeps_no_object_from_going_back(manager: CheckpointManager) -> None:
+    class Slow:
+        """Somebody presses Ctrl-C while it is put back, and again while that is taken back."""
+
+        def capture(self) -> int:
+            return 1
+
+        def restore(self, state: int) -> None:
+            raise KeyboardInterrupt
+
+    class Quick:
+        value = 1
+
+        def capture(self) -> int:
+            return self.value
+
+        def restore(self, state: int) -> None:
+            self.value = state
+
+    quick = Quick()
+    manager.track("quick", quick)
+    manager.track("slow", Slow())
+    saved = manager.create()
+    quick.value = 2
+
+    with pytest.raises(KeyboardInterrupt):
+        manager.rollback(saved)
+    assert quick.value == 2
+
+
 def test_a_saved_state_that_does_not_fit_is_told_before_anything_changes(
     manager: CheckpointManager,
 ) -> None:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from byhand import worktree
 
-from ckpt import CheckpointManager, SaveResult
+from ckpt import CheckpointManager, CkptError, SaveResult
 
 
 @pytest.fixture
@@ -149,6 +151,56 @@ def test_what_the_agent_wrote_goes_and_what_a_person_edited_stays(
     assert result.removed == ("new",)
     assert {item.path for item in result.kept} == {"both", "mine"}
     assert (top / "both").read_text() == (top / "mine").read_text() == "me"
+
+
+def test_the_agents_work_goes_back_in_several_steps(opened: CheckpointManager, top: Path) -> None:
+    (top / "file").write_text("then")
+    for turn in ("first", "second"):
+        opened.create(turn)
+        (top / "file").write_text(f"agent in its {turn} turn")
+        opened.record_write(top / "file")
+
+    assert opened.rollback("second", keep_edits=True).written == ("file",)
+    done = opened.rollback("first", keep_edits=True)
+
+    assert (done.written, done.kept) == (("file",), ())
+    assert (top / "file").read_text() == "then"
+
+
+def test_a_file_that_a_person_made_anew_is_not_the_agents(
+    opened: CheckpointManager, top: Path
+) -> None:
+    opened.create("start")
+    for text in ("agent", None, "agent, in what a person has made"):
+        (top / "file").write_text("x" if text is None else text)
+        if text is None:
+            (top / "file").unlink()
+        opened.record_write(top / "file", existed=text != "agent")
+
+    assert opened.rollback("start", keep_edits=True).removed == ()
+    assert (top / "file").exists()
+
+
+@pytest.mark.parametrize("reason", ["a\0b", "half \ud800", "x" * 10**6, 5, "line\r\nline\x1b"])
+def test_no_reason_is_odd_enough_to_cost_the_checkpoint(
+    opened: CheckpointManager, reason: Any
+) -> None:
+    saved = opened.ensure(reason)
+
+    assert told(saved) == ("created", None)
+    assert saved.checkpoint is not None and saved.checkpoint.description
+
+
+def test_nothing_is_noted_of_a_repository_that_is_gone(
+    opened: CheckpointManager, top: Path
+) -> None:
+    shutil.rmtree(top)
+
+    for note in (opened.new_turn, lambda: opened.record_write(top / "file")):
+        with pytest.raises(CkptError, match="not a git repository any more"):
+            note()
+    assert opened.ensure().outcome == "failed"
+    assert not top.exists()
 
 
 def test_a_turn_that_an_object_counts_is_no_state_of_the_call(

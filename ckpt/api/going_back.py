@@ -7,8 +7,11 @@ follow, the objects are again what they were.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ckpt.engine import journal
 from ckpt.engine.catalog import Catalog
+from ckpt.engine.pending import has_sessions
 from ckpt.engine.prepare import RollbackOptions
 from ckpt.engine.rollback import rollback, undo
 from ckpt.errors import UsageError
@@ -19,9 +22,26 @@ from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import os
+    from collections.abc import Callable, Iterable
+    from typing import TypedDict
 
+    from ckpt.api.turns import Turns
     from ckpt.tracking.objects import TrackedObjects
+
+    class RollbackKeywords(TypedDict, total=False):
+        """What `rollback` takes besides the checkpoint."""
+
+        paths: Iterable[str | os.PathLike[str]] | None
+        head: bool
+        dry_run: bool
+        index: bool
+        overwrite_ignored: bool
+        recurse: bool
+        yes: bool
+        keep_edits: bool
+        session: str | None
+        trust: bool
 
 
 def roll_back(
@@ -64,6 +84,30 @@ def resume(repo: Repository, settings: Settings, tracked: TrackedObjects | None)
     restoration = tracked.prepare(result.target.tracked)
     restoration.apply()
     return replace(result, restored=restoration.names)
+
+
+def aftermath(
+    repo: Repository, turns: Turns | None, callbacks: Iterable[Callable[[RollbackResult], object]]
+) -> Callable[[RollbackResult], RollbackResult]:
+    """What follows a rollback: ledgers hear of it, then callbacks do. Asked for before it, since
+    the files that it changes may be our own."""
+    from ckpt.api.callbacks import call_all
+
+    note: Callable[[RollbackResult], None] | None = None
+    if turns is not None or has_sessions(repo.private_dir):
+        from ckpt.api.turns import note_return
+
+        note = partial(note_return, repo, turns)
+
+    def follow(result: RollbackResult) -> RollbackResult:
+        if result.dry_run:
+            return result
+        if note is not None:
+            note(result)
+        warnings = call_all(callbacks, result)
+        return replace(result, warnings=warnings) if warnings else result
+
+    return follow
 
 
 def restore_state(

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+from _thread import get_ident
 
+from ckpt.api.locks import ThreadLock
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, RollbackResult, SaveResult
 
@@ -31,12 +34,16 @@ if TYPE_CHECKING:
 
         def restore_dropped(self, which: Checkpoint) -> Checkpoint: ...
 
+        @property
+        def rollback_interrupted(self) -> bool: ...
+
 
 TRIGGER = "api"
 
 
 class Guard:
-    """A context manager, for `with` and `async with`, and a decorator; can be used again.
+    """A context manager, for `with` and `async with`, and a decorator; can be used again, also
+    by several threads or tasks at a time.
 
     `checkpoint` is what the innermost block that was entered goes back to, None while the
     manager is disabled; `result` is what the last rollback did.
@@ -45,17 +52,34 @@ class Guard:
     def __init__(self, manager: Manager, name: str | None) -> None:
         self._manager = manager
         self._name = name
-        self._entered: list[Checkpoint | None] = []
+        self._entered: list[tuple[object, Checkpoint | None]] = []
+        self._mutex = ThreadLock()
         self._executor: ThreadPoolExecutor | None = None
         self.result: RollbackResult | None = None
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        return self._entered[-1] if self._entered else None
+        with self._mutex:
+            return self._entered[self._innermost()][1] if self._entered else None
 
     def __enter__(self) -> Guard:
-        self._entered.append(self._save())
+        self._enter(self._save())
         return self
+
+    def _enter(self, checkpoint: Checkpoint | None) -> None:
+        with self._mutex:
+            self._entered.append((_who(), checkpoint))
+
+    def _leave(self) -> Checkpoint | None:
+        with self._mutex:
+            return self._entered.pop(self._innermost())[1]
+
+    def _innermost(self) -> int:
+        """Whose block ends: that of the same thread or task. A generator, say, may be ended by
+        another than began it; then it is the last."""
+        who = _who()
+        mine = (at for at in reversed(range(len(self._entered))) if self._entered[at][0] == who)
+        return next(mine, -1)
 
     def __exit__(
         self,
@@ -63,7 +87,7 @@ class Guard:
         error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        checkpoint = self._entered.pop()
+        checkpoint = self._leave()
         if error is not None and checkpoint is not None:
             self._return(checkpoint, error)
 
@@ -73,7 +97,7 @@ class Guard:
         checkpoint = await threads.run(self._thread(), self._save)
         if checkpoint is not None:
             await self._tell_saved(checkpoint)
-        self._entered.append(checkpoint)
+        self._enter(checkpoint)
         return self
 
     async def __aexit__(
@@ -84,7 +108,7 @@ class Guard:
     ) -> None:
         from ckpt.api import threads
 
-        checkpoint = self._entered.pop()
+        checkpoint = self._leave()
         try:
             if error is not None and checkpoint is not None:
                 back = functools.partial(self._return, checkpoint, error)
@@ -154,10 +178,12 @@ class Guard:
                 _note(error, f"ckpt: rolled back, but for {', '.join(map(repr, left))}")
             return result
         except BaseException as problem:  # also a second Ctrl-C: the first error is the one to see
+            word = "--continue" if self._manager.rollback_interrupted else f"--head {checkpoint.id}"
             _note(
                 error,
-                f"ckpt: the rollback to '{checkpoint.id}' failed: {problem}; "
-                f"try: git ckpt rollback --head {checkpoint.id}",
+                f"ckpt: the rollback to '{checkpoint.id}' failed: "
+                f"{str(problem) or type(problem).__name__}; "
+                f"try: git ckpt rollback {word}",
             )
             return None
 
@@ -167,6 +193,18 @@ class Guard:
         except NotFound:  # many checkpoints were taken since: retention may have dropped it
             self._manager.restore_dropped(checkpoint)
             return self._manager.rollback(checkpoint, head=True, yes=True)
+
+
+def _who() -> object:
+    """The task that runs, or where there is none, the thread."""
+    if "asyncio" in sys.modules:
+        try:
+            task: object = sys.modules["asyncio"].current_task()
+        except RuntimeError:  # no loop runs in this thread
+            task = None
+        if task is not None:
+            return task
+    return get_ident()
 
 
 def _note(error: BaseException, text: str) -> None:

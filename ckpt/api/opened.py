@@ -2,23 +2,25 @@
 """A worktree that is open for use: its repository and settings, and whose turn it is.
 
 What a manager stands on. Threads take turns; the configuration is read anew before each deed
-that goes by it, because git, or a person, may have changed it since.
+that goes by it, because git, or a person, may have changed it since. What the disk refuses
+is told as an error of ours.
 """
 
 from __future__ import annotations
 
 import os
-from _thread import RLock  # what `threading` offers too, without its 3 ms
 from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from time import monotonic
 
 from ckpt import paths as repo_paths
-from ckpt.arguments import check_type
+from ckpt.api.locks import ThreadLock
+from ckpt.arguments import as_path, check_type
 from ckpt.engine.pending import journal_exists
-from ckpt.errors import UsageError
+from ckpt.errors import CkptError, DiskError, UsageError
 from ckpt.store.repository import Repository, discover
+from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,10 +45,12 @@ class OpenedWorktree:
             from ckpt.settings import Settings
 
             check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
-        self._start = os.path.realpath(path)
-        self._repo = _open(os.fspath(path), env, store)
+        name = as_path(path)
+        with _telling_of_the_disk():  # the current folder may be gone, say
+            self._start = os.path.realpath(name)
+            self._repo = _open(name, env, store)
         self._given = settings
-        self._mutex = RLock()
+        self._mutex = ThreadLock()
         self._fresh_until = monotonic() + _A_MOMENT
 
     @property
@@ -83,10 +87,16 @@ class OpenedWorktree:
         self._repo.close()
 
     @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Beside what others do, for what is noted in the private files."""
+        with _telling_of_the_disk():
+            self._repo.check_there()
+            yield
+
+    @contextmanager
     def _reading(self) -> Iterator[None]:
         """Alone in this process, for what looks at checkpoints only."""
-        with self._mutex:
-            self._repo.check_there()
+        with self._alone(), self._noting():
             yield
 
     @contextmanager
@@ -99,7 +109,7 @@ class OpenedWorktree:
     @contextmanager
     def _looking(self) -> Iterator[None]:
         """Alone in this process, with the configuration and settings of now."""
-        with self._mutex:
+        with self._alone(), _telling_of_the_disk():
             if monotonic() > self._fresh_until:
                 self._repo = self._repo.reloaded()
                 self.__dict__.pop("settings", None)
@@ -107,14 +117,31 @@ class OpenedWorktree:
             self._fresh_until = 0.0
             yield
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if self._mutex.is_foreign:
+            self._repo = replace(self._repo)  # without the files that are open in the parent
+        with self._mutex:
+            yield
+
     def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
         """Paths as callers have them, from the folder that was opened, as the repository's."""
         if isinstance(paths, str):
             raise UsageError("paths must be a list of paths, not one string", hint="[path]")
-        return tuple(
-            repo_paths.relative_to_top(os.fspath(path), self._repo.worktree, self._start)
-            for path in paths
-        )
+        return tuple(map(self._limit, paths))
+
+    def _limit(self, path: str | os.PathLike[str]) -> bytes:
+        return repo_paths.relative_to_top(as_path(path), self._repo.worktree, self._start)
+
+
+@contextmanager
+def _telling_of_the_disk() -> Iterator[None]:
+    try:
+        yield
+    except (CkptError, BrokenPipeError):  # the last is about somebody who reads what we tell
+        raise
+    except OSError as error:
+        raise DiskError(error) from error
 
 
 def _open(path: str, env: Mapping[str, str], store: str) -> Repository:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ckpt.arguments import as_features, as_kind, check_has_worktree
 from ckpt.engine.snapshot import SaveRequest
-from ckpt.models import Kind, SaveResult, Scope
+from ckpt.engine.tally import count_save
+from ckpt.models import Kind, Outcome, SaveResult, Scope
 from ckpt.settings import Settings
 from ckpt.store.agent_state import texts_of
 from ckpt.store.repository import Repository
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ckpt.models import FeatureState
     from ckpt.store.agent_state import Texts
     from ckpt.tracking.objects import TrackedObjects
+
+_TIME_TO_PRUNE = 2.0  # seconds, now and then
 
 
 @value_class
@@ -91,7 +94,24 @@ def save(
     recurse: bool,
     progress: Callable[[int, int], None] | None,
 ) -> SaveResult:
-    """Take the checkpoint; settings matter only for one of files."""
+    """Take the checkpoint; settings matter only for one of files. What no rule keeps any more may
+    go then."""
+    result = _save(repo, settings, scope, request, recurse, progress)
+    if result.outcome in (Outcome.CREATED, Outcome.PARTIAL) and count_save(repo.private_dir):
+        from ckpt.engine.auto_prune import prune_by_itself
+
+        prune_by_itself(repo, settings, result.id or "", _TIME_TO_PRUNE)
+    return result
+
+
+def _save(
+    repo: Repository,
+    settings: Callable[[], Settings],
+    scope: Scope,
+    request: SaveRequest,
+    recurse: bool,
+    progress: Callable[[int, int], None] | None,
+) -> SaveResult:
     if scope is Scope.STATE:
         from ckpt.engine import state_only
 

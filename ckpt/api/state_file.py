@@ -12,6 +12,7 @@ import json
 from datetime import datetime, timezone
 
 from ckpt import ids, state
+from ckpt.arguments import as_features, check_mappings
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.snapshot import SaveRequest
 from ckpt.engine.state_only import draft_of
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 FORMAT = "ckpt state checkpoints"
-_PARTS = ("data.json", "metadata.json", "context.json", "features.json")
+_FEATURES, _MAPPINGS = "features.json", ("metadata.json", "context.json")
+_PARTS = ("data.json", *_MAPPINGS, _FEATURES)
 _TRACKED = "tracked/"
 _WRONG = (
     *(ArithmeticError, AttributeError, KeyError, TypeError, ValueError),
@@ -107,8 +109,8 @@ def _items(data: bytes) -> list[Any]:
 
 def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
     try:
-        moment = datetime.fromisoformat(item["timestamp"])
-        if not ids.is_id(item["id"]) or moment.tzinfo is None or moment.timestamp() < 0:
+        moment = record.as_timestamp(item["timestamp"])
+        if not ids.is_id(item["id"]) or moment.timestamp() < 0:
             raise ValueError("an id or a time that is none")
         request = SaveRequest(
             name=_text(item["name"], ids.check_name),
@@ -117,7 +119,7 @@ def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
             trigger=_text(item["trigger"]),
             session=_text(item["session"]) if session is None else session,
             pinned=item["pinned"] is True,
-            state={_path(path): _state(value) for path, value in item["state"].items()},
+            state={_path(path): _state(path, value) for path, value in item["state"].items()},
         )
         return item["id"], moment, request
     except _WRONG as error:
@@ -142,9 +144,13 @@ def _path(path: str) -> bytes:
     return path.encode("ascii")
 
 
-def _state(value: Any) -> bytes:
+def _state(path: str, value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n"
-    state.load(text)
+    found = state.load(text)
+    if path == _FEATURES:
+        as_features(found)
+    elif path in _MAPPINGS:
+        check_mappings(**{path: found})
     return text
 
 

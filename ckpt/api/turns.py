@@ -7,23 +7,37 @@ one without keeps them here, under the same names, for as long as it lives.
 
 from __future__ import annotations
 
-from _thread import RLock
 from contextlib import contextmanager
 
-from ckpt.engine.session_state import Content, SessionState, Write
-from ckpt.models import Outcome, SaveResult
+from ckpt.api.locks import ThreadLock
+from ckpt.engine.session_state import (
+    ABSENT,
+    NO_FILE,
+    SEEN,
+    WROTE,
+    SessionState,
+    brought_back,
+    every_session,
+    summed,
+)
+from ckpt.errors import Busy
+from ckpt.models import Outcome, RollbackResult, SaveResult
+from ckpt.paths import to_bytes
+from ckpt.store.repository import Repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ckpt.engine.session_state import Content, Record, Write
 
 
 class MemoryTurns:
     def __init__(self) -> None:
         self.turn = 0
         self._is_claimed = False
-        self._writes: dict[bytes, Write] = {}
-        self._mutex = RLock()
+        self._records: list[Record] = []
+        self._mutex = ThreadLock()
 
     def new_turn(self) -> int:
         with self._mutex:
@@ -49,24 +63,48 @@ class MemoryTurns:
 
     def record(self, path: bytes, content: Content, *, existed: bool | None = None) -> None:
         with self._mutex:
-            known = self._writes.get(path)
-            was_absent = None if existed is None else not existed
-            created = was_absent if known is None else known.created
-            self._writes[path] = Write(content, created, self.turn)
+            if existed is not None:
+                self._records.append((SEEN if existed else ABSENT, self.turn, NO_FILE, path))
+            self._records.append((WROTE, self.turn, content, path))
 
     def writes(self) -> Mapping[bytes, Write]:
         with self._mutex:
-            return dict(self._writes)
+            return summed(self._records)
+
+    def went_back(self, top: str, paths: Iterable[bytes]) -> None:
+        for path, content in brought_back(self.writes(), top, paths):
+            self.record(path, content)
 
 
 # How long to wait for another process that is saving for the same turn, in seconds.
 _PATIENCE = 10.0
+_LONGEST_REASON = 10_000
 
 Turns = SessionState | MemoryTurns
 
 
+def readable(reason: object) -> str | None:
+    """A reason as a checkpoint can hold it: an odd one, or a long, must not cost the checkpoint."""
+    if reason is None:
+        return None
+    text = str(reason)[:_LONGEST_REASON].replace("\0", "\\0")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def turns_of(private_dir: str, session: str | None) -> Turns:
     return MemoryTurns() if session is None else SessionState(private_dir, session)
+
+
+def note_return(repo: Repository, own: Turns | None, result: RollbackResult) -> None:
+    """Tell every ledger of a rollback. What cannot be noted is let go: then `keep_edits` takes
+    the agent's work for that of a person, and keeps it."""
+    paths = [to_bytes(path) for path in (*result.written, *result.removed)]
+    ledgers: list[Turns] = [*every_session(repo.private_dir)] if paths else []
+    for turns in [*ledgers, own] if isinstance(own, MemoryTurns) else ledgers:
+        try:
+            turns.went_back(repo.worktree, paths)
+        except (OSError, Busy):
+            continue
 
 
 def once(turns: Turns, save: Callable[[], SaveResult]) -> SaveResult:

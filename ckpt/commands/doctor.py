@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt doctor`: try the triggers out, say what is wrong and what mends it."""
+"""`git ckpt doctor`: try the triggers out, say what is wrong and what mends it; or mend it."""
 
 from __future__ import annotations
 
 import sys
 
-from ckpt.diagnosis import WRONG, diagnose
+from ckpt.diagnosis import FIXED, WRONG, Diagnosis, diagnose, flaw
 from ckpt.engine import status
+from ckpt.engine.repair import Flaw, find_flaws
+from ckpt.errors import CkptError
 from ckpt.install import parts, trial
 from ckpt.install.target import Target
+from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,15 +21,31 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Takes none of its own."""
+    parser.add_argument(
+        "--fix", action="store_true", help="mend what can be mended without losing anything"
+    )
 
 
-def run(context: Context) -> int:
+def run(context: Context, fix: bool) -> int:
     with context.quiet_manager() as manager:
         repo = manager.repository
+        flaws = [_mended(each) if fix else flaw(each) for each in find_flaws(repo)]
         target = Target(repo, context.env, sys.executable)
         findings = parts.inspect(target)
         found = status.look(repo, findings)
-        diagnoses = diagnose(found, trial.try_out(target, findings), manager.forgiving_settings)
+        tried = trial.try_out(target, findings)
+        diagnoses = [*flaws, *diagnose(found, tried, manager.forgiving_settings)]
         context.output.diagnosed(diagnoses)
     return 1 if any(one.state == WRONG for one in diagnoses) else 0
+
+
+def _mended(found: Flaw) -> Diagnosis:
+    """What became of a flaw; one that cannot be mended keeps nobody from mending the others."""
+    if found.mend is None:
+        return flaw(found)
+    try:
+        return Diagnosis(found.subject, FIXED, found.detail, done=found.mend())
+    except CkptError as error:
+        return replace(flaw(found), mend=error.hint, done=f"could not be mended: {error.message}")
+    except OSError as error:
+        return replace(flaw(found), mend=None, done=f"could not be mended: {error.strerror}")

@@ -42,6 +42,7 @@ _AGENTS = "agents."
 # What an agent writes to a hook holds the file that it is about to write.
 _LARGEST_INPUT = 64 << 20
 _INPUT_SECONDS = 5.0
+_A_MOMENT = 0.05
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,29 +84,38 @@ def _run_agent(context: Context, name: str) -> int:
 
 def _read_document() -> object:
     """What stands on standard input; None if that is no JSON."""
+    return _parsed(_read_input())
+
+
+def _parsed(data: bytes) -> object:
     from ckpt import jsontext
 
     try:
-        return jsontext.load(_read_input())
+        return jsontext.load(data)
     except (ValueError, RecursionError, SystemError):  # the last from C, where `json` is not loaded
         return None
 
 
 def _read_input() -> bytes:
-    """All of it, as far as it comes within seconds: some agents leave the pipe open."""
+    """All of it, as far as it comes within seconds. Some agents leave the pipe open: then it has
+    all come when it is whole, and a moment passes without more."""
     import select
 
-    deadline, parts, size = monotonic() + _INPUT_SECONDS, [], 0
+    deadline, data, size = monotonic() + _INPUT_SECONDS, bytearray(), 0
     try:
-        while not os.isatty(0) and select.select([0], [], [], max(0, deadline - monotonic()))[0]:
+        while not os.isatty(0) and (left := deadline - monotonic()) > 0:
+            if not select.select([0], [], [], min(left, _A_MOMENT) if data else left)[0]:
+                if data and _parsed(bytes(data)) is not None:
+                    break
+                continue
             part = os.read(0, 1 << 20)
             if not part:
                 break
             size += len(part)
-            parts += [part] if size <= _LARGEST_INPUT else []
+            data += part if size <= _LARGEST_INPUT else b""
     except (OSError, ValueError):  # there is none
         return b""
-    return b"".join(parts)
+    return bytes(data)
 
 
 def _tell(context: Context, fired: Fired) -> int:

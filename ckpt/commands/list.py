@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ckpt.cli import Context
+    from ckpt.engine.space import Space
+    from ckpt.store.repository import Repository
 
 _DEFAULT_ROWS = 30
 _AGO = lazy_pattern(r"(\d{1,6})(s|m|h|d|w|mo|y)")
@@ -43,6 +45,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all-worktrees", action="store_true", help="those of every worktree")
     parser.add_argument(
+        "--size", action="store_true", help="tell how much of the disk each alone holds"
+    )
+    parser.add_argument(
         "-n",
         type=int,
         default=_DEFAULT_ROWS,
@@ -61,6 +66,7 @@ def run(
     until: str | None,
     all: bool,
     all_worktrees: bool,
+    size: bool,
     limit: int,
 ) -> int:
     if limit < 0:
@@ -76,8 +82,15 @@ def run(
         )
         if not all and kind is None:
             found = [c for c in found if counts_as_latest(c)]
-        context.output.listed(found, found[:limit] if limit else found)
+        space = _measured(manager.repository) if size else None
+        context.output.listed(found, found[:limit] if limit else found, space)
     return 0
+
+
+def _measured(repo: Repository) -> Space:
+    from ckpt.engine.space_record import measured
+
+    return measured(repo)
 
 
 def parse_time(text: str | None, now: datetime | None = None) -> datetime | None:

@@ -10,9 +10,12 @@ from ckpt.values import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from ckpt.cli import Context
-    from ckpt.engine.retention import Policy
+    from ckpt.policy import Policy, Rules
+    from ckpt.setting_types import Type
+    from ckpt.settings import Settings
 
 _COUNTS = {
     "last": "the newest N",
@@ -22,7 +25,7 @@ _COUNTS = {
     "monthly": "the newest of each of the last N months",
     "first": "the oldest N",
 }
-_BY_RULE = (Kind.AUTO, Kind.SESSION, Kind.HOOK, Kind.SAFETY)
+_RULED = (Kind.AUTO, Kind.SESSION, Kind.HOOK, Kind.SAFETY)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,55 +33,112 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--now", action="store_true", help="empty the trash too, however new what is in it"
     )
+    parser.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        choices=[kind.value for kind in Kind],
+        help="look at checkpoints of this kind only; repeatable",
+    )
     for name, what in _COUNTS.items():
-        parser.add_argument(f"--keep-{name}", type=int, default=0, metavar="N", help=f"keep {what}")
+        parser.add_argument(f"--keep-{name}", metavar="N", help=f"keep {what}")
     parser.add_argument(
         "--keep-within", metavar="TIME", help="keep what is no older than 36h, 7d, 6mo"
     )
-    parser.add_argument("--keep-per-name", action="store_true", help="keep the newest of each name")
+    parser.add_argument(
+        "--keep-latest-per-name", action="store_true", help="keep the newest of each name"
+    )
+    parser.add_argument(
+        "--max-checkpoints", metavar="N", help="how many a worktree may have, or none"
+    )
+    parser.add_argument(
+        "--max-bytes", metavar="SIZE", help="how much they may hold together: 2GiB, none"
+    )
 
 
 def run(
     context: Context,
     dry_run: bool,
     now: bool,
-    keep_within: str | None,
-    keep_per_name: bool,
-    **counts: int,
+    kind: list[str],
+    keep_latest_per_name: bool,
+    max_checkpoints: str | None,
+    max_bytes: str | None,
+    **keep: str | None,
 ) -> int:
-    policy = _policy(counts, keep_within, keep_per_name)
+    kinds = [Kind(word) for word in kind]
+    rules = _rules(keep, keep_latest_per_name)
+    caps = _caps(max_checkpoints, max_bytes)
     with context.manager() as manager:
         from ckpt.engine.prune import prune
 
-        manager.repository.check_writable()
-        result = prune(manager.repository, policy, dry_run=dry_run, empties_trash=now)
+        context.warn(manager.settings.notes)
+        policy = _policy(manager.settings, rules, kinds, caps)
+        if not dry_run:
+            manager.repository.check_writable()
+        result = prune(
+            manager.repository, policy, dry_run=dry_run, empties_trash=now, kinds=kinds or None
+        )
         context.output.pruned(result)
     return 0
 
 
-def _policy(counts: dict[str, int], within: str | None, per_name: bool) -> Policy:
-    """The usual one, or the rules that were typed for all kinds that rules let go."""
-    from ckpt.engine.retention import DEFAULTS, Policy, Rules
+def _policy(
+    settings: Settings, rules: Rules | None, kinds: list[Kind], caps: dict[str, int | None]
+) -> Policy:
+    """That of the settings, or the rules that were typed for all kinds that rules let go."""
+    policy = replace(settings.policy, **caps)
+    if rules is None:
+        return policy
+    from ckpt.policy import FEATURES_STAY
 
-    for name, count in counts.items():
-        if count < 0:
-            option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} {count} is less than nothing", hint=f"{option} 5")
-    named = {name.removeprefix("keep_"): count for name, count in counts.items()}
-    typed = replace(Rules(within=_seconds(within), per_name=per_name), **named)
-    if typed.are_empty:
-        return Policy()
-    return Policy({**DEFAULTS, **dict.fromkeys(_BY_RULE, typed)})
+    if Kind.FEATURE in kinds:
+        raise UsageError(FEATURES_STAY, hint="git ckpt drop ID")
+    named = kinds or _RULED
+    policy = replace(policy, kinds={**policy.kinds, **dict.fromkeys(named, rules)})
+    for kind in named:
+        fault = policy.contradiction(kind)
+        if fault is not None:
+            raise UsageError(f"the rules for kind '{kind}' {fault}", hint="--max-checkpoints N")
+    return policy
 
 
-def _seconds(text: str | None) -> float:
-    if text is None:
-        return 0
-    from ckpt.setting_types import Unfit, duration
+def _rules(keep: dict[str, str | None], latest_per_name: bool) -> Rules | None:
+    """The rules that were typed, if any were."""
+    from ckpt.policy import Rules
+    from ckpt.setting_types import DURATION, NUMBER
+
+    typed: dict[str, Any] = {"latest_per_name": True} if latest_per_name else {}
+    for name, text in keep.items():
+        if text is not None:
+            option, rule = "--" + name.replace("_", "-"), name.removeprefix("keep_")
+            typed[rule] = _read(option, text, DURATION if rule == "within" else NUMBER)
+    if not typed:
+        return None
+    rules = replace(Rules(), **typed)
+    fault = rules.fault()
+    if fault is not None:
+        raise UsageError(f"these rules {fault}", hint="--keep-last 5")
+    return rules
+
+
+def _caps(checkpoints: str | None, size: str | None) -> dict[str, int | None]:
+    from ckpt.setting_types import COUNT, LIMIT, NO_LIMIT
+
+    caps = {}
+    if checkpoints is not None:
+        caps["max_checkpoints"] = _read("--max-checkpoints", checkpoints, COUNT)
+    if size is not None:
+        caps["max_bytes"] = _read("--max-bytes", size, LIMIT)
+    return {name: None if most == NO_LIMIT else most for name, most in caps.items()}
+
+
+def _read(option: str, text: str, of: Type) -> Any:
+    from ckpt.setting_types import Unfit
 
     try:
-        return duration(text)
+        return of.of_text(text)
     except Unfit as unfit:
         raise UsageError(
-            f"--keep-within: expected {unfit.expected}, got '{text}'", hint="--keep-within 7d"
+            f"{option}: expected {unfit.expected}, got '{text}'", hint="git ckpt help prune"
         ) from None

@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "git ckpt rollback [ID] [--dry-run] [--head] [--keep-edits [--session S]]\n"
         "                         [--no-index] [--overwrite-ignored] [--recurse] [--yes]\n"
-        "                         [-- PATH...]\n"
+        "                         [--trust] [-- PATH...]\n"
         "       git ckpt rollback --continue | --abort"
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="go back to this one (default: latest)")
@@ -49,6 +49,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="put back the repositories inside that were saved with it, and their HEADs",
     )
     parser.add_argument("--yes", action="store_true", help="even if it removes most of the files")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="take a checkpoint that was not made here as it is, with commands that git would run",
+    )
     recovery = parser.add_mutually_exclusive_group()
     recovery.add_argument(
         "--continue", action="store_true", dest="resume", help="finish an interrupted rollback"
@@ -70,11 +75,12 @@ def run(
     overwrite_ignored: bool,
     recurse: bool,
     yes: bool,
+    trust: bool,
     resume: bool,
     abort: bool,
 ) -> int:
     others = (id, paths, dry_run, head, keep_edits, session, no_index, overwrite_ignored, recurse)
-    if (resume or abort) and any(others):
+    if (resume or abort) and any((*others, trust)):
         raise UsageError(
             "--continue and --abort take no other arguments", hint="git ckpt rollback --continue"
         )
@@ -102,6 +108,7 @@ def run(
                 overwrite_ignored=overwrite_ignored,
                 recurse=recurse,
                 yes=yes,
+                trust=trust,
                 keep_edits=keep_edits,
                 session=session,
             )

@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="what becomes of its work if it fails (default: keep)",
     )
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="end it after S seconds, or 90m, or 2h"
+        "--timeout", type=seconds, metavar="S", help="end it after S seconds, or 90m, or 2h"
     )
     parser.add_argument(
         "--save-after", action="store_true", help="take a checkpoint after it too, if it succeeds"
@@ -129,7 +129,7 @@ def _tell(context: Context, result: RunResult) -> None:
         pass
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     """A number of seconds, or one with a unit."""
     try:
         seconds = float(text)

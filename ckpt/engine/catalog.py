@@ -9,7 +9,8 @@ checkpoint of a format we know is passed over in lists and explained when named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
 
 from ckpt import ids
 from ckpt.engine.collector import without_collector
@@ -61,28 +62,53 @@ class Catalog:
             raise found
         return found
 
-    def resolve(self, word: str, scope: Scope = Scope.FULL) -> Checkpoint:
+    def resolve(
+        self, word: str, scope: Scope = Scope.FULL, session: str | None = None
+    ) -> Checkpoint:
         """The checkpoint a person means: `latest~N`, an id, a name, or a unique prefix.
 
-        `latest` is one of the given scope, and so is one of several of a name if possible.
+        `latest` is one of the given scope, and of the session if one is given; so is one of
+        several of a name if possible.
         """
         _check_word(word)
         back = _steps_back(word)
         if back is not None:
-            return self._latest(back, scope)
+            return self._latest(back, scope, session)
         if ids.is_id(word):
             return self.get(word)
-        found = _named(self.here(), word, scope) or _named(self, word, scope)
-        return found or self._by_prefix(word)
+        for checkpoints in (self._of(session), self.here(), self):
+            found = _named(checkpoints, word, scope)
+            if found is not None:
+                return found
+        return self._by_prefix(word)
+
+    def _of(self, session: str | None) -> Iterator[Checkpoint]:
+        """Those of this worktree, and of a session if one is given."""
+        return (c for c in self.here() if session is None or c.session == session)
 
     def newest_here(self, not_before: str) -> str | None:
         """The newest id of this worktree that is not older than an id's time."""
         recent = [name for name in self._refs.names if name >= not_before]
         for checkpoint_id in ids.possible_ids(recent):
             found = self._load(checkpoint_id)
-            if isinstance(found, Checkpoint) and found.worktree == self._repo.worktree_id:
+            is_here = isinstance(found, Checkpoint) and found.worktree == self._repo.worktree_id
+            if is_here and self.is_timely(checkpoint_id):
                 return checkpoint_id
         return None
+
+    def is_timely(self, checkpoint_id: str) -> bool:
+        """False for one of another's that is of a day to come: it would be the latest for ever,
+        or have all ids be of days to come."""
+        if checkpoint_id[:8] <= self._tomorrow:
+            return True
+        from ckpt.store import made_here
+
+        commit = self.commit_of(checkpoint_id) or b""
+        return made_here.holds(self._repo.common_dir, checkpoint_id, commit.decode())
+
+    @cached_property
+    def _tomorrow(self) -> str:
+        return (datetime.now(timezone.utc) + timedelta(days=1)).strftime("%Y%m%d")
 
     def commit_of(self, checkpoint_id: str) -> ObjectID | None:
         if self._listing is None:
@@ -99,20 +125,23 @@ class Catalog:
         """Those of `names` whose refs hold something."""
         return [name for name in names if self._refs.commit_of(name) is not None]
 
-    def _latest(self, back: int, scope: Scope) -> Checkpoint:
+    def _latest(self, back: int, scope: Scope, session: str | None) -> Checkpoint:
         candidates: list[Checkpoint] = []
-        for checkpoint in (c for c in self.here() if counts_as_latest(c, scope)):
+        for checkpoint in (c for c in self._of(session) if counts_as_latest(c, scope)):
+            if not self.is_timely(checkpoint.id):
+                continue
             if len(candidates) == back:
                 return checkpoint
             candidates.append(checkpoint)
+        place = "this worktree" if session is None else f"session '{session}'"
         if not candidates:
             raise NotFound(
-                "there is no checkpoint in this worktree yet",
+                f"there is no checkpoint in {place} yet",
                 hint="git ckpt save",
                 details={"available": []},
             )
         raise NotFound(
-            f"'latest~{back}' is too far back: this worktree has {_count(len(candidates))}",
+            f"'latest~{back}' is too far back: {place} has {_count(len(candidates))}",
             hint="git ckpt list",
             details={"available": [c.id for c in candidates]},
         )
@@ -221,6 +250,10 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     if repo.objects.missing({commit}):  # a prune without grace came in between
         repo.refs.replace(checkpoint.ref.encode(), commit, old)
         raise Busy("git pruned the new commit", hint="wait for 'git gc' to end, then try again")
+    from ckpt.store import made_here
+
+    if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
+        made_here.note(repo.common_dir, checkpoint.id, commit.decode())
     return load(repo, checkpoint.id, commit)
 
 

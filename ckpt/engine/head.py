@@ -27,9 +27,9 @@ def check_move(repo: Repository, target: Recorded) -> None:
     wanted: dict[bytes | None, ObjectID | None] = dict(_operation_branches(repo, target))
     wanted[target.head.branch] = target.head.commit
     for branch, commit in wanted.items():
-        if commit is not None and not repo.objects.has(commit):
+        if commit is not None and repo.objects.kind(commit) != b"commit":
             raise RollbackError(
-                f"the commit '{commit.decode()}' of the checkpoint's "
+                f"the commit '{commit.decode('ascii', 'replace')}' of the checkpoint's "
                 f"{'HEAD' if branch == target.head.branch else 'operation'} is missing",
                 hint=WITHOUT_HEAD,
             )

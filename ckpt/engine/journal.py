@@ -63,6 +63,7 @@ class Journal:
     asked_head: bool = False
     asked_overwrite: bool = False
     asked_recurse: bool = False
+    asked_trust: bool = False
     family: str | None = None
     nested: tuple[NestedJournal, ...] = ()
 
@@ -121,6 +122,7 @@ def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
         "asked_head": journal.asked_head,
         "asked_overwrite": journal.asked_overwrite,
         "asked_recurse": journal.asked_recurse,
+        "asked_trust": journal.asked_trust,
         "family": journal.family,
         "nested": [
             {"at": to_json(nested.path), "journal": nested.document} for nested in journal.nested
@@ -157,6 +159,7 @@ def read(private_dir: str) -> Journal:
             asked_head=bool(document["asked_head"]),
             asked_overwrite=bool(document["asked_overwrite"]),
             asked_recurse=bool(document["asked_recurse"]),
+            asked_trust=bool(document.get("asked_trust")),  # the first ones did not have it
             family=document["family"],
             nested=tuple(
                 NestedJournal(from_json(item["at"]), dict(item["journal"]))

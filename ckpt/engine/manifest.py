@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from ckpt import jsontext
 from ckpt.models import NestedState
-from ckpt.paths import from_json, to_json
+from ckpt.paths import from_json, to_bytes, to_json
 from ckpt.store import record
 from ckpt.store.operation import Operation
 from ckpt.values import field, value_class
@@ -71,7 +71,7 @@ def load(document: Mapping[str, Any]) -> Manifest:
     try:
         return Manifest(
             modes=_modes(document["modes"]),
-            empty_folders=tuple(from_json(item) for item in document["empty_folders"]),
+            empty_folders=tuple(to_bytes(record.place_of(d)) for d in document["empty_folders"]),
             skipped={from_json(item): str(item["reason"]) for item in document["skipped"]},
             excludes={
                 str(name): text.encode("utf-8", "surrogateescape")

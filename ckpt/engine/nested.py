@@ -106,6 +106,16 @@ def open_nested(around: Repository, path: bytes) -> Repository:
     return repo
 
 
+def repository_around(repo: Repository, worktree: str) -> Repository | None:
+    """The repository in whose worktree a worktree of this one lies, if ckpt can use it."""
+    env = {name: value for name, value in repo.env.items() if name not in _LOCAL}
+    folder = os.path.dirname(worktree)
+    try:
+        return discover(folder, env) if folder != worktree else None
+    except CkptError:
+        return None
+
+
 def link(
     states: Iterable[NestedState], checkpoints: Mapping[bytes, Checkpoint]
 ) -> tuple[NestedState, ...]:

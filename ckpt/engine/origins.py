@@ -15,11 +15,12 @@ from collections.abc import Mapping
 
 from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, walk, write_tree
+from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, read_limited, walk, write_tree
 from ckpt.values import value_class
 
 RAW = b"raw"
 CONVERT = b"convert"
+_LONGEST = 1 << 16  # of a recipe
 _ESCAPED = lazy_pattern(rb"%([0-9a-f]{2})")
 _DRIVER = lazy_pattern(r"(?s)(?:^|(.*) )filter=(\S+) raw=([0-9a-f]{40,64})")
 
@@ -116,7 +117,8 @@ class Origins:
 
     def _recipe(self, blob: ObjectID) -> str:
         if blob not in self._recipes:
-            self._recipes[blob] = self._objects.read(blob, b"blob").decode("ascii", "replace")
+            text = read_limited(self._objects, blob, _LONGEST)
+            self._recipes[blob] = text.decode("ascii", "replace")
         return self._recipes[blob]
 
 

@@ -33,6 +33,7 @@ from ckpt.worktree.write import Worktree
 
 SUBMODULE = "submodule"
 IN_THE_WAY = "in the way"
+GIT_DIR = "inside a git dir"
 
 
 @value_class(frozen=False)
@@ -203,7 +204,7 @@ def _block(
             settled.add(action.path)
         elif obstacles:
             plan.obstacles.update(obstacles)
-            plan.blocked[action.path] = _reason(obstacles[0], present)
+            plan.blocked[action.path] = _reason(obstacles[0], present, worktree)
 
     def in_vain(action: Action) -> bool:
         """Nothing is given up for a path that stays blocked all the same."""
@@ -238,7 +239,9 @@ def _is_initialised(submodule: bytes, present: Present) -> bool:
     return any(to_bytes(state.path) == submodule for state in present.nested)
 
 
-def _reason(obstacle: bytes, present: Present) -> str:
+def _reason(obstacle: bytes, present: Present, worktree: Worktree) -> str:
+    if worktree.is_git_dir(obstacle):
+        return GIT_DIR
     for path in (obstacle, *folders_above(obstacle)):
         if path in present.skipped:
             return str(present.skipped[path])

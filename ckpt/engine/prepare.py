@@ -59,6 +59,8 @@ class RollbackOptions:
 
     With a `ledger`, only what the agent wrote and nobody changed since goes back.
 
+    With `trust`, a checkpoint that others made is taken for one that was made here.
+
     `state` is what the safety checkpoint shall hold of tracked objects; if the caller
     `moves_state`, one is taken even if no file changes.
     """
@@ -75,6 +77,7 @@ class RollbackOptions:
     replaced: frozenset[bytes] = frozenset()
     returning: tuple[BranchMove, ...] = ()
     undoing: bool = False
+    trust: bool = False
     ledger: Mapping[bytes, Write] | None = None
     state: Texts = field(default_factory=dict)
     moves_state: bool = False
@@ -126,6 +129,10 @@ class Preparation:
     def check(self) -> None:
         """Refuse what can be refused before the present is looked at."""
         check_ready(self._repo)
+        if self._target.is_foreign and not self._options.trust:
+            from ckpt.engine import foreign
+
+            foreign.check_target(self._target, head=self._options.head)
         self._check_target()
 
     def prepare(self) -> Prepared:

@@ -2,7 +2,8 @@
 """Prune: let go of what no rule keeps, through the trash, and empty the trash in time.
 
 What to let go is decided in `retention`; here it is done, each ref only if it is still what was
-read. What was dropped more than a week ago goes for good: its objects are git's to collect.
+read, and by one process at a time. What was dropped more than a week ago goes for good: its
+objects are git's to collect.
 """
 
 from __future__ import annotations
@@ -11,12 +12,29 @@ from datetime import datetime, timedelta, timezone
 
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.retention import Decision, Policy, decide
-from ckpt.errors import CkptError
+from ckpt.engine.collector import without_collector
+from ckpt.engine.linked import linked_from_around
+from ckpt.engine.ref_packing import pack_refs
+from ckpt.engine.retention import Decision, decide
+from ckpt.policy import Policy
+from ckpt.store import made_here
+from ckpt.store.lock import prune_lock
 from ckpt.store.repository import Repository
 from ckpt.values import replace, value_class
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ckpt.engine.retention import Left
+    from ckpt.engine.space import Space
+    from ckpt.models import Kind
+
 IN_TRASH = timedelta(days=7)
+_PATIENCE = 60.0
+_AT_ONCE = 500  # refs that are locked together
+_LATE = "to be dropped, when there is time"
+_CHANGED = "pinned, dropped, locked or needed by somebody meanwhile"
 
 
 @value_class
@@ -39,26 +57,114 @@ def prune(
     dry_run: bool = False,
     empties_trash: bool = False,
     now: datetime | None = None,
+    kinds: Collection[Kind] | None = None,
+    patience: float = _PATIENCE,
 ) -> PruneResult:
-    """Decide on all checkpoints of the repository, and drop what goes.
+    """Decide on all checkpoints of the repository, or those of some kinds, and drop what goes.
 
-    The trash is emptied of what is older than a week, or altogether.
+    The trash is emptied of what is older than a week, or altogether. Another process that prunes
+    is waited for.
     """
     now = now or datetime.now(timezone.utc)
-    needed = trash.needed_by_rollbacks(repo)
-    decisions = decide(list(Catalog(repo)), policy, now, needed)
-    if not dry_run:
-        decisions = [_carried_out(repo, decision) for decision in decisions]
-    limit = None if empties_trash else (now - IN_TRASH).date()
-    emptied = [] if dry_run else trash.empty(repo, limit)
-    return PruneResult(tuple(decisions), tuple(emptied), dry_run)
+
+    def decisions() -> list[Decision]:
+        every = look(repo, policy, now)
+        return [one for one in every if kinds is None or one.checkpoint.kind in kinds]
+
+    if dry_run:
+        return PruneResult(tuple(decisions()), (), True)
+    with prune_lock(repo.common_dir, timeout=patience):
+        return carry_out(repo, decisions(), now, empties_trash=empties_trash)
 
 
-def _carried_out(repo: Repository, decision: Decision) -> Decision:
-    if decision.keep:
-        return decision
+def look(
+    repo: Repository,
+    policy: Policy,
+    now: datetime,
+    needed: Mapping[str, str] | None = None,
+    *,
+    most_reads: int | None = None,
+) -> list[Decision]:
+    """What becomes of each checkpoint; `needed` stay whatever the rules, each for its reason.
+
+    If it takes more than so many reads to find out what they hold, there is no cap on that.
+    """
+    policy.check()
+    with without_collector():
+        checkpoints = list(Catalog(repo))
+    left = None if policy.max_bytes is None else _measured(repo, most_reads)
+    must_stay = {
+        **linked_from_around(repo),
+        **dict.fromkeys(trash.needed_by_rollbacks(repo), "needed by a rollback"),
+        **(needed or {}),
+    }
+    foreign = made_here.strangers(repo.common_dir, {c.id: c.commit for c in checkpoints})
+    return decide(checkpoints, policy, now, must_stay, left, foreign)
+
+
+def _measured(repo: Repository, most_reads: int | None) -> Left | None:
+    from ckpt.engine.space import TooMuch, measure
+
     try:
-        trash.drop(repo, decision.checkpoint)
-    except CkptError as error:  # somebody pinned, dropped or needs it since
-        return replace(decision, keep=True, reasons=(error.message,))
-    return decision
+        return _Left(measure(repo, most_reads))
+    except TooMuch:
+        return None
+
+
+class _Left:
+    """What checkpoints hold while some are let go. One that was taken or dropped by somebody since
+    that was measured holds nothing."""
+
+    def __init__(self, space: Space) -> None:
+        self._known = set(space.living)
+        self._dropping = space.dropping()
+
+    @property
+    def total(self) -> int:
+        return self._dropping.total
+
+    def drop(self, name: str, /) -> int:
+        return self._dropping.drop(name) if name in self._known else 0
+
+    def size(self, name: str, /) -> int:
+        return self._dropping.size(name) if name in self._known else 0
+
+
+def carry_out(
+    repo: Repository,
+    decisions: list[Decision],
+    now: datetime,
+    *,
+    empties_trash: bool = False,
+    has_time: Callable[[], bool] = lambda: True,
+) -> PruneResult:
+    """Drop what goes, as long as there is time; what is not reached stays. The caller holds the
+    lock."""
+    repo.refs.clear_dead_locks()
+    going = [one.checkpoint for one in decisions if not one.keep]
+    batches = [going[start : start + _AT_ONCE] for start in range(0, len(going), _AT_ONCE)]
+    fate: dict[str, str | None] = {}  # by id: why it stays, if it does
+    for batch in batches:
+        gone = trash.move_all_aside(repo, batch) if has_time() else None
+        for checkpoint in batch:
+            fate[checkpoint.id] = _LATE if gone is None else _CHANGED
+            if gone is not None and checkpoint.id in gone:
+                fate[checkpoint.id] = None
+    done = [_carried_out(decision, fate) for decision in decisions]
+    before = None if empties_trash else (now - IN_TRASH).date()
+    emptied = trash.empty(repo, before, has_time)
+    made_here.tidy(repo.common_dir, lambda: _existing(repo))
+    if has_time():
+        pack_refs(repo)
+    return PruneResult(tuple(done), tuple(emptied), False)
+
+
+def _carried_out(decision: Decision, fate: Mapping[str, str | None]) -> Decision:
+    reason = fate.get(decision.checkpoint.id)
+    return decision if reason is None else replace(decision, keep=True, reasons=(reason,))
+
+
+def _existing(repo: Repository) -> set[str]:
+    """The ids of all checkpoints, those in the trash included."""
+    refs = repo.refs
+    return {*refs.checkpoints(), *(name.rpartition("/")[2] for name in refs.trash())}

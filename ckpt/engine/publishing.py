@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from ckpt import ids
 from ckpt.engine.catalog import Catalog, load
 from ckpt.models import Checkpoint, Details, Scope, Stats
-from ckpt.store import record
+from ckpt.store import made_here, record
 from ckpt.store.objects import ObjectID, ObjectsPruned
 from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.repository import Repository
@@ -79,6 +79,7 @@ def publish(
         commit = record.write_commit(repo.objects, tree, parents, message, now)
         relied_on |= repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
+            made_here.note(repo.common_dir, draft.id, commit.decode())
             wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
             if not is_whole(commit, relied_on):
                 repo.refs.remove(draft.ref.encode(), commit)

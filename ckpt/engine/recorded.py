@@ -31,6 +31,7 @@ from ckpt.store.trees import (
     TreeEntry,
     diff_trees,
     lookup,
+    read_limited,
     walk,
 )
 from ckpt.values import replace, value_class
@@ -45,12 +46,17 @@ if TYPE_CHECKING:
     from ckpt.store.agent_state import StateFile
 
 
+_LARGEST_RULES = 16 << 20  # of a file of ignore rules
+
+
 @value_class(slots=False)
 class Recorded:
-    """A checkpoint's state."""
+    """A checkpoint's state; of one that others made, no more than `most_bits` are granted."""
 
     repo: Repository
     checkpoint: Checkpoint
+    is_foreign: bool = False
+    most_bits: int = 0o777
 
     @property
     def objects(self) -> ObjectStore:
@@ -64,7 +70,8 @@ class Recorded:
     def manifest(self) -> manifest.Manifest:
         document = record.read_json(self.objects, self.checkpoint, record.MANIFEST)
         try:
-            return manifest.load(document)
+            found = manifest.load(document)
+            return replace(found, modes=found.modes.at_most(self.most_bits))
         except ValueError as error:
             raise RollbackError(
                 f"checkpoint '{self.checkpoint.id}': {error}", hint="git ckpt list"
@@ -106,8 +113,10 @@ class Recorded:
 
     @cached_property
     def state_files(self) -> dict[bytes, StateFile]:
+        most = self.most_bits
         try:
-            return agent_state.read_files(self.objects, self.state_tree)
+            files = agent_state.read_files(self.objects, self.state_tree)
+            return {p: replace(f, permissions=f.permissions & most) for p, f in files.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RollbackError(
                 f"checkpoint '{self.checkpoint.id}': damaged state files ({error!r})",
@@ -233,7 +242,7 @@ class Recorded:
             return None
         if self.objects.is_partial and not self.objects.has(entry.id):
             return None  # left out by a sparse checkout, and never fetched
-        return self.objects.read(entry.id, b"blob")
+        return read_limited(self.objects, entry.id, _LARGEST_RULES)
 
 
 def file_state(

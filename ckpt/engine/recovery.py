@@ -70,7 +70,7 @@ def _recover(
     """`given` is the journal that a repository around this one has kept for it."""
     with (
         worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT),
-        Worktree(os.fsencode(repo.worktree)) as worktree,
+        Worktree(os.fsencode(repo.worktree), repo.git_dirs) as worktree,
         Smudger(repo) as smudger,
     ):
         if given is not None:
@@ -162,6 +162,8 @@ class _Recovery:
         catalog = Catalog(repo)
         safety = Recorded(repo, catalog.get(record.safety))
         target = Recorded(repo, catalog.get(record.target))
+        if forwards and record.operation and not record.asked_trust:
+            _check_unchanged(target)
         origin, goal = (safety, target) if forwards else (target, safety)
         record = replace(record, actions=_between(safety, record.actions))
         strangers = Strangers(repo, settings, worktree, record, safety, target)
@@ -282,6 +284,15 @@ class _Recovery:
             finish(self.repo, self.record, applier.done)
         else:
             journal.take_back(self.repo.private_dir)
+
+
+def _check_unchanged(target: Recorded) -> None:
+    """A ref may have been fetched anew since the rollback began: git must not go by what it
+    says now."""
+    from ckpt.engine import foreign
+
+    if foreign.is_foreign(target.repo, target.checkpoint):
+        foreign.check_target(target, head=True)
 
 
 def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -16,8 +16,9 @@ from ckpt.engine import journal, snapshot
 from ckpt.engine.nested import link, open_nested
 from ckpt.engine.present import Present
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest
+from ckpt.engine.tally import count_save
 from ckpt.errors import CkptError, Refused
-from ckpt.models import Checkpoint, NestedState, SaveResult
+from ckpt.models import Checkpoint, NestedState, Outcome, SaveResult
 from ckpt.paths import to_bytes
 from ckpt.settings import Settings
 from ckpt.store.objects import ObjectID
@@ -25,6 +26,8 @@ from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, TreeEntry
 from ckpt.values import replace, value_class
 from ckpt.worktree.deadline import Deadline
+
+_TIME_TO_PRUNE = 1.0  # seconds, in each repository, now and then
 
 
 def save(
@@ -98,18 +101,28 @@ class _Family:
             def complete(present: Present) -> None:
                 self.save_within(repo, present)
 
-            saved = snapshot.save(
+            settings = load_settings(repo)
+            result = snapshot.save(
                 repo,
-                load_settings(repo),
+                settings,
                 self.request,
                 progress=self.progress,
                 timeout=self.timeout,
                 budget=None if self.deadline is None else self.deadline.left(),
                 complete=complete,
-            ).checkpoint
-            if saved is None:
+            )
+            if result.checkpoint is None:
                 raise Refused("no checkpoint was taken", hint="git ckpt save")
-            return saved
+            self._prune(repo, settings, result)
+            return result.checkpoint
+
+    def _prune(self, repo: Repository, settings: Settings, result: SaveResult) -> None:
+        """The one around does not name it yet, but the one just taken stays in any case."""
+        if result.outcome is not Outcome.UNCHANGED and count_save(repo.private_dir):
+            from ckpt.engine.auto_prune import prune_by_itself
+
+            left = _TIME_TO_PRUNE if self.deadline is None else self.deadline.left() / 2
+            prune_by_itself(repo, lambda: settings, result.id or "", min(left, _TIME_TO_PRUNE))
 
 
 def _reason(error: CkptError | OSError) -> str:

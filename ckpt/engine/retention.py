@@ -2,91 +2,43 @@
 """Which checkpoints to keep, and why: (checkpoints, policy, now) → decisions.
 
 Pure: no disk, no clock. Rules keep, and what no rule keeps goes; a checkpoint that several
-keep has all their reasons. Floors come on top, which nothing crosses. A cap is a second pass
-over what is left, and never takes what is a floor or younger than a day. Adding a rule can
-only keep more, and deciding twice changes nothing.
+keep has all their reasons. Floors come on top, which nothing crosses. Caps are a second pass
+over what is left, and never take what is a floor or was saved by hand; the one on the number
+takes nothing that is younger than a day. Adding a rule can only keep more, and deciding twice
+changes nothing.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta, timezone
-from itertools import groupby
 
-from ckpt.errors import UsageError
 from ckpt.models import Kind
-from ckpt.values import field, value_class
+from ckpt.policy import BY_HAND, size, span
+from ckpt.values import value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from typing import Protocol
 
     from ckpt.models import Checkpoint
+    from ckpt.policy import Policy, Rules
 
     Group = Sequence[Checkpoint]
+
+    class Left(Protocol):
+        """What checkpoints hold, while one after the other is let go; see `space`."""
+
+        @property
+        def total(self) -> int: ...
+        def drop(self, name: str, /) -> int: ...
+        def size(self, name: str, /) -> int: ...
+
 
 _A_DAY = timedelta(days=1)
 # As much as a clock may be ahead of another before its checkpoints count as from the future.
 _AHEAD = timedelta(minutes=1)
-
-
-@value_class
-class Rules:
-    """What to keep of a group. `within` is in seconds; of hours, days, weeks and months that
-    have a checkpoint, the newest of each of the last so many."""
-
-    forever: bool = False
-    last: int = 0
-    within: float = 0
-    hourly: int = 0
-    daily: int = 0
-    weekly: int = 0
-    monthly: int = 0
-    first: int = 0
-    per_name: bool = False
-
-    @property
-    def are_empty(self) -> bool:
-        return self == Rules()
-
-    def words(self) -> str:
-        """What they keep, for whoever asks why something was not."""
-        counted = [f"{name} {getattr(self, name)}" for name in _COUNTED if getattr(self, name)]
-        told = [f"within {_span(self.within)}"] if self.within else []
-        return ", ".join(counted + told + (["newest of each name"] if self.per_name else []))
-
-
-_COUNTED = ("last", "hourly", "daily", "weekly", "monthly", "first")
-_WEEK = 7 * 86400
-DEFAULTS: Mapping[Kind, Rules] = {
-    Kind.MANUAL: Rules(forever=True),
-    Kind.FEATURE: Rules(forever=True),
-    Kind.AUTO: Rules(last=5),
-    Kind.SESSION: Rules(last=3),
-    Kind.HOOK: Rules(last=50, within=_WEEK),
-    Kind.SAFETY: Rules(last=20, within=_WEEK),
-}
-# Not counted by the cap.
-_BY_HAND = (Kind.MANUAL, Kind.FEATURE)
-
-
-@value_class
-class Policy:
-    """Rules for each kind, and how many checkpoints a worktree may have (None: any number)."""
-
-    kinds: Mapping[Kind, Rules] = field(default_factory=lambda: DEFAULTS)
-    max_checkpoints: int | None = 500
-
-    def check(self) -> None:
-        """Refuse what would drop everything, most likely by mistake."""
-        for kind, rules in self.kinds.items():
-            if rules.are_empty:
-                raise UsageError(
-                    f"the policy for kind '{kind}' keeps nothing",
-                    hint="name at least one rule, such as --keep-last 5",
-                )
-        if self.max_checkpoints is not None and self.max_checkpoints < 1:
-            raise UsageError("max_checkpoints must be at least 1", hint="leave it out for no limit")
 
 
 @value_class
@@ -100,21 +52,33 @@ def decide(
     checkpoints: Iterable[Checkpoint],
     policy: Policy,
     now: datetime,
-    needed: Collection[str] = (),
+    needed: Mapping[str, str] | None = None,
+    left: Left | None = None,
+    foreign: Collection[str] = (),
 ) -> list[Decision]:
-    """What becomes of each, newest first. `needed` are ids that rollbacks rely on."""
+    """What becomes of each, newest first.
+
+    `needed` are ids that must stay, each with the reason. `left` knows what the checkpoints hold,
+    and loses what is let go; without it there is no cap on bytes. Those whose ids are `foreign`,
+    because they came from elsewhere, are counted apart: they cannot push out our own.
+    """
     policy.check()
     ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.id, reverse=True)
     kept: dict[str, list[str]] = {checkpoint.id: [] for checkpoint in ordered}
-    for group in _grouped(ordered, _group):
-        rules = policy.kinds.get(group[0].kind, DEFAULTS[group[0].kind])
-        for checkpoint, reason in _kept(group, rules, now):
+    fixed: set[str] = set()
+    over: dict[str, str] = {}
+    for party in _grouped(ordered, lambda checkpoint: checkpoint.id in foreign):
+        for group in _grouped(_up_to(now, party), _group):
+            for checkpoint, reason in _kept(group, policy.rules(group[0].kind), now):
+                kept[checkpoint.id].append(reason)
+        for checkpoint, reason in _floors(party, now, needed or {}):
             kept[checkpoint.id].append(reason)
-    floors = list(_floors(ordered, now, needed))
-    for checkpoint, reason in floors:
-        kept[checkpoint.id].append(reason)
-    fixed = {checkpoint.id for checkpoint, _ in floors}
-    over = _over_the_cap([c for c in ordered if kept[c.id]], fixed, policy, now)
+            fixed.add(checkpoint.id)
+        over |= _over_the_number([c for c in party if kept[c.id]], fixed, policy, now)
+    if policy.max_bytes is not None and left is not None:
+        stay = [c for c in ordered if kept[c.id] and c.id not in over]
+        gone = {c.id for c in ordered} - {c.id for c in stay}
+        over |= _over_the_size(stay, gone, fixed, policy.max_bytes, now, left)
     return [_decided(c, kept[c.id], over.get(c.id), policy) for c in ordered]
 
 
@@ -125,12 +89,17 @@ def _decided(
         return Decision(checkpoint, False, (over,))
     if reasons:
         return Decision(checkpoint, True, tuple(dict.fromkeys(reasons)))
-    rules = policy.kinds.get(checkpoint.kind, DEFAULTS[checkpoint.kind])
+    rules = policy.rules(checkpoint.kind)
     return Decision(checkpoint, False, (f"no longer in: {rules.words()}",))
 
 
+def _up_to(now: datetime, ordered: Group) -> list[Checkpoint]:
+    """Without what is dated in the future: that stays, and must not pass for the newest."""
+    return [checkpoint for checkpoint in ordered if checkpoint.timestamp <= now + _AHEAD]
+
+
 def _group(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Those that the same rules count together."""
+    """Those that the same rules count together. Those of state alone do not push out files."""
     session = checkpoint.session or "" if checkpoint.kind is Kind.AUTO else ""
     return checkpoint.worktree, checkpoint.scope.value, checkpoint.kind.value, session
 
@@ -165,27 +134,22 @@ def _first(group: Group, rules: Rules, _: datetime) -> Iterator[tuple[Checkpoint
 def _within(group: Group, rules: Rules, now: datetime) -> Iterator[tuple[Checkpoint, str]]:
     for checkpoint in group:
         if rules.within and (now - checkpoint.timestamp).total_seconds() <= rules.within:
-            yield checkpoint, f"within {_span(rules.within)}"
-
-
-def _per_name(group: Group, rules: Rules, _: datetime) -> Iterator[tuple[Checkpoint, str]]:
-    seen: set[str] = set()
-    for checkpoint in group if rules.per_name else ():
-        if checkpoint.name is not None and checkpoint.name not in seen:
-            seen.add(checkpoint.name)
-            yield checkpoint, f"newest named '{checkpoint.name}'"
+            yield checkpoint, f"within {span(rules.within)}"
 
 
 def _bucketed(group: Group, rules: Rules, _: datetime) -> Iterator[tuple[Checkpoint, str]]:
     for name, form, what in _BUCKETS:
-        newest = _newest_of_each(group, form)[: getattr(rules, name)]
+        count: int = getattr(rules, name)
+        newest = _newest_of_each(group, form)[:count] if count else ()
         yield from ((checkpoint, f"newest of its {what}") for checkpoint in newest)
 
 
 def _newest_of_each(group: Group, form: str) -> list[Checkpoint]:
     """Of checkpoints whose times look the same in a form, the newest."""
-    buckets = groupby(group, lambda checkpoint: _moment(checkpoint).strftime(form))
-    return [next(members) for _, members in buckets]
+    newest: dict[str, Checkpoint] = {}
+    for checkpoint in group:
+        newest.setdefault(_moment(checkpoint).strftime(form), checkpoint)
+    return [*newest.values()]
 
 
 _BUCKETS = (
@@ -194,12 +158,25 @@ _BUCKETS = (
     ("weekly", "%G%V", "week"),
     ("monthly", "%Y%m", "month"),
 )
-_RULES = (_forever, _last, _within, _bucketed, _first, _per_name)
+_RULES = (_forever, _last, _within, _bucketed, _first)
 
 
 def _kept(group: Group, rules: Rules, now: datetime) -> Iterator[tuple[Checkpoint, str]]:
-    for rule in _RULES:
-        yield from rule(group, rules, now)
+    held = [found for rule in _RULES for found in rule(group, rules, now)]
+    yield from held
+    if rules.latest_per_name:
+        yield from _latest_per_name(group, {checkpoint.id for checkpoint, _ in held})
+
+
+def _latest_per_name(group: Group, held: Collection[str]) -> Iterator[tuple[Checkpoint, str]]:
+    """Of those that no other rule keeps, so that a name is not lost among the last ten of it."""
+    names = {checkpoint.name for checkpoint in group if checkpoint.id in held}
+    seen: set[str | None] = {None}
+    for checkpoint in group:
+        if checkpoint.id not in held and checkpoint.name not in seen:
+            seen.add(checkpoint.name)
+            which = "of the others " if checkpoint.name in names else ""
+            yield checkpoint, f"newest {which}named '{checkpoint.name}'"
 
 
 def _moment(checkpoint: Checkpoint) -> datetime:
@@ -210,14 +187,17 @@ def _moment(checkpoint: Checkpoint) -> datetime:
 
 
 def _floors(
-    ordered: Group, now: datetime, needed: Collection[str]
+    ordered: Group, now: datetime, needed: Mapping[str, str]
 ) -> Iterator[tuple[Checkpoint, str]]:
-    for group in _grouped(ordered, lambda c: (c.worktree, c.scope, c.kind)):
+    present = _up_to(now, ordered)
+    for group in _grouped(present, lambda c: (c.worktree, c.scope, c.kind)):
         yield group[0], f"newest of kind {group[0].kind}"
-    for group in _grouped(ordered, lambda c: (c.worktree, c.session)):
-        session, newest = group[0].session, max(c.timestamp for c in group)
-        if session is not None and now - newest <= _A_DAY:
-            yield group[0], f"newest of session '{session}', active in the last day"
+    for group in _grouped(present, lambda c: (c.worktree, c.session)):
+        session, last = group[0].session, max(group, key=lambda c: c.timestamp)
+        if session is not None and now - last.timestamp <= _A_DAY:
+            # Two, if a clock went back; without the other the session would pass for an old one.
+            for checkpoint in dict.fromkeys((group[0], last)):
+                yield checkpoint, f"newest of session '{session}', active in the last day"
     for checkpoint in ordered:
         if checkpoint.pinned:
             yield checkpoint, "pinned"
@@ -226,20 +206,20 @@ def _floors(
         if checkpoint.timestamp > now + _AHEAD:
             yield checkpoint, "dated in the future"
         if checkpoint.id in needed:
-            yield checkpoint, "needed by a rollback"
+            yield checkpoint, needed[checkpoint.id]
 
 
-# The cap
+# Caps
 
 
-def _over_the_cap(
+def _over_the_number(
     kept: Group, fixed: Collection[str], policy: Policy, now: datetime
 ) -> dict[str, str]:
     """What goes although rules keep it, by id."""
     over: dict[str, str] = {}
     most = policy.max_checkpoints
     for group in _grouped(kept, lambda c: c.worktree) if most is not None else ():
-        counted = [c for c in group if c.kind not in _BY_HAND and not c.pinned]
+        counted = [c for c in group if c.kind not in BY_HAND and not c.pinned]
         free = [c for c in counted if c.id not in fixed and now - c.timestamp > _A_DAY]
         excess = len(counted) - (most or 0)
         for checkpoint in [*_bursts(free), *reversed(free)]:
@@ -257,8 +237,24 @@ def _bursts(free: Group) -> Iterator[Checkpoint]:
     yield from sorted(rest, key=lambda checkpoint: checkpoint.id)
 
 
-def _span(seconds: float) -> str:
-    for name, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= length and seconds % length == 0:
-            return f"{seconds / length:g}{name}"
-    return f"{seconds:g}s"
+def _over_the_size(
+    kept: Group,
+    gone: Collection[str],
+    fixed: Collection[str],
+    most: int,
+    now: datetime,
+    left: Left,
+) -> dict[str, str]:
+    """What goes because all together hold too much: first what alone holds most for its age,
+    then the oldest, as what several hold goes with the last of them."""
+    for checkpoint_id in gone:
+        left.drop(checkpoint_id)
+    free = [c for c in reversed(kept) if c.id not in fixed and c.kind not in BY_HAND]
+    worth = {c.id: left.size(c.id) * (now - c.timestamp).total_seconds() for c in free}
+    over: dict[str, str] = {}
+    for checkpoint in sorted(free, key=lambda c: -worth[c.id]):
+        if left.total <= most:
+            break
+        left.drop(checkpoint.id)
+        over[checkpoint.id] = f"more than {size(most)}"
+    return over

@@ -24,6 +24,7 @@ from ckpt.engine.apply import Applied, Applier, Found, keep
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
 from ckpt.engine.family import Family
+from ckpt.engine.foreign import opened
 from ckpt.engine.head import (
     commits_to_keep,
     move_head,
@@ -75,7 +76,7 @@ def rollback(
     with ExitStack() as stack:
         stack.enter_context(_locked(repo))
         try:
-            run = _Rollback(repo, settings, Recorded(repo, target), options, stack)
+            run = _Rollback(repo, settings, opened(repo, target, options.trust), options, stack)
             return run.go()
         finally:  # also if there was nothing to do: git prunes what is left lying about
             repo.objects.discard()
@@ -126,7 +127,8 @@ class _Rollback:
         self._options = options
         self._stack = stack
         self._place = place
-        self._worktree = stack.enter_context(Worktree(os.fsencode(repo.worktree)))
+        top = os.fsencode(repo.worktree)
+        self._worktree = stack.enter_context(Worktree(top, repo.git_dirs))
         self._smudger = stack.enter_context(Smudger(repo))
         self._family: Family = Family(repo) if around is None else around._family
         self._nested: dict[bytes, _Rollback] = {}
@@ -178,11 +180,12 @@ class _Rollback:
                 self._stack.enter_context(_locked(repo))
                 catalog = Catalog(repo)
                 target = catalog.get(state.checkpoint or "")
+                options = self._options_within(repo, catalog, target)
                 nested = _Rollback(
                     repo,
                     load_forgiving(repo),
-                    Recorded(repo, target),
-                    self._options_within(repo, catalog, target),
+                    opened(repo, target, options.trust),
+                    options,
                     self._stack,
                     self,
                     place,
@@ -200,6 +203,7 @@ class _Rollback:
             dry_run=self._options.dry_run,
             overwrite_ignored=self._options.overwrite_ignored,
             yes=self._options.yes,
+            trust=self._options.trust,
             recurse=any(state.checkpoint is not None for state in target.nested),
             progress=self._options.progress,
         )
@@ -272,6 +276,7 @@ class _Rollback:
             asked_head=self._options.head,
             asked_overwrite=self._options.overwrite_ignored,
             asked_recurse=bool(self._nested),
+            asked_trust=self._options.trust,
             family=self._family.name,
             nested=tuple(nested),
         )

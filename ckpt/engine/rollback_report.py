@@ -48,6 +48,7 @@ def report(
         head=_head(repo, target, prepared),
         dry_run=dry_run,
         undo_command=None if safety is None else undo,
+        foreign=target.is_foreign,
     )
 
 

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from ckpt.engine.present import Present
 
 _NAME = "scan"
-_MAGIC = b"ckpt scan 4\n"
+_ANY_FORMAT = b"ckpt scan "
+_MAGIC = _ANY_FORMAT + b"4\n"
 _MARSHAL = 4
 _ONE_IN = 400  # paths that must have changed for the file to be written again
 
@@ -84,6 +85,18 @@ def forget(repo: Repository) -> None:
     repo.kept.pop(_NAME, None)
     with suppress(OSError):
         disk.unlink(_path(repo))
+
+
+def is_damaged(repo: Repository) -> bool:
+    """Whether there is a cache that no version of ckpt has written so."""
+    try:
+        data = disk.read_private_file(_path(repo))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    is_of_another_format = data.startswith(_ANY_FORMAT) and not data.startswith(_MAGIC)
+    return not is_of_another_format and _verified(data) is None
 
 
 def is_held(repo: Repository, cache: ScanCache) -> bool:

@@ -19,16 +19,19 @@ from contextlib import contextmanager
 from time import monotonic, sleep, time
 
 from ckpt import disk
+from ckpt.engine.pending import SESSIONS
 from ckpt.errors import Busy
 from ckpt.hashing import sha256
+from ckpt.store.lock import releasing
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-_FOLDER = "sessions"
+    Record = tuple[bytes, int, "Content", bytes]  # kind, turn, content, path
+
 _TURN, _WRITES, _SAVING = "turn", "writes", "saving"
 _TURN_SIZE = 64  # always, so that it can be written when the disk is full
 _END = b"\0"  # of a record; no path holds one
@@ -39,7 +42,7 @@ _OLD = 30 * 86400
 _HIGHEST_TURN = 10**9
 _NOTHING = b"-"
 # The kinds of records: what was at a path before the agent wrote to it, and what it left there.
-_SEEN, _ABSENT, _WROTE = b"seen", b"absent", b"wrote"
+SEEN, ABSENT, WROTE = b"seen", b"absent", b"wrote"
 
 
 @value_class
@@ -63,12 +66,14 @@ class Write:
     """What the agent left at a path: `content` is `NO_FILE` if it removed what was there.
 
     `created`: nothing was there before the agent first wrote to it; None if nobody looked.
-    `turn` is that of its last write.
+    `turn` is that of its last write; `earlier` is what it had left there before that, of which
+    a rollback may have brought back any.
     """
 
     content: Content
     created: bool | None
     turn: int
+    earlier: frozenset[Content] = frozenset()
 
 
 class SessionState:
@@ -79,7 +84,7 @@ class SessionState:
 
     def __init__(self, private_dir: str, session: str) -> None:
         name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        self.folder = os.path.join(private_dir, _FOLDER, name)
+        self.folder = os.path.join(private_dir, SESSIONS, name)
 
     @property
     def is_known(self) -> bool:
@@ -132,7 +137,7 @@ class SessionState:
     def foresee(self, path: bytes, *, is_there: bool) -> None:
         """The agent is about to write to a path: remember whether anything is there."""
         with self._locked():
-            self._append(_SEEN if is_there else _ABSENT, path)
+            self._append(SEEN if is_there else ABSENT, path)
 
     def record(self, path: bytes, content: Content, *, existed: bool | None = None) -> None:
         """The agent has written to a path, and this (see `look`) is there now.
@@ -141,22 +146,17 @@ class SessionState:
         """
         with self._locked():
             if existed is not None:
-                self._append(_SEEN if existed else _ABSENT, path)
-            self._append(_WROTE, path, content)
+                self._append(SEEN if existed else ABSENT, path)
+            self._append(WROTE, path, content)
 
     def writes(self) -> Mapping[bytes, Write]:
         """What the agent wrote last at each path."""
-        found: dict[bytes, Write] = {}
-        created: dict[bytes, bool] = {}
-        for kind, turn, content, path in _records(self._read_log()):
-            before = found.get(path)
-            if kind == _WROTE:
-                found[path] = Write(content, created.get(path), turn)
-            elif before is None:  # never written: what was seen last counts
-                created[path] = kind == _ABSENT
-            elif kind == _SEEN and not before.content.is_there:  # somebody else made it anew
-                created[path] = False
-        return found
+        return summed(_records(self._read_log()))
+
+    def went_back(self, top: str, paths: Iterable[bytes]) -> None:
+        """A rollback has changed these paths of the worktree at `top`."""
+        for path, content in brought_back(self.writes(), top, paths):
+            self.record(path, content)
 
     # -- the whole ---------------------------------------------------------------
 
@@ -185,9 +185,10 @@ class SessionState:
             fd = self._open_lock(name)
             try:
                 _acquire(fd, deadline)
-                if _is_still(self._path(name), fd):  # else it was forgotten meanwhile
-                    yield
-                    return
+                with releasing(fd):
+                    if _is_still(self._path(name), fd):  # else it was forgotten meanwhile
+                        yield
+                        return
             finally:
                 os.close(fd)
 
@@ -228,6 +229,34 @@ class SessionState:
             return b""
 
 
+def summed(records: Iterable[Record]) -> dict[bytes, Write]:
+    """What the agent left at each path, told by what was noted one after the other."""
+    found: dict[bytes, Write] = {}
+    created: dict[bytes, bool] = {}
+    for kind, turn, content, path in records:
+        before = found.get(path)
+        if kind == WROTE:
+            earlier = frozenset() if before is None else before.earlier | {before.content}
+            found[path] = Write(content, created.get(path), turn, earlier - {content})
+        elif before is None:  # never written: what was seen last counts
+            created[path] = kind == ABSENT
+        elif kind == SEEN and not before.content.is_there:  # somebody else made it anew
+            created[path] = False
+    return found
+
+
+def brought_back(
+    writes: Mapping[bytes, Write], top: str, paths: Iterable[bytes]
+) -> Iterator[tuple[bytes, Content]]:
+    """Those of the paths at which is now what the agent had left there some time ago, and that:
+    after a rollback it is the agent's, and nobody's edit."""
+    for path in paths:
+        write = writes.get(path)
+        now = None if write is None else look(os.path.join(os.fsencode(top), path))
+        if write is not None and now is not None and now in write.earlier:
+            yield path, now
+
+
 def look(path: str | bytes) -> Content:
     """What is at a path on disk now. A folder, or what can be no file of a checkpoint, counts
     as no file."""
@@ -243,12 +272,12 @@ def look(path: str | bytes) -> Content:
 def every_session(private_dir: str) -> Iterator[SessionState]:
     """The sessions that are known in a worktree."""
     try:
-        names = os.listdir(os.path.join(private_dir, _FOLDER))
+        names = os.listdir(os.path.join(private_dir, SESSIONS))
     except OSError:
         return
     for name in names:
         state = SessionState(private_dir, "")
-        state.folder = os.path.join(private_dir, _FOLDER, name)
+        state.folder = os.path.join(private_dir, SESSIONS, name)
         yield state
 
 
@@ -273,14 +302,14 @@ def _read(path: str | bytes) -> Content:
         return Content(summed.hexdigest(), status.st_mode)
 
 
-def _records(log: bytes) -> Iterator[tuple[bytes, int, Content, bytes]]:
+def _records(log: bytes) -> Iterator[Record]:
     """Kind, turn, content and path of each record that is whole."""
     *ended, _ = log.split(_END)
     for record in ended:
         try:
             kind, turn, digest, mode, path = record.split(b" ", 4)
             content = NO_FILE if digest == _NOTHING else _content(digest, mode)
-            if kind in (_SEEN, _ABSENT, _WROTE) and path:
+            if kind in (SEEN, ABSENT, WROTE) and path:
                 yield kind, int(turn), content, path
         except ValueError:
             continue

@@ -15,7 +15,7 @@ import stat
 from ckpt.engine.apply import keep, look
 from ckpt.engine.changes import Action, FileState
 from ckpt.engine.excludes import inside
-from ckpt.engine.plan import SUBMODULE, Plan
+from ckpt.engine.plan import GIT_DIR, SUBMODULE, Plan
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.errors import CkptError, UsageError
@@ -30,9 +30,6 @@ from ckpt.worktree.write import UnsafePath, Worktree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-GIT_DIR = "inside a git dir"
-
 
 def check_places(repo: Repository, paths: Iterable[bytes]) -> None:
     """Refuse a path that is none of the worktree's own files."""
@@ -60,7 +57,7 @@ def read_files(
     repo: Repository, objects: ObjectStore, paths: Iterable[bytes]
 ) -> dict[bytes, StateFile]:
     """Add what these files hold now to the object store."""
-    with Worktree(os.fsencode(repo.worktree)) as worktree:
+    with Worktree(os.fsencode(repo.worktree), repo.git_dirs) as worktree:
         return {path: _read(objects, worktree, path) for path in sorted(paths)}
 
 

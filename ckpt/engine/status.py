@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ckpt.configure import load_forgiving
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.pending import journal_exists
+from ckpt.engine.repacking import have_piled_up
+from ckpt.engine.space_record import Held, held
 from ckpt.install.target import INSTALLED, REPLACED, Finding
 from ckpt.models import Checkpoint, GitState, Kind
 from ckpt.setting_types import EVERY_TRIGGER, TRIGGERS
@@ -54,6 +56,8 @@ class Status:
     """`newest` and `oldest` are of this worktree, `elsewhere` counts those of other ones, and
     `unreadable` those whose ref names no checkpoint, or a damaged one. `refs` are all of ours.
 
+    `held` is how much space they take, if that can be told at once, and `piled_up`
+    whether `gc` would help.
     `notes` say which settings are not followed, and why. `others` are findings of `install`
     that are about no trigger.
     """
@@ -72,6 +76,8 @@ class Status:
     trash: int
     refs: int
     footprint: Footprint
+    held: Held | None
+    piled_up: bool
     notes: tuple[str, ...]
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
@@ -107,6 +113,8 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         trash=trash,
         refs=refs + trash,
         footprint=_footprint(repo),
+        held=held(repo),
+        piled_up=have_piled_up(repo),
         notes=settings.notes,
         triggers=tuple(_triggers(repo, settings, findings)),
         others=tuple(found for found in findings if found.trigger not in TRIGGERS),

@@ -9,67 +9,125 @@ never dropped.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timezone
 
 from ckpt.engine.catalog import load
 from ckpt.engine.pending import journal_exists
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.ids import is_id
-from ckpt.models import TRASH_PREFIX, Checkpoint, Dropped
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
+from ckpt.store.lock import prune_lock
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
+
+_PATIENCE = 60.0  # seconds, for another process that drops or brings back
 
 
 def drop(repo: Repository, checkpoint: Checkpoint) -> None:
     """Move a checkpoint to the trash, if its ref is still what was read."""
+    with prune_lock(repo.common_dir, timeout=_PATIENCE):
+        _move_aside(repo, checkpoint)
+
+
+def move_all_aside(repo: Repository, checkpoints: Sequence[Checkpoint]) -> set[str]:
+    """The same for many, by who holds the lock; the ids of those that went. The others were
+    changed, removed or locked by somebody, or are needed."""
+    needed = needed_by_rollbacks(repo)
+    moved = {
+        checkpoint.ref.encode(): (ObjectID(checkpoint.commit.encode()), _aside(checkpoint))
+        for checkpoint in checkpoints
+        if checkpoint.id not in needed
+    }
+    return {ref.decode().removeprefix(REF_PREFIX) for ref in repo.refs.move_all(moved)}
+
+
+def _aside(checkpoint: Checkpoint) -> bytes:
+    """The ref under which it is held from today on."""
+    return f"{TRASH_PREFIX}{datetime.now(timezone.utc):%Y%m%d}/{checkpoint.id}".encode()
+
+
+def _move_aside(repo: Repository, checkpoint: Checkpoint) -> None:
     if checkpoint.id in needed_by_rollbacks(repo):
         raise Refused(
             f"an interrupted rollback needs checkpoint '{checkpoint.id}'",
             hint="git ckpt rollback --continue, or --abort",
         )
-    commit = ObjectID(checkpoint.commit.encode())
-    today = datetime.now(timezone.utc).strftime("%Y%m%d")
-    aside = f"{TRASH_PREFIX}{today}/{checkpoint.id}".encode()
-    repo.refs.create(aside, commit)
+    commit, aside = ObjectID(checkpoint.commit.encode()), _aside(checkpoint)
+    is_new = repo.refs.create(aside, commit)
+    other = commit if is_new else repo.refs.read(aside)
+    if other is not None and other != commit:  # of an id that came back and was changed
+        repo.refs.replace(aside, other, commit)
     if not repo.refs.remove(checkpoint.ref.encode(), commit):
-        repo.refs.remove(aside, commit)
+        # If another process has dropped it, this may be all that holds it now.
+        if is_new and repo.refs.checkpoint(checkpoint.id) is not None:
+            repo.refs.remove(aside, commit)
         raise NotFound(
             f"checkpoint '{checkpoint.id}' was changed or removed meanwhile", hint="git ckpt list"
         )
 
 
 def dropped(repo: Repository) -> list[Dropped]:
-    """What is in the trash, newest checkpoint first."""
+    """What is in the trash, newest checkpoint first, each once; not what is still there as well,
+    or again, because whoever dropped it or brought it back was killed."""
+    there = repo.refs.listed_checkpoints()
+    found: dict[tuple[str, str], Dropped] = {}
+    for item in _all(repo):
+        name = item.checkpoint.id
+        is_there = name in there.names and there.commit_of(name) == item.checkpoint.commit.encode()
+        if not is_there:
+            found.setdefault((name, item.checkpoint.commit), item)
+    return [*found.values()]
+
+
+def _all(repo: Repository, before: date | None = None) -> list[Dropped]:
+    """The same with all refs of each, the last day first; or those from before a day."""
     found = []
     for name, commit in repo.refs.trash().items():
-        day, _, checkpoint_id = name.partition("/")
-        if not is_id(checkpoint_id):
+        word, _, checkpoint_id = name.partition("/")
+        day = _day(word)
+        if day is None or not is_id(checkpoint_id) or (before is not None and day >= before):
             continue
         try:
-            when = datetime.strptime(day, "%Y%m%d").date()
             checkpoint = load(repo, checkpoint_id, commit)
-        except (ValueError, CkptError):  # not put there by us
+        except CkptError:  # not put there by us
             continue
-        found.append(Dropped(checkpoint, when, TRASH_PREFIX + name))
-    return sorted(found, key=lambda item: item.checkpoint.id, reverse=True)
+        found.append(Dropped(checkpoint, day, TRASH_PREFIX + name))
+    return sorted(found, key=lambda item: (item.checkpoint.id, item.day), reverse=True)
 
 
-def empty(repo: Repository, before: date | None) -> list[str]:
+def _day(word: str) -> date | None:
+    """The day that eight digits name, if they do; `strptime` takes 5 ms to import."""
+    if len(word) != 8 or not (word.isascii() and word.isdigit()):
+        return None
+    try:
+        return date(int(word[:4]), int(word[4:6]), int(word[6:]))
+    except ValueError:
+        return None
+
+
+def empty(
+    repo: Repository, before: date | None, has_time: Callable[[], bool] = lambda: True
+) -> list[str]:
     """Let go for good of what was dropped before a day, or of everything; returns the ids."""
-    gone = []
-    for found in dropped(repo):
-        commit = ObjectID(found.checkpoint.commit.encode())
-        is_due = before is None or found.day < before
-        if is_due and repo.refs.remove(found.ref.encode(), commit):
-            gone.append(found.checkpoint.id)
-    return gone
+    refs = {item.ref.encode(): item for item in _all(repo, before)}
+    moved: dict[bytes, tuple[ObjectID, bytes | None]] = {
+        ref: (ObjectID(item.checkpoint.commit.encode()), None) for ref, item in refs.items()
+    }
+    gone = repo.refs.move_all(moved) if moved and has_time() else set()
+    return [*dict.fromkeys(refs[ref].checkpoint.id for ref in refs if ref in gone)]
 
 
 def restore(repo: Repository, word: str) -> Checkpoint:
     """Bring a dropped checkpoint back, by its id, its name or a unique prefix."""
     if not word or word.startswith("-"):
         raise UsageError(f"'{word}' is not a checkpoint", hint="git ckpt trash")
-    items = dropped(repo)
+    with prune_lock(repo.common_dir, timeout=_PATIENCE):
+        return _bring_back(repo, word)
+
+
+def _bring_back(repo: Repository, word: str) -> Checkpoint:
+    items = [*{item.checkpoint.id: item for item in reversed(_all(repo))}.values()][::-1]
     found = [d for d in items if word in (d.checkpoint.id, d.checkpoint.name)][:1]
     found = found or [d for d in items if _matches(d.checkpoint.id, word)]
     if len(found) != 1:
@@ -78,7 +136,10 @@ def restore(repo: Repository, word: str) -> Checkpoint:
         raise kind(f"'{word}' {problem}", hint="git ckpt trash")
     checkpoint = found[0].checkpoint
     commit = ObjectID(checkpoint.commit.encode())
-    repo.refs.create(checkpoint.ref.encode(), commit)
+    if not repo.refs.create(checkpoint.ref.encode(), commit):
+        there = repo.refs.checkpoint(checkpoint.id)
+        if there != commit:
+            raise Refused(f"another checkpoint '{checkpoint.id}' is there", hint="git ckpt list")
     repo.refs.remove(found[0].ref.encode(), commit)
     return checkpoint
 

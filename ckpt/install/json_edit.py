@@ -39,7 +39,8 @@ class NotJson(ValueError):
 @value_class
 class Node:
     """A value and its place in the text. `items` are those of an array, or the values of an
-    object, whose `keys` and the places where these begin go along with them."""
+    object, whose `keys` and the places where these begin go along with them. `commas` are the
+    places of those after items, at times also after the last."""
 
     kind: str
     start: int
@@ -47,7 +48,11 @@ class Node:
     items: tuple[Node, ...] = ()
     keys: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
-    ends_with_comma: bool = False
+    commas: tuple[int, ...] = ()
+
+    @property
+    def ends_with_comma(self) -> bool:
+        return 0 < len(self.items) == len(self.commas)
 
     def get(self, key: str) -> Node | None:
         """The value of a key; of several with that name the last counts, as elsewhere."""
@@ -90,15 +95,18 @@ def added_item(text: str, node: Node, value: object) -> Insertion:
 
 
 def without(text: str, node: Node, number: int) -> str:
-    """The text without the item of a container that has this number."""
+    """The text without the item of a container that has this number; comments beside it stay."""
     starts = node.starts or tuple(item.start for item in node.items)
+    start, end = starts[number], node.items[number].end
     if number + 1 < len(node.items):
-        cut = starts[number], starts[number + 1]
+        low, high, commas = start, starts[number + 1], node.commas[number : number + 1]
     elif number:
-        cut = node.items[number - 1].end, node.items[number].end
+        low, high, commas = node.items[number - 1].end, end, node.commas[number - 1 : number]
     else:
-        cut = node.start + 1, node.end - 1
-    return text[: cut[0]] + text[cut[1] :]
+        low, high, commas = node.start + 1, node.end - 1, node.commas
+    gone = [[start - low, end - start], *([comma - low, 1] for comma in commas)]
+    left = cut(text[low:high], gone)
+    return text[:low] + (left if left.strip() else "") + text[high:]
 
 
 def written(value: object) -> str:
@@ -110,7 +118,7 @@ def _added(text: str, node: Node, prefix: str, value: object) -> Insertion:
     inner = text[node.start + 1 : node.end - 1]
     if node.items and "\n" not in inner:
         comma = " " if node.ends_with_comma else ", "
-        return Insertion(_end(text, node), comma + prefix + json.dumps(value, ensure_ascii=False))
+        return Insertion(_end(node), comma + prefix + json.dumps(value, ensure_ascii=False))
     newline = "\r\n" if "\r\n" in text else "\n"
     unit = _unit(text)
     outer = _indentation(text, node.start)
@@ -120,13 +128,12 @@ def _added(text: str, node: Node, prefix: str, value: object) -> Insertion:
     item = newline + indent + prefix + (newline + indent).join(lines)
     if not node.items:
         return Insertion(node.start + 1, item + ("" if "\n" in inner else newline + outer))
-    return Insertion(_end(text, node), item if node.ends_with_comma else "," + item)
+    return Insertion(_end(node), item if node.ends_with_comma else "," + item)
 
 
-def _end(text: str, node: Node) -> int:
+def _end(node: Node) -> int:
     """Where the last item ends, with its comma if it has one."""
-    end = node.items[-1].end
-    return text.index(",", end) + 1 if node.ends_with_comma else end
+    return node.commas[-1] + 1 if node.ends_with_comma else node.items[-1].end
 
 
 def _indentation(text: str, at: int) -> str:
@@ -165,10 +172,10 @@ class _Reader:
         keys: list[str] = []
         starts: list[int] = []
         items: list[Node] = []
-        comma = False
+        commas: list[int] = []
         at = self.skip(start + 1)
         while self._text[at : at + 1] != close:
-            if items and not comma:
+            if len(commas) < len(items):
                 raise NotJson(self._text, at)
             if kind == "object":
                 starts.append(at)
@@ -176,11 +183,12 @@ class _Reader:
                 keys.append(key)
             items.append(self.value(at))
             at = self.skip(items[-1].end)
-            comma = self._text[at : at + 1] == ","
-            at = self.skip(at + 1) if comma else at
-        if comma and not self._lenient:
+            if self._text[at : at + 1] == ",":
+                commas.append(at)
+                at = self.skip(at + 1)
+        if items and len(commas) == len(items) and not self._lenient:
             raise NotJson(self._text, at)
-        return Node(kind, start, at + 1, (*items,), (*keys,), (*starts,), comma)
+        return Node(kind, start, at + 1, (*items,), (*keys,), (*starts,), (*commas,))
 
     def _key(self, at: int) -> tuple[str, int]:
         key, end = self._string(at)

@@ -42,6 +42,8 @@ _PART = "hooks"
 
 
 def install(target: Target, events: Sequence[str] = EVENTS) -> list[Step]:
+    if not events:
+        return []
     if has_configured_hooks(target.env):
         # Each goes before those that are there: the last is the first of the file.
         return [step for event in reversed(events) for step in _into_config(target, event)]
@@ -53,6 +55,8 @@ def install(target: Target, events: Sequence[str] = EVENTS) -> list[Step]:
 
 
 def uninstall(target: Target, events: Sequence[str] = EVENTS) -> list[Step]:
+    if not events:
+        return []
     config = target.config_file
     steps = [step for event in events for step in config_hooks.take_out(config, event)]
     steps += (

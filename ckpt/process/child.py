@@ -32,6 +32,8 @@ _NAME_ONE = "name a program to run after '--'"
 _POLL = 0.02
 # What comes to our group, and so not to one of its own.
 _TO_OUR_GROUP = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+# What stops somebody in the background who reads the terminal, or sets it up.
+_FOR_THE_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 
 
 class CannotRun(CkptError):
@@ -181,7 +183,9 @@ class _Group:
             return None
         if not os.WIFSTOPPED(status):
             return _ended(status)
-        if self._foreground.is_lent:  # the terminal told the command, not us
+        if os.WSTOPSIG(status) in _FOR_THE_TERMINAL and self._foreground.demand():
+            _kill_group(self._group, signal.SIGCONT)
+        elif self._foreground.is_lent:  # the terminal told the command, not us
             self._stop(os.getpgrp())
         return None
 

@@ -11,17 +11,20 @@ import signal
 
 
 class Foreground:
-    """The foreground of the terminal, lent to a process group while it is ours to give."""
+    """The foreground of the terminal, lent to a process group while it is ours to give.
+
+    In a pipeline, others of our group may need it: there it is lent only on demand.
+    """
 
     def __init__(self, group: int) -> None:
         self._group = group
         self._fd: int | None = None
+        self._is_wanted = False
         self.is_lent = False
 
     def __enter__(self) -> Foreground:
-        # In a pipeline, others of our group may need the terminal.
-        if os.isatty(0) and os.isatty(1):
-            self._fd = _open()
+        self._is_wanted = os.isatty(0) and os.isatty(1)
+        self._fd = _open()
         self.lend()
         return self
 
@@ -31,8 +34,16 @@ class Foreground:
             os.close(self._fd)
 
     def lend(self) -> None:
-        if self._fd is not None and _group_of(self._fd) == os.getpgrp():
+        if self._is_wanted and self._fd is not None and _group_of(self._fd) == os.getpgrp():
             self.is_lent = _give(self._fd, self._group)
+
+    def demand(self) -> bool:
+        """Somebody in the group was stopped for reaching for the terminal; may it go on?"""
+        if self.is_lent:
+            return False
+        self._is_wanted = True
+        self.lend()
+        return self.is_lent
 
     def take_back(self) -> None:
         if self._fd is not None and self.is_lent:

@@ -9,10 +9,20 @@ checkpoint from before there were parts has them in `state.json`, as plain JSON.
 
 from __future__ import annotations
 
+from ckpt.errors import UsageError
 from ckpt.models import FeatureState
 from ckpt.paths import from_json, to_json, to_str
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, check_name, lookup, read_tree
+from ckpt.store.trees import (
+    FOLDER,
+    LARGEST_STATE,
+    REGULAR,
+    TreeEntry,
+    check_name,
+    lookup,
+    read_limited,
+    read_tree,
+)
 from ckpt.values import field, value_class
 
 TYPE_CHECKING = False
@@ -93,6 +103,12 @@ def write(
     contents = dict(texts)
     if files:
         contents[_FILE_LIST] = _dump_files(files)
+    for path, text in contents.items():
+        if len(text) > LARGEST_STATE:
+            raise UsageError(
+                f"'{to_str(path)}' would be {len(text):,} bytes, more than {LARGEST_STATE:,}",
+                hint="keep large data in files, and name them as state files",
+            )
     entries = {
         STATE + b"/" + path: TreeEntry(REGULAR, objects.add(b"blob", text))
         for path, text in contents.items()
@@ -112,12 +128,12 @@ def read(objects: ObjectStore, state_tree: ObjectID) -> AgentState:
     from ckpt import jsontext, state
 
     if _OF_OLD in parts:
-        found = jsontext.load(objects.read(parts[_OF_OLD].id, b"blob"))
+        found = jsontext.load(read_limited(objects, parts[_OF_OLD].id))
     else:
         names = ("data", "metadata", "context", "features")
         entries = {name: parts.get(name.encode() + _JSON) for name in names}
         found = {
-            name: state.load(objects.read(entry.id, b"blob"))
+            name: state.load(read_limited(objects, entry.id))
             for name, entry in entries.items()
             if entry is not None
         }
@@ -153,7 +169,7 @@ def _read_tracked(objects: ObjectStore, folder: TreeEntry | None) -> dict[str, A
     from ckpt import state
 
     return {
-        _unquoted(name.removesuffix(_JSON)): state.load(objects.read(child, b"blob"))
+        _unquoted(name.removesuffix(_JSON)): state.load(read_limited(objects, child))
         for name, _, child in read_tree(objects, folder.id)
     }
 
@@ -180,7 +196,7 @@ def _files(objects: ObjectStore, top: ObjectID, listed: TreeEntry | None) -> dic
     from ckpt import jsontext
 
     found = {}
-    for item in jsontext.load(objects.read(listed.id, b"blob"))["files"]:
+    for item in jsontext.load(read_limited(objects, listed.id))["files"]:
         path, permissions = from_json(item), item["permissions"]
         for name in path.split(b"/"):
             check_name(name)

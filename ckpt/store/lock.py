@@ -18,7 +18,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from ckpt import disk
 from ckpt.errors import Busy
@@ -42,27 +42,72 @@ def worktree_lock(private_dir: str, *, exclusive: bool, timeout: float) -> Itera
         if exclusive:
             os.ftruncate(fd, 0)
             os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-        yield
+        with releasing(fd):
+            yield
     finally:
         os.close(fd)
 
 
-def _acquire(fd: int, mode: int, timeout: float) -> None:
+@contextmanager
+def prune_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
+    """Alone change what is in the trash of a repository, and what goes there."""
+    with _common_lock(common_dir, "prune-lock", timeout):
+        yield
+
+
+@contextmanager
+def gc_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
+    """Alone repack what checkpoints hold: two would write the same packs."""
+    with _common_lock(common_dir, "gc-lock", timeout):
+        yield
+
+
+@contextmanager
+def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
+    private_dir = os.path.join(common_dir, "ckpt")
+    disk.ensure_private_dir(private_dir)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(os.path.join(private_dir, name), flags, 0o600)
+    except PermissionError:  # another user's, in a repository that several share
+        yield
+        return
+    try:
+        _acquire(fd, fcntl.LOCK_EX, timeout, "repository")
+        with releasing(fd):
+            yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def releasing(fd: int) -> Iterator[None]:
+    """Give up the lock on a file afterwards. To close it is not enough: a fork has it open too,
+    and may live on; but what it does not hold, it must not give up."""
+    holder = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() == holder:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _acquire(fd: int, mode: int, timeout: float, place: str = "worktree") -> None:
     deadline = time.monotonic() + timeout
     while True:
         try:
             return fcntl.flock(fd, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise _busy(fd) from None
+                raise _busy(fd, place) from None
         time.sleep(_POLL_SECONDS)
 
 
-def _busy(fd: int) -> Busy:
+def _busy(fd: int, place: str) -> Busy:
     holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
     who = f" (process {holder})" if holder else ""
     return Busy(
-        f"another ckpt command is at work in this worktree{who}",
+        f"another ckpt command is at work in this {place}{who}",
         hint="wait for it to end, then try again",
     )
 
@@ -122,6 +167,20 @@ def holding(
         _taken(private, path, patience, sharing),
     ):
         yield Lock(path, private_dir)
+
+
+@contextmanager
+def holding_all(
+    paths: Iterable[str], private_dir: str, *, sharing: Sharing = NOT_SHARED
+) -> Iterator[list[str]]:
+    """Hold git's locks on several files, those that nobody else holds now: which they are."""
+    with _private_file(private_dir) as (_, private), ExitStack() as stack:
+        held = []
+        for path in paths:
+            with suppress(Busy):
+                stack.enter_context(_taken(private, path, 0.0, sharing))
+                held.append(path)
+        yield held
 
 
 @contextmanager
@@ -249,19 +308,33 @@ def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
 def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bool:
     """Remove their locks only; True if there was one. Those of living processes stay."""
     left = _names_in(private_dir, _PRIVATE)
-    candidates = [path + ".lock" for path in paths()] if left else []
+    files = [*paths()] if left else []
     cleared = False
     for name in left:
         private = os.path.join(private_dir, name)
         with _dead(private) as inode:
             if inode is None:
                 continue
-            for lock in candidates:
-                if _inode(lock) == inode:
-                    disk.unlink(lock)
+            for path in files:
+                if _inode(path + ".lock") == inode:
+                    disk.unlink(path + ".lock")
                     cleared = True
-            _forget(private)
+            is_published = any(_inode(path) == inode for path in files)
+            # Else by it alone another lock can be told from git's.
+            if is_published or _names_of(private) == 1:
+                _forget(private)
     return cleared
+
+
+def dead_locks(private_dir: str) -> list[str]:
+    """The private files of processes that were killed; each may have a lock by another name."""
+    found = []
+    for name in sorted(_names_in(private_dir, _PRIVATE)):
+        private = os.path.join(private_dir, name)
+        with _dead(private) as inode:
+            if inode is not None:
+                found.append(private)
+    return found
 
 
 @contextmanager
@@ -285,6 +358,11 @@ def _inode_if_free(fd: int) -> tuple[int, int] | None:
         return None
     found = os.fstat(fd)
     return (found.st_dev, found.st_ino) if found.st_nlink else None
+
+
+def _names_of(path: str) -> int:
+    """How many names a file has."""
+    return os.lstat(path).st_nlink
 
 
 def _names_in(private_dir: str, prefix: str) -> list[str]:

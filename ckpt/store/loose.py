@@ -15,6 +15,7 @@ _HEADER = 64  # more than any header has
 _CODED_HEADER = 512  # the same in a zlib stream, before which is how it is coded
 _FIRST = 1 << 16
 LARGEST = 1 << 62  # what a file may have; a header can say more
+LARGEST_WHOLE = 1 << 28  # of what is never read in pieces: a few bytes can say that they are more
 KINDS = (b"commit", b"tree", b"blob", b"tag")
 
 
@@ -38,12 +39,14 @@ def parse_loose(compressed: bytes) -> tuple[bytes, bytes]:
     try:
         data = unpacker.decompress(compressed, _FIRST)
         kind, size, start = _parse_header(data)
+        if size > LARGEST_WHOLE and kind != b"blob":
+            raise DamagedObject("an object too large for its kind")
         missing = start + size - len(data)
         if missing >= 0 and not unpacker.eof:
             data += unpacker.decompress(unpacker.unconsumed_tail, missing + 1)
     except zlib.error as error:
         raise DamagedObject(str(error)) from error
-    if not unpacker.eof or len(data) != start + size:
+    if not unpacker.eof or unpacker.unused_data or len(data) != start + size:
         raise DamagedObject("an object is not as long as it says")
     return kind, data[start:]
 

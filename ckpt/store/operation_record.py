@@ -18,7 +18,7 @@ from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation import TODO_LISTS, OperationFiles, is_known, read
 from ckpt.store.refs import Refs
-from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, walk
+from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, read_limited, walk
 from ckpt.values import field, value_class
 
 _FILES = b"op/files"
@@ -26,6 +26,7 @@ _BRANCHES = b"op/branches"
 _HELD = b"op/held/"
 _RERERE = b"op/rerere"
 _ABSENT = b"-"
+_MOST_BYTES = 1 << 28  # of all files of an operation
 _FULL_ID = lazy_pattern(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 # In a list of things to do: a word for what, perhaps `-C`, then a commit, often shortened.
 _TODO_ID = lazy_pattern(rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b")
@@ -110,7 +111,8 @@ def _named(objects: ObjectStore, state: OperationState) -> set[ObjectID]:
 
 def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
     """The operation that a state tree holds."""
-    files = {}
+    files: dict[str, bytes] = {}
+    left = _MOST_BYTES
     top = lookup(objects, state_tree, _FILES)
     for name, entry in walk(objects, top.id) if top is not None else ():
         path = os.fsdecode(name)
@@ -119,9 +121,10 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
                 f"the checkpoint holds '{path}', which is no file of an operation of git's",
                 hint="leave HEAD where it is: repeat the command without --head",
             )
-        files[path] = objects.read(entry.id, b"blob")
+        files[path] = read_limited(objects, entry.id, left)
+        left -= len(files[path])
     listed = lookup(objects, state_tree, _BRANCHES)
-    lines = objects.read(listed.id, b"blob").splitlines() if listed is not None else ()
+    lines = read_limited(objects, listed.id).splitlines() if listed is not None else ()
     return OperationState(
         OperationFiles(files), dict(_branches(lines)), dict(_rerere(objects, state_tree))
     )
@@ -133,7 +136,7 @@ def _rerere(objects: ObjectStore, state_tree: ObjectID) -> Iterator[tuple[str, b
     top = lookup(objects, state_tree, _RERERE)
     for name, entry in walk(objects, top.id) if top is not None else ():
         if entry.mode == REGULAR and rerere.is_known(os.fsdecode(name)):
-            yield os.fsdecode(name), objects.read(entry.id, b"blob")
+            yield os.fsdecode(name), read_limited(objects, entry.id)
 
 
 def _branches(lines: Iterable[bytes]) -> Iterator[tuple[bytes, ObjectID | None]]:

@@ -4,7 +4,7 @@
 Contents are compressed and appended to a temporary file whose name git's gc clears away;
 memory holds an id and an offset for each. `finish` writes the index, makes both durable,
 and only then gives them their names: first the pack, then the index, without which nobody
-looks at a pack. No deltas: git makes them when it repacks.
+looks at a pack. A save makes no deltas, for it cannot wait; who repacks brings them along.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ckpt.store.streams import level_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import KeysView
+    from collections.abc import Callable, KeysView
 
     from ckpt.store.object_format import ObjectFormat
     from ckpt.store.sharing import Sharing
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TEMPORARY_PACK = "tmp_pack_"  # which git's gc clears away, as it does the next
 TEMPORARY_INDEX = "tmp_idx_"
 KEPT_BY_US = b"ckpt: until its ref is made\n"
+_DELTA = 6  # on an object before it in the same pack
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
 _SURELY_DEAD = 3600.0  # seconds, after which nobody is about to make a ref
 _HEADER = b"PACK\0\0\0\2"
@@ -67,18 +68,38 @@ class PackWriter:
     def ids(self) -> KeysView[bytes]:
         return self._offsets.keys()
 
-    def add(self, object_id: bytes, kind: bytes, data: bytes) -> None:
+    def size(self) -> int:
+        """How many bytes there are so far."""
+        return self._written + len(self._buffer)
+
+    def add(self, object_id: bytes, kind: bytes, data: bytes, level: int | None = None) -> None:
         if object_id in self._offsets:
             return
-        entry = entry_header(_NUMBERS[kind], len(data)) + zlib.compress(data, level_of(len(data)))
-        self._append(object_id, zlib.crc32(entry).to_bytes(4, "big"), entry)
+        level = level_of(len(data)) if level is None else level
+        self._append(
+            object_id, entry_header(_NUMBERS[kind], len(data)) + zlib.compress(data, level)
+        )
 
-    def _append(self, object_id: bytes, checksum: bytes, entry: bytes) -> None:
+    def add_delta(self, object_id: bytes, base_id: bytes, delta: bytes) -> None:
+        """Add what a delta makes of an object that is here. It cannot be read before `finish`."""
+        if object_id in self._offsets:
+            return
+        self._make_room()
+        distance = self.size() - self._offsets[base_id]
+        self._append(
+            object_id,
+            entry_header(_DELTA, len(delta)) + distance_bytes(distance) + zlib.compress(delta, 6),
+        )
+
+    def _append(self, object_id: bytes, entry: bytes) -> None:
+        self._make_room()
+        self._offsets[object_id] = self.size()
+        self._checksums += zlib.crc32(entry).to_bytes(4, "big")
+        self._buffer += entry
+
+    def _make_room(self) -> None:
         if len(self._buffer) >= _BUFFER:
             self._write_out()
-        self._offsets[object_id] = self._written + len(self._buffer)
-        self._checksums += checksum
-        self._buffer += entry
 
     def _write_out(self) -> None:
         os.lseek(self._fd, self._written, os.SEEK_SET)  # the last try may have failed half way
@@ -122,12 +143,17 @@ class PackWriter:
 
     # -- the end ---------------------------------------------------------------
 
-    def finish(self) -> None:
-        """Make the pack durable and visible; if this fails, it can be tried again."""
+    def finish(self, check: Callable[[str, str], None] | None = None) -> None:
+        """Make the pack durable and visible; if this fails, it can be tried again.
+
+        `check` gets the paths of the pack and its index before anybody else can see them.
+        """
         checksum = self._complete()
         index = os.path.join(self._folder, disk.temporary_name(TEMPORARY_INDEX))
         try:
             self._write_index(index, checksum)
+            if check is not None:
+                check(self._path, index)
             self._keep()
             disk.rename(self._path, self.stem + ".pack")
             self._path = self.stem + ".pack"
@@ -137,7 +163,7 @@ class PackWriter:
             raise
         self._close()
         disk.fsync_dirs(self._folders)
-        _release_left_over(self._folder)
+        release_left_over(self._folder)
 
     def _keep(self) -> None:
         """A `git repack -a -d` drops what no ref names yet, unless the pack is kept."""
@@ -194,19 +220,43 @@ class PackWriter:
         self._fd = self._reading = -1
 
 
-def _release_left_over(folder: str) -> None:
-    """Let git have the packs of processes that were killed before they could say so."""
+def release_left_over(folder: str) -> list[str]:
+    """Let git have the packs of processes that were killed before they could say so, and take
+    those away that never got an index; returns the files that went."""
+    removed = []
     for name in os.listdir(folder):
         keep = os.path.join(folder, name)
         if name.endswith(".keep"):
             with suppress(OSError):
                 if os.stat(keep).st_mtime < time.time() - _SURELY_DEAD and _is_ours(keep):
-                    disk.unlink(keep)
+                    removed += _release(keep, keep.removesuffix(".keep"))
+    return removed
+
+
+def is_kept_by_us(pack: str) -> bool:
+    """Whether a process of ours keeps a pack from git, or died before it let go of it."""
+    try:
+        return _is_ours(pack.removesuffix(".pack") + ".keep")
+    except OSError:
+        return False
+
+
+def _release(keep: str, stem: str) -> list[str]:
+    """A pack without an index is none: nobody has ever looked into it."""
+    unseen = [] if os.path.exists(stem + ".idx") else [stem + ".pack"]
+    gone = [path for path in (*unseen, keep) if os.path.exists(path)]
+    for path in gone:
+        disk.unlink(path)
+    return gone
 
 
 def _is_ours(keep: str) -> bool:
     with open(keep, "rb") as file:
-        return file.read(len(KEPT_BY_US) + 1) == KEPT_BY_US
+        contents = file.read(len(KEPT_BY_US) + 1)
+    if contents:
+        return contents == KEPT_BY_US
+    stem = keep.removesuffix(".keep")  # of a process that was killed before it could write
+    return not os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx")
 
 
 def entry_header(number: int, size: int) -> bytes:
@@ -217,6 +267,15 @@ def entry_header(number: int, size: int) -> bytes:
         first, size = size & 0x7F, size >> 7
     header.append(first)
     return bytes(header)
+
+
+def distance_bytes(distance: int) -> bytes:
+    """How far before a delta its base is, as an entry says it."""
+    parts = bytearray([distance & 0x7F])
+    while distance > 0x7F:
+        distance = (distance >> 7) - 1
+        parts.append(0x80 | distance & 0x7F)
+    return bytes(reversed(parts))
 
 
 def _index(offsets: dict[bytes, int], checksums: bytes | bytearray, pack_id: bytes) -> bytes:

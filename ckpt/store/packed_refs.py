@@ -9,9 +9,16 @@ under which lock, is the business of refs.py.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ckpt.errors import CkptError
 from ckpt.store.objects import ObjectID
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+_HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
 _HEX = b"0123456789abcdef"
 
 
@@ -52,9 +59,21 @@ class PackedRefs:
         at = self._data.find(b" " + ref + b"/")
         if at >= 0:
             return self._data[at + 1 : self._data.find(b"\n", at)]
-        parts = ref.split(b"/")
-        above = [b"/".join(parts[:number]) for number in range(2, len(parts))]
+        above = _above(ref)
         return next((name for name in above if b" " + name + b"\n" in self._data), None)
+
+    def clash(self, refs: Iterable[bytes]) -> tuple[bytes, bytes] | None:
+        """The first of many refs that is impossible here, and the one that makes it so."""
+        names = {name for name, _ in self._records()[1]}
+        folders = {folder: name for name in names for folder in _above(name)}
+        for ref in refs:
+            obstacle = next((name for name in _above(ref) if name in names), folders.get(ref))
+            if obstacle is not None:
+                return ref, obstacle
+        return None
+
+    def has_any(self, refs: Iterable[bytes]) -> bool:
+        return any(b" " + ref + b"\n" in self._data for ref in refs)
 
     def without(self, ref: bytes) -> bytes:
         """The file but for one ref, and for the line that says what it peels to."""
@@ -66,6 +85,42 @@ class PackedRefs:
                 kept.append(line)
         return b"".join(kept)
 
+    def with_refs(
+        self, refs: Mapping[bytes, ObjectID], without: Collection[bytes] = ()
+    ) -> bytes | None:
+        """The file with these refs besides, each to a commit, without some others, and every other
+        line as it is; None if it is not sorted as it says."""
+        self._check()
+        header, records = self._records()
+        gone = {*refs, *without}
+        kept = [record for record in records if record[0] not in gone]
+        added = [(ref, value + b" " + ref + b"\n") for ref, value in refs.items()]
+        if header is None and not records:
+            header = _HEADER
+        if header is None or b" sorted " not in header:  # nobody relies on the order then
+            merged = kept + sorted(added)
+        elif any(left[0] >= right[0] for left, right in pairwise(records)):
+            return None
+        else:
+            merged = sorted(kept + added)
+        return (header or b"") + b"".join([lines for _, lines in merged])
+
+    def _records(self) -> tuple[bytes | None, list[tuple[bytes, bytes]]]:
+        """The header, if there is one, and each ref with its lines."""
+        header: bytes | None = None
+        records: list[tuple[bytes, bytes]] = []
+        for line in self._lines():
+            if line[:1] == b"#":
+                header = (header or b"") + line
+            elif line[:1] == b"^":
+                records[-1] = (records[-1][0], records[-1][1] + line)
+            else:
+                records.append((line[self._hex_length + 1 :].rstrip(b"\n"), line))
+        return header, records
+
+    def _lines(self) -> list[bytes]:
+        return [line + b"\n" for line in self._data.split(b"\n")[:-1]]
+
     def _check(self) -> None:
         """Every line is the header, a ref or what the ref before it peels to."""
         data = b"\n" + self._data
@@ -76,6 +131,12 @@ class PackedRefs:
                 "cannot read 'packed-refs': it is damaged",
                 hint="'git for-each-ref' tells which line is wrong",
             )
+
+
+def _above(ref: bytes) -> list[bytes]:
+    """The names that would have to be a folder for this one."""
+    parts = ref.split(b"/")
+    return [b"/".join(parts[:number]) for number in range(2, len(parts))]
 
 
 def object_id(value: bytes, hex_length: int) -> ObjectID | None:

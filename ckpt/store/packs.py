@@ -16,8 +16,9 @@ import os
 import time
 import zlib
 from binascii import hexlify
+from collections import OrderedDict
 
-from ckpt.store.loose import DamagedObject, loose_path, read_loose
+from ckpt.store.loose import LARGEST_WHOLE, DamagedObject, loose_path, read_loose
 from ckpt.store.pack_entries import HEAD_LENGTH, KINDS, apply_delta, object_size, parse_entry
 from ckpt.store.pack_index import (
     NO_INDEX,
@@ -119,7 +120,9 @@ class Pack:
 
     def inflate(self, entry: Entry, start: bytes) -> bytes:
         """The stream of an entry, which is as long as that says."""
-        _, size, position, _ = entry
+        kind, size, position, _ = entry
+        if size > LARGEST_WHOLE and KINDS.get(kind) != b"blob":
+            raise DamagedObject("an entry too large for its kind")
         unpacker = zlib.decompressobj()
         try:
             data = unpacker.decompress(start, size + 1)
@@ -205,7 +208,7 @@ class PackList:
         self._packs: dict[str, Pack] = {}
         self._indexes: list[tuple[MultiPackIndex, dict[bytes, Pack]]] = []
         self._alone: list[Pack] = []
-        self._bases: dict[tuple[Pack, int], Object] = {}
+        self._bases: OrderedDict[tuple[Pack, int], Object] = OrderedDict()
         self._bases_size = 0
 
     def look(self, folders: Iterable[str]) -> None:
@@ -366,8 +369,8 @@ class PackList:
         self._bases[place] = base
         self._bases_size += len(base[1])
         while self._bases_size > _CACHE_SIZE:
-            oldest = next(iter(self._bases))
-            self._bases_size -= len(self._bases.pop(oldest)[1])
+            _, oldest = self._bases.popitem(last=False)
+            self._bases_size -= len(oldest[1])
 
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from ckpt.paths import from_json, to_str
 from ckpt.store import agent_state
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
-from ckpt.store.trees import UnsafeTree, check_name, diff_trees, lookup
+from ckpt.store.trees import UnsafeTree, check_name, diff_trees, lookup, read_limited
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -40,6 +40,8 @@ FORMAT = 1
 MANIFEST = b"manifest.json"
 INDEX = b"index"
 _TRAILER = "Ckpt-"
+_LARGEST = 8 << 20  # of a checkpoint's commit
+_FIRST_YEAR, _LAST_YEAR = 1970, 9998  # whatever the zone, a calendar has them
 _KINDS = {kind.value: kind for kind in Kind}
 _SCOPES = {scope.value: scope for scope in Scope}
 
@@ -146,13 +148,18 @@ class _Reader:
 def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
     """The checkpoint that a ref's commit tells of; its details are read when asked for."""
     # Called for each of a thousand: the text is cut once and nothing made that is not kept.
-    header, _, message = (
-        objects.read(commit, b"commit").decode("utf-8", "replace").partition("\n\n")
-    )
+    data = objects.read(commit, b"commit")
+    if len(data) > _LARGEST:
+        raise NotACheckpoint(
+            f"the commit of '{checkpoint_id}' is too long for a checkpoint's",
+            hint=f"git cat-file -s refs/checkpoints/{checkpoint_id}",
+        )
+    header, _, message = data.decode("utf-8", "replace").partition("\n\n")
     tree, *parents = _tree_and_parents(header)
     subject, description, trailers = _take_apart(message)
     _check_format(checkpoint_id, trailers)
     try:
+        _check_subject(subject)
         state_commit = _state_commit(parents, trailers)
         head_commit = _head_commit(parents, trailers)
         reader = _Reader(objects, checkpoint_id, tree, state_commit, head_commit)
@@ -163,7 +170,7 @@ def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) 
             kind=_KINDS.get(trailers["Kind"]) or Kind(trailers["Kind"]),
             trigger=trailers.get("Trigger"),
             scope=_SCOPES.get(trailers["Scope"]) or Scope(trailers["Scope"]),
-            timestamp=_timestamp(trailers["Timestamp"]),
+            timestamp=as_timestamp(trailers["Timestamp"]),
             commit=commit.decode(),
             tree=tree,
             state_commit=state_commit,
@@ -183,6 +190,12 @@ def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) 
             f"'{checkpoint_id}' has damaged trailers ({error})",
             hint=f"git show --first-parent refs/checkpoints/{checkpoint_id}",
         ) from None
+
+
+def _check_subject(subject: str) -> None:
+    """A name with a line break in it could pass for other lines of a list."""
+    if not subject.isprintable() and ids.has_controls(subject):
+        raise ValueError("control characters in the name")
 
 
 def _take_apart(message: str) -> tuple[str, str | None, dict[str, str]]:
@@ -247,10 +260,12 @@ def _head_commit(parents: Sequence[str], trailers: Mapping[str, str]) -> str | N
     return head
 
 
-def _timestamp(text: str) -> datetime:
+def as_timestamp(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("timestamp without time zone")
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise ValueError("timestamp of another age")
     return moment
 
 
@@ -260,7 +275,7 @@ def read_state_blob(
     """A blob of the checkpoint's state tree."""
     state = read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
     entry = lookup(objects, state.tree, path)
-    return None if entry is None else objects.read(entry.id, b"blob")
+    return None if entry is None else read_limited(objects, entry.id)
 
 
 def read_json(
@@ -336,7 +351,7 @@ def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
     """The repositories inside the worktree, as a manifest has them."""
     return tuple(
         NestedState(
-            path=_place(item),
+            path=place_of(item),
             commit_hash=item["commit"],
             branch=item["branch"],
             dirty=item["dirty"],
@@ -347,7 +362,7 @@ def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
     )
 
 
-def _place(document: dict[str, Any]) -> str:
+def place_of(document: dict[str, Any]) -> str:
     """A path that is written to: it must lie inside the worktree."""
     path = from_json(document)
     try:

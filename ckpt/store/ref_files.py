@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from ckpt import disk
 from ckpt.errors import Busy, CkptError, Refused
@@ -26,7 +27,7 @@ SYMREF = b"ref: "
 _MOST_LINKS = 5  # from one symbolic ref to the next, as in git
 # How long git too waits for another process that holds a lock.
 _REF_PATIENCE = 0.1
-_PACKED_PATIENCE = 1.0
+PACKED_PATIENCE = 1.0
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
@@ -58,7 +59,7 @@ class RefFiles:
         """What a ref itself says, wherever it is kept; empty where there is none."""
         if not is_safe(ref):
             return b""
-        loose = _read_loose(self._path(ref))
+        loose = read_loose(self._path(ref))
         if loose is not None or not is_shared(ref):
             return loose or b""
         return self._packed().get(ref) or b""
@@ -87,11 +88,11 @@ class RefFiles:
                 found[name] = value
         return found
 
-    def _loose_names(self, prefix: str) -> Iterator[str]:
+    def _loose_names(self, prefix: str, base: str | None = None) -> Iterator[str]:
         """The names, without the prefix, of the files below it."""
         folders = [""]
         for folder in folders:
-            for entry in _entries(os.path.join(self.common_dir, prefix + folder)):
+            for entry in _entries(os.path.join(base or self.common_dir, prefix + folder)):
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{folder}{entry.name}/")
                 elif not entry.name.endswith(".lock"):
@@ -100,9 +101,30 @@ class RefFiles:
     def _loose_value(self, name: str) -> ObjectID | None:
         """What a file holds; None also where it cannot be read."""
         try:
-            contents = _read_loose(os.path.join(self.common_dir, name))
+            contents = read_loose(os.path.join(self.common_dir, name))
         except OSError:
             return None
+        return self._object_id(contents)
+
+    def contents_below(self, prefix: str) -> dict[str, bytes]:
+        """Name to what every ref below a prefix says, also what no ref should: a link, or
+        nothing. An error if `packed-refs` is damaged, which may hide some."""
+        names = list(self._loose_names(prefix))
+        loose = {name: _read_anyhow(os.path.join(self.common_dir, prefix + name)) for name in names}
+        packed = self._packed()
+        packed.get(prefix.encode())  # no ref has that name, so that the whole file is looked at
+        return {
+            **packed.below(prefix),
+            **{n: said for n, said in loose.items() if said is not None},
+        }
+
+    def remove_as(self, ref: bytes, contents: bytes) -> bool:
+        """Delete a ref, whatever it says; False if it says something else by now."""
+        disk.touch_ref("remove-ref", ref)
+        return self._remove(ref, lambda: self._contents(ref) == contents)
+
+    def named_by(self, contents: bytes) -> ObjectID | None:
+        """The object that a ref's contents name, if they do."""
         return self._object_id(contents)
 
     # -- changing one --------------------------------------------------------------
@@ -135,12 +157,12 @@ class RefFiles:
         above = os.path.dirname(ref)
         while above and not os.path.isdir(self._path(above)):
             if os.path.lexists(self._path(above)):
-                raise _impossible(ref, above)
+                raise impossible(ref, above)
             above = os.path.dirname(above)
         self.sharing.make_folders(os.path.dirname(path))
         remove_empty(path)
         if os.path.isdir(path):
-            raise _impossible(ref, ref + b"/")
+            raise impossible(ref, ref + b"/")
 
     def _is_free(self, ref: bytes) -> bool:
         """Whether a ref, whose lock we hold, does not exist and can."""
@@ -151,7 +173,7 @@ class RefFiles:
             return False
         obstacle = packed.obstacle_to(ref)
         if obstacle is not None:
-            raise _impossible(ref, obstacle)
+            raise impossible(ref, obstacle)
         return True
 
     def _remove(self, ref: bytes, still_valid: Callable[[], bool]) -> bool:
@@ -168,12 +190,51 @@ class RefFiles:
         return is_valid
 
     def _remove_locked(self, ref: bytes, path: str) -> None:
-        with holding(self._packed_path, self._private_dir, patience=_PACKED_PATIENCE) as lock:
+        with holding(self._packed_path, self._private_dir, patience=PACKED_PATIENCE) as lock:
             packed = self._packed()
             if packed.get(ref) is not None:
                 lock.replace(packed.without(ref))
             remove_empty(path)
             remove_file(path)
+
+    # -- packing -------------------------------------------------------------------
+
+    def pack(self, prefixes: Sequence[str], is_packed: Callable[[ObjectID], bool]) -> int:
+        """Move the refs below some prefixes into `packed-refs`, those whose object may be there
+        without the line that says what it peels to; how many went.
+
+        As git does it: the new file first and durable, then each loose ref that is still the same.
+        """
+        with holding(self._packed_path, self._private_dir, patience=PACKED_PATIENCE) as lock:
+            loose = {name: self._loose_value(name) for name in self._all_loose(prefixes)}
+            found = {
+                os.fsencode(name): value
+                for name, value in loose.items()
+                if value is not None and is_safe(os.fsencode(name)) and is_packed(value)
+            }
+            contents = self._packed().with_refs(found)
+            if not found or contents is None:
+                return 0
+            lock.replace(contents)
+        return sum([self._drop_loose(ref, value) for ref, value in found.items()])
+
+    def loose_count(self, prefixes: Sequence[str]) -> int:
+        return len(self._all_loose(prefixes))
+
+    def _all_loose(self, prefixes: Sequence[str]) -> list[str]:
+        return [prefix + name for prefix in prefixes for name in self._loose_names(prefix)]
+
+    def _drop_loose(self, ref: bytes, value: ObjectID) -> bool:
+        """Take away the file of a ref that is packed, unless either has changed: the ref may
+        have been dropped and brought back since."""
+        path = self._path(ref)
+        is_same = False
+        with suppress(Busy), holding(path, self._private_dir, sharing=self.sharing):
+            is_same = value == self._object_id(read_loose(path)) == self._packed().get(ref)
+            if is_same:
+                remove_file(path)
+        remove_empty_above(path, self._path(b"/".join(ref.split(b"/")[:2])))
+        return is_same
 
     # -- places --------------------------------------------------------------------
 
@@ -195,7 +256,7 @@ def _check_safe(ref: bytes) -> None:
         )
 
 
-def _impossible(ref: bytes, obstacle: bytes) -> Busy:
+def impossible(ref: bytes, obstacle: bytes) -> Busy:
     return Busy(
         f"'{os.fsdecode(obstacle)}' exists; cannot create '{os.fsdecode(ref)}'",
         hint="'git for-each-ref' lists the refs; rename the one that is in the way",
@@ -217,7 +278,7 @@ def names_in(folder: str) -> list[str]:
         return []
 
 
-def _read_loose(path: str) -> bytes | None:
+def read_loose(path: str) -> bytes | None:
     """The contents of a ref's file; None where there is none. A link is a symbolic ref."""
     try:
         fd = os.open(path, _OPEN | os.O_NOFOLLOW)
@@ -233,6 +294,14 @@ def _read_loose(path: str) -> bytes | None:
         return None
     finally:
         os.close(fd)
+
+
+def _read_anyhow(path: str) -> bytes | None:
+    """The same where a file that cannot be read says nothing."""
+    try:
+        return read_loose(path)
+    except OSError:
+        return b""
 
 
 def _read_link(path: str) -> bytes | None:

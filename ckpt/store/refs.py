@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
 from ckpt import disk
 from ckpt.errors import Busy, CkptError, Refused
@@ -19,9 +20,9 @@ from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.paths import to_str
 from ckpt.store.lock import clear_dead_locks, replace_locked
 from ckpt.store.objects import ObjectID
+from ckpt.store.ref_batches import RefBatches
 from ckpt.store.ref_files import (
     SYMREF,
-    RefFiles,
     names_in,
     read_file,
     remove_empty,
@@ -69,7 +70,7 @@ class CheckpointRefs:
         self.commit_of = commit_of
 
 
-class Refs(RefFiles):
+class Refs(RefBatches):
     """The refs of one worktree: its own HEAD, everything else shared."""
 
     def __init__(self, git_dir: str, common_dir: str, hex_length: int) -> None:
@@ -90,6 +91,20 @@ class Refs(RefFiles):
     def trash(self) -> dict[str, ObjectID]:
         """`DATE/ID` to commit of every dropped checkpoint."""
         return self._below(TRASH_PREFIX)
+
+    def others(self) -> set[ObjectID]:
+        """What the refs hold that are not ours."""
+        ours = (REF_PREFIX, TRASH_PREFIX)
+        found = self._below("refs/").items()
+        return {commit for name, commit in found if not f"refs/{name}".startswith(ours)}
+
+    def own(self) -> set[ObjectID]:
+        """What the refs hold that a linked worktree has for itself, but for its HEAD."""
+        if self.git_dir == self.common_dir:
+            return set()
+        names = self._loose_names("refs/", self.git_dir)
+        values = {self._object_id(read_file(f"{self.git_dir}/refs/{name}")) for name in names}
+        return {value for value in values if value is not None}
 
     def listed_checkpoints(self) -> CheckpointRefs:
         """The same, for who needs only a few of them: no file is opened before.
@@ -116,7 +131,7 @@ class Refs(RefFiles):
     def create(self, ref: bytes, target: ObjectID) -> bool:
         """Add a ref; False if the name is taken."""
         disk.touch_ref("create-ref", ref)
-        clear_dead_locks(self._private_dir, self._locked_checkpoints)
+        clear_dead_locks(self._private_dir, self.lock_candidates)
         return self._write(ref, target, lambda: self._is_free(ref))
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
@@ -128,6 +143,20 @@ class Refs(RefFiles):
         """Delete a ref; False if it is no longer where it was read."""
         disk.touch_ref("remove-ref", ref)
         return self._remove(ref, lambda: self._object_id(self._contents(ref)) == old)
+
+    def move_all(self, moved: Mapping[bytes, tuple[ObjectID, bytes | None]]) -> set[bytes]:
+        """Rename or (None) delete refs, those that are still where they were read, at no moment
+        held by neither name; which they are."""
+        disk.touch_ref("move-refs", b"%d" % len(moved))
+        return self.rename_all(moved)
+
+    def clear_dead_locks(self) -> None:
+        """Take away the locks that killed processes left, of whatever worktree."""
+        linked = os.path.join(self.common_dir, "worktrees")
+        git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
+        for git_dir in git_dirs:
+            with suppress(PermissionError):  # another user's, in a repository that several share
+                clear_dead_locks(os.path.join(git_dir, "ckpt"), self.lock_candidates)
 
     # -- HEAD --------------------------------------------------------------------
 
@@ -203,17 +232,16 @@ class Refs(RefFiles):
         """The files that moving HEAD and these branches locks, and that a save left locked."""
         refs = (b"HEAD", b"packed-refs", *branches)
         paths = [self._path(ref) for ref in refs if ref is not None]
-        return paths + self._locked_checkpoints()
+        return paths + self._checkpoint_files()
 
-    def _locked_checkpoints(self) -> list[str]:
-        """The files of checkpoint refs that have a lock, whosever that is."""
+    def _checkpoint_files(self) -> list[str]:
+        """The files of checkpoint refs, also where there is only a lock by now."""
         tops = [os.path.join(self.common_dir, prefix) for prefix in (REF_PREFIX, TRASH_PREFIX)]
         walks = [walk for top in tops for walk in os.walk(top)]
         return [
             os.path.join(folder, name.removesuffix(".lock"))
             for folder, _, names in walks
             for name in names
-            if name.endswith(".lock")
         ]
 
     def _log(

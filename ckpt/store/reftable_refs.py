@@ -9,9 +9,11 @@ are not shared. Whatever would write a ref is refused with the way out.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 
 from ckpt.errors import CkptError, Refused
 from ckpt.store.objects import ObjectID
+from ckpt.store.ref_files import SYMREF
 from ckpt.store.ref_names import is_shared
 from ckpt.store.refs import CheckpointRefs, Head, Refs
 from ckpt.store.reftable import Target, read_stack
@@ -46,6 +48,23 @@ class ReftableRefs(Refs):
             name[len(start) :].decode("utf-8", "surrogateescape"): ObjectID(target.value)
             for name, target in refs.items()
             if name.startswith(start) and not target.is_symbolic
+        }
+
+    def own(self) -> set[ObjectID]:
+        if self.git_dir == self.common_dir:
+            return set()
+        refs = read_stack(os.path.join(self.git_dir, "reftable"), self._hex_length // 2)
+        return {ObjectID(target.value) for target in refs.values() if not target.is_symbolic}
+
+    def contents_below(self, prefix: str) -> dict[str, bytes]:
+        start = prefix.encode()
+        refs = read_stack(os.path.join(self.common_dir, "reftable"), self._hex_length // 2)
+        return {
+            name[len(start) :].decode("utf-8", "surrogateescape"): (
+                SYMREF + target.value if target.is_symbolic else target.value
+            )
+            for name, target in refs.items()
+            if name.startswith(start)
         }
 
     def listed_checkpoints(self) -> CheckpointRefs:
@@ -88,6 +107,21 @@ class ReftableRefs(Refs):
         raise ReadOnlyRefs
 
     def remove(self, ref: bytes, old: ObjectID) -> bool:
+        raise ReadOnlyRefs
+
+    def clear_dead_locks(self) -> None:
+        raise ReadOnlyRefs
+
+    def move_all(self, moved: Mapping[bytes, tuple[ObjectID, bytes | None]]) -> set[bytes]:
+        raise ReadOnlyRefs
+
+    def pack(self, prefixes: Sequence[str], is_packed: Callable[[ObjectID], bool]) -> int:
+        return 0
+
+    def loose_count(self, prefixes: Sequence[str]) -> int:
+        return 0
+
+    def remove_as(self, ref: bytes, contents: bytes) -> bool:
         raise ReadOnlyRefs
 
     def move_branch(

@@ -63,6 +63,11 @@ class Repository:
         return "worktrees/" + os.path.basename(self.git_dir)
 
     @property
+    def git_dirs(self) -> tuple[str, str]:
+        """Where git keeps what is not the worktree's; they may lie in it all the same."""
+        return self.git_dir, self.common_dir
+
+    @property
     def private_dir(self) -> str:
         """This worktree's own private files: journal, locks, cache."""
         return os.path.join(self.git_dir, "ckpt")
@@ -114,6 +119,7 @@ class Repository:
         Refuses what has become another repository, or one that cannot be served any more.
         """
         self.check_there()
+        _check_exists(self.worktree)
         config = GitConfig.load(self.env, git_dir=self.git_dir, common_dir=self.common_dir)
         format = read_format(config, os.path.join(self.common_dir, "config"))
         if not self.env.get("GIT_WORK_TREE"):
@@ -361,13 +367,18 @@ def _expand_home(path: str, env: Mapping[str, str]) -> str:
     return env.get("HOME", "~") + path[1:] if path.startswith("~/") else path
 
 
-def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
-    """A worktree that is the home folder or holds it would sweep in everything."""
+def _check_exists(worktree: str) -> None:
+    """A folder that is gone is not one from which all files were deleted."""
     try:
         if not stat.S_ISDIR(os.stat(worktree).st_mode):
             raise FileNotFoundError
     except FileNotFoundError:
         raise CkptError(f"the work tree '{worktree}' does not exist", hint="check it") from None
+
+
+def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
+    """A worktree that is the home folder or holds it would sweep in everything."""
+    _check_exists(worktree)
     home = os.path.realpath(env["HOME"]) if env.get("HOME") else None
     if worktree == "/" or (home and os.path.join(home, "").startswith(os.path.join(worktree, ""))):
         raise TooBroad(

@@ -123,7 +123,7 @@ def loose_pieces(path: str) -> Pieces:
     fd = _open(path)
     try:
         zero = b""
-        for piece in inflated(lambda length, position: _read(fd, length, position), 0):
+        for piece in inflated(lambda length, position: _read(fd, length, position), 0, alone=True):
             if not zero:
                 _, zero, piece = piece.partition(b"\0")
             if piece:
@@ -216,9 +216,9 @@ def _part(part: bytes, length: int) -> bytes:
     return part
 
 
-def inflated(read: Callable[[int, int], bytes], position: int) -> Pieces:
+def inflated(read: Callable[[int, int], bytes], position: int, *, alone: bool = False) -> Pieces:
     """What a zlib stream in a file holds, given how to read a length of bytes at a place of
-    it; never an empty piece but for an empty stream."""
+    it; never an empty piece but for an empty stream. If it is `alone`, nothing follows it."""
     unpacker = zlib.decompressobj()
     compressed = b""
     while not unpacker.eof:
@@ -230,6 +230,8 @@ def inflated(read: Callable[[int, int], bytes], position: int) -> Pieces:
             raise DamagedObject("a compressed object ends too early")
         if piece or unpacker.eof:
             yield piece
+    if alone and (unpacker.unused_data or read(1, position)):
+        raise DamagedObject("something follows a compressed object")
 
 
 def _open(path: str) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import stat
 from binascii import hexlify, unhexlify
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 
 from ckpt.errors import Refused
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
@@ -27,6 +27,15 @@ _MOST_DIGITS = 10  # of a number of 32 bits, which a mode is
 _MOST_KNOWN = 1000
 _SUSPECT = (b"", b".")  # how a name begins that may be unsafe
 
+# What a tree may unfold into, in bytes of paths: so much, and so many times its own size. A
+# folder that is repeated in itself, ten times on each of ten levels, is a few hundred bytes.
+_ANY_SIZE = 64 << 20
+_TIMES = 16
+_EACH_ENTRY = 100
+
+# Of a manifest, of an agent's data and the like.
+LARGEST_STATE = 128 << 20
+
 
 class TreeEntry(NamedTuple):
     """What a path holds: a mode of git's and the id of a blob or submodule commit."""
@@ -41,6 +50,29 @@ Change = tuple[bytes, TreeEntry | None, TreeEntry | None]
 
 class UnsafeTree(Refused):
     """A tree holds a name that must never reach a file system."""
+
+
+class _Unfolding:
+    """Counts what comes out of trees, lest a few objects become more than anyone can hold."""
+
+    def __init__(self) -> None:
+        self._seen: set[ObjectID] = set()
+        self._left = _ANY_SIZE
+
+    def add(self, folder: bytes, tree: ObjectID | None, entries: Sized) -> None:
+        """A tree was opened that stands at a path."""
+        count = len(entries) + 1  # an empty folder takes its time, too
+        if tree is None:
+            return
+        self._left -= count * (len(folder) + _EACH_ENTRY)
+        if tree not in self._seen:
+            self._seen.add(tree)
+            self._left += count * _EACH_ENTRY * _TIMES
+        if self._left < 0:
+            raise UnsafeTree(
+                f"the tree '{tree.decode()}' unfolds without an end",
+                hint="this checkpoint is hostile; 'git ckpt drop' takes it away",
+            )
 
 
 def write_tree(objects: ObjectStore, entries: Entries) -> ObjectID:
@@ -88,12 +120,12 @@ def read_tree(objects: ObjectStore, tree_id: ObjectID) -> list[tuple[bytes, int,
     """The (name, mode, id) of each entry of one tree object."""
     data = objects.read(tree_id, b"tree")
     try:
-        return _parse(data, objects.object_format.oid_length)
+        return parse_tree(data, objects.object_format.oid_length)
     except ValueError as error:
         raise MissingObject(tree_id, "damaged tree") from error
 
 
-def _parse(data: bytes, id_length: int) -> list[tuple[bytes, int, ObjectID]]:
+def parse_tree(data: bytes, id_length: int) -> list[tuple[bytes, int, ObjectID]]:
     """The entries in a tree's bytes; ValueError if they are no tree."""
     entries = []
     at, end = 0, len(data)
@@ -131,15 +163,19 @@ def walk(
     objects: ObjectStore, tree_id: ObjectID, prefix: bytes = b""
 ) -> Iterator[tuple[bytes, TreeEntry]]:
     """Every file, link and gitlink below a tree, with its path."""
+    unfolding = _Unfolding()
+    known: dict[ObjectID, Entries] = {}
     todo = [(prefix, tree_id)]
     while todo:
         folder, current = todo.pop()
-        for name, mode, child in read_tree(objects, current):
+        entries = _known_children(objects, current, known)
+        unfolding.add(folder, current, entries)
+        for name, entry in entries.items():
             path = _join(folder, name)
-            if stat.S_ISDIR(mode):
-                todo.append((path, child))
+            if stat.S_ISDIR(entry.mode):
+                todo.append((path, entry.id))
             else:
-                yield path, TreeEntry(mode, child)
+                yield path, entry
 
 
 def diff_trees(
@@ -153,12 +189,16 @@ def diff_trees(
     `known` are trees that need not be read again; those that are read are added, as long as
     they are not many.
     """
+    unfolding = _Unfolding()
+    known = {} if known is None else known
     todo = [(b"", old, new)]
     while todo:
         folder, before, after = todo.pop()
         if before == after:
             continue
         left, right = (_known_children(objects, tree, known) for tree in (before, after))
+        unfolding.add(folder, before, left)
+        unfolding.add(folder, after, right)
         for name in left.keys() | right.keys():
             path = _join(folder, name)
             was, now = left.get(name), right.get(name)
@@ -185,6 +225,14 @@ def lookup(
             return None
         entry = _known_children(objects, entry.id, known).get(name)
     return entry
+
+
+def read_limited(objects: ObjectStore, blob: ObjectID, most: int = LARGEST_STATE) -> bytes:
+    """The content of a blob that others may have made, and that has no reason to be large."""
+    size = objects.size(blob)
+    if size is not None and size > most:
+        raise MissingObject(blob, f"too large ({size:,} bytes): blob")
+    return objects.read(blob, b"blob")
 
 
 class FilesOf:
@@ -215,7 +263,16 @@ def _known_children(
 
 
 def _children(objects: ObjectStore, tree_id: ObjectID) -> dict[bytes, TreeEntry]:
-    return {name: TreeEntry(mode, id) for name, mode, id in read_tree(objects, tree_id)}
+    entries = read_tree(objects, tree_id)
+    found = {name: TreeEntry(mode, id) for name, mode, id in entries}
+    _check_names(tree_id, entries, found)
+    return found
+
+
+def _check_names(tree_id: ObjectID, entries: Sized, names: Sized) -> None:
+    """Refuse a name that stands for two things: a link, and a folder that is written to."""
+    if len(names) < len(entries):
+        raise MissingObject(tree_id, "two entries of one name in tree")
 
 
 def _split_entry(entry: TreeEntry | None) -> tuple[ObjectID | None, TreeEntry | None]:

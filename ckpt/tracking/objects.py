@@ -150,7 +150,7 @@ class Restoration:
             name, put = self._ways_back.pop()
             try:
                 put()
-            except Exception:  # of the object's own code; the others must still go back
+            except BaseException:  # of the object's own code, or Ctrl-C: the others go back first
                 lost.append(name)
         return lost
 

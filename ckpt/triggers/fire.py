@@ -136,8 +136,22 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
         return told
     notes = settings.notes if settings.notes and not _is_in_burst(repo) else ()
     _note_success(repo, request.trigger, result, monotonic() - started)
+    _prune_if_due(repo, settings, request, result, monotonic() - started)
     warnings = (*notes, *_partial(result, request.trigger), *_left_out(result, request.trigger))
     return Fired(result, warnings)
+
+
+def _prune_if_due(
+    repo: Repository, settings: Settings, request: Request, result: SaveResult, elapsed: float
+) -> None:
+    from ckpt.engine.tally import count_save
+
+    is_new = result.outcome in (Outcome.CREATED, Outcome.PARTIAL)
+    if is_new and count_save(repo.private_dir):
+        from ckpt.engine.auto_prune import prune_by_itself
+
+        left = _budget(settings, request) - elapsed
+        prune_by_itself(repo, lambda: settings, result.id or "", left)
 
 
 def _is_in_burst(repo: Repository) -> bool:
@@ -171,12 +185,15 @@ def _left_out(result: SaveResult, trigger: str) -> tuple[str, ...]:
     return (f"checkpoint {result.id} lacks untracked files, over the limits ({limits})",)
 
 
+def _budget(settings: Settings, request: Request) -> float:
+    for_guard = request.trigger in _WITH_GUARD_BUDGET
+    return settings.guard_budget if for_guard else settings.hook_budget
+
+
 def _engine_save(repo: Repository, settings: Settings, request: Request) -> SaveResult:
     from ckpt.engine.snapshot import SaveRequest, save
 
-    budget = (
-        settings.guard_budget if request.trigger in _WITH_GUARD_BUDGET else settings.hook_budget
-    )
+    budget = _budget(settings, request)
     wanted = SaveRequest(
         kind=request.kind,
         trigger=request.trigger,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The hook `ckpt-prune` of pre-commit: retention after a commit, by the usual rules.
+"""The hook `ckpt-prune` of pre-commit: retention after a commit, by the rules of the settings.
 
 Like a trigger that saves, it never stops git: what goes wrong is told and noted, and there is
 another commit soon.
@@ -21,8 +21,9 @@ def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) ->
 
 
 def _prune(repo: Repository) -> None:
+    from ckpt.configure import load_forgiving
     from ckpt.engine.prune import prune
-    from ckpt.engine.retention import Policy
 
     repo.check_writable()
-    prune(repo, Policy())
+    settings = load_forgiving(repo)
+    prune(repo, settings.policy, patience=settings.hook_budget)

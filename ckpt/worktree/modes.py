@@ -36,6 +36,18 @@ class Modes:
     def of_folder(self, path: bytes) -> int | None:
         return None if self.folder is None else self.folders.get(path, self.folder)
 
+    def at_most(self, bits: int) -> Modes:
+        """The same with no other bits than these."""
+        if bits == 0o777:
+            return self
+        return Modes(
+            self.plain & bits,
+            self.executable & bits,
+            {path: own & bits for path, own in self.others.items()},
+            None if self.folder is None else self.folder & bits,
+            {path: own & bits for path, own in self.folders.items()},
+        )
+
     def of(self, path: bytes, is_executable: bool) -> int:
         usual = self.executable if is_executable else self.plain
         return self.others.get(path, usual)

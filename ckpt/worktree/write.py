@@ -42,14 +42,16 @@ class UnsafePath(CkptError):
 
 
 class Worktree:
-    """Handle on the folder at the top; a context manager.
+    """Handle on the folder at the top; a context manager. No path leads into `git_dirs`, which
+    may lie in the worktree under any name, and are known by what they are.
 
     `new_folders` are the permission bits of folders that may have to be made, `made` are those
     that were.
     """
 
-    def __init__(self, top: bytes) -> None:
+    def __init__(self, top: bytes, git_dirs: Iterable[str] = ()) -> None:
         self._top = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._closed_to_us = {_identity(os.stat(folder)) for folder in git_dirs}
         self._open: list[tuple[bytes, int]] = []  # each above the next
         self.new_folders: Mapping[bytes, int] = {}
         self.made: set[bytes] = set()
@@ -107,6 +109,11 @@ class Worktree:
             end = folder.find(b"/", reached)
             return folder if end < 0 else folder[:end]
         return None
+
+    def is_git_dir(self, path: bytes) -> bool:
+        """Whether a path is one that nothing may lead into."""
+        status = self.lstat(path)
+        return status is not None and _identity(status) in self._closed_to_us
 
     # -- changing ----------------------------------------------------------------
 
@@ -249,7 +256,13 @@ class Worktree:
             _check(name, path)
             fd = self._open[-1][1] if self._open else self._top
             done = done + b"/" + name if done else name
-            self._open.append((done, self._open_child(fd, name, done, create)))
+            inner = self._open_child(fd, name, done, create)
+            if self._closed_to_us and _identity(os.fstat(inner)) in self._closed_to_us:
+                os.close(inner)
+                raise UnsafePath(
+                    f"'{_shown(done)}' is a git dir", hint="nothing is ever restored into one"
+                )
+            self._open.append((done, inner))
             if len(self._open) > kept:
                 os.close(self._open.pop(0)[1])
 
@@ -281,6 +294,10 @@ class Worktree:
             os.unlink(temporary, dir_fd=handle)
         except FileNotFoundError:
             pass
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:

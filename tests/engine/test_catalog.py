@@ -247,7 +247,7 @@ def test_what_cannot_be_a_checkpoint_is_an_error_of_use(word: str, repo: Reposit
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which refs' files and how many commits are read, from here on."""
     seen: list[str] = []
-    read_file, read_object = ref_files._read_loose, ObjectStore.read
+    read_file, read_object = ref_files.read_loose, ObjectStore.read
 
     def loose(path: str) -> bytes | None:
         seen.append(path.rpartition("/")[2])
@@ -257,7 +257,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(kind.decode())
         return read_object(self, object_id, kind)
 
-    monkeypatch.setattr(ref_files, "_read_loose", loose)
+    monkeypatch.setattr(ref_files, "read_loose", loose)
     monkeypatch.setattr(ObjectStore, "read", read)
     return seen
 

@@ -10,11 +10,13 @@ import pytest
 from byhand import draft
 from hypothesis import given
 from hypothesis import strategies as st
+from retention_tables import Holding
 
 from ckpt import ids
-from ckpt.engine.retention import DEFAULTS, Decision, Policy, Rules, decide
+from ckpt.engine.retention import Decision, decide
 from ckpt.errors import UsageError
-from ckpt.models import Checkpoint, Kind
+from ckpt.models import Checkpoint, Kind, Scope
+from ckpt.policy import BY_HAND, DEFAULTS, Policy, Rules
 from ckpt.values import replace
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)
@@ -72,7 +74,7 @@ def test_each_rule_keeps_what_it_says(
 def test_the_newest_of_each_name_stays_if_that_is_a_rule() -> None:
     found = [at((30 + n) * DAY, name=name) for n, name in enumerate(["a", "b", "a", None, "b"])]
 
-    assert positions(found, only(per_name=True)) == [0, 1]
+    assert positions(found, only(latest_per_name=True)) == [0, 1]
 
 
 def test_all_reasons_are_told_and_what_goes_says_which_rules_there_were() -> None:
@@ -133,10 +135,13 @@ def test_no_rule_crosses_what_is_fixed(more: dict[str, Any], reason: str) -> Non
 
 def test_what_a_rollback_needs_and_what_is_from_the_future_stays() -> None:
     old, ahead = at(300 * DAY), at(-DAY)
-    told = decide([*series(3, HOUR), old, ahead], only(last=1), NOW, needed={old.id})
+    told = decide(
+        [*series(3, HOUR), old, ahead], only(last=1), NOW, needed={old.id: "needed by a rollback"}
+    )
 
     assert told[-1].reasons == ("needed by a rollback",)
-    assert "dated in the future" in told[0].reasons
+    assert told[0].reasons == ("dated in the future",)
+    assert "newest of kind hook" in told[1].reasons  # a wrong clock does not make it the newest
 
 
 def test_the_newest_of_a_session_of_today_stays() -> None:
@@ -166,7 +171,7 @@ def test_the_cap_never_takes_what_is_younger_than_a_day() -> None:
 
 
 def test_a_policy_that_keeps_nothing_is_refused() -> None:
-    with pytest.raises(UsageError, match="keeps nothing"):
+    with pytest.raises(UsageError, match="keep nothing"):
         decide([], Policy({Kind.HOOK: Rules()}), NOW)
     with pytest.raises(UsageError, match="at least 1"):
         decide([], Policy(max_checkpoints=0), NOW)
@@ -181,56 +186,140 @@ rules = st.builds(
     weekly=st.integers(0, 2),
     monthly=st.integers(0, 2),
     first=st.integers(0, 2),
-    per_name=st.booleans(),
+    latest_per_name=st.booleans(),
 )
 some_rules = rules.filter(lambda found: not found.are_empty)
-checkpoints = st.lists(
-    st.builds(
-        lambda hours, kind, session, name, pinned: at(
-            timedelta(hours=hours), kind, session=session, name=name, pinned=pinned
-        ),
-        st.integers(-5, 2000),
-        st.sampled_from(Kind),
-        st.sampled_from([None, "s", "t"]),
-        st.sampled_from([None, "a", "b"]),
-        st.booleans(),
-    ),
-    max_size=30,
-    unique_by=lambda found: found.id,
-)
 
 
-@given(checkpoints, some_rules, st.sampled_from([None, 1, 5, 20]))
-def test_what_always_holds(found: list[Checkpoint], some: Rules, cap: int | None) -> None:
-    policy = Policy(dict.fromkeys(Kind, some), cap)
-    told = decide(found, policy, NOW)
+@st.composite
+def checkpoints(draw: st.DrawFn) -> list[Checkpoint]:
+    """Some of everything, in the order of their ids; the clock may have gone back in between."""
+    hours = draw(st.lists(st.integers(-5, 2000), max_size=25))
+    if draw(st.booleans()):
+        hours.sort(reverse=True)
+    found = []
+    for number, age in enumerate(hours):
+        moment = NOW - timedelta(hours=age, minutes=number)
+        found.append(
+            draft(
+                id=f"{NOW:%Y%m%d}-{number:06d}-000-0000",
+                timestamp=moment,
+                kind=draw(st.sampled_from(Kind)),
+                session=draw(st.sampled_from([None, "s", "t"])),
+                name=draw(st.sampled_from([None, "a", "b"])),
+                pinned=draw(st.sampled_from([False, False, True])),
+                worktree=draw(st.sampled_from(["main", "main", "worktrees/w"])),
+                scope=draw(st.sampled_from([Scope.FULL, Scope.FULL, Scope.STATE])),
+            )
+        )
+    return found
+
+
+caps = st.tuples(st.sampled_from([None, 1, 5, 20]), st.sampled_from([None, 1, 10**6, 5 * 10**6]))
+
+
+@given(checkpoints(), some_rules, caps, st.data())
+def test_what_always_holds(
+    found: list[Checkpoint], some: Rules, cap: tuple[int | None, int | None], data: st.DataObject
+) -> None:
+    policy = Policy(dict.fromkeys(Kind, some), *cap)
+    needed = {c.id: "needed" for c in found if data.draw(st.integers(0, 9)) == 0}
+    told = decide(found, policy, NOW, needed, Holding(found))
     stay = set(kept(told))
 
     assert [one.checkpoint.id for one in told] == sorted((c.id for c in found), reverse=True)
     assert all(one.reasons for one in told)
     left = [c for c in found if c.id in stay]
-    assert set(kept(decide(left, policy, NOW))) == stay  # deciding twice changes nothing
-    for kind in {c.kind for c in found}:
-        assert max(c.id for c in found if c.kind is kind) in stay
-    fixed = {c.id for c in found if c.pinned or c.kind is Kind.FEATURE}
-    assert fixed <= stay
+    sizes = Holding(found)
+    for gone in found:
+        if gone.id not in stay:
+            sizes.drop(gone.id)
+    assert set(kept(decide(left, policy, NOW, needed, sizes))) == stay  # again changes nothing
+    assert floors(found) | set(needed) <= stay
 
 
-@given(checkpoints, some_rules, rules)
+def floors(found: list[Checkpoint]) -> set[str]:
+    """What neither a rule nor a cap may take."""
+    fixed = {c.id for c in found if c.pinned or c.kind is Kind.FEATURE or c.timestamp > NOW + HOUR}
+    present = [c for c in found if c.timestamp <= NOW]
+    groups = {(c.worktree, c.kind, c.scope) for c in present}
+    for group in groups:
+        fixed.add(max(c.id for c in present if (c.worktree, c.kind, c.scope) == group))
+    for session in {(c.worktree, c.session) for c in present if c.session is not None}:
+        of_it = [c for c in present if (c.worktree, c.session) == session]
+        if any(NOW - c.timestamp <= DAY for c in of_it):
+            fixed.add(max(c.id for c in of_it))
+    return fixed
+
+
+@given(checkpoints(), st.sampled_from([1, 5, 20]))
+def test_the_number_is_kept_to_as_far_as_floors_and_the_last_day_allow(
+    found: list[Checkpoint], most: int
+) -> None:
+    policy = Policy(dict.fromkeys(Kind, Rules(last=1000)), most)
+    stay = [c for c in found if c.id in set(kept(decide(found, policy, NOW)))]
+
+    for worktree in {c.worktree for c in stay}:
+        here = [c for c in stay if c.worktree == worktree]
+        counted = [c for c in here if c.kind not in BY_HAND and not c.pinned]
+        free = [c for c in counted if c.id not in floors(found) and NOW - c.timestamp > DAY]
+        assert len(counted) <= most or not free
+    assert {c.id for c in found if NOW - c.timestamp <= DAY} <= {c.id for c in stay}
+
+
+@given(checkpoints(), some_rules, rules)
 def test_another_rule_never_drops_more(found: list[Checkpoint], some: Rules, more: Rules) -> None:
-    both = Rules(
-        last=max(some.last, more.last),
-        within=max(some.within, more.within),
-        hourly=max(some.hourly, more.hourly),
-        daily=max(some.daily, more.daily),
-        weekly=max(some.weekly, more.weekly),
-        monthly=max(some.monthly, more.monthly),
-        first=max(some.first, more.first),
-        per_name=some.per_name or more.per_name,
-    )
+    fields = Rules.__value_fields__  # type: ignore[attr-defined]  # every value class has it
+    both = Rules(**{name: max(getattr(some, name), getattr(more, name)) for name in fields})
     less, all_of_it = (
         set(kept(decide(found, Policy(dict.fromkeys(Kind, one), None), NOW)))
         for one in (some, both)
     )
 
     assert less <= all_of_it
+
+
+@given(checkpoints(), checkpoints(), some_rules, st.sampled_from([None, 1, 5]))
+def test_what_comes_from_elsewhere_pushes_nothing_out(
+    own: list[Checkpoint], others: list[Checkpoint], some: Rules, cap: int | None
+) -> None:
+    """And is itself kept by the same rules."""
+    policy = Policy(dict.fromkeys(Kind, some), cap)
+    fetched = [replace(c, id=c.id[:-4] + "zzzz") for c in others]
+    foreign = {c.id for c in fetched}
+    alone = [kept(decide(party, policy, NOW)) for party in (own, fetched)]
+
+    together = kept(decide([*own, *fetched], policy, NOW, foreign=foreign))
+    assert sorted(together) == sorted(alone[0] + alone[1])
+
+
+# What the systems before us keep
+
+
+def test_a_the_last_five_automatic_ones_the_last_three_sessions_the_rest_until_deleted() -> None:
+    found = [
+        checkpoint
+        for kind in (Kind.AUTO, Kind.MANUAL, Kind.FEATURE, Kind.SESSION)
+        for checkpoint in series(9, DAY, kind=kind)
+    ]
+    stay = [one.checkpoint.kind for one in decide(found, Policy(), NOW) if one.keep]
+
+    assert {kind: stay.count(kind) for kind in stay} == {
+        Kind.AUTO: 5,
+        Kind.MANUAL: 9,
+        Kind.FEATURE: 9,
+        Kind.SESSION: 3,
+    }
+
+
+def test_b_the_first_the_last_twenty_and_the_newest_of_each_name_between() -> None:
+    rules = Rules(first=1, last=20, latest_per_name=True)
+    policy = Policy({Kind.AUTO: rules}, max_checkpoints=100)
+    found = [
+        at((51 - number) * DAY, Kind.AUTO, session="one", name=f"n{number % 4}")
+        for number in range(51)
+    ]
+
+    stay = set(kept(decide(found, policy, NOW)))
+    numbers = [number for number, one in enumerate(found) if one.id in stay]
+    assert numbers == [0, 27, 28, 29, 30, *range(31, 51)]

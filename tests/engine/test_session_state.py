@@ -117,7 +117,7 @@ def test_the_last_write_of_each_path_is_known(state: SessionState, folder: str) 
     state.record(b"gone", NO_FILE)
 
     expected = {
-        b"a": Write(TWO, None, 1),
+        b"a": Write(TWO, None, 1, frozenset({ONE})),
         b"caf\xe9 \n x": Write(ONE, None, 1),
         b"gone": Write(NO_FILE, None, 1),
     }
@@ -154,6 +154,23 @@ def test_who_makes_anew_what_the_agent_removed_owns_it(state: SessionState) -> N
     state.record(b"theirs", ONE, existed=False)
 
     assert {p: w.created for p, w in state.writes().items()} == {b"a": False, b"theirs": False}
+
+
+def test_what_a_rollback_brought_back_is_the_agents_again(
+    state: SessionState, tmp_path: Path
+) -> None:
+    for name in ("mine", "path"):
+        for text in ("one", "two"):
+            (tmp_path / name).write_text(text)
+            state.record(name.encode(), look(tmp_path / name))
+    (tmp_path / "path").write_text("one")
+    (tmp_path / "mine").write_text("three")
+    state.went_back(str(tmp_path), [b"path", b"mine", b"unknown"])
+
+    writes = state.writes()
+    assert writes[b"path"].content == look(tmp_path / "path")
+    assert writes[b"mine"].content != look(tmp_path / "mine")
+    assert b"unknown" not in writes
 
 
 @pytest.mark.parametrize("tail", [b"wrote 0 1111", b"\0\0junk\0wrote x y z p\0", b"\xff" * 99])

@@ -190,3 +190,60 @@ def test_what_is_not_in_the_trash_is_not_found(repo: Repository, found: Checkpoi
 def test_what_cannot_be_a_checkpoint_is_an_error_of_use(word: str, repo: Repository) -> None:
     with pytest.raises(UsageError, match="is not a checkpoint"):
         trash.restore(repo, word)
+
+
+def test_what_another_process_has_dropped_meanwhile_stays_in_the_trash(
+    repo: Repository, found: Checkpoint
+) -> None:
+    trash.drop(repo, found)
+    with pytest.raises(NotFound, match="was changed or removed meanwhile"):
+        trash.drop(repo, found)
+
+    assert [item.checkpoint for item in trash.dropped(repo)] == [found]
+
+
+def test_half_a_drop_is_listed_once_and_the_next_one_ends_it(
+    repo: Repository, found: Checkpoint
+) -> None:
+    """The trash ref is there, and the checkpoint's own still is."""
+    put_aside(repo, f"20260101/{A}", ObjectID(found.commit.encode()))
+    assert Catalog(repo).ids() == [A]
+    assert trash.dropped(repo) == []
+    assert trash.move_all_aside(repo, [found]) == {A}
+
+    assert Catalog(repo).ids() == []
+    assert [item.checkpoint.id for item in trash.dropped(repo)] == [A]
+    assert trash.restore(repo, "aaaa") == found
+
+
+def test_the_trash_holds_what_was_dropped_last(repo: Repository, found: Checkpoint) -> None:
+    """A restore was interrupted, and what it brought back was changed since."""
+    put_aside(repo, f"{datetime.now(timezone.utc):%Y%m%d}/{A}", ObjectID(found.commit.encode()))
+    pinned = set_pinned(repo, found, True)
+    trash.drop(repo, pinned)
+
+    assert [item.checkpoint for item in trash.dropped(repo)] == [pinned]
+
+
+def test_a_checkpoint_is_not_brought_back_over_another_of_its_id(
+    repo: Repository, found: Checkpoint
+) -> None:
+    trash.drop(repo, found)
+    other = write_checkpoint(repo, id=A, name="another")
+    with pytest.raises(Refused, match=f"another checkpoint '{A}' is there"):
+        trash.restore(repo, A)
+
+    assert Catalog(repo).get(A) == other
+    assert [item.checkpoint for item in trash.dropped(repo)] == [found]
+
+
+def test_of_many_those_go_that_are_as_they_were_and_that_no_rollback_needs(
+    repo: Repository, found: Checkpoint
+) -> None:
+    others = [write_checkpoint(repo, id=f"2026010{day}-000000-000-zzzz") for day in range(3, 6)]
+    journal.write(repo.private_dir, Journal(others[0].id, others[0].id, (), ()))
+    set_pinned(repo, others[1], True)
+
+    assert trash.move_all_aside(repo, [found, *others]) == {A, others[2].id}
+    assert Catalog(repo).ids() == [others[1].id, others[0].id]
+    assert len(trash.dropped(repo)) == 2

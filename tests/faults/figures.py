@@ -18,6 +18,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 if name == PROPERTY:
                     figures.update(counted)
     if figures:
-        terminalreporter.section("faults")
+        terminalreporter.section("figures")
         for name, count in figures.items():
             terminalreporter.line(f"{count:6} {name}")

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from helpers import ckpt, fsck, git
+from helpers import ckpt, fsck, git, verified
 from scenes import State, link, remove, state, write
 
 # Private files that are always there; everything else in that folder is a leftover.
-PRIVATE = {"lock", "last-rollback", "scan"}
+PRIVATE = {"lock", "last-rollback", "made-here", "prune-lock", "saves", "scan", "triggers"}
 TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_", "tmp_pack_", "tmp_idx_", "tmp_ckpt_")
 
 
@@ -58,6 +58,7 @@ class Scene:
         assert differences(look(top), expected) == []
         assert leftovers(top) == []
         assert [complaint for place in repositories(top) for complaint in fsck(place)] == []
+        assert [problem for place in repositories(top) for problem in verified(place)] == []
         assert checkpoints(top).items() >= self.checkpoints.items()
 
 

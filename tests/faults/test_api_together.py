@@ -30,15 +30,18 @@ SECONDS = 30 if os.environ.get("CKPT_TORTURE") == "1" else 0
 class Worker:
     """`kept` are the checkpoints that must be there in the end, with their data."""
 
-    def __init__(self, manager: CheckpointManager, top: Path, name: str) -> None:
+    def __init__(
+        self, manager: CheckpointManager, top: Path, name: str, seconds: int = SECONDS
+    ) -> None:
         self._manager = manager
+        self._seconds = seconds
         self._state = CheckpointManager(top, worktree=False, session=name)
         self._name = name
         self._file = top / name
         self.kept: dict[str, Any] = {}
 
     def work(self) -> None:
-        until = monotonic() + SECONDS
+        until = monotonic() + self._seconds
         for number in count():
             if number >= ROUNDS and monotonic() >= until:
                 return
@@ -72,10 +75,10 @@ class Worker:
         self.kept[checkpoint_id] = data
 
 
-def main(top: str, name: str) -> None:
+def main(top: str, name: str, seconds: int) -> None:
     """What a process does; tells which checkpoints it made."""
     with CheckpointManager(top) as manager:
-        worker = Worker(manager, Path(top), name)
+        worker = Worker(manager, Path(top), name, seconds)
         worker.work()
         sys.stdout.write(json.dumps([*worker.kept]))
 
@@ -92,7 +95,7 @@ def test_threads_and_processes_lose_nothing_to_each_other(repo: Path) -> None:
     code = f"import sys; sys.path[:0] = {sys.path!r}; from faults.test_api_together import main; "
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code + f"main({str(repo)!r}, 'process{number}')"],
+            [sys.executable, "-c", code + f"main({str(repo)!r}, 'process{number}', {SECONDS})"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

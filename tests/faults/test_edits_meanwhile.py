@@ -27,7 +27,7 @@ from faults.rollbacks import (
     whole,
 )
 from faults.striking import TORTURE, Blow, Driver, Sweep, kill, sample
-from helpers import fsck, git, tree_state
+from helpers import fsck, git, tree_state, verified
 from scenes import write
 
 Record = Callable[[str, object], None]
@@ -293,6 +293,7 @@ def test_a_file_edited_at_any_moment_is_saved_or_stays(
                 assert ran.code == 0, ran
                 assert leftovers(top) == []
                 assert fsck(top) == []
+                assert verified(top) == []
                 if ("rename", "edited") in ran.operations[nth - 1 :]:
                     if ran.operations[nth - 1] != ("rename", "edited"):
                         assert held(top, new_checkpoints(scene, top)[-1], path)[1] == BY_HAND

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from byhand import worktree
-from helpers import fsck
+from helpers import fsck, verified
 
 from ckpt import CheckpointManager, CkptError, disk
 
@@ -77,3 +77,4 @@ def test_whatever_fails_the_files_are_as_then_or_as_now(tmp_path: Path) -> None:
     assert look(top) == then
     assert failed > 10
     assert fsck(top) == []
+    assert verified(top) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from faults.rollbacks import Scene, checkpoints, differences, has_journal, look, whole
 from faults.striking import Blow, Driver, Struck, Sweep, kill, sample
-from helpers import fsck
+from helpers import fsck, verified
 
 Record = Callable[[str, object], None]
 
@@ -22,7 +22,7 @@ Record = Callable[[str, object], None]
 # which the next save clears.
 FINISHED = re.compile(
     r"objects/../[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(pack|idx)"
-    r"|refs/checkpoints/[0-9a-z-]{24}|ckpt/lock|ckpt/scan"
+    r"|refs/checkpoints/[0-9a-z-]{24}|ckpt/(lock|made-here|saves|scan)"
 )
 CLEARED_BY_THE_NEXT = re.compile(
     r"refs/checkpoints/[0-9a-z-]{24}\.lock|ckpt/lock-[0-9a-f]{16}|ckpt/scan\.new"
@@ -48,7 +48,7 @@ def untouched(top: Path) -> list[object]:
 
 
 def check_struck(
-    driver: Driver, scene: Scene, top: Path, struck: Struck, before: tuple[list[object], set[str]]
+    scene: Scene, top: Path, struck: Struck, before: tuple[list[object], set[str]]
 ) -> None:
     """Nothing of the user's has changed, no checkpoint is gone or half there."""
     unchanged, files = before
@@ -60,12 +60,7 @@ def check_struck(
     assert not has_journal(top)
     assert checkpoints(top).items() >= scene.checkpoints.items()
     assert fsck(top) == []
-    _check_all_can_be_read(driver, top)
-
-
-def _check_all_can_be_read(driver: Driver, top: Path) -> None:
-    listed = driver.run(top, "list", "--json", "-n", "0").json["checkpoints"]
-    assert {found["ref"] for found in listed} == checkpoints(top).keys()
+    assert verified(top) == []
 
 
 def check_next_save(driver: Driver, scene: Scene, top: Path) -> None:
@@ -103,9 +98,31 @@ def test_a_save_struck_anywhere_loses_nothing_and_the_next_one_works(
                 before = untouched(top), git_files(top)
                 struck = driver.run(top, "save", "struck", blow=BLOWS[kind](nth))
                 check_message(struck, kind)
-                check_struck(driver, scene, top, struck, before)
+                check_struck(scene, top, struck, before)
                 check_next_save(driver, scene, top)
                 sweep.count("kills survived" if struck.killed else "failures survived")
+
+
+def test_a_save_killed_between_two_calls_for_its_ref_leaves_no_lock_after_the_next(
+    driver: Driver, tmp_path: Path, record_property: Record
+) -> None:
+    scene = whole(tmp_path / "before")
+    operations = driver.run(scene.copy(), "save", "struck", deep=True).operations
+    about_refs = [
+        nth
+        for nth, (name, path) in enumerate(operations, 1)
+        if name.startswith("os.") and ("/refs/" in path or "/ckpt/lock-" in path)
+    ]
+
+    with Sweep(record_property) as sweep:
+        for nth in about_refs:
+            with sweep.trying((nth, operations[nth - 1])):
+                sweep.count("calls of the system struck")
+                top = scene.copy()
+                assert driver.run(top, "save", "struck", blow=kill(nth), deep=True).killed
+                check_next_save(driver, scene, top)
+                assert verified(top) == []
+                sweep.count("kills survived")
 
 
 def check_message(struck: Struck, kind: str) -> None:

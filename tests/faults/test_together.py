@@ -11,7 +11,7 @@ from typing import Any
 
 from faults.rollbacks import checkpoints, has_journal, whole
 from faults.striking import Blow, Driver, kill, start
-from helpers import fsck, git
+from helpers import fsck, git, verified
 from scenes import write
 
 PROCESSES = 8
@@ -52,6 +52,7 @@ def test_processes_that_save_the_same_new_content_at_once_all_succeed(tmp_path: 
     assert refs <= checkpoints(top).keys()
     assert len({git("rev-parse", f"{ref}^{{tree}}", cwd=top) for ref in refs}) == 1
     assert fsck(top) == []
+    assert verified(top) == []
     assert not list((top / ".git/objects").glob("*/tmp_*"))
 
 

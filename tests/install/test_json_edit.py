@@ -59,6 +59,8 @@ def test_a_member_is_added_in_the_style_of_the_file(before: str, after: str) -> 
         ("[] // why", "[\n  1\n] // why"),
         ("[ // why\n 2, // two\n]", "[ // why\n 2,\n 1 // two\n]"),
         ("/* a, b */ [2,]", "/* a, b */ [2, 1]"),
+        ("[2 /* a, b */,]", "[2 /* a, b */, 1]"),
+        ("[\n 2 // a, b\n ,\n]", "[\n 2 // a, b\n ,\n 1\n]"),
     ],
 )
 def test_comments_stay_where_they_are_understood(before: str, after: str) -> None:
@@ -69,6 +71,25 @@ def test_comments_stay_where_they_are_understood(before: str, after: str) -> Non
     assert 1 in load(text, parse(text, comments=True))
     with pytest.raises(NotJson):
         parse(before)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[1, // one\n 2]", "[1 // one\n ]"),
+        ("[2, // two, too\n 1]", "[ // two, too\n 1]"),
+        ("[/* a */ 2 /* b, c */,]", "[/* a */  /* b, c */]"),
+        ("[1, 2]", "[1]"),
+        ("[2, 1]", "[1]"),
+        ("[ 2 ]", "[]"),
+    ],
+)
+def test_comments_beside_what_is_taken_out_stay(before: str, after: str) -> None:
+    node = parse(before, comments=True)
+    number = load(before, node).index(2)
+
+    assert without(before, node, number) == after
+    assert 2 not in load(after, parse(after, comments=True))
 
 
 @pytest.mark.parametrize(

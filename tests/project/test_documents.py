@@ -24,11 +24,13 @@ import pytest
 from helpers import ckpt
 
 import ckpt as package
-from ckpt import cli, ids, usage
+from ckpt import cli, ids, setting_retention, usage
 from ckpt.errors import CkptError
 from ckpt.install import manual
 from ckpt.models import SkipReason
-from ckpt.settings import ROWS, Settings
+from ckpt.setting_sources import ROWS
+from ckpt.setting_types import NO_LIMIT
+from ckpt.settings import Settings
 
 TOP = Path(__file__).resolve().parents[2]
 README = (TOP / "README.md").read_text(encoding="utf-8")
@@ -205,6 +207,23 @@ def test_the_man_page_lists_every_setting() -> None:
     assert tags("SETTINGS") == [f"{row.key}, {row.git}, {row.env}" for row in ROWS]
 
 
+def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
+    rules = [name for row in table("What is kept", "rule") for name in row[0].split(", ")]
+    caps = [(row[0], row[1]) for row in table("What is kept", "key")]
+    explained = ", ".join(tags("RETENTION"))
+
+    assert sorted(rules) == sorted(setting_retention.RULES)
+    assert [key for key, _ in caps] == [row.key for row in setting_retention.CAPS]
+    usual = {"retention.automatic": Settings().prunes_by_itself}
+    for name in ("max_checkpoints", "max_bytes"):
+        most = getattr(Settings().policy, name)
+        usual[f"retention.{name}"] = NO_LIMIT if most is None else most
+    for row, (_, default) in zip(setting_retention.CAPS, caps, strict=True):
+        assert row.type.of_text(default) == usual[row.key]
+        assert f"{row.key}, {row.git}" in explained
+    assert set(setting_retention.RULES) <= set(explained.split(", "))
+
+
 def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
     from ckpt.engine.prepare import MAX_UNTRACKED_REMOVALS
 
@@ -237,7 +256,7 @@ def test_the_man_page_lists_every_environment_variable() -> None:
 def test_the_readme_names_only_environment_variables_that_count() -> None:
     named = set(re.findall(r"\b(?:CKPT|GIT)_[A-Z_]+\b|\bNO_COLOR\b", README))
 
-    assert named <= environment_variables()
+    assert named <= environment_variables() | {row.env for row in setting_retention.ROWS}
     assert {"CKPT_DISABLE", "NO_COLOR"} <= named
 
 
@@ -283,9 +302,12 @@ CALLS = {
     "restore-dropped": ["restore-dropped", "first"],
     "run": ["run", "--json", "--", "true"],
     "prune": ["prune"],
+    "gc": ["gc"],
     "install": ["install"],
     "status": ["status"],
     "doctor": ["doctor"],
+    "verify": ["verify"],
+    "rescue": ["rescue"],
     "hook": ["hook", "pre-commit"],
     "uninstall": ["uninstall"],
     "help": ["help", "save"],

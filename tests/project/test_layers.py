@@ -20,6 +20,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 LAYERS = [
     {"errors", "hashing", "jsontext", "patterns", "project", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
+    {"policy", "setting_sources"},
+    {"setting_files", "setting_retention"},
     {"process", "settings", "store", "worktree"},
     {"arguments", "configure", "install", "tracking"},
     {"engine"},
@@ -27,7 +29,7 @@ LAYERS = [
     {"diagnosis", "manager"},
     {"aio", "run"},
     {"crash", "documents", "progress", "render"},
-    {"render_run", "render_status"},
+    {"render_gc", "render_run", "render_status", "render_verify", "render_rescue"},
     {"render_doctor"},
     {"output", "triggers"},
     {"commands"},

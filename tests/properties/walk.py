@@ -32,7 +32,10 @@ from ckpt.store.trees import diff_trees
 
 Step = tuple[object, ...]
 # What is always there in our private folder, or may be.
-PRIVATE = {"lock", "last-rollback", "conversions", "scan"}
+PRIVATE = {
+    *("lock", "last-rollback", "conversions", "made-here", "prune-lock", "saves", "scan"),
+    *("gc-lock", "space", "triggers"),
+}
 NESTED = b"nested"
 RULE_FILES = (b".gitignore", b".gitattributes")
 _NO_EDITOR = {"GIT_EDITOR": "true", "GIT_SEQUENCE_EDITOR": "true"}

@@ -15,7 +15,14 @@ import pytest
 from byhand import failing, files_below, observed
 
 from ckpt.errors import Busy
-from ckpt.store.lock import clear_own_locks, holding, replace_locked, worktree_lock
+from ckpt.store.lock import (
+    clear_dead_locks,
+    clear_own_locks,
+    holding,
+    holding_all,
+    replace_locked,
+    worktree_lock,
+)
 
 HOLD = """
 import sys
@@ -114,6 +121,22 @@ def test_the_lock_is_free_after_an_error(private: Path) -> None:
 def test_two_threads_of_one_process_shut_each_other_out_too(private: Path) -> None:
     with worktree_lock(str(private), exclusive=True, timeout=0):
         assert not can_lock(private, exclusive=True)
+
+
+def test_a_fork_that_lives_on_does_not_hold_the_lock_of_its_parent(private: Path) -> None:
+    reader, writer = os.pipe()
+    with worktree_lock(str(private), exclusive=True, timeout=0):
+        child = os.fork()
+        if child == 0:
+            os.close(writer)
+            os.read(reader, 1)
+            os._exit(0)
+    with worktree_lock(str(private), exclusive=True, timeout=0):
+        pass
+
+    for fd in (reader, writer):
+        os.close(fd)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_the_lock_file_is_private(private: Path) -> None:
@@ -333,3 +356,25 @@ def test_without_a_private_folder_there_is_nothing_to_clear(index: Path, private
 
     assert not private.exists()
     assert os.listdir(index.parent) == ["index"]
+
+
+def test_a_dead_lock_stays_ours_until_somebody_comes_who_knows_its_file(
+    index: Path, private: Path
+) -> None:
+    killed(index, private, "rename")
+    clear_dead_locks(str(private), lambda: [str(index.with_name("other"))])
+    assert index.with_name("index.lock").exists()
+    clear_dead_locks(str(private), lambda: [str(index)])
+
+    assert not index.with_name("index.lock").exists()
+    assert files_below(private) == []
+
+
+def test_of_several_locks_those_are_held_that_nobody_else_holds(index: Path, private: Path) -> None:
+    places = [str(index.with_name(name)) for name in ("a", "b", "c")]
+    Path(places[1] + ".lock").touch()
+    with holding_all(places, str(private)) as held:
+        assert held == [places[0], places[2]]
+        assert all(Path(place + ".lock").exists() for place in held)
+
+    assert [name for name in files_below(index.parent) if name.endswith(".lock")] == ["b.lock"]

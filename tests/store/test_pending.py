@@ -277,6 +277,7 @@ def test_what_a_killed_save_kept_is_git_s_again_after_a_while(
     keep = Path(store.path, "pack", f"pack-{'0' * 40}.keep")
     keep.parent.mkdir(exist_ok=True)
     keep.write_bytes(content)
+    keep.with_suffix(".idx").touch()  # else an empty one would be of a process that was killed
     save(store, CONTENTS)
     assert keep.exists()
     os.utime(keep, (1, 1))

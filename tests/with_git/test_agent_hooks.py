@@ -5,6 +5,7 @@ settings are run by a shell, with what the agent would write to them."""
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -175,6 +176,21 @@ def test_agents_are_installed_alone_unless_more_is_asked_for(repo: Path) -> None
     ckpt("install", "--agent", "nobody", code=2)
 
 
+def test_an_agent_for_all_repositories_has_no_part_in_their_hooks(repo: Path) -> None:
+    def template() -> list[str]:
+        return [line for line in git("config", "--list").split("\n") if "templatedir" in line]
+
+    git("config", "--global", "--unset", "init.templateDir")
+    ckpt("install", "--agent", "gemini", "--global", code=0)
+    assert template() == []
+    ckpt("install", "--hooks", "pre-push", "--global", code=0)
+    with_hooks = template()
+    ckpt("uninstall", "--agent", "gemini", "--global", code=0)
+
+    assert template() == with_hooks != []
+    ckpt("uninstall", "--global", code=0)
+
+
 def test_settings_that_are_no_json_stop_nothing_else(repo: Path) -> None:
     (repo / ".gemini").mkdir()
     (repo / ".gemini/settings.json").write_text("{,}")
@@ -203,10 +219,11 @@ def test_input_without_end_is_not_kept(repo: Path) -> None:
 
 def test_an_agent_that_leaves_the_pipe_open_is_served(repo: Path) -> None:
     event = json.dumps(Loop("gemini", repo).sample("before-edit"))
-    process = limited("_INPUT_SECONDS = 0.5")
+    process = limited("_INPUT_SECONDS = 3600")
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(event.encode())
     process.stdin.flush()
+    assert select.select([process.stdout], [], [], 60)[0], "it waits for the pipe to be closed"
     answer = process.stdout.read()
     process.stdin.close()
 

@@ -25,7 +25,7 @@ def doctor(code: int = 0) -> dict[str, list[dict[str, Any]]]:
     """What it says of each subject."""
     told: dict[str, list[dict[str, Any]]] = {}
     for one in ckpt_here("doctor", "--json", code=code).json["diagnoses"]:
-        assert one.keys() == {"subject", "state", "detail", "mend"}
+        assert one.keys() == {"subject", "state", "detail", "mend", "done"}
         told.setdefault(one["subject"], []).append(one)
     return told
 

@@ -129,6 +129,20 @@ def test_undo_brings_back_what_the_agent_did_and_redo_takes_it_again(
     assert state(repo) == after
 
 
+def test_the_agents_work_goes_back_turn_by_turn(repo: Path, agent: Agent) -> None:
+    agent.write("README.md", "made", data="in the first turn\n")
+    ckpt("save", "second", "--session", SESSION, code=0)
+    agent.write("README.md", "made", data="in the second turn\n")
+
+    assert kept(ckpt("rollback", "second", "--keep-edits", "--json", code=0).json) == {}
+    assert (repo / "made").read_text() == "in the first turn\n"
+    write(repo, "made", "in the first turn, and mine\n")
+    told = ckpt("rollback", "start", "--keep-edits", "--json", code=0).json
+
+    assert (repo / "README.md").read_text() == "# An example\n"
+    assert kept(told) == {"made": EDITED}
+
+
 def test_what_a_person_has_staged_stays_staged(repo: Path, agent: Agent) -> None:
     agent.write("README.md", "made", "src/app.py")
     write(repo, "src/app.py", "mine, after the agent\n")

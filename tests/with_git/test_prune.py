@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from helpers import ckpt_here, git
 
-from ckpt import CheckpointManager, Policy, Rules
-from ckpt.engine.retention import DEFAULTS
+from ckpt import CheckpointManager, Policy, Rules, UsageError
 from ckpt.models import Kind
+from ckpt.policy import DEFAULTS
 
 
 def save(repo: Path, count: int, *words: str) -> list[str]:
@@ -116,8 +116,125 @@ def test_the_hook_prunes_quietly_and_never_stops_git(repo: Path) -> None:
 
     assert (ran.stdout, ran.stderr) == ("", "")
     assert listed() == saved[:3]
-    (repo / ".git/refs/checkpoints-trash").rename(repo / ".git/refs/aside")
     (repo / ".git/refs/checkpoints-trash").write_text("")
     save(repo, 1, "--kind", "session")
     assert ckpt_here("hook", "ckpt-prune", code=0).stdout == ""
     assert len(listed()) >= 3
+
+
+def test_the_rules_of_the_settings_count_unless_others_are_typed(repo: Path) -> None:
+    (repo / "ckpt.toml").write_text("[retention]\nhook = {last = 1}\nsession = {last = 4}\n")
+    git("config", "ckpt.retention.hook.last", "2")
+    hooks, sessions = save(repo, 4, "--kind", "hook"), save(repo, 5, "--kind", "session")
+    ran = ckpt_here("prune", "--dry-run", code=0)
+
+    assert "warning: ckpt.toml: retention.hook.last = 1 is ignored" in ran.stderr
+    with CheckpointManager(repo) as manager:
+        assert {one.checkpoint.id for one in manager.prune(dry_run=True).dropped} == {
+            *hooks[2:],
+            sessions[4],
+        }
+    ckpt_here("prune", "--keep-first", "1", "--kind", "hook", code=0)
+    assert listed() == [*sessions, hooks[0], hooks[3]]
+    ckpt_here("prune", "--kind", "session", code=0)
+    assert listed() == [*sessions[:4], hooks[0], hooks[3]]
+
+
+def test_caps_that_are_typed(repo: Path) -> None:
+    saved = save(repo, 3, "--kind", "hook")
+    (repo / "large.bin").write_bytes(bytes(range(256)) * 4000)
+    large = save(repo, 1, "--kind", "hook")
+    (repo / "large.bin").unlink()
+    last = save(repo, 1, "--kind", "hook")
+    told = ckpt_here("prune", "--max-bytes", "5kB", "--json", "--dry-run", code=0).json
+
+    gone = [one for one in told["decisions"] if one["action"] == "drop"]
+    assert gone == [{"id": large[0], "action": "drop", "reasons": ["more than 4.883 KiB"]}]
+    ckpt_here("prune", "--max-bytes", "1", code=0)
+    assert listed() == last
+    assert ckpt_here("prune", "--max-checkpoints", "none", "--max-bytes", "none", code=0)
+    assert len(ckpt_here("trash", "--json").json["trash"]) == len(saved + large)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--keep-last", "0"], "these rules keep nothing"),
+        (["--keep-last", "501"], "have 'last' 501, but max_checkpoints is 500"),
+        (
+            ["--keep-daily", "7", "--max-checkpoints", "6"],
+            "have 'daily' 7, but max_checkpoints is 6",
+        ),
+        (["--kind", "feature", "--keep-last", "1"], "kept until they are dropped by hand"),
+        (["--max-bytes", "much"], "--max-bytes: expected a size"),
+        (["--max-checkpoints", "-1"], ""),
+        (["--keep-within", "7"], "--keep-within: expected a time"),
+    ],
+)
+@pytest.mark.usefixtures("repo")
+def test_policies_that_cannot_be_meant_are_refused(words: list[str], message: str) -> None:
+    assert message in ckpt_here("prune", *words, code=2).stderr
+
+
+def test_worktrees_are_counted_each_by_itself_also_when_moved_or_removed(repo: Path) -> None:
+    git("worktree", "add", "-q", "../side")
+    git("worktree", "add", "-q", "../gone")
+    side, gone = repo.parent / "side", repo.parent / "gone"
+    saved = {}
+    for folder in (repo, side, gone):
+        ran_here = [ckpt_here("-C", str(folder), "save", "--kind", "session", "--json", code=0)]
+        for number in range(3):
+            (folder / "README.md").write_text(f"{number}\n")
+            words = ["-C", str(folder), "save", "--kind", "session", "--json"]
+            ran_here.append(ckpt_here(*words, code=0))
+        saved[folder] = [one.json["checkpoint"]["id"] for one in ran_here]
+    git("worktree", "move", "../side", "../aside")
+    git("worktree", "remove", "--force", "../gone")
+    told = ckpt_here("prune", "--json", code=0).json["decisions"]
+
+    oldest = {ids[0] for ids in saved.values()}
+    assert {one["id"] for one in told if one["action"] == "drop"} == oldest
+    kept = {one["id"]: one["reasons"] for one in told if one["action"] == "keep"}
+    assert kept[saved[gone][-1]] == ["last 3", "newest of kind session"]
+    here = ckpt_here("-C", "../aside", "list", "--json", code=0).json["checkpoints"]
+    assert {found["id"] for found in here} == set(saved[side][1:])
+
+
+def test_a_mirror_of_the_repository_is_pruned_like_the_repository(repo: Path) -> None:
+    saved = save(repo, 5, "--kind", "session")
+    git("clone", "-q", "--mirror", ".", "../mirror/.git")
+    git("config", "core.bare", "false", cwd="../mirror")
+    git("config", "ckpt.retention.session.last", "2", cwd="../mirror")
+    git("reset", "-q", "--hard", cwd="../mirror")
+    ckpt_here("-C", "../mirror", "prune", code=0)
+
+    assert listed() == saved
+    there = ckpt_here("-C", "../mirror", "list", "--json", code=0).json["checkpoints"]
+    assert [found["id"] for found in there] == saved[:2]
+
+
+def test_what_was_fetched_does_not_push_out_what_was_made_here(repo: Path) -> None:
+    git("clone", "-q", ".", "../other")
+    saved = save(repo, 3, "--kind", "session")
+    for number in range(4):
+        (repo.parent / "other/README.md").write_text(f"{number}\n")
+        ckpt_here("-C", "../other", "save", "--kind", "session", code=0)
+    git("fetch", "-q", "../other", "refs/checkpoints/*:refs/checkpoints/*")
+    ckpt_here("prune", code=0)
+
+    assert {*listed()} >= {*saved}
+    assert len(listed()) == 6
+
+
+def test_rules_may_be_passed_to_a_manager_with_its_settings(repo: Path) -> None:
+    saved = save(repo, 3, "--kind", "hook")
+    for given in ({"retention": {"hook": {"last": 1}}}, {"retention.hook.last": 1}):
+        with CheckpointManager(repo, settings=given) as manager:
+            dropped = [one.checkpoint.id for one in manager.prune(dry_run=True).dropped]
+            assert dropped == saved[1:]
+    nothing = {"retention": {"hook": {"last": 0}}}
+    with (
+        CheckpointManager(repo, settings=nothing) as manager,
+        pytest.raises(UsageError, match=r"settings: retention\.hook\.last: .* keep nothing"),
+    ):
+        manager.prune()

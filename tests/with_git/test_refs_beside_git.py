@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from helpers import fsck, git
@@ -65,6 +66,22 @@ for turn in range(200):
     for n in range(20):
         assert listed.commit_of("always-%d" % n) == first, n
 """
+
+# The first of them packs refs while the others are at work.
+PACK = """
+if number == "0":
+    while not os.path.exists(go + ".1") or not os.path.exists(go + ".2"):
+        patiently(refs.pack, ("refs/checkpoints/",), lambda value: True)
+else:
+    try:
+{part}
+    finally:
+        open(go + "." + number, "w").close()
+"""
+
+
+def packing(part: str) -> str:
+    return PACK.format(part=indent(part, " " * 8))
 
 
 @pytest.fixture
@@ -155,6 +172,37 @@ def test_while_git_packs_refs_none_is_lost_and_none_comes_back(
     assert listed_by_git() == expected
     assert no_litter(repo)
     assert fsck(repo) == []
+
+
+def test_while_we_and_git_pack_refs_none_is_lost_and_none_comes_back(
+    repo: Path, commits: tuple[ObjectID, ObjectID]
+) -> None:
+    with meanwhile("git pack-refs --all --prune; git update-ref refs/tags/t HEAD"):
+        together(repo, 3, packing(COUNT), commits)
+
+    expected = {
+        f"refs/checkpoints/{turn}-{number}": commits[1].decode()
+        for turn in range(0, 25, 2)
+        for number in (1, 2)
+    }
+    assert listed_by_git() == expected
+    assert listed_by_git("refs/tags").keys() == {"refs/tags/t"}
+    assert no_litter(repo)
+    assert fsck(repo) == []
+
+
+def test_no_ref_is_overlooked_while_we_pack_it(
+    repo: Path, commits: tuple[ObjectID, ObjectID]
+) -> None:
+    (repo / ".git/refs/checkpoints").mkdir()
+    # Git itself would not write a value that is there already.
+    rewrite = "; ".join(
+        f"echo {commits[0].decode()} > .git/new; mv .git/new .git/refs/checkpoints/always-{number}"
+        for number in range(20)
+    )
+    subprocess.run(rewrite, shell=True, check=True)
+    with meanwhile(rewrite):
+        together(repo, 3, packing(LIST), commits)
 
 
 def test_while_git_writes_and_deletes_refs_ours_are_as_we_left_them(

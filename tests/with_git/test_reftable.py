@@ -38,6 +38,7 @@ def test_checkpoints_can_be_looked_at(migrated: Path) -> None:
     assert "+now" in ckpt("diff", "two", cwd=migrated, code=0).stdout
     assert "-one\n+two\n" in ckpt("diff", "one", "two", cwd=migrated, code=0).stdout
     ckpt("trash", cwd=migrated, code=0)
+    assert len(ckpt("verify", "--all", "--json", cwd=migrated, code=0).json["checkpoints"]) == 2
     assert "README.md" in ckpt("rollback", "one", "--dry-run", cwd=migrated, code=0).stdout
 
 

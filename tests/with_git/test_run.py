@@ -298,8 +298,8 @@ def test_a_checkpoint_after_it_is_taken_if_it_succeeds(repo: Path) -> None:
         (["--"], 2, "no command after '--'"),
         ([], 2, "no command after '--'"),
         (["touch", "ran"], 2, "unrecognized arguments: touch ran"),
-        (["--timeout", "0", "--", "touch", "ran"], 2, "invalid _seconds value: '0'"),
-        (["--timeout", "nan", "--", "touch", "ran"], 2, "invalid _seconds value: 'nan'"),
+        (["--timeout", "0", "--", "touch", "ran"], 2, "invalid seconds value: '0'"),
+        (["--timeout", "nan", "--", "touch", "ran"], 2, "invalid seconds value: 'nan'"),
         (["--name", "latest", "--", "touch", "ran"], 2, "invalid checkpoint name"),
     ],
 )
@@ -471,6 +471,22 @@ def test_when_the_terminal_goes_away_the_way_back_is_still_gone(
 
         assert terminal.status() == -signal.SIGHUP
     assert not (repo / "new").exists()
+
+
+@LIMITS
+def test_in_a_pipeline_the_command_can_still_read_the_terminal(
+    repo: Path, limit: list[str]
+) -> None:
+    script = "echo ready; read line; echo got $line"
+    line = " ".join([*PROGRAM, "run", *limit, "--", "sh", "-c", f"'{script}'"])
+    with Terminal(["bash", "--norc", "--noprofile", "-i"]) as terminal:
+        terminal.type(f"{line} | cat; echo code $?\n")
+        terminal.wait_for("\nready")
+        terminal.type("words\n")
+        terminal.wait_for("got words")
+        terminal.wait_for("code 0")
+        terminal.type("exit\n")
+        terminal.end()
 
 
 @LIMITS

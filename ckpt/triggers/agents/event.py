@@ -75,6 +75,8 @@ def name_of(document: object) -> str:
 
 def _of_tool(agent: Agent, document: Mapping[str, Any], event: Event) -> Event | None:
     tool, given = document.get("tool_name"), document.get("tool_input")
+    if tool is not None and not isinstance(tool, str):
+        tool = ""  # of which nothing is known
     if not isinstance(given, dict):
         given = document  # Cursor's own events have no such level
     is_edit = tool in agent.edits or (tool is None and "command" not in document)

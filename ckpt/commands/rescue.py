@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt rescue`: find what other tools dropped, and make a checkpoint of it."""
+
+from __future__ import annotations
+
+import sys
+
+from ckpt.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ckpt.cli import Context
+
+_DEFAULT_ROWS = 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "which", nargs="?", metavar="WHICH", help="a number in the list, or an id (default: list)"
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a name for the checkpoint")
+    parser.add_argument(
+        "-n",
+        type=int,
+        default=_DEFAULT_ROWS,
+        metavar="N",
+        dest="limit",
+        help=f"list at most N (default: {_DEFAULT_ROWS}; 0: no limit)",
+    )
+
+
+def run(context: Context, which: str | None, name: str | None, limit: int) -> int:
+    if limit < 0:
+        raise UsageError(f"-n {limit} is less than nothing", hint="-n 0 shows all")
+    with context.manager() as manager:
+        from ckpt.engine.lost import find_lost, with_files
+        from ckpt.triggers.hidden_edits import stores
+
+        repo = manager.repository
+        repo.check_there()
+        if which is not None:
+            repo.check_writable()
+        found = find_lost(repo, stores(context.env, sys.prefix))
+        if which is None:
+            shown = [with_files(repo, each) for each in found[: limit or None]]
+            context.output.rescued(shown, len(found))
+            return 0
+        from ckpt.engine.rescue import choose, rescue
+
+        chosen = choose(found, which)
+        made = rescue(repo, manager.settings, chosen, name, manager.progress)
+        context.output.rescued([with_files(repo, chosen)], len(found), made)
+    return 0

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt verify`: is all there that checkpoints need, and is it what it should be?"""
+
+from __future__ import annotations
+
+from ckpt.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from ckpt.cli import Context
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="which ones (default: latest)")
+    parser.add_argument(
+        "--all", action="store_true", help="every one of every worktree, and the trash"
+    )
+    parser.add_argument(
+        "--recurse", action="store_true", help="and those of repositories inside that they name"
+    )
+
+
+def run(context: Context, ids: list[str], all: bool, recurse: bool) -> int:
+    if ids and all:
+        raise UsageError("--all and an ID exclude each other", hint="git ckpt verify --all")
+    with context.manager() as manager:
+        from ckpt.engine import verify_targets
+        from ckpt.engine.verify import verify
+
+        repo = manager.repository
+        repo.check_there()
+        if all:
+            targets = verify_targets.every_target(repo)
+        else:
+            targets = verify_targets.named_targets(repo, ids or ["latest"])
+        result = verify(repo, targets, manager.progress)
+        if recurse:
+            from ckpt.engine.verify_nested import with_nested
+
+            result = with_nested(repo, result, manager.progress)
+        context.output.verified(result)
+    return 0 if result.is_whole else 1

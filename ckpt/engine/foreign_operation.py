@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""The operation in progress of somebody else's checkpoint, looked at before git goes by it.
+
+Git believes the files of its own operations: a line of a todo list runs a command, an option
+lets a patch write outside the worktree, a list of refs is deleted in the end. So of another's
+only files of known names come in, each with what a file of its name holds. What makes git run
+something, or takes it where nobody would look, is not judged here but gathered: whoever asks
+for the rollback has to see it and to agree.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ckpt.engine.tree_check import Unsafe, shown
+from ckpt.store.index_check import check_path
+from ckpt.store.operation import TODO_LISTS
+from ckpt.store.operation_record import OperationState
+from ckpt.store.ref_names import is_ref_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_ID = rb"[0-9a-f]{40}(?:[0-9a-f]{24})?"
+_CONFLICT = re.compile(_ID + rb"(?:\.[0-9]+)?\t([^\0]+)\0")
+# One thing to do on each line: a word or its letter, and what to do it with.
+_TODO = re.compile(
+    rb"\s*(?:#.*|(?:p|pick|r|reword|e|edit|s|squash|f|fixup|d|drop|revert|l|label|t|reset|m|merge"
+    rb"|noop)(?:\s.*)?)?"
+)
+_COMMAND = re.compile(rb"\s*(?:x|exec|b|break)(?:\s.*)?")
+_UPDATE_REF = re.compile(rb"\s*(?:u|update-ref)\s+(\S+)\s*")
+_MOST_SHOWN, _LONGEST_SHOWN = 10, 60
+
+
+def _is_todo(data: bytes) -> bool:
+    return b"\0" not in data and all(map(_is_thing_to_do, data.splitlines()))
+
+
+def _is_thing_to_do(line: bytes) -> bool:
+    moved = _UPDATE_REF.fullmatch(line)
+    if moved is not None:
+        return _is_branch(moved[1])
+    return bool(_TODO.fullmatch(line) or _COMMAND.fullmatch(line))
+
+
+def _is_branch(data: bytes) -> bool:
+    name = data.strip()
+    return name == b"detached HEAD" or (name.startswith(b"refs/heads/") and is_ref_name(name))
+
+
+def _is_place(data: bytes) -> bool:
+    """A branch without its prefix, or a commit, to which a bisect returns."""
+    name = data.strip()
+    return not name.startswith(b"-") and is_ref_name(b"refs/heads/" + name)
+
+
+def _are_rewritten(data: bytes) -> bool:
+    """Refs that go when a rebase ends."""
+    refs = data.splitlines()
+    return all(name.startswith(b"refs/rewritten/") and is_ref_name(name) for name in refs)
+
+
+def _are_moves(data: bytes) -> bool:
+    """Three lines for each branch: its name, where it stands, where it shall."""
+    lines = data.splitlines()
+    ids = [line for number, line in enumerate(lines) if number % 3]
+    return all(map(_is_branch, lines[::3])) and all(map(_CHECKS["ids"], ids))
+
+
+def _are_conflicts(data: bytes) -> bool:
+    """Paths that `rerere` writes to."""
+    try:
+        for path in _CONFLICT.findall(data):
+            check_path(path)
+    except ValueError:
+        return False
+    return not _CONFLICT.sub(b"", data)
+
+
+_CHECKS: dict[str, Callable[[bytes], object]] = {
+    "ids": re.compile(rb"(?:" + _ID + rb"\s+)*(?:" + _ID + rb")?").fullmatch,
+    "number": re.compile(rb"\s*[0-9]{0,9}\s*").fullmatch,
+    "flag": re.compile(rb"\s*(?:[a-z-]{1,30}|[01])?\s*").fullmatch,
+    "fixups": re.compile(rb"(?:(?:fixup|squash)(?: -[cC])? " + _ID + rb"\s*)*").fullmatch,
+    "terms": re.compile(rb"[A-Za-z0-9][\w.-]{0,60}\n[A-Za-z0-9][\w.-]{0,60}\n?").fullmatch,
+    "strategy": re.compile(rb"(?:ort|recursive|resolve|octopus|ours|subtree)?\s*").fullmatch,
+    "text": lambda data: True,
+    "todo": _is_todo,
+    "branch": _is_branch,
+    "place": _is_place,
+    "rewritten": _are_rewritten,
+    "moves": _are_moves,
+    "conflicts": _are_conflicts,
+}
+_FILES = {
+    "ids": """ORIG_HEAD AUTO_MERGE MERGE_AUTOSTASH REBASE_HEAD CHERRY_PICK_HEAD REVERT_HEAD
+        MERGE_HEAD BISECT_EXPECTED_REV BISECT_HEAD rebase-merge/onto rebase-merge/orig-head
+        rebase-merge/autostash rebase-merge/amend rebase-merge/stopped-sha
+        rebase-merge/squash-onto rebase-merge/rewritten-list rebase-merge/rewritten-pending
+        rebase-apply/onto rebase-apply/orig-head rebase-apply/autostash rebase-apply/rewritten
+        rebase-apply/abort-safety rebase-apply/original-commit sequencer/head
+        sequencer/abort-safety""",
+    "number": "rebase-merge/msgnum rebase-merge/end rebase-apply/next rebase-apply/last",
+    "flag": """MERGE_MODE BISECT_ANCESTORS_OK BISECT_FIRST_PARENT rebase-merge/quiet
+        rebase-merge/verbose rebase-merge/signoff rebase-merge/interactive
+        rebase-merge/allow_rerere_autoupdate rebase-merge/reschedule-failed-exec
+        rebase-merge/no-reschedule-failed-exec rebase-merge/drop_redundant_commits
+        rebase-merge/keep_redundant_commits rebase-merge/cdate_is_adate rebase-merge/ignore_date
+        rebase-apply/quiet rebase-apply/utf8 rebase-apply/keep rebase-apply/messageid
+        rebase-apply/scissors rebase-apply/quoted-cr rebase-apply/sign rebase-apply/threeway
+        rebase-apply/rebasing rebase-apply/applying rebase-apply/dirtyindex""",
+    "fixups": "rebase-merge/current-fixups",
+    "terms": "BISECT_TERMS",
+    "strategy": "rebase-merge/strategy",
+    "text": """MERGE_MSG SQUASH_MSG BISECT_LOG BISECT_RUN rebase-merge/message rebase-merge/patch
+        rebase-merge/message-fixup rebase-merge/message-squash rebase-apply/patch
+        rebase-apply/info rebase-apply/msg rebase-apply/msg-clean rebase-apply/final-commit""",
+    "todo": " ".join(TODO_LISTS),
+    "branch": "rebase-merge/head-name rebase-apply/head-name",
+    "place": "BISECT_START",
+    "rewritten": "rebase-merge/refs-to-delete",
+    "moves": "rebase-merge/update-refs",
+    "conflicts": "MERGE_RR",
+}
+_CHECK_OF = {path: _CHECKS[kind] for kind, paths in _FILES.items() for path in paths.split()}
+_PATCHES = re.compile(r"rebase-apply/[0-9]{1,9}")
+_REFS = ("refs/bisect/", "refs/rewritten/")
+
+# Files by which git is told how to go about it, and what they may say without being asked about:
+# nothing, or what is neither a program nor a place.
+_CONSENT = {
+    "rebase-merge/author-script": rb"\s*",
+    "rebase-apply/author-script": rb"\s*",
+    "rebase-apply/apply-opt": rb"\s*",
+    "rebase-merge/strategy_opts": rb"\s*",
+    "rebase-merge/gpg_sign_opt": rb"\s*",
+    "rebase-apply/gpg_sign_opt": rb"\s*",
+    "BISECT_NAMES": rb"\s*",
+    "sequencer/opts": rb"(?:\[options\]|\s*[a-z-]{1,40} = (?:true|false|[0-9]{1,9})|\s)*",
+}
+
+
+def check_files(state: OperationState) -> None:
+    """Refuse a file that is not one of git's, or does not hold what git writes into it."""
+    for path, data in state.files.contents.items():
+        if path not in _CONSENT and not _check_of(path)(data):
+            raise Unsafe(f"'{shown(path.encode())}' does not hold what git writes there")
+    for branch in state.branches:
+        if not _is_branch(branch):
+            raise Unsafe(f"it would move '{shown(branch)}', which is no branch")
+
+
+def _check_of(path: str) -> Callable[[bytes], object]:
+    if path.startswith(_REFS) and is_ref_name(path.encode("utf-8", "surrogateescape")):
+        return _CHECKS["ids"]
+    if _PATCHES.fullmatch(path):
+        return _CHECKS["text"]
+    found = _CHECK_OF.get(path)
+    if found is None:
+        raise Unsafe(f"'{shown(path.encode('utf-8', 'surrogateescape'))}' is no file of git's")
+    return found
+
+
+def needs_consent(state: OperationState) -> list[str]:
+    """What git would run or go by if the operation went on, as a person can read it."""
+    return [text[:_LONGEST_SHOWN] for text in _commands(state)][:_MOST_SHOWN]
+
+
+def _commands(state: OperationState) -> Iterator[str]:
+    for path, data in sorted(state.files.contents.items()):
+        if path in TODO_LISTS:
+            for line in filter(_COMMAND.fullmatch, data.splitlines()):
+                yield shown(line.strip())
+        elif path in _CONSENT and not re.fullmatch(_CONSENT[path], data):
+            yield path
+    for name in sorted(state.rerere):
+        if "/postimage" in name:  # by which git resolves conflicts to come without a word
+            yield f"rr-cache/{name}"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""What processes of ours left that were killed: locks, and files that were never finished.
+
+A lock goes when its process is dead, which the kernel tells. A temporary file goes when nobody
+has written to it for a day; it has a name that only ckpt gives, so that git's own are left to
+git. Whoever comes back after a day finds it gone, fails, and has lost nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+from ckpt import disk
+from ckpt.patterns import lazy_pattern
+from ckpt.store.pack_writer import release_left_over
+from ckpt.store.roots import git_dirs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ckpt.store.repository import Repository
+
+_A_DAY = 86_400.0
+_OBJECT = lazy_pattern(r"tmp_(obj|pack|idx)_[0-9a-f]{16}")
+_PRIVATE = lazy_pattern(r"\.tmp-[0-9a-f]{16}")
+
+
+def clear(repo: Repository, now: float | None = None) -> list[str]:
+    """Take away what is left over in a repository; returns the paths."""
+    repo.refs.clear_dead_locks()
+    removed = [path for path in unfinished(repo, now) if _is_gone(path)]
+    with suppress(OSError):
+        removed += release_left_over(os.path.join(repo.objects.path, "pack"))
+    return removed
+
+
+def unfinished(repo: Repository, now: float | None = None) -> list[str]:
+    """Temporary files of ours that nobody is at work at."""
+    before = (time.time() if now is None else now) - _A_DAY
+    return [path for path in _unfinished(repo) if _is_older(path, before)]
+
+
+def _unfinished(repo: Repository) -> Iterator[str]:
+    """Temporary files of ours, whoever is at work at them."""
+    objects = repo.objects.path
+    folders = [f"{objects}/pack", *(f"{objects}/{number:02x}" for number in range(256))]
+    private = [os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)]
+    for pattern, places in ((_OBJECT, [objects, *folders]), (_PRIVATE, private)):
+        for folder in places:
+            for name in _names(folder):
+                if pattern.fullmatch(name):
+                    yield os.path.join(folder, name)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _is_gone(path: str) -> bool:
+    """Take a file away, if it is ours to take in a repository that several share."""
+    try:
+        disk.unlink(path)
+    except (FileNotFoundError, PermissionError):
+        return False
+    return True
+
+
+def _is_older(path: str, moment: float) -> bool:
+    try:
+        return os.lstat(path).st_mtime < moment
+    except OSError:
+        return False

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""What other tools dropped and git still has: stashes, commits, contents once staged.
+
+Also checkpoints that are in no trash any more, and edits that pre-commit took off the disk and
+never put back. Each with the time it is from and enough to recognise it by. What ckpt itself
+writes beside the files of a checkpoint is no work of anybody's and is left out.
+"""
+
+from __future__ import annotations
+
+from ckpt.engine.catalog import load
+from ckpt.engine.lost_patches import lost_patches
+from ckpt.errors import CkptError
+from ckpt.ids import is_id
+from ckpt.models import Checkpoint
+from ckpt.patterns import lazy_pattern
+from ckpt.store import record
+from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.repository import Repository
+from ckpt.store.trees import diff_trees, walk
+from ckpt.store.unreachable import unreachable
+from ckpt.values import replace, value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# In the order in which those of the same second are shown.
+STASH, CHECKPOINT, COMMIT, PATCH, TREE, CONTENT = KINDS = (
+    "stash",
+    "checkpoint",
+    "commit",
+    "patch",
+    "tree",
+    "content",
+)
+_STASHED = lazy_pattern(r"(WIP on|On) [^\n]+: ")
+_STAGED = "index on "
+_OWN_ID = lazy_pattern(r"(?m)^Ckpt-Id: (\S+)$")
+_STATE = "ckpt: state of "
+_OWN_BLOBS = (b'{\n "assume_valid":', b'{\n "branch":')  # index flags, manifests
+_MOST_FILES = 10_000
+_LONGEST_LINE = 200
+
+
+@value_class
+class Lost:
+    """`id` is that of the object or, of a patch, the name of its file; `path` is where that is.
+    `files` counts what it changes, or has, and `size` bytes; None where that says nothing."""
+
+    kind: str
+    id: str
+    time: int
+    subject: str
+    files: int | None = None
+    size: int | None = None
+    path: str | None = None
+
+
+def find_lost(repo: Repository, patch_folders: Iterable[str]) -> list[Lost]:
+    """Everything that can be rescued, newest first."""
+    ends = unreachable(repo)
+    found = [*_commits(repo, ends.commits), *_contents(repo, ends.blobs)]
+    found += [Lost(TREE, tree.decode(), time, "") for tree, time in ends.trees.items()]
+    found += [
+        Lost(PATCH, patch.name, patch.time, ", ".join(patch.paths), len(patch.paths), None, path)
+        for path, patch in lost_patches(repo, patch_folders).items()
+    ]
+    return sorted(found, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))
+
+
+def with_files(repo: Repository, lost: Lost) -> Lost:
+    """The same with the number of files, which takes a look at its trees."""
+    try:
+        if lost.kind in (STASH, COMMIT):
+            commit = record.read_commit(repo.objects, ObjectID(lost.id.encode()))
+            before = None
+            if commit.parents:
+                before = record.read_commit(repo.objects, commit.parents[0]).tree
+            changes = sum(1 for _ in diff_trees(repo.objects, before, commit.tree))
+            untracked = commit.parents[2:] if lost.kind == STASH else ()
+            return replace(lost, files=changes + sum(_count(repo, each) for each in untracked))
+        if lost.kind == TREE:
+            return replace(lost, files=_count_files(repo, ObjectID(lost.id.encode())))
+    except MissingObject:  # cut off, or half of it gone
+        pass
+    return lost
+
+
+def _count(repo: Repository, commit: ObjectID) -> int:
+    return _count_files(repo, record.read_commit(repo.objects, commit).tree)
+
+
+def _count_files(repo: Repository, tree: ObjectID) -> int:
+    files = walk(repo.objects, tree)
+    return sum(1 for _, _ in zip(range(_MOST_FILES), files, strict=False))
+
+
+# -- commits -----------------------------------------------------------------------
+
+
+def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
+    held = {*repo.refs.checkpoints(), *(name.rpartition("/")[2] for name in repo.refs.trash())}
+    for commit, time in commits.items():
+        try:
+            found = record.read_commit(repo.objects, commit)
+        except MissingObject:
+            continue
+        named = _OWN_ID.findall(found.message)
+        if named and is_id(named[-1]):
+            checkpoint = _checkpoint(repo, named[-1], commit)
+            if checkpoint is not None and checkpoint.id not in held:
+                subject = checkpoint.name or checkpoint.id
+                files = checkpoint.stats.files_changed
+                yield Lost(CHECKPOINT, commit.decode(), time, subject, files)
+        elif not found.message.startswith(_STATE):
+            kind = STASH if _is_stash(repo, found) else COMMIT
+            yield Lost(kind, commit.decode(), time, first_line(found.message))
+
+
+def _is_stash(repo: Repository, commit: record.CommitData) -> bool:
+    """Whether git made it so: its second parent is what was staged."""
+    if len(commit.parents) not in (2, 3) or not _STASHED.match(commit.message):
+        return False
+    try:
+        staged = record.read_commit(repo.objects, commit.parents[1])
+    except MissingObject:
+        return False
+    return staged.message.startswith(_STAGED)
+
+
+def _checkpoint(repo: Repository, checkpoint_id: str, commit: ObjectID) -> Checkpoint | None:
+    try:
+        return load(repo, checkpoint_id, commit)
+    except CkptError:
+        return None
+
+
+# -- contents ----------------------------------------------------------------------
+
+
+def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
+    for blob, size in repo.objects.sizes(blobs).items():
+        try:
+            start = next(repo.objects.pieces(blob), b"")
+        except MissingObject:
+            continue
+        if size and not start.startswith(_OWN_BLOBS):
+            yield Lost(CONTENT, blob.decode(), blobs[blob], _first_words(start), None, size)
+
+
+def _first_words(data: bytes) -> str:
+    if b"\0" in data[:8000]:  # as git tells binary files
+        return "(binary)"
+    return first_line(data[:8000].decode("utf-8", "replace"))
+
+
+def first_line(text: str) -> str:
+    """The first line that has something in it, in printable characters."""
+    line = next((line for line in text.splitlines() if line.strip()), "").strip()
+    return "".join(char if char.isprintable() else " " for char in line[:_LONGEST_LINE])

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""What is broken in a repository of ours and can be put right without losing anything.
+
+Each flaw is found by looking only, and comes with what would mend it. A ref is moved aside if
+it holds nothing: no object, a missing or damaged one, another ref's name. Git itself fails on
+such a ref, at the next fetch or gc. It is written down before it goes, in `ckpt/broken-refs`. A
+ref that holds something, though no checkpoint, may be all that holds it, and stays. So do
+git's own locks: nothing proves that nobody needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from datetime import datetime, timezone
+
+from ckpt import disk, jsontext
+from ckpt.engine import journal, left_over, scan_cache
+from ckpt.engine.catalog import load
+from ckpt.engine.pending import JOURNAL, journal_exists
+from ckpt.engine.verify_targets import Target, every_target
+from ckpt.errors import Busy, CkptError
+from ckpt.store.lock import clear_dead_locks, dead_locks, worktree_lock
+from ckpt.store.objects import MissingObject
+from ckpt.store.repository import Repository
+from ckpt.store.roots import git_dirs
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BROKEN_REFS = "broken-refs"
+_GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
+_OLD = 3600.0  # seconds; no git command holds one of these for so long
+
+
+@value_class
+class Flaw:
+    """`mend` puts it right and returns what it did; None where that is for a person to do,
+    as `by_hand` says."""
+
+    subject: str
+    is_wrong: bool
+    detail: str
+    mend: Callable[[], str] | None = None
+    by_hand: str | None = None
+
+
+def find_flaws(repo: Repository) -> list[Flaw]:
+    """All that is found, what is worst first."""
+    found = [*_refs(repo), *_journals(repo), *_locks(repo), *_files(repo)]
+    return sorted(found, key=lambda flaw: not flaw.is_wrong)
+
+
+# -- refs --------------------------------------------------------------------------
+
+
+def _refs(repo: Repository) -> Iterator[Flaw]:
+    try:
+        targets = every_target(repo)
+    except CkptError as error:  # of `packed-refs`, which are git's to mend
+        yield Flaw("refs", True, error.message, by_hand=error.hint)
+        return
+    for target in targets:
+        problem = _holds_nothing(repo, target)
+        if problem is not None:
+            told = f"'{target.ref}' holds nothing: {problem}"
+            yield Flaw("refs", True, told, _move_aside(repo, target))
+        elif not _is_checkpoint(repo, target):
+            told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
+            by_hand = f"git show {target.ref}; git update-ref -d {target.ref} lets go of it"
+            yield Flaw("refs", False, told, by_hand=by_hand)
+
+
+def _holds_nothing(repo: Repository, target: Target) -> str | None:
+    """Why a ref leads to no object that can be read; None if it leads to one."""
+    if target.commit is None:
+        return target.problem
+    kind = repo.objects.kind(target.commit)
+    try:
+        repo.objects.read(target.commit, kind or b"commit")
+    except MissingObject as error:
+        return error.message
+    return None
+
+
+def _is_checkpoint(repo: Repository, target: Target) -> bool:
+    if target.problem is not None or target.commit is None or target.id is None:
+        return False
+    try:
+        load(repo, target.id, target.commit)
+    except CkptError:
+        return False
+    return True
+
+
+def _move_aside(repo: Repository, target: Target) -> Callable[[], str]:
+    def move() -> str:
+        repo.check_writable()
+        ref = target.ref.encode("utf-8", "surrogateescape")
+        path = os.path.join(repo.common_dir, "ckpt", BROKEN_REFS)
+        _write_down(path, target)
+        if not repo.refs.remove_as(ref, target.said):
+            raise Busy("it changed meanwhile", hint=f"git show {target.ref}")
+        return f"moved aside, to '{path}'"
+
+    return move
+
+
+def _write_down(path: str, target: Target) -> None:
+    """Add a line about a ref, durable before the ref goes."""
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    said = target.said.decode("utf-8", "backslashreplace").strip()
+    ref = target.ref.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    line = jsontext.dump({"ref": ref, "said": said, "time": now}).replace(b"\n", b"") + b"\n"
+    try:
+        with open(path, "rb") as file:
+            before = file.read()
+    except FileNotFoundError:
+        before = b""
+    disk.replace_private_file(path, before + line)
+
+
+# -- journals ----------------------------------------------------------------------
+
+
+def _journals(repo: Repository) -> Iterator[Flaw]:
+    if not journal_exists(repo.private_dir):
+        return
+    try:
+        journal.read(repo.private_dir)
+    except CkptError as error:
+        yield Flaw("journal", True, error.message, _put_journal_aside(repo.private_dir))
+
+
+def _put_journal_aside(private_dir: str) -> Callable[[], str]:
+    def put() -> str:
+        aside = os.path.join(private_dir, f"broken-journal-{int(time.time())}")
+        with worktree_lock(private_dir, exclusive=True, timeout=0.0):
+            disk.rename(os.path.join(private_dir, JOURNAL), aside)
+            disk.fsync_dir(private_dir)
+        return (
+            f"moved aside, to '{aside}'; the state before that rollback is the newest of "
+            "'git ckpt list --kind safety'"
+        )
+
+    return put
+
+
+# -- locks -------------------------------------------------------------------------
+
+
+def _locks(repo: Repository) -> Iterator[Flaw]:
+    for git_dir in git_dirs(repo):
+        private_dir = os.path.join(git_dir, "ckpt")
+        dead = dead_locks(private_dir)
+        if dead:
+            told = f"{_count(len(dead), 'lock')} of ckpt commands that were killed"
+            yield Flaw("locks", False, told, _clear_locks(repo, git_dir))
+        for name in _GIT_LOCKS:
+            lock = os.path.join(git_dir, name)
+            age = _age(lock)
+            if age is not None and age > _OLD and not _is_ours(lock, dead):
+                told = f"'{lock}' is {age / 3600:.0f} hours old, and stops git"
+                yield Flaw("locks", False, told, by_hand=f"if no git is running: rm '{lock}'")
+
+
+def _clear_locks(repo: Repository, git_dir: str) -> Callable[[], str]:
+    private_dir = os.path.join(git_dir, "ckpt")
+
+    def clear() -> str:
+        clear_dead_locks(private_dir, lambda: [*_locked_files(repo, git_dir)])
+        # What is left has become the file that it was to lock, before its process died.
+        for private in dead_locks(private_dir):
+            disk.unlink(private)
+        return "taken away"
+
+    return clear
+
+
+def _locked_files(repo: Repository, git_dir: str) -> Iterator[str]:
+    """Every file of git's that has a lock, whosever that is."""
+    for top in dict.fromkeys((git_dir, repo.common_dir)):
+        places = [(top, os.listdir(top))]
+        places += [(at, names) for at, _, names in os.walk(os.path.join(top, "refs"))]
+        for folder, names in places:
+            for name in names:
+                if name.endswith(".lock"):
+                    yield os.path.join(folder, name.removesuffix(".lock"))
+
+
+def _is_ours(lock: str, dead: list[str]) -> bool:
+    return any(os.path.samefile(lock, private) for private in dead if os.path.exists(private))
+
+
+def _age(path: str) -> float | None:
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:
+        return None
+
+
+# -- private files -----------------------------------------------------------------
+
+
+def _files(repo: Repository) -> Iterator[Flaw]:
+    unfinished = left_over.unfinished(repo)
+    if unfinished:
+        told = f"{_count(len(unfinished), 'unfinished file')} of ckpt commands that were killed"
+        yield Flaw("leftovers", False, told, _clear_unfinished(repo))
+    if scan_cache.is_damaged(repo):
+        told = "what the last save found is damaged; the next one finds it anew"
+        yield Flaw("cache", False, told, _forget_cache(repo))
+    for folder in dict.fromkeys((repo.private_dir, os.path.join(repo.common_dir, "ckpt"))):
+        if _is_open_to_others(folder):
+            told = f"'{folder}' can be entered by other users"
+            yield Flaw("private files", False, told, _close(folder))
+
+
+def _clear_unfinished(repo: Repository) -> Callable[[], str]:
+    return lambda: f"took away {_count(len(left_over.clear(repo)), 'file')}"
+
+
+def _forget_cache(repo: Repository) -> Callable[[], str]:
+    def forget() -> str:
+        scan_cache.forget(repo)
+        return "taken away"
+
+    return forget
+
+
+def _is_open_to_others(folder: str) -> bool:
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return is_own and bool(status.st_mode & 0o077)
+
+
+def _close(folder: str) -> Callable[[], str]:
+    def close() -> str:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            disk.chmod(fd, 0o700, folder)
+        finally:
+            os.close(fd)
+        return "closed to others"
+
+    return close
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""Turn what was lost into a checkpoint; neither a file nor the index is touched.
+
+A stash or a commit becomes the checkpoint of the state that it holds, with the commit that it
+stands on as HEAD; the lost commit itself is kept along with it. A content of which no name is
+known, and the edits in a patch, are laid over the present, so that `diff` shows these and
+nothing else. A checkpoint that was let go gets its ref again. What is not saved anew but found
+is verified, and does not stay if it turns out to be half there.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+
+from ckpt import ids
+from ckpt.engine import lost_patches, overlay, snapshot
+from ckpt.engine.binary_patch import LARGEST
+from ckpt.engine.catalog import Catalog, load
+from ckpt.engine.lost import CHECKPOINT, COMMIT, CONTENT, PATCH, STASH, TREE, Lost
+from ckpt.engine.manifest import Manifest
+from ckpt.engine.overlay import Edited
+from ckpt.engine.publishing import NO_TIME, draft_of, publish
+from ckpt.engine.snapshot import SaveRequest
+from ckpt.engine.summary import count_lines
+from ckpt.engine.verify import verify
+from ckpt.engine.verify_targets import Target
+from ckpt.errors import CkptError, NotFound, Refused, UsageError
+from ckpt.models import Checkpoint, Kind, Scope, Stats
+from ckpt.store import record, staging
+from ckpt.store.index import Index
+from ckpt.store.objects import ObjectID
+from ckpt.store.repository import Repository
+from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, diff_trees, walk, write_tree
+from ckpt.values import replace, value_class
+from ckpt.worktree.modes import Modes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Set
+
+    from ckpt.engine.present import Present
+    from ckpt.settings import Settings
+
+_FOLDER = b"rescued/"
+_NAME_LENGTH = 12
+
+
+@value_class
+class _Held:
+    """The state that a lost commit or tree holds."""
+
+    tree: ObjectID
+    index: ObjectID
+    head: ObjectID | None
+    keep: tuple[ObjectID, ...] = ()
+
+
+def rescue(
+    repo: Repository,
+    settings: Settings,
+    lost: Lost,
+    name: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Checkpoint:
+    """The checkpoint that holds what was lost."""
+    if lost.kind == CHECKPOINT:
+        return _brought_back(repo, ObjectID(lost.id.encode()), name)
+    request = SaveRequest(
+        name=name if name is not None else _name_for(lost),
+        description=_description(lost),
+        kind=Kind.MANUAL,
+    )
+    request = snapshot.checked(request)
+    if lost.kind in (CONTENT, PATCH):
+        return _laid_over(repo, settings, lost, request, progress)
+    return _sound(repo, _published(repo, request, _held(repo, lost)))
+
+
+def _name_for(lost: Lost) -> str | None:
+    words = lost.subject if lost.kind in (STASH, COMMIT) else f"{lost.kind} {lost.id[:12]}"
+    try:
+        return ids.check_name(f"rescued: {words}"[: ids.MAX_NAME])
+    except UsageError:
+        return None
+
+
+def _description(lost: Lost) -> str:
+    moment = datetime.fromtimestamp(max(lost.time, 0), timezone.utc)
+    return f"Rescued {lost.kind} {lost.id} of {moment:%Y-%m-%d %H:%M:%S} UTC."
+
+
+# -- states ------------------------------------------------------------------------
+
+
+def _held(repo: Repository, lost: Lost) -> _Held:
+    object_id = ObjectID(lost.id.encode())
+    if lost.kind == TREE:
+        return _Held(object_id, object_id, repo.refs.head().commit)
+    commit = record.read_commit(repo.objects, object_id)
+    if lost.kind == COMMIT:
+        return _Held(commit.tree, commit.tree, object_id)
+    base, staged, *untracked = commit.parents
+    index = record.read_commit(repo.objects, staged).tree
+    tree = commit.tree
+    if untracked:
+        files = dict(walk(repo.objects, tree))
+        files |= walk(repo.objects, record.read_commit(repo.objects, untracked[0]).tree)
+        tree = write_tree(repo.objects, files)
+    return _Held(tree, index, base, (object_id,))
+
+
+def _published(repo: Repository, request: SaveRequest, held: _Held) -> Checkpoint:
+    objects = repo.objects
+    try:
+        state = record.write_commit(
+            objects, _state_tree(repo, held), held.keep, "ckpt: state of the worktree\n", NO_TIME
+        )
+        draft = replace(
+            draft_of(repo, request, Scope.FULL, held.tree, state),
+            head_commit=None if held.head is None else held.head.decode(),
+            stats=_stats(repo, held),
+        )
+
+        def is_whole(commit: ObjectID, relied_on: Set[ObjectID]) -> bool:
+            return not objects.missing({commit, *relied_on})
+
+        parents = tuple(filter(None, (held.head, state)))
+        return publish(repo, Catalog(repo), draft, held.tree, parents, is_whole)
+    finally:
+        objects.discard()
+
+
+def _state_tree(repo: Repository, held: _Held) -> ObjectID:
+    objects = repo.objects
+    no_flags = Index(2, [], {}, repo.object_format.oid_length)
+    entries = staging.write_state(objects, no_flags, stages={0: held.index})
+    manifest = Manifest(modes=_usual_modes())
+    entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))
+    entries[record.INDEX] = TreeEntry(FOLDER, held.index)
+    return write_tree(objects, entries)
+
+
+def _usual_modes() -> Modes:
+    """The permissions that git would give the files, on a checkout by whoever asks."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return Modes(plain=0o666 & ~mask, executable=0o777 & ~mask)
+
+
+def _stats(repo: Repository, held: _Held) -> Stats:
+    head = None if held.head is None else record.read_commit(repo.objects, held.head).tree
+    changes = diff_trees(repo.objects, head, held.tree)
+    return count_lines(repo.objects, ((before, after) for _, before, after in changes))
+
+
+# -- contents and patches ----------------------------------------------------------
+
+
+def _laid_over(
+    repo: Repository,
+    settings: Settings,
+    lost: Lost,
+    request: SaveRequest,
+    progress: Callable[[int, int], None] | None,
+) -> Checkpoint:
+    changes = _changes(repo, lost)
+
+    def complete(present: Present) -> None:
+        overlay.lay_over(repo, present, changes)
+
+    made = snapshot.save(repo, settings, request, progress=progress, complete=complete)
+    if made.checkpoint is None:
+        raise CkptError(f"no checkpoint was taken: {made.reason}", hint="git ckpt save")
+    return made.checkpoint
+
+
+def _changes(repo: Repository, lost: Lost) -> dict[bytes, Edited | None]:
+    if lost.path is not None:
+        changes = lost_patches.edits_in(repo, lost.path)
+        if changes is None:
+            raise CkptError(f"cannot read '{lost.path}'", hint="git ckpt rescue")
+        return changes
+    if (lost.size or 0) > LARGEST:
+        raise Refused(
+            f"content '{lost.id}' is over {LARGEST >> 20} MiB",
+            hint=f"git cat-file blob {lost.id} > FILE",
+        )
+    content = repo.objects.read(ObjectID(lost.id.encode()), b"blob")
+    path = _FOLDER + lost.id[:_NAME_LENGTH].encode()
+    return {path: Edited(REGULAR, content, None)}
+
+
+# -- checkpoints -------------------------------------------------------------------
+
+
+def _brought_back(repo: Repository, commit: ObjectID, name: str | None) -> Checkpoint:
+    if name is not None:
+        raise UsageError("a rescued checkpoint keeps its name", hint="leave NAME out")
+    message = record.read_commit(repo.objects, commit).message
+    checkpoint_id = message.rpartition("Ckpt-Id: ")[2].partition("\n")[0]
+    found = load(repo, checkpoint_id, commit)
+    if not repo.refs.create(found.ref.encode(), commit):
+        raise Refused(f"'{found.ref}' exists", hint=f"git ckpt show {found.id}")
+    return _sound(repo, found)
+
+
+def _sound(repo: Repository, made: Checkpoint) -> Checkpoint:
+    """The same, if all of it is there; else its ref goes again."""
+    commit = ObjectID(made.commit.encode())
+    (verified,) = verify(repo, [Target(made.ref, made.id, commit)]).checkpoints
+    if verified.is_whole:
+        return made
+    repo.refs.remove(made.ref.encode(), commit)
+    raise CkptError(
+        f"it is not whole any more: {verified.problems[0].detail}",
+        hint="git ckpt rescue lists what else there is",
+    )
+
+
+def choose(found: list[Lost], word: str) -> Lost:
+    """The one that a number in the list, an id or the beginning of one stands for."""
+    if word.isascii() and word.isdigit() and 0 < int(word) <= len(found) and len(word) < 4:
+        return found[int(word) - 1]
+    fitting = [each for each in found if each.id == word] or [
+        each for each in found if len(word) >= 4 and each.id.startswith(word)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(f"'{word}' is ambiguous", hint="type more of the id")
+    raise NotFound(
+        f"nothing lost is called '{word}'",
+        hint="git ckpt rescue",
+        details={"available": [each.id for each in found]},
+    )

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""The checkpoints of repositories inside, which those of the one around them name.
+
+Each repository is opened as git would and nothing in it is written. All checkpoints of one are
+verified together, and what is wrong with them is told of the checkpoint around, with the path of
+the repository before its own.
+"""
+
+from __future__ import annotations
+
+from ckpt.engine.nested import open_nested
+from ckpt.engine.verify import WORKTREE, Place, Problem, Verified, VerifyResult, verify
+from ckpt.engine.verify_targets import every_target
+from ckpt.errors import CkptError
+from ckpt.paths import to_bytes
+from ckpt.store.repository import Repository
+from ckpt.store.soundness import MISSING
+from ckpt.values import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Progress = Callable[[int, int], None] | None
+    Problems = dict[str, tuple[Problem, ...]]
+
+
+def with_nested(repo: Repository, result: VerifyResult, progress: Progress) -> VerifyResult:
+    """The same result, with what was found in the repositories inside."""
+    for path, named in sorted(_named(result.checkpoints).items()):
+        inner, problems = _look_into(repo, path, set(named.values()), progress)
+        result = VerifyResult(
+            tuple(_joined(each, path, named, problems) for each in result.checkpoints),
+            result.objects + inner.objects,
+            result.bytes + inner.bytes,
+            result.promised + inner.promised,
+        )
+    return result
+
+
+def _named(checkpoints: Iterable[Verified]) -> dict[str, dict[str, str]]:
+    """For each path of a repository inside: ref of a checkpoint to id of the one it names."""
+    found: dict[str, dict[str, str]] = {}
+    for each in checkpoints:
+        try:
+            states = () if each.checkpoint is None else each.checkpoint.nested
+        except CkptError:  # which is told already
+            continue
+        for state in states:
+            if state.checkpoint is not None:
+                found.setdefault(state.path, {})[each.target.ref] = state.checkpoint
+    return found
+
+
+def _look_into(
+    repo: Repository, path: str, ids: set[str], progress: Progress
+) -> tuple[VerifyResult, Problems]:
+    """Verify these checkpoints of a repository inside; by id, what is wrong with each."""
+    try:
+        with open_nested(repo, to_bytes(path)) as nested:
+            targets = [target for target in every_target(nested) if target.id in ids]
+            result = with_nested(nested, verify(nested, targets, progress), progress)
+    except CkptError as error:
+        lost = Problem(MISSING, error.message)
+        return VerifyResult((), 0, 0, 0), dict.fromkeys(ids, (lost,))
+    found = {each.target.id or "": each.problems for each in result.checkpoints}
+    for missing in ids - found.keys():
+        found[missing] = (Problem(MISSING, f"its checkpoint '{missing}' is gone"),)
+    return result, found
+
+
+def _joined(around: Verified, path: str, named: dict[str, str], problems: Problems) -> Verified:
+    inside = problems.get(named.get(around.target.ref, ""), ())
+    return replace(around, problems=(*around.problems, *(_below(path, each) for each in inside)))
+
+
+def _below(path: str, problem: Problem) -> Problem:
+    prefix = to_bytes(path)
+    places = [replace(at, path=b"/".join(filter(None, (prefix, at.path)))) for at in problem.places]
+    return replace(
+        problem,
+        detail=f"in '{path}': {problem.detail}",
+        places=tuple(places) or (Place(WORKTREE, prefix),),
+    )

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Is an index that a checkpoint holds one that git could have written?
+
+Git takes its own index at its word: a path in it that leaves the worktree, or one that is
+there twice, would be believed by the next `git checkout` or `git commit`. What comes from
+trees has been looked at name by name; what comes from JSON has not.
+"""
+
+from __future__ import annotations
+
+from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, UnsafeTree, check_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ckpt.store.index import IndexEntry
+    from ckpt.store.resolve_undo import Resolved
+
+_MODES = frozenset((REGULAR, EXECUTABLE, SYMLINK, GITLINK))
+_HEX = frozenset(b"0123456789abcdef")
+
+
+def check(entries: Sequence[IndexEntry], resolved: Iterable[Resolved], hex_length: int) -> None:
+    """ValueError for what no git would write; the entries are in git's order."""
+    before = None
+    for entry in entries:
+        if entry.mode not in _MODES:
+            raise ValueError(f"an entry of mode {entry.mode:o}")
+        if entry.intent_to_add:
+            check_path(entry.path)
+        if before is not None and before.path == entry.path and before.stage == entry.stage:
+            raise ValueError("a path is there twice")
+        before = entry
+    for path, sides in resolved:
+        check_path(path)
+        for side in sides:
+            if side is not None and (len(side[1]) != hex_length or not _HEX.issuperset(side[1])):
+                raise ValueError("a side of a conflict that is no object")
+
+
+def check_path(path: bytes) -> None:
+    """ValueError for a path that is none of a worktree's."""
+    try:
+        for name in path.split(b"/"):
+            check_name(name)
+    except UnsafeTree as error:
+        raise ValueError(error.message) from None

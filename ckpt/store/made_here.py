@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""The record of checkpoints that were made in this repository, by whoever may read it.
+
+Refs come by `git fetch` too, and can be written by hand; what they say of themselves counts
+for nothing. A line here names an id and the commit that it had: another commit under the same
+id is another's. To note one is to append a line, which is neither read before nor flushed:
+what a power cut or a user takes away makes a checkpoint foreign, and no less restorable.
+
+Left out: what is done with a foreign one, which is the business of `engine/foreign.py`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ckpt import disk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+_NAME = "made-here"
+_LARGEST = 1 << 20  # in bytes; beyond, lines of checkpoints that are gone are let go
+
+
+def note(common_dir: str, checkpoint_id: str, commit: str) -> None:
+    """Remember that a checkpoint was made here; not being able to is no failure."""
+    path = _path(common_dir)
+    try:
+        try:
+            disk.append_private(path, _line(checkpoint_id, commit))
+        except FileNotFoundError:
+            disk.ensure_private_dir(os.path.dirname(path))
+            disk.append_private(path, _line(checkpoint_id, commit))
+    except OSError:
+        pass
+
+
+def holds(common_dir: str, checkpoint_id: str, commit: str) -> bool:
+    """Whether the commit under an id was made here; False if nobody can tell any more."""
+    return _line(checkpoint_id, commit) in _read(common_dir)
+
+
+def strangers(common_dir: str, checkpoints: Mapping[str, str]) -> set[str]:
+    """The ids of those, of all these ids with their commits, of which `holds` is not true."""
+    known = set(_read(common_dir).splitlines(keepends=True))
+    return {name for name, commit in checkpoints.items() if _line(name, commit) not in known}
+
+
+def tidy(common_dir: str, existing: Callable[[], Container[str]]) -> None:
+    """Let go of all but the ids that exist, if the record has become long.
+
+    What another process notes at that moment may go with them.
+    """
+    path = _path(common_dir)
+    try:
+        if os.stat(path).st_size <= _LARGEST:
+            return
+        ids = existing()
+        lines = _read(common_dir).splitlines(keepends=True)
+        kept = [line for line in lines if line.partition(b" ")[0].decode("ascii", "replace") in ids]
+        disk.replace_private_file(path, b"".join(kept))
+    except OSError:
+        pass
+
+
+def _path(common_dir: str) -> str:
+    return os.path.join(common_dir, "ckpt", _NAME)
+
+
+def _line(checkpoint_id: str, commit: str) -> bytes:
+    return f"{checkpoint_id} {commit}\n".encode("utf-8", "surrogateescape")
+
+
+def _read(common_dir: str) -> bytes:
+    try:
+        return disk.read_private_file(_path(common_dir))
+    except OSError:
+        return b""

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""What a repository's own object folder holds, told without reading contents.
+
+Objects in files of their own, those in cruft packs (where git keeps what nothing names any
+more, with the time of each), and the commits in all other packs, found by the kind that each
+entry begins with. Left out: alternates, whose owners look after them, and the packs that a
+partial clone fetched, in which nothing is anybody's lost work.
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import hexlify, unhexlify
+from struct import iter_unpack
+
+from ckpt.store.loose import DamagedObject
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.pack_entries import KINDS, parse_entry
+from ckpt.store.packs import Pack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COMMIT = 1
+_WINDOW = 1 << 16
+_LONGEST_HEADER = 64  # of an entry: its size, and the id or the distance of its base
+_CRUFT_HEADER = 12
+
+
+def loose_objects(objects: ObjectStore) -> Iterator[bytes]:
+    """The raw ids of objects in files of their own."""
+    length = objects.object_format.hex_length
+    for folder in _names(objects.path):
+        if len(folder) != 2:
+            continue
+        for name in _names(os.path.join(objects.path, folder)):
+            if len(name) == length - 2:
+                try:
+                    yield unhexlify(folder + name)
+                except ValueError:  # not hexadecimal, or not even ASCII
+                    continue
+
+
+def cruft_objects(objects: ObjectStore) -> dict[bytes, int]:
+    """Raw id to time, in seconds since 1970, of objects in cruft packs."""
+    found: dict[bytes, int] = {}
+    for stem in pack_stems(objects.path, ".mtimes"):
+        with _opened(objects, stem) as pack:
+            raw_ids = _all_ids(pack, objects)
+        try:
+            with open(stem + ".mtimes", "rb") as file:
+                times = file.read()[_CRUFT_HEADER : _CRUFT_HEADER + 4 * len(raw_ids)]
+        except OSError:
+            continue
+        if len(times) == 4 * len(raw_ids):
+            found.update(zip(raw_ids, (time for (time,) in iter_unpack(">I", times)), strict=True))
+    return found
+
+
+def packed_commits(objects: ObjectStore) -> Iterator[bytes]:
+    """The raw ids of commits in packs; a damaged pack has none."""
+    promised = set(pack_stems(objects.path, ".promisor"))
+    for stem in pack_stems(objects.path, ".pack"):
+        if stem not in promised:
+            with _opened(objects, stem) as pack:
+                try:
+                    yield from list(_commits_in(pack, objects))
+                except DamagedObject:
+                    continue
+
+
+def _commits_in(pack: Pack, objects: ObjectStore) -> Iterator[bytes]:
+    places = pack.find_many(_all_ids(pack, objects))
+    length = objects.object_format.oid_length
+    kinds: dict[int, int] = {}
+    start, data = 0, b""
+    for offset in sorted(places):
+        if not start <= offset <= start + len(data) - _LONGEST_HEADER:
+            start, data = offset, pack.pread(_WINDOW, offset)
+        kind, _, _, base = parse_entry(data, offset, length, offset - start)
+        if isinstance(base, int):  # it comes before, and is known
+            kind = kinds.get(base, 0)
+        elif isinstance(base, bytes):
+            kind = _kind_of(objects, base)
+        kinds[offset] = kind
+        if kind == _COMMIT:
+            yield places[offset]
+
+
+def _kind_of(objects: ObjectStore, raw_id: bytes) -> int:
+    found = objects.kind(ObjectID(hexlify(raw_id)))
+    return next((number for number, kind in KINDS.items() if kind == found), 0)
+
+
+def _all_ids(pack: Pack, objects: ObjectStore) -> list[bytes]:
+    length = objects.object_format.oid_length
+    return pack.between(b"\0" * length, b"\xff" * length)
+
+
+class _opened:
+    """A pack for as long as it is read."""
+
+    def __init__(self, objects: ObjectStore, stem: str) -> None:
+        self._pack = Pack(stem, objects.object_format, [])
+
+    def __enter__(self) -> Pack:
+        return self._pack
+
+    def __exit__(self, *_: object) -> None:
+        self._pack.close()
+
+
+def pack_stems(folder: str, ending: str = ".pack") -> list[str]:
+    """The packs of an object folder that have a file of that ending, without it."""
+    place = os.path.join(folder, "pack")
+    return [
+        os.path.join(place, name.removesuffix(ending))
+        for name in sorted(_names(place))
+        if name.endswith(ending)
+    ]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""Adds up what was refused and prints it at the end of a run, whichever process did it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+PROPERTY = "hostile"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    figures: Counter[str] = Counter()
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            for name, counted in report.user_properties:
+                if name == PROPERTY:
+                    figures.update(counted)
+    if figures:
+        terminalreporter.section("hostile input")
+        for name, count in figures.items():
+            terminalreporter.line(f"{count:6} {name}")

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoints that others made, brought by git itself: their files yes, their commands no."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers import ckpt_here, git, tree_state
+from hostile.forge import Forge
+from hostile.inputs import FOLDER, nested
+from hostile.scene import Scene
+
+from ckpt import CheckpointManager, Refused
+from ckpt.store import made_here
+
+ALL_REFS = "+refs/checkpoints/*:refs/checkpoints/*"
+Edit = Callable[[Path], object]
+
+
+@pytest.fixture
+def theirs(repo: Path) -> Path:
+    """Another's repository, in which a second branch conflicts with the first."""
+    git("checkout", "-q", "-b", "topic")
+    (repo / "README.md").write_text("topic\n")
+    git("commit", "-qam", "topic")
+    git("checkout", "-q", "main")
+    (repo / "README.md").write_text("main\n")
+    git("commit", "-qam", "main")
+    return repo
+
+
+@pytest.fixture
+def ours(theirs: Path, tmp_path: Path) -> Path:
+    git("clone", "-q", str(theirs), str(tmp_path / "ours"))
+    return tmp_path / "ours"
+
+
+def fetched(theirs: Path, ours: Path) -> str:
+    """Take a checkpoint there, and bring it here."""
+    made: str = ckpt_here("save", "theirs", "--json", cwd=theirs, code=0).json["checkpoint"]["id"]
+    git("fetch", "-q", str(theirs), ALL_REFS, cwd=ours)
+    return made
+
+
+def stopped(theirs: Path, *words: str) -> None:
+    """Begin an operation that stops at the conflict."""
+    ran = subprocess.run(["git", *words], cwd=theirs, capture_output=True)
+    assert ran.returncode != 0
+
+
+# Whose a checkpoint is
+
+
+def is_foreign(top: Path, checkpoint_id: str) -> bool:
+    found: bool = ckpt_here("rollback", checkpoint_id, "--yes", "--json", cwd=top, code=0).json[
+        "foreign"
+    ]
+    return found
+
+
+def test_what_was_fetched_is_foreign_and_what_was_saved_is_not(theirs: Path, ours: Path) -> None:
+    brought = fetched(theirs, ours)
+    own = ckpt_here("save", "--json", cwd=ours, code=0).json["checkpoint"]["id"]
+
+    assert is_foreign(ours, brought)
+    assert not is_foreign(ours, own)
+    assert not is_foreign(theirs, brought)
+    assert "was not made in this repository" in ckpt_here("rollback", brought, cwd=ours).stderr
+    record = ours / ".git/ckpt/made-here"
+    assert record.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_imported_checkpoint_is_foreign(theirs: Path, ours: Path, tmp_path: Path) -> None:
+    with CheckpointManager(theirs) as there, CheckpointManager(ours) as here:
+        there.create("theirs")
+        there.export(tmp_path / "bundle")
+        (brought,) = here.import_(tmp_path / "bundle")
+        assert here.rollback(brought).foreign
+
+
+def test_another_commit_under_an_id_of_ours_is_foreign(theirs: Path, ours: Path) -> None:
+    own = ckpt_here("save", "--json", cwd=ours, code=0).json["checkpoint"]["id"]
+    forge = Forge(ours, own)
+    forge.id = own
+    forge.checkpoint(forge.tree(("100644", b"theirs", forge.blob())))
+
+    assert is_foreign(ours, own)
+
+
+def test_without_the_record_all_are_foreign_and_none_is_lost(repo: Path) -> None:
+    own = ckpt_here("save", "--json", code=0).json["checkpoint"]["id"]
+    (repo / "README.md").write_text("edited\n")
+    (repo / ".git/ckpt/made-here").unlink()
+
+    assert is_foreign(repo, own)
+    assert (repo / "README.md").read_text() == "# An example\n"
+    assert not is_foreign(repo, ckpt_here("save", "--json", code=0).json["checkpoint"]["id"])
+
+
+def test_a_record_that_others_could_write_is_not_believed(repo: Path) -> None:
+    own = ckpt_here("save", "--json", code=0).json["checkpoint"]["id"]
+    (repo / ".git/ckpt/made-here").chmod(0o666)
+
+    assert is_foreign(repo, own)
+
+
+def test_a_record_that_cannot_be_written_stops_no_save(repo: Path) -> None:
+    ckpt_here("save", code=0)
+    (repo / ".git/ckpt/made-here").unlink()
+    (repo / ".git/ckpt/made-here").mkdir()
+
+    assert is_foreign(repo, ckpt_here("save", "--json", code=0).json["checkpoint"]["id"])
+
+
+def test_to_pin_a_checkpoint_does_not_change_whose_it_is(theirs: Path, ours: Path) -> None:
+    brought = fetched(theirs, ours)
+    own = ckpt_here("save", "--json", cwd=ours, code=0).json["checkpoint"]["id"]
+    for each in (brought, own):
+        ckpt_here("pin", each, cwd=ours, code=0)
+
+    assert is_foreign(ours, brought)
+    assert not is_foreign(ours, own)
+
+
+def test_a_linked_worktree_has_the_same_record(repo: Path, tmp_path: Path) -> None:
+    git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "linked")
+    own = ckpt_here("save", "--json", cwd=tmp_path / "linked", code=0).json["checkpoint"]["id"]
+
+    assert not is_foreign(tmp_path / "linked", own)
+    assert (repo / ".git/ckpt/made-here").read_text().startswith(own)
+
+
+def test_a_long_record_is_tidied(tmp_path: Path) -> None:
+    kept = "20260101-000000-000-aaaa"
+    for number in range(20_000):
+        made_here.note(str(tmp_path), f"20250101-000000-{number % 1000:03}-zzzz", "1" * 40)
+    made_here.note(str(tmp_path), kept, "2" * 40)
+
+    made_here.tidy(str(tmp_path), lambda: {kept})
+
+    assert made_here.holds(str(tmp_path), kept, "2" * 40)
+    assert (tmp_path / "ckpt/made-here").stat().st_size < 100
+
+
+def test_one_of_a_day_to_come_is_neither_the_latest_nor_followed(scene: Scene) -> None:
+    scene.forge.checkpoint()
+
+    saved = ckpt_here("save", "now", "--json", code=0).json["checkpoint"]["id"]
+
+    assert saved < "2099"
+    assert ckpt_here("show", "latest", "--json", code=0).json["checkpoint"]["id"] == saved
+
+
+# Its files
+
+
+def test_bits_are_no_wider_than_those_that_files_get_here(theirs: Path, ours: Path) -> None:
+    (theirs / "open").write_text("x")
+    (theirs / "open").chmod(0o666)
+    (theirs / "tool").write_text("x")
+    (theirs / "tool").chmod(0o777)
+    (theirs / "private").write_text("x")
+    (theirs / "private").chmod(0o600)
+    (theirs / "wide").mkdir()
+    (theirs / "wide/file").write_text("x")
+    (theirs / "wide").chmod(0o777)
+    brought = fetched(theirs, ours)
+    names = ("open", "tool", "private", "wide")
+
+    ckpt_here("rollback", brought, cwd=ours, code=0)
+    assert [(ours / n).stat().st_mode & 0o7777 for n in names] == [0o644, 0o755, 0o600, 0o755]
+    ckpt_here("rollback", brought, "--trust", cwd=ours, code=0)
+    assert [(ours / n).stat().st_mode & 0o7777 for n in names] == [0o666, 0o777, 0o600, 0o777]
+
+
+def test_bits_of_a_state_file_are_no_wider_either(theirs: Path, ours: Path) -> None:
+    (theirs / "x.log").write_text("x")
+    (theirs / "x.log").chmod(0o666)
+    ckpt_here("save", "theirs", "--state-file", "x.log", cwd=theirs, code=0)
+    git("fetch", "-q", str(theirs), ALL_REFS, cwd=ours)
+
+    ckpt_here("rollback", "theirs", cwd=ours, code=0)
+
+    assert (ours / "x.log").stat().st_mode & 0o7777 == 0o644
+
+
+@pytest.mark.parametrize("trust", [(), ("--trust",)], ids=["", "trusting"])
+def test_nothing_gets_into_a_git_dir_of_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: tuple[str, ...]
+) -> None:
+    top = tmp_path / "repo"
+    top.mkdir()
+    git("init", "-q", f"--separate-git-dir={top}/meta", str(top))
+    monkeypatch.chdir(top)
+    (top / "file").write_text("mine\n")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    saved = ckpt_here("save", "--json", code=0).json["checkpoint"]["id"]
+    forge = Forge(top, saved)
+    forge.git_dir = top / "meta"
+    hook = forge.tree(("100755", b"post-checkout", forge.blob(b"#!/bin/sh\nexit 1\n")))
+    forge.checkpoint(
+        forge.tree(
+            ("100644", b"file", forge.blob()),
+            ("40000", b"meta", forge.tree((FOLDER, b"hooks", hook))),
+        ),
+        forge.state(
+            state=(FOLDER, nested(forge, {"files.json": STATE_FILE, "files/meta/x": b"hostile"}))
+        ),
+    )
+    before = tree_state(top / "meta/hooks")
+
+    ran = ckpt_here("rollback", forge.id, "--yes", "--overwrite-ignored", *trust, code=4)
+
+    assert "'meta/hooks/post-checkout' alone: inside a git dir" in ran.stderr
+    assert tree_state(top / "meta/hooks") == before
+    assert not (top / "meta/x").exists()
+
+
+STATE_FILE = b'{"files": [{"path": "meta/x", "permissions": 420}]}'
+
+
+def test_a_state_file_is_not_written_through_a_link(scene: Scene) -> None:
+    (scene.repo / "state").symlink_to("../outside")
+    listed = b'{"files": [{"path": "state/x", "permissions": 420}]}'
+    files = {"files.json": listed, "files/state/x": b"hostile"}
+    forge = scene.forge
+    forge.checkpoint(state=forge.state(state=(FOLDER, nested(forge, files))))
+
+    for trust in ((), ("--trust",)):
+        scene.run("rollback", forge.id, "--yes", "--overwrite-ignored", *trust)
+
+    assert (scene.outside / "x").read_text() == "mine\n"
+
+
+# Its operations
+
+
+def operation_of(top: Path) -> set[str]:
+    return {name for name in os.listdir(top / ".git") if name.startswith(("MERGE_", "rebase-"))}
+
+
+def test_a_merge_comes_along_without_being_asked_about(theirs: Path, ours: Path) -> None:
+    stopped(theirs, "merge", "topic")
+    brought = fetched(theirs, ours)
+
+    ckpt_here("rollback", brought, "--head", cwd=ours, code=0)
+
+    assert operation_of(ours) == operation_of(theirs)
+    assert "You have unmerged paths" in git("status", cwd=ours)
+
+
+def refused(ours: Path, checkpoint_id: str) -> str:
+    """What is said about a rollback with HEAD, of which nothing is done."""
+    before = tree_state(ours), git("for-each-ref", "--format=%(refname) %(objectname)", cwd=ours)
+    for words in ((), ("--dry-run",)):
+        problem = ckpt_here(
+            *("rollback", checkpoint_id, "--head", "--json", *words), cwd=ours, code=4
+        ).json["error"]
+        assert problem["code"] == "refused"
+    after = tree_state(ours), git("for-each-ref", "--format=%(refname) %(objectname)", cwd=ours)
+    assert after == before
+    assert operation_of(ours) == set()
+    message: str = problem["message"]
+    return message
+
+
+def test_commands_of_a_rebase_are_shown_and_refused_without_trust(
+    theirs: Path, ours: Path, scene_count: Callable[[int], None]
+) -> None:
+    stopped(theirs, "rebase", "--exec", "touch ../pwned", "topic")
+    todo = theirs / ".git/rebase-merge/git-rebase-todo"
+    todo.write_text(todo.read_text() + "break\n")
+    brought = fetched(theirs, ours)
+
+    said = refused(ours, brought)
+
+    assert "'exec touch ../pwned'" in said
+    assert "'break'" in said
+    assert "'rebase-merge/author-script'" in said
+    # Its files alone need no trust.
+    ckpt_here("rollback", brought, "--", "src", cwd=ours, code=0)
+    ckpt_here("rollback", brought, "--head", "--trust", cwd=ours, code=0)
+    assert (ours / ".git/rebase-merge/git-rebase-todo").read_text() == todo.read_text()
+    scene_count(3)
+
+
+def test_in_our_own_checkpoint_they_need_no_trust(theirs: Path) -> None:
+    stopped(theirs, "rebase", "--exec", "true", "topic")
+    made = ckpt_here("save", "--json", cwd=theirs, code=0).json["checkpoint"]["id"]
+    git("rebase", "--abort", cwd=theirs)
+
+    ckpt_here("rollback", made, "--head", cwd=theirs, code=0)
+
+    assert (theirs / ".git/rebase-merge").is_dir()
+
+
+def test_the_api_asks_for_trust_in_the_same_way(theirs: Path, ours: Path) -> None:
+    stopped(theirs, "rebase", "--exec", "true", "topic")
+    brought = fetched(theirs, ours)
+
+    with CheckpointManager(ours) as manager:
+        with pytest.raises(Refused) as caught:
+            manager.rollback(brought, head=True)
+        assert "exec true" in caught.value.details["commands"]
+        assert manager.rollback(brought, head=True, trust=True).foreign
+
+
+@pytest.fixture
+def scene_count(record_property: pytest.RecordProperty) -> Callable[[int], None]:
+    return lambda number: record_property("hostile", {"hostile inputs refused": number})
+
+
+def put(path: str, text: str) -> Edit:
+    def edit(git_dir: Path) -> None:
+        (git_dir / path).parent.mkdir(parents=True, exist_ok=True)
+        (git_dir / path).write_text(text)
+
+    return edit
+
+
+ONE = "1" * 40
+NEEDS_TRUST = {
+    "an x for exec": put("rebase-merge/git-rebase-todo", "x evil\n"),
+    "a tab before it": put("rebase-merge/git-rebase-todo", "\t exec evil\n"),
+    "in the end": put("rebase-merge/git-rebase-todo", f"pick {ONE}\nexec evil"),
+    "done already": put("rebase-merge/done", "exec evil\n"),
+    "in the backup": put("rebase-merge/git-rebase-todo.backup", "exec evil\n"),
+    "of a sequence": put("sequencer/todo", "exec evil\n"),
+    "options of apply": put("rebase-apply/apply-opt", "--unsafe-paths"),
+    "options of a strategy": put("rebase-merge/strategy_opts", "--x"),
+    "who signs": put("rebase-merge/gpg_sign_opt", "-Sx"),
+    "who wrote it": put("rebase-apply/author-script", "GIT_AUTHOR_NAME='$(evil)'"),
+    "options of a sequence": put("sequencer/opts", "[options]\n\tstrategy = evil\n"),
+    "names for a bisect": put("BISECT_NAMES", "$(evil)"),
+}
+NEVER_RIGHT = {
+    "an unknown thing to do": put("rebase-merge/git-rebase-todo", "evil\n"),
+    "a ref that is moved": put("rebase-merge/git-rebase-todo", "update-ref refs/remotes/x\n"),
+    "a zero": put("rebase-merge/git-rebase-todo", "pick\0\nexec evil\n"),
+    "a strategy that is a program": put("rebase-merge/strategy", "x/../../evil"),
+    "refs that go": put("rebase-merge/refs-to-delete", "refs/heads/main\n"),
+    "refs that move": put("rebase-merge/update-refs", f"HEAD\n{ONE}\n{ONE}\n"),
+    "a head of another kind": put("rebase-merge/head-name", "refs/remotes/origin/main"),
+    "a head outside": put("rebase-merge/head-name", "refs/heads/../../x"),
+    "a start that is an option": put("BISECT_START", "--upload-pack=evil"),
+    "terms that are no words": put("BISECT_TERMS", "$(evil)\n`evil`\n"),
+    "a conflict outside": put("MERGE_RR", f"{ONE}\t../outside/x\0"),
+    "a conflict in the git dir": put("MERGE_RR", f"{ONE}\t.git/config\0"),
+    "no conflict": put("MERGE_RR", "evil"),
+    "a link for a commit": put("MERGE_HEAD", "ref: refs/heads/main\n"),
+    "no commit": put("CHERRY_PICK_HEAD", "evil\n"),
+    "no number": put("rebase-merge/msgnum", "$(evil)"),
+    "no flag": put("rebase-merge/quiet", "$(evil)"),
+    "a file of another name": put("rebase-merge/hooks/evil", "x"),
+    "a ref of a bisect": put("refs/bisect/bad", "ref: HEAD\n"),
+}
+
+
+def with_operation(theirs: Path, edit: Edit) -> None:
+    stopped(theirs, "merge", "topic")
+    edit(theirs / ".git")
+
+
+@pytest.mark.parametrize("name", NEEDS_TRUST)
+def test_what_git_would_go_by_needs_trust(
+    theirs: Path, ours: Path, name: str, scene_count: Callable[[int], None]
+) -> None:
+    with_operation(theirs, NEEDS_TRUST[name])
+
+    assert "git would go by what its operation says" in refused(ours, fetched(theirs, ours))
+    scene_count(1)
+
+
+@pytest.mark.parametrize("name", NEVER_RIGHT)
+def test_what_git_would_not_have_written_is_refused(
+    theirs: Path, ours: Path, name: str, scene_count: Callable[[int], None]
+) -> None:
+    with_operation(theirs, NEVER_RIGHT[name])
+
+    assert "is not safe: " in refused(ours, fetched(theirs, ours))
+    scene_count(1)
+
+
+def test_a_resolution_of_conflicts_to_come_needs_trust(theirs: Path, ours: Path) -> None:
+    git("config", "rerere.enabled", "true", cwd=theirs)
+    stopped(theirs, "merge", "topic")
+    (folder,) = (theirs / ".git/rr-cache").iterdir()
+    (folder / "postimage").write_text("evil\n")
+
+    assert "postimage" in refused(ours, fetched(theirs, ours))
+
+
+def test_head_goes_to_no_other_ref_than_a_branch(scene: Scene) -> None:
+    for branch in ("refs/checkpoints/x", "refs/remotes/origin/main", "refs/stash"):
+        scene.forge.checkpoint(changes=[("Ckpt-Branch: main", f"Ckpt-Branch: {branch}")])
+        assert "which is no branch" in refused(scene.repo, scene.forge.id)
+        scene.count("hostile inputs refused")
+
+
+def test_a_rollback_is_not_finished_with_commands_that_came_meanwhile(
+    theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped(theirs, "merge", "topic")
+    brought = fetched(theirs, ours)
+    from ckpt.engine import operation
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(operation, "install", killed)
+        assert ckpt_here("rollback", brought, "--head", cwd=ours).code == 130
+    forge = Forge(ours, brought)
+    forge.id = brought
+    files = nested(forge, {"files/rebase-merge/git-rebase-todo": b"exec evil\n"})
+    forge.checkpoint(state=forge.state(op=(FOLDER, files)))
+
+    assert "exec evil" in ckpt_here("rollback", "--continue", cwd=ours, code=4).stderr
+    assert not (ours / ".git/rebase-merge").exists()
+    ckpt_here("rollback", "--abort", cwd=ours, code=0)
+    assert git("status", "--porcelain", cwd=ours) == ""
+
+
+# What is printed
+
+
+def test_a_terminal_is_never_told_what_to_do(scene: Scene) -> None:
+    evil = "\x1b]0;evil\x07\x9b2J\u202e\r"
+    forge = scene.forge
+    forge.checkpoint(
+        changes=[("\n\nwhy\n", f"\n\nwhy {evil}\n"), ("Ckpt-Session: s", "Ckpt-Session: %1B]0;x")]
+    )
+    shown = scene.run("show", forge.id, code=0).stdout
+    forge.checkpoint(changes=[("good\n\nwhy", f"a name {evil}\n\nwhy")])
+    shown += scene.run("list", code=0).stdout + scene.run("show", forge.id, code=1).stderr
+
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\r"} & set(shown)

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt doctor --fix` mends what holds nothing, says what it did, and leaves the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ckpt_here as ckpt
+from helpers import fsck, git, loose_object, verified
+from reftables import migrate
+from scenes import write
+
+ID = "20260101-000000-000-{}"
+LONG_AGO = time.time() - 3 * 86_400
+
+
+def doctor(*words: str, code: int = 0) -> dict[str, list[dict[str, Any]]]:
+    told: dict[str, list[dict[str, Any]]] = {}
+    for one in ckpt("doctor", *words, "--json", code=code).json["diagnoses"]:
+        told.setdefault(one["subject"], []).append(one)
+    return told
+
+
+def refs() -> set[str]:
+    return set(git("for-each-ref", "--format=%(refname)").split())
+
+
+@pytest.fixture
+def saved(repo: Path) -> dict[str, Any]:
+    write(repo, "README.md", "edited\n")
+    found: dict[str, Any] = ckpt("save", "one", "--json", code=0).json["checkpoint"]
+    return found
+
+
+def test_where_nothing_is_broken_nothing_is_done(saved: dict[str, Any], repo: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (repo / ".git").rglob("*")}
+    told = doctor("--fix")
+
+    assert {one["done"] for found in told.values() for one in found} == {None}
+    assert not told.keys() & {"refs", "journal", "locks", "leftovers", "cache", "private files"}
+    assert {path: path.stat().st_mtime_ns for path in (repo / ".git").rglob("*")} == before
+
+
+def break_refs(repo: Path, saved: dict[str, Any]) -> set[str]:
+    """Refs that hold nothing, of which git complains."""
+    folder = repo / ".git/refs/checkpoints"
+    nowhere = "refs/checkpoints/" + ID.format("n000")
+    (folder / ID.format("n000")).write_text("1" * 40 + "\n")
+    (folder / ID.format("g000")).write_text("garbage\n")
+    (folder / ID.format("e000")).write_text("")
+    git("symbolic-ref", "refs/checkpoints/" + ID.format("s000"), saved["ref"])
+    with (repo / ".git/packed-refs").open("w") as file:
+        file.write(f"{'2' * 40} refs/checkpoints/{ID.format('p000')}\n")
+    return {
+        nowhere,
+        *("refs/checkpoints/" + ID.format(x) for x in ("g000", "e000", "s000", "p000")),
+    }
+
+
+def test_refs_that_hold_nothing_are_told_and_moved_aside(saved: dict[str, Any], repo: Path) -> None:
+    broken = break_refs(repo, saved)
+    write(repo, "new", "new\n")
+    told = doctor(code=1)["refs"]
+
+    assert {one["mend"] for one in told} == {"git ckpt doctor --fix"}
+    assert len(told) == len(broken)
+    mended = doctor("--fix")["refs"]
+    assert {one["state"] for one in mended} == {"fixed"}
+    assert all(one["done"].startswith("moved aside, to ") for one in mended)
+    assert refs() == {"refs/heads/main", saved["ref"]}
+    assert fsck(repo) == []
+    git("gc", "-q")
+    aside = repo / ".git/ckpt/broken-refs"
+    lines = [json.loads(line) for line in aside.read_text().splitlines()]
+    assert {line["ref"]: line["said"] for line in lines} == {
+        "refs/checkpoints/" + ID.format("n000"): "1" * 40,
+        "refs/checkpoints/" + ID.format("g000"): "garbage",
+        "refs/checkpoints/" + ID.format("e000"): "",
+        "refs/checkpoints/" + ID.format("s000"): f"ref: {saved['ref']}",
+        "refs/checkpoints/" + ID.format("p000"): "2" * 40,
+    }
+    assert aside.stat().st_mode & 0o777 == 0o600
+    assert "refs" not in doctor("--fix")
+    assert verified(repo) == []
+
+
+def test_a_ref_whose_commit_is_damaged_is_moved_aside_and_its_files_can_be_rescued(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    commit = Path(loose_object(".git", saved["commit"]))
+    commit.chmod(0o644)
+    commit.write_bytes(b"garbage")
+    git("reset", "-q", "--hard")
+
+    assert doctor(code=1)["checkpoints"][0]["state"] == "problem"
+    assert doctor("--fix")["refs"][0]["state"] == "fixed"
+    assert refs() == {"refs/heads/main"}
+    found = ckpt("rescue", "--json", code=0).json["lost"]
+    assert {each["kind"] for each in found} == {"tree"}
+    trees = [git("ls-tree", "-r", "--name-only", each["id"]).split() for each in found]
+    assert ["README.md" in names for names in trees].count(True) == 1
+
+
+def test_a_ref_that_holds_something_stays(saved: dict[str, Any], repo: Path) -> None:
+    git("update-ref", "refs/checkpoints/by-hand", "HEAD")
+    git("update-ref", "refs/checkpoints/" + ID.format("head"), "HEAD")
+    before = refs()
+    told = doctor("--fix", code=1)["refs"]
+
+    assert refs() == before
+    assert {(one["state"], one["done"]) for one in told} == {("warning", None)}
+    assert "git update-ref -d refs/checkpoints/by-hand" in told[0]["mend"] + told[1]["mend"]
+
+
+def test_refs_in_reftables_are_told_and_not_mended(saved: dict[str, Any], repo: Path) -> None:
+    os.unlink(loose_object(".git", saved["commit"]))
+    migrate(repo)
+    (told,) = doctor("--fix", code=1)["refs"]
+
+    assert told["state"] == "problem"
+    assert "reftables" in told["done"]
+    assert not (repo / ".git/ckpt/broken-refs").exists()
+    assert told["mend"] == "git refs migrate --ref-format=files"
+
+
+def test_packed_refs_that_are_damaged_are_git_s_to_mend(saved: dict[str, Any], repo: Path) -> None:
+    git("pack-refs", "--all")
+    with (repo / ".git/packed-refs").open("ab") as file:
+        file.write(b"half a li")
+    before = (repo / ".git/packed-refs").read_bytes()
+
+    assert "packed-refs" in doctor("--fix", code=1)["refs"][0]["detail"]
+    assert (repo / ".git/packed-refs").read_bytes() == before
+
+
+KILLED = """
+import os, signal, sys
+from ckpt.store.lock import holding
+path, private, what = sys.argv[1:]
+with holding(path, private):
+    print("held", flush=True)
+    if what == "publish":
+        os.rename(path + ".lock", path)
+    if what != "live":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+def hold(path: Path, private: Path, what: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-I", "-c", KILLED, str(path), str(private), what]
+    holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def test_locks_of_killed_commands_go_and_those_of_living_ones_stay(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    git_dir = repo / ".git"
+    for path, how in ((f"refs/checkpoints/{saved['id']}", "die"), ("a-file", "publish")):
+        dead = hold(git_dir / path, git_dir / "ckpt", how)
+        dead.communicate()
+        assert dead.returncode == -signal.SIGKILL
+    living = hold(git_dir / "packed-refs", git_dir / "ckpt", "live")
+    try:
+        (told,) = doctor()["locks"]
+        assert (told["state"], told["detail"][:7]) == ("warning", "2 locks")
+        (mended,) = doctor("--fix")["locks"]
+        assert (mended["state"], mended["done"]) == ("fixed", "taken away")
+        locks = sorted(str(path.relative_to(git_dir)) for path in git_dir.rglob("*.lock"))
+        assert locks == ["packed-refs.lock"]
+        assert (git_dir / "a-file").exists()
+        assert "locks" not in doctor("--fix")
+    finally:
+        living.communicate()
+    assert living.returncode == 0
+    assert list(git_dir.rglob("*.lock")) == []
+
+
+def test_an_old_lock_of_git_is_told_and_never_taken(saved: dict[str, Any], repo: Path) -> None:
+    lock = repo / ".git/index.lock"
+    lock.write_text("")
+
+    assert "locks" not in doctor("--fix")
+    os.utime(lock, (LONG_AGO, LONG_AGO))
+    (told,) = doctor("--fix")["locks"]
+    assert (told["state"], told["done"]) == ("warning", None)
+    assert f"rm '{lock}'" in told["mend"]
+    assert lock.exists()
+
+
+def test_what_killed_commands_left_unfinished_is_taken_away(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    names = ["ckpt/.tmp-0123456789abcdef", "objects/pack/tmp_pack_0123456789abcdef"]
+    old = [repo / ".git" / name for name in names]
+    new = repo / ".git/ckpt/.tmp-0123456789abcde0"
+    for path in (*old, new):
+        path.write_text("")
+    for path in old:
+        os.utime(path, (LONG_AGO, LONG_AGO))
+
+    assert doctor()["leftovers"][0]["mend"] == "git ckpt doctor --fix"
+    assert doctor("--fix")["leftovers"][0]["done"] == "took away 2 files"
+    assert [path.exists() for path in (*old, new)] == [False, False, True]
+
+
+@pytest.mark.parametrize("damage", [b"garbage", b"ckpt scan 4\nhalf", b""])
+def test_a_damaged_cache_is_taken_away(saved: dict[str, Any], repo: Path, damage: bytes) -> None:
+    cache = repo / ".git/ckpt/scan"
+    assert cache.exists()
+    cache.write_bytes(damage)
+
+    assert doctor()["cache"][0]["state"] == "warning"
+    assert doctor("--fix")["cache"][0]["done"] == "taken away"
+    assert not cache.exists()
+    cache.write_bytes(b"ckpt scan 1\nof an older ckpt")
+    cache.chmod(0o600)
+    assert "cache" not in doctor()
+
+
+def test_a_damaged_journal_is_moved_aside_so_that_work_can_go_on(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    journal = repo / ".git/ckpt/journal"
+    journal.write_bytes(b"garbage")
+    ckpt("rollback", "--continue", code=4)
+
+    assert doctor(code=1)["journal"][0]["mend"] == "git ckpt doctor --fix"
+    (mended,) = doctor("--fix")["journal"]
+    assert "git ckpt list --kind safety" in mended["done"]
+    assert not journal.exists()
+    (aside,) = (repo / ".git/ckpt").glob("broken-journal-*")
+    assert aside.read_bytes() == b"garbage"
+    ckpt("rollback", "one", code=0)
+
+
+def test_private_files_that_others_can_see_are_closed(saved: dict[str, Any], repo: Path) -> None:
+    (repo / ".git/ckpt").chmod(0o755)
+
+    assert doctor()["private files"][0]["state"] == "warning"
+    assert doctor("--fix")["private files"][0]["done"] == "closed to others"
+    assert (repo / ".git/ckpt").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_person_is_told_what_was_done(saved: dict[str, Any], repo: Path) -> None:
+    break_refs(repo, saved)
+    said = ckpt("doctor", code=1).stdout
+    assert said.count("mend: git ckpt doctor --fix") == 5
+
+    said = ckpt("doctor", "--fix", code=0).stdout
+    assert said.count("moved aside, to ") == 5
+    assert said.count("fixed    refs") == 5

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt rescue` finds what real git has dropped, and only that, and brings it back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ckpt_here as ckpt
+from helpers import fsck, git, loose_object, tree_state, verified
+from reftables import migrate
+from scenes import write
+
+from ckpt.store import unreachable
+
+KEYS = ["kind", "id", "timestamp", "subject", "files", "bytes", "patch"]
+OWN = ["manifest.json", "index-flags.json"]
+OLD = "2026-01-02T03:04:05.000000+00:00"  # what tests take for now
+
+
+def rescue(*words: str, code: int = 0) -> dict[str, Any]:
+    told: dict[str, Any] = ckpt("rescue", *words, "--json", code=code).json
+    if code == 0:
+        assert list(told) == ["schema", "lost", "total", "checkpoint"]
+        assert all(list(each) == KEYS for each in told["lost"])
+    return told
+
+
+def lost() -> list[dict[str, Any]]:
+    told = rescue()
+    assert told["total"] == len(told["lost"])
+    assert told["checkpoint"] is None
+    return list(told["lost"])
+
+
+def forget_reflogs() -> None:
+    git("reflog", "expire", "--expire=now", "--all")
+
+
+def look() -> tuple[object, str, str]:
+    """What a rescue must not touch."""
+    return tree_state("."), git("status", "--porcelain=v2", "--branch"), git("ls-files", "-s")
+
+
+def bring_back(which: str, *words: str) -> dict[str, Any]:
+    """Rescue one, with nothing else changed; the checkpoint of it."""
+    before = look()
+    found: dict[str, Any] = rescue(which, *words)["checkpoint"]
+    assert look() == before
+    assert fsck(".") == []
+    assert verified(".") == []
+    return found
+
+
+# What is lost
+
+
+def test_where_nothing_is_lost_nothing_is_found(repo: Path) -> None:
+    write(repo, "README.md", "stashed\n")
+    git("stash", "-q")
+    write(repo, "README.md", "staged\n")
+    git("add", ".")
+    write(repo, "new", "in a checkpoint\n")
+    ckpt("save", code=0)
+    ckpt("save", "dropped", code=0)
+    ckpt("drop", "dropped", code=0)
+    git("commit", "-q", "-m", "second")
+    git("commit", "-q", "--amend", "-m", "amended")  # of which the reflog knows
+    git("tag", "-a", "-m", "tagged", "v1", "HEAD~1")
+
+    assert lost() == []
+    assert ckpt("rescue", code=0).stdout == "Nothing was found that is lost.\n"
+
+
+def test_a_dropped_stash_comes_back_with_what_was_staged_and_untracked(repo: Path) -> None:
+    write(repo, "README.md", "staged\n")
+    git("add", "README.md")
+    write(repo, "README.md", "edited\n")
+    write(repo, "new/file", "untracked\n")
+    before = look()
+    git("stash", "push", "-q", "-u", "-m", "precious")
+    stash = git("rev-parse", "stash@{0}").strip()
+    git("stash", "drop", "-q")
+    write(repo, "src/app.py", "something else\n")
+
+    (found,) = lost()
+    assert (found["kind"], found["id"], found["files"]) == ("stash", stash, 2)
+    assert found["subject"] == "On main: precious"
+    assert found["timestamp"] == OLD
+    made = bring_back("1")
+    assert made["name"] == "rescued: On main: precious"
+    assert made["git_state"]["commit_hash"] == git("rev-parse", "HEAD").strip()
+    assert made["stats"]["files_changed"] == 2
+    assert lost() == []
+    ckpt("rollback", made["id"], code=0)
+    assert look() == before
+    git("gc", "-q", "--prune=now")
+    assert verified(".") == []
+
+
+def test_a_commit_that_was_amended_away_is_found_when_the_reflog_forgets_it(repo: Path) -> None:
+    write(repo, "README.md", "first try\n")
+    git("commit", "-q", "-a", "-m", "first try")
+    first = git("rev-parse", "HEAD").strip()
+    write(repo, "README.md", "second try\n")
+    git("commit", "-q", "-a", "--amend", "-m", "second try")
+
+    assert lost() == []
+    forget_reflogs()
+    (found,) = lost()
+    assert (found["kind"], found["id"], found["files"]) == ("commit", first, 1)
+    assert found["subject"] == "first try"
+    made = bring_back(first[:10], "again")
+    assert (made["name"], made["git_state"]["commit_hash"]) == ("again", first)
+    ckpt("rollback", "again", "--head", code=0)
+    assert git("rev-parse", "HEAD").strip() == first
+    assert (repo / "README.md").read_text() == "first try\n"
+
+
+def test_a_branch_that_was_deleted_is_one_commit_with_those_behind_it(repo: Path) -> None:
+    git("checkout", "-q", "-b", "topic")
+    for number in (1, 2, 3):
+        write(repo, "topic", f"{number}\n")
+        git("add", "topic")
+        git("commit", "-q", "-m", f"topic {number}")
+    tip = git("rev-parse", "topic").strip()
+    git("checkout", "-q", "main")
+    git("branch", "-q", "-D", "topic")
+    forget_reflogs()
+
+    (found,) = lost()
+    assert (found["id"], found["subject"]) == (tip, "topic 3")
+    made = bring_back("1")
+    git("gc", "-q", "--prune=now")
+    assert git("rev-list", "--count", f"{made['ref']}^1").strip() == "4"
+
+
+def test_what_was_staged_and_reset_is_found_by_its_content(repo: Path) -> None:
+    write(repo, "lost.txt", "\n  only ever staged\nand more\n")
+    write(repo, "lost.bin", bytes(range(255)))
+    git("add", ".")
+    blob = git("rev-parse", ":lost.txt").strip()
+    git("reset", "-q", "--hard")
+
+    found = {each["id"]: each for each in lost()}
+    assert {each["subject"] for each in found.values()} == {"only ever staged", "(binary)"}
+    assert (found[blob]["kind"], found[blob]["bytes"]) == ("content", 29)
+    made = bring_back(blob)
+    path = f"rescued/{blob[:12]}"
+    assert [each["path"] for each in made["git_state"]["dirty_files"]] == [path]
+    ckpt("rollback", made["id"], "--", path, code=0)
+    assert (repo / path).read_text() == "\n  only ever staged\nand more\n"
+
+
+def test_what_ckpt_writes_for_itself_and_nothing_at_all_are_no_contents(repo: Path) -> None:
+    saved = ckpt("save", "--json", code=0).json["checkpoint"]
+    own = [git("cat-file", "blob", f"{saved['ref']}^2:{name}") for name in OWN]
+    git("update-ref", "-d", saved["ref"])
+    git("prune", "--expire=now")
+    for text in (*own, ""):
+        git("hash-object", "-w", "--stdin", stdin=text)
+
+    assert lost() == []
+
+
+def test_a_tree_that_was_written_and_forgotten_is_found_without_its_parts(repo: Path) -> None:
+    write(repo, "some/lost.txt", "in a tree\n")
+    git("add", ".")
+    tree = git("write-tree").strip()
+    git("reset", "-q", "--hard")
+
+    (found,) = lost()
+    assert (found["kind"], found["id"], found["files"]) == ("tree", tree, 7)
+    made = bring_back("1")
+    ckpt("rollback", made["id"], "--", "some", code=0)
+    assert (repo / "some/lost.txt").read_text() == "in a tree\n"
+
+
+def test_a_checkpoint_that_left_the_trash_comes_back_as_it_was(repo: Path) -> None:
+    write(repo, "README.md", "precious\n")
+    saved = ckpt("save", "precious", "--json", code=0).json["checkpoint"]
+    ckpt("drop", "precious", code=0)
+    assert lost() == []
+    ckpt("prune", "--now", code=0)
+    git("reset", "-q", "--hard")
+
+    (found,) = lost()
+    assert (found["kind"], found["subject"], found["files"]) == ("checkpoint", "precious", 1)
+    assert found["id"] == saved["commit"]
+    assert ckpt("rescue", "1", "other-name", code=2).stdout == ""
+    assert bring_back("1") == saved
+    ckpt("rollback", "precious", code=0)
+    assert (repo / "README.md").read_text() == "precious\n"
+
+
+def test_the_commit_from_before_a_checkpoint_was_pinned_is_not_lost(repo: Path) -> None:
+    ckpt("save", "one", code=0)
+    ckpt("pin", "one", code=0)
+    ckpt("unpin", "one", code=0)
+
+    assert lost() == []
+
+
+def test_what_a_merge_in_progress_needs_is_not_lost(repo: Path) -> None:
+    git("checkout", "-q", "-b", "side")
+    write(repo, "README.md", "theirs\n")
+    git("commit", "-q", "-a", "-m", "theirs")
+    git("checkout", "-q", "main")
+    write(repo, "README.md", "ours\n")
+    git("commit", "-q", "-a", "-m", "ours")
+    subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
+    git("branch", "-q", "-D", "side")
+    forget_reflogs()
+
+    assert lost() == []
+
+
+def test_another_worktrees_head_and_index_hold_what_they_name(repo: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git("worktree", "add", "-q", "--detach", str(linked))
+    write(linked, "README.md", "committed there\n")
+    git("commit", "-q", "-a", "-m", "there", cwd=linked)
+    write(linked, "README.md", "staged there\n")
+    git("add", ".", cwd=linked)
+    forget_reflogs()
+
+    assert lost() == []
+
+
+# Where it is
+
+
+def lose_a_stash(repo: Path, text: str) -> str:
+    write(repo, "README.md", text)
+    git("stash", "-q")
+    stash = git("rev-parse", "stash").strip()
+    git("stash", "drop", "-q")
+    return stash
+
+
+def test_what_git_keeps_in_a_cruft_pack_is_found(repo: Path) -> None:
+    stash = lose_a_stash(repo, "stashed\n")
+    write(repo, "lost.txt", "only ever staged\n")
+    git("add", ".")
+    git("reset", "-q", "--hard")
+    git("repack", "-q", "--cruft", "-d")
+
+    assert list((repo / ".git/objects/pack").glob("*.mtimes"))
+    assert not list((repo / ".git/objects").glob("??"))
+    found = {each["kind"]: each for each in lost()}
+    assert found["stash"]["id"] == stash
+    assert found["content"]["timestamp"] > OLD
+    assert bring_back(stash)["stats"]["files_changed"] == 1
+
+
+def test_a_commit_that_was_packed_though_nothing_needs_it_is_found(repo: Path) -> None:
+    """As `git maintenance` packs what is loose."""
+    stashes = {lose_a_stash(repo, f"stashed {number}\n" * 50) for number in range(3)}
+    loose = [str(path.parent.name + path.name) for path in (repo / ".git/objects").glob("??/*")]
+    git("pack-objects", "-q", ".git/objects/pack/loose", stdin="".join(f"{i}\n" for i in loose))
+    git("prune-packed", "-q")
+
+    assert not list((repo / ".git/objects").glob("??"))
+    assert {each["id"] for each in lost()} == stashes
+    assert bring_back(stashes.pop())["stats"]["files_changed"] == 1
+
+
+def test_a_content_that_only_old_history_has_is_not_lost(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unreachable, "_FIRST_COMMITS", 2)
+    for number in range(8):
+        write(repo, "README.md", f"version {number}\n")
+        git("commit", "-q", "-a", "-m", f"version {number}")
+    write(repo, "lost", "lost\n")
+    git("add", ".")
+    git("reset", "-q", "--hard")
+
+    assert [each["subject"] for each in lost()] == ["lost"]
+
+
+def test_with_longer_ids_it_works_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = tmp_path / "sha256"
+    git("init", "-q", "--object-format=sha256", str(top))
+    monkeypatch.chdir(top)
+    write(top, "README.md", "first\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    stash = lose_a_stash(top, "stashed\n")
+
+    assert len(stash) == 64
+    assert [each["id"] for each in lost()] == [stash]
+    assert bring_back("1")["stats"]["files_changed"] == 1
+
+
+# Patches of pre-commit
+
+
+def hide_edits(repo: Path, store: Path, moment: int = 1_700_000_000) -> Path:
+    """What pre-commit does to unstaged edits before its hooks run, and is then killed."""
+    store.mkdir(parents=True, exist_ok=True)
+    patch = store / f"patch{moment}-4711"
+    words = ["diff-index", "--ignore-submodules", "--binary", "--no-color", "--no-ext-diff"]
+    patch.write_text(git(*words, git("write-tree").strip(), "--"))
+    git("checkout", "-q", "--", ".")
+    return patch
+
+
+def test_edits_that_a_killed_pre_commit_left_in_its_patch_come_back(
+    repo: Path, isolated: Path
+) -> None:
+    write(repo, "src/app.py", "print('staged')\n")
+    git("add", "src/app.py")
+    write(repo, "src/app.py", "print('unstaged')\n")
+    write(repo, "src/data.bin", bytes(range(255, -1, -1)))
+    edited = tree_state(repo)
+    patch = hide_edits(repo, isolated / ".cache/pre-commit")
+    git("commit", "-q", "-m", "went on")  # the index is another by now, the contents are there
+
+    (found,) = lost()
+    assert (found["kind"], found["id"], found["files"]) == ("patch", patch.name, 2)
+    assert found["subject"] == "src/app.py, src/data.bin"
+    assert found["timestamp"].startswith("2023-11-14T22:13:20")
+    assert found["patch"] == {"path": str(patch)}
+    made = bring_back("1")
+    assert made["stats"]["files_changed"] == 2
+    ckpt("rollback", made["id"], code=0)
+    assert tree_state(repo) == edited
+    assert lost() == []
+
+
+def test_a_patch_that_was_put_back_or_is_of_another_repository_is_not_lost(
+    repo: Path, isolated: Path, tmp_path: Path
+) -> None:
+    store = isolated / ".cache/pre-commit"
+    write(repo, "README.md", "edited\n")
+    patch = hide_edits(repo, store)
+    git("apply", str(patch))
+    (store / "patch1700000001-1").write_text("garbage\n")
+    (store / "patch1700000002-1").write_text("")
+    os.symlink(patch, store / "patch1700000003-1")
+    git("init", "-q", str(tmp_path / "other"))
+    write(tmp_path / "other", "README.md", "of another\n")
+    git("add", ".", cwd=tmp_path / "other")
+    write(tmp_path / "other", "README.md", "of another, edited\n")
+    (store / "patch1700000004-1").write_text(git("diff", "--binary", cwd=tmp_path / "other"))
+
+    assert lost() == []
+    write(repo, "README.md", "something else\n")
+    assert [each["id"] for each in lost()] == [patch.name]
+
+
+# Choosing
+
+
+def test_they_are_listed_by_time_and_chosen_by_number_or_id(repo: Path) -> None:
+    for number in range(3):
+        date = {"GIT_COMMITTER_DATE": f"2026-01-02T03:0{number}:00+00:00"}
+        write(repo, "README.md", f"stashed {number}\n")
+        git("stash", "push", "-q", "-m", f"number {number}", env=date)
+        git("stash", "drop", "-q")
+
+    rows = ckpt("rescue", code=0).stdout.splitlines()
+    assert [row.split()[0] for row in rows[1:4]] == ["1", "2", "3"]
+    assert [row[-len("number 0") :] for row in rows[1:4]] == ["number 2", "number 1", "number 0"]
+    assert rows[-1] == "make a checkpoint of one:   git ckpt rescue NUMBER [NAME]"
+    told = rescue("-n", "1")
+    assert (len(told["lost"]), told["total"]) == (1, 3)
+    assert "2 older ones are not shown" in ckpt("rescue", "-n", "1", code=0).stdout
+    assert bring_back("2")["name"] == "rescued: On main: number 1"
+    assert bring_back(lost()[1]["id"][:8], "chosen")["name"] == "chosen"
+
+
+def test_what_is_not_lost_cannot_be_chosen(repo: Path) -> None:
+    lose_a_stash(repo, "stashed\n")
+
+    for word in ("2", "0", "nowhere", git("rev-parse", "HEAD").strip()):
+        assert ckpt("rescue", word, code=3).stdout == ""
+    assert ckpt("rescue", "-n", "-1", code=2).stdout == ""
+    assert ckpt("rescue", "1", "latest-one", code=2).stdout == ""
+    assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+def test_what_is_half_gone_is_listed_and_does_not_become_a_checkpoint(repo: Path) -> None:
+    stash = lose_a_stash(repo, "stashed\n")
+    blob = git("rev-parse", f"{stash}:README.md").strip()
+    os.unlink(loose_object(".git", blob))
+
+    told = ckpt("rescue", "1", code=1)
+    assert f"missing blob {blob}" in told.stderr
+    assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+def test_a_damaged_object_does_not_stop_the_search(repo: Path) -> None:
+    stash = lose_a_stash(repo, "stashed\n")
+    write(repo, "lost.txt", "only ever staged\n")
+    git("add", ".")
+    blob = Path(loose_object(".git", git("rev-parse", ":lost.txt").strip()))
+    git("reset", "-q", "--hard")
+    blob.chmod(0o644)
+    blob.write_bytes(b"garbage")
+    (blob.parent / "not-an-object").write_text("")
+
+    assert [each["id"] for each in lost()] == [stash]
+
+
+def test_with_reftables_it_lists_and_makes_no_checkpoint(repo: Path) -> None:
+    lose_a_stash(repo, "stashed\n")
+    migrate(repo)
+
+    assert [each["kind"] for each in lost()] == ["stash"]
+    assert "reftables" in ckpt("rescue", "1", code=4).stderr

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""`list --size` and `status`: what checkpoints take of the disk, as people ask for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ckpt_here, git
+
+from ckpt.engine import space_record
+
+
+def save(repo: Path, content: bytes, *words: str) -> str:
+    (repo / "src/data.bin").write_bytes(content)
+    return str(ckpt_here("save", *words, "--json", code=0).json["checkpoint"]["id"])
+
+
+def space() -> dict[str, Any]:
+    found: dict[str, Any] = ckpt_here("status", "--json", code=0).json["space"]
+    return found
+
+
+def sizes() -> dict[str, int]:
+    listed = ckpt_here("list", "--size", "--json", code=0).json
+    return {found["id"]: found["size"] for found in listed["checkpoints"]}
+
+
+def test_content_belongs_to_the_only_checkpoint_that_holds_it(repo: Path) -> None:
+    noise, more = os.urandom(50_000), os.urandom(20_000)
+    first = save(repo, noise)
+    second = save(repo, more)
+    alone = sizes()
+
+    assert 50_000 < alone[first] < 51_500
+    assert 20_000 < alone[second] < 21_500
+
+    third = save(repo, noise, "again")
+    shared = sizes()
+    assert shared[first] < 1000
+    assert shared[third] < 1000
+    git("commit", "-qam", "noise")
+    ckpt_here("drop", first, third, code=0)
+    assert space()["trash"] < 2500
+
+
+def test_the_table_has_sizes_only_if_asked_and_tells_the_sum(repo: Path) -> None:
+    save(repo, os.urandom(30_000))
+    dropped = save(repo, os.urandom(10_000))
+    ckpt_here("drop", dropped, code=0)
+    table = ckpt_here("list", "--size", code=0).stdout
+
+    assert "CHANGES" in table
+    assert "SIZE\n" in table
+    assert " KiB\n" in table
+    assert "\nall checkpoints together hold 3" in table
+    assert " KiB wait in the trash\n" in table
+    assert "SIZE" not in ckpt_here("list", code=0).stdout
+    plain = ckpt_here("list", "--json", code=0).json
+    assert (plain["space"], plain["checkpoints"][0]["size"]) == (None, None)
+
+
+def test_status_tells_what_is_held_and_what_waits_in_the_trash(repo: Path) -> None:
+    kept = save(repo, os.urandom(30_000))
+    ckpt_here("drop", save(repo, os.urandom(10_000)), code=0)
+    found = space()
+
+    assert found["total"] == sizes()[kept]
+    assert 10_000 < found["trash"] < 12_000
+    assert found["measured_at"] is None
+
+
+def test_a_large_repository_tells_what_was_measured_last_and_when(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space_record, "_QUICK_READS", 3)
+    save(repo, b"one")
+    unknown = {"total": None, "trash": None, "measured_at": None, "piled_up": False}
+    assert space() == unknown
+
+    held = ckpt_here("list", "--size", "--json", code=0).json["space"]
+    assert space() == {**unknown, **held}
+
+    git("commit", "-qam", "one")
+    assert space()["measured_at"] is not None
+    git("reset", "-q", "HEAD~1")
+    assert space()["measured_at"] is None
+
+    save(repo, b"two")
+    then = space()
+    assert (then["total"], then["trash"]) == (held["total"], held["trash"])
+    assert then["measured_at"] is not None
+    record = repo / ".git/ckpt/space"
+    record.write_bytes(record.read_bytes()[:20])
+    assert space()["total"] is None
+
+
+def test_status_says_when_gc_would_help(repo: Path) -> None:
+    save(repo, b"one")
+    folder = repo / ".git/objects/17"
+    folder.mkdir(exist_ok=True)
+    for number in range(16):
+        (folder / f"{number:038}").touch()
+
+    assert space()["piled_up"]
+    assert "git ckpt gc\n" in ckpt_here("status", code=0).stdout
+
+
+def test_a_linked_worktree_holds_what_it_stands_on_and_has_staged(repo: Path) -> None:
+    git("worktree", "add", "-q", "--detach", "../linked")
+    linked = repo.parent / "linked"
+    noise = os.urandom(9_000)
+    (linked / "noise").write_bytes(noise)
+    git("add", "noise", cwd=linked)
+    first = save(repo, noise)
+    staged = sizes()[first]
+    git("commit", "-qm", "noise", cwd=linked)
+    git("reset", "-q", "--hard", "HEAD~1", cwd=linked)
+    (linked.parent / "repo/.git/worktrees/linked/logs/HEAD").unlink()
+
+    assert staged < 1500
+    assert sizes()[first] > 9_000
+
+
+def test_what_git_needs_to_make_a_conflict_again_is_gits(repo: Path) -> None:
+    git("checkout", "-qb", "side")
+    theirs = os.urandom(9_000)
+    (repo / "src/data.bin").write_bytes(theirs)
+    git("commit", "-qam", "theirs")
+    git("checkout", "-q", "main")
+    (repo / "src/data.bin").write_bytes(b"ours")
+    git("commit", "-qam", "ours")
+    subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
+    git("add", "src/data.bin")
+    git("merge", "--quit")
+    git("branch", "-qD", "side")
+    git("reflog", "expire", "--expire=all", "--all")
+    saved = save(repo, theirs)
+
+    assert sizes()[saved] < 4_000
+    git("read-tree", "HEAD")
+    assert sizes()[saved] > 9_000
+
+
+@pytest.mark.parametrize("most", [2, 20_000])
+def test_a_head_far_back_in_history_is_gits(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    for number in range(6):
+        (repo / "src/data.bin").write_bytes(os.urandom(5_000))
+        git("commit", "-qam", "more", env={"GIT_COMMITTER_DATE": f"2026-02-0{number + 1}T00:00Z"})
+    git("checkout", "-q", "--detach", "HEAD~4")
+    (repo / "README.md").write_text("changed\n")
+    saved = ckpt_here("save", "--json", code=0).json["checkpoint"]["id"]
+    git("checkout", "-qf", "main")
+    git("reflog", "expire", "--expire=all", "--all")
+    monkeypatch.setattr("ckpt.engine.space._MOST_COMMITS", most)
+
+    assert sizes()[saved] < 2_000
+
+
+def test_commits_that_only_a_checkpoint_holds_go_with_it(repo: Path) -> None:
+    git("checkout", "-q", "--detach")
+    (repo / "src/data.bin").write_bytes(os.urandom(9_000))
+    git("commit", "-qam", "lost")
+    saved = ckpt_here("save", "--json", code=0).json["checkpoint"]["id"]
+    git("checkout", "-q", "main")
+    before = sizes()[saved]
+    git("reflog", "expire", "--expire=all", "--all")
+
+    assert before < 2_000
+    assert sizes()[saved] > 9_000
+
+
+def test_a_repository_of_sha256_has_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git("init", "-q", "--object-format=sha256", "long")
+    monkeypatch.chdir("long")
+    os.mkdir("src")
+    first = save(Path(), os.urandom(9_000))
+
+    assert 9_000 < sizes()[first] < 11_000
