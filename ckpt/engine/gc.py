@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 10.0
 _PATIENCE_WITH_PRUNE = 0.5
-_MOST_SECONDS = 2.0
+_MOST_SECONDS = 1.0
 _LEAST = 0.8  # seconds, or too little would go into the pack
 _MOST_BY_ITSELF = 400  # checkpoints
 
