@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ckpt.store.agent_state import StateFile
 
 
-_LARGEST_RULES = 16 << 20  # of a file of ignore rules
+_LARGEST_RULES = 1 << 20  # of a file of ignore rules
 
 
 @value_class(slots=False)

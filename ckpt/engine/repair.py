@@ -21,7 +21,9 @@ from ckpt.engine.catalog import load
 from ckpt.engine.pending import JOURNAL, journal_exists
 from ckpt.engine.verify_targets import Target, every_target
 from ckpt.errors import Busy, CkptError
+from ckpt.store.alternates import absent
 from ckpt.store.lock import clear_dead_locks, dead_locks, worktree_lock
+from ckpt.store.object_scan import pack_stems
 from ckpt.store.objects import MissingObject
 from ckpt.store.repository import Repository
 from ckpt.store.roots import git_dirs
@@ -63,15 +65,41 @@ def _refs(repo: Repository) -> Iterator[Flaw]:
     except CkptError as error:  # of `packed-refs`, which are git's to mend
         yield Flaw("refs", True, error.message, by_hand=error.hint)
         return
-    for target in targets:
-        problem = _holds_nothing(repo, target)
+    problems = {target: _holds_nothing(repo, target) for target in targets}
+    doubt = _doubt(repo) if any(problems.values()) else None
+    for target, problem in problems.items():
         if problem is not None:
             told = f"'{target.ref}' holds nothing: {problem}"
-            yield Flaw("refs", True, told, _move_aside(repo, target))
+            mend = None if doubt else _move_aside(repo, target)
+            yield Flaw("refs", True, told, mend, by_hand=doubt)
         elif not _is_checkpoint(repo, target):
             told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
             by_hand = f"git show {target.ref}; git update-ref -d {target.ref} lets go of it"
             yield Flaw("refs", False, told, by_hand=by_hand)
+
+
+def _doubt(repo: Repository) -> str | None:
+    """What to see to first where objects may be missing only because they cannot be reached."""
+    folder = repo.objects.path
+    away = absent(folder)
+    if away:
+        return f"bring '{away[0]}' back, from which this repository borrows objects"
+    places = [folder, *(stem + ".pack" for stem in pack_stems(folder)), *_inside(folder)]
+    closed = [path for path in places if not os.access(path, os.R_OK)]
+    if closed:
+        return f"make '{closed[0]}' readable"
+    head = repo.refs.head().commit
+    return "git fsck" if head is not None and repo.objects.lacks(head) else None
+
+
+def _inside(folder: str) -> Iterator[str]:
+    """The folders and files of loose objects."""
+    for name in os.listdir(folder):
+        if len(name) == 2:
+            path = os.path.join(folder, name)
+            yield path
+            if os.access(path, os.R_OK):
+                yield from (os.path.join(path, inner) for inner in os.listdir(path))
 
 
 def _holds_nothing(repo: Repository, target: Target) -> str | None:

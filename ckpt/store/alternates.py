@@ -35,6 +35,12 @@ def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
     return found
 
 
+def absent(path: str) -> list[str]:
+    """Alternates that are named and not there: on a disk that is not mounted, perhaps."""
+    named = [line for folder in object_folders(path) for line in _named_in(folder)]
+    return [folder for folder in named if not os.path.isdir(folder)]
+
+
 def _named_in(folder: str) -> Iterator[str]:
     try:
         with open(os.path.join(folder, "info", "alternates"), "rb") as file:

@@ -109,6 +109,36 @@ def test_a_ref_whose_commit_is_damaged_is_moved_aside_and_its_files_can_be_rescu
     assert ["README.md" in names for names in trees].count(True) == 1
 
 
+def test_nothing_is_moved_aside_while_borrowed_objects_cannot_be_reached(
+    saved: dict[str, Any], repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "borrowing"
+    git("clone", "-q", "--shared", str(repo), str(top))
+    git("fetch", "-q", str(repo), f"{saved['ref']}:{saved['ref']}", cwd=top)
+    os.rename(repo, tmp_path / "moved away")
+    monkeypatch.chdir(top)
+
+    (told,) = doctor("--fix", code=1)["refs"]
+    assert (told["state"], told["done"]) == ("problem", None)
+    assert "bring '" in told["mend"]
+    os.rename(tmp_path / "moved away", repo)
+    assert saved["ref"] in refs()
+    assert "refs" not in doctor("--fix")
+
+
+def test_nothing_is_moved_aside_while_objects_cannot_be_opened(
+    saved: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = loose_object(repo / ".git", saved["commit"])
+    break_refs(repo, saved)
+    usual = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != commit and usual(path, mode))
+
+    told = doctor("--fix", code=1)["refs"]
+    assert {(one["state"], one["done"]) for one in told} == {("problem", None)}
+    assert {one["mend"] for one in told} == {f"make '{commit}' readable"}
+
+
 def test_a_ref_that_holds_something_stays(saved: dict[str, Any], repo: Path) -> None:
     git("update-ref", "refs/checkpoints/by-hand", "HEAD")
     git("update-ref", "refs/checkpoints/" + ID.format("head"), "HEAD")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""What is read of objects that others may have made has an end, and is one thing only."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from byhand import open_repository, worktree
+from helpers import git
+
+from ckpt import CheckpointManager, UsageError
+from ckpt.engine.tree_check import is_git_dir
+from ckpt.errors import CkptError
+from ckpt.store import agent_state, loose, operation_record, packs, trees
+from ckpt.store.loose import DamagedObject, parse_loose
+from ckpt.store.objects import MissingObject, ObjectStore
+from ckpt.store.repository import Repository
+from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, diff_trees, lookup, serialise, walk
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repository]:
+    with open_repository(worktree(tmp_path / "repo")) as repository:
+        yield repository
+
+
+@pytest.fixture
+def objects(repo: Repository) -> ObjectStore:
+    return repo.objects
+
+
+def test_a_name_stands_for_one_thing_only(objects: ObjectStore) -> None:
+    blob = objects.add(b"blob", b"x")
+    inner = objects.add(b"tree", serialise([(b"x", REGULAR, blob)]))
+    twice = objects.add(
+        b"tree", serialise([(b"a", REGULAR, blob)]) + serialise([(b"a", FOLDER, inner)])
+    )
+
+    for use in (
+        lambda: [*walk(objects, twice)],
+        lambda: [*diff_trees(objects, None, twice)],
+        lambda: lookup(objects, twice, b"a"),
+    ):
+        with pytest.raises(MissingObject, match="two entries of one name"):
+            use()
+
+
+def test_a_folder_that_is_often_repeated_is_no_hostile_one(objects: ObjectStore) -> None:
+    blob = objects.add(b"blob", b"")
+    inner = objects.add(b"tree", serialise([(b"__init__.py", REGULAR, blob)]))
+    outer = objects.add(b"tree", serialise([(b"%05d" % n, FOLDER, inner) for n in range(50_000)]))
+
+    assert sum(1 for _ in walk(objects, outer)) == 50_000
+    assert sum(1 for _ in diff_trees(objects, None, outer)) == 50_000
+
+
+@pytest.mark.parametrize("kind", [b"commit", b"tree", b"tag"])
+def test_what_is_never_read_in_pieces_is_not_read_if_it_is_large(
+    kind: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loose, "LARGEST_WHOLE", 1000)
+    whole = zlib.compress(b"%s 2000\0" % kind + bytes(2000))
+
+    with pytest.raises(DamagedObject, match="too large"):
+        parse_loose(whole)
+    assert parse_loose(zlib.compress(b"blob 2000\0" + bytes(2000))) == (b"blob", bytes(2000))
+
+
+def test_neither_is_it_from_a_pack(
+    repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = objects.add(b"blob", b"x")
+    rows = [(b"%03d" % n, REGULAR, blob) for n in range(100)]
+    tree = trees.write_tree(objects, {name: TreeEntry(mode, id) for name, mode, id in rows})
+    objects.flush()
+    git("update-ref", "refs/tags/tree", tree.decode(), cwd=repo.worktree)
+    git("repack", "-adq", cwd=repo.worktree)
+    git("prune-packed", cwd=repo.worktree)
+    with open_repository(Path(repo.worktree)) as again:
+        assert len(trees.read_tree(again.objects, tree)) == 100
+    monkeypatch.setattr(packs, "LARGEST_WHOLE", 1000)
+
+    with open_repository(Path(repo.worktree)) as again, pytest.raises(MissingObject):
+        trees.read_tree(again.objects, tree)
+
+
+def test_the_files_of_an_operation_have_a_size_together(
+    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = TreeEntry(REGULAR, objects.add(b"blob", bytes(600)))
+    names = (b"MERGE_MSG", b"SQUASH_MSG")
+    tree = trees.write_tree(objects, {b"op/files/" + name: blob for name in names})
+    assert len(operation_record.read_state(objects, tree).files.contents) == 2
+    monkeypatch.setattr(operation_record, "_MOST_BYTES", 1000)
+
+    with pytest.raises(CkptError, match="too large"):
+        operation_record.read_state(objects, tree)
+
+
+def test_what_could_not_be_read_again_is_not_saved(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_state, "LARGEST_STATE", 1000)
+
+    with CheckpointManager(repo.worktree) as manager:
+        with pytest.raises(UsageError, match="more than 1,000"):
+            manager.create(data="x" * 2000)
+        assert manager.create(data="x").checkpoint is not None
+
+
+def test_names_that_are_like_the_git_dir_s_but_are_not_it_are_fine() -> None:
+    for name in (".gitignore", ".gitmodules", "git", "git~", "x.git", ".git-x", "..git", ".github"):
+        assert not is_git_dir(name.encode()), name
