@@ -16,7 +16,7 @@ help:
 	@echo 'make test     lint, types and all tests, on one Python'
 	@echo 'make pythons  the tests on every other Python found'
 	@echo 'make suite    all tests, and nothing else'
-	@echo 'make fuzz     random work against real git, thousands of steps; WALKS=500 sets how many'
+	@echo 'make fuzz     random work against real git, damaged bytes for each parser; WALKS=500 sets how many'
 	@echo 'make torture  kill and fail each single operation, and files of a gigabyte'
 	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
 	@echo 'make lint     ruff and codespell'
@@ -32,7 +32,7 @@ suite: .venv/ready
 
 WALKS := 300
 fuzz: .venv/ready
-	CKPT_FUZZ_EXAMPLES=$(WALKS) $(BIN)/python -m pytest $(PYTEST) tests/properties
+	CKPT_FUZZ_EXAMPLES=$(WALKS) $(BIN)/python -m pytest $(PYTEST) tests/properties tests/fuzz
 
 torture: .venv/ready
 	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile tests/with_git/test_large_files.py

@@ -14,6 +14,7 @@ import sys
 
 from ckpt.errors import CkptError, DiskError, UsageError
 from ckpt.options import PlainParser
+from ckpt.process import interrupts
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -114,11 +115,17 @@ def program() -> NoReturn:
     another 18. Nothing waits for that end: what is to be kept is on the disk by then.
     """
     gc.disable()
-    code = main()
+    code = 1
     try:
+        interrupts.install()
+        code = main()
         sys.stderr.flush()
+    except KeyboardInterrupt:
+        code = 130 if code else 0
     except (OSError, ValueError):
         pass
+    if code != 0:
+        interrupts.end()
     os._exit(code)
 
 
@@ -167,6 +174,9 @@ def _dispatch(arguments: list[str]) -> int:
         output.error(DiskError(error))
         return 1
     except Exception as error:  # a bug of ours must not print a traceback at anybody
+        if interrupts.came():  # which Python turns into a RuntimeError where it makes a class
+            output.interrupted()
+            return 130
         from ckpt.crash import report
 
         output.error(report(error, arguments, start, env))

@@ -15,6 +15,7 @@ from ckpt.errors import UsageError
 from ckpt.setting_sources import Source, from_environ, from_git_config
 from ckpt.settings import Settings, load
 from ckpt.store.repository import Repository
+from ckpt.values import replace
 from ckpt.worktree.reach import read_plain_file
 
 TYPE_CHECKING = False
@@ -23,20 +24,29 @@ if TYPE_CHECKING:
 
 
 def load_settings(repo: Repository, flags: Mapping[str, Any] | None = None) -> Settings:
-    sources = _file_sources(repo.worktree)
-    sources.append(from_git_config(repo.config.items("ckpt")))
-    sources.append(from_environ(repo.env))
-    if flags:
-        sources.append(Source("flag", "settings", _flat(flags)))
-    return load(sources)
+    return load([*_file_sources(repo.worktree), *_trusted_sources(repo, flags)])
 
 
 def load_forgiving(repo: Repository, flags: Mapping[str, Any] | None = None) -> Settings:
-    """Settings for what must go on: defaults, and a note, in place of what is wrong."""
-    try:
-        return load_settings(repo, flags)
-    except UsageError as error:
-        return Settings(notes=(f"settings ignored: {error.message}",))
+    """Settings for what must go on: defaults, and a note, in place of what is wrong.
+
+    What is wrong in the repository's own file takes nothing from what the user has said, or
+    any commit could make checkpoints go that he keeps.
+    """
+    notes: dict[str, None] = {}
+    for with_file in (True, False):
+        try:
+            files = _file_sources(repo.worktree) if with_file else []
+            found = load([*files, *_trusted_sources(repo, flags)])
+            return replace(found, notes=(*notes, *found.notes))
+        except UsageError as error:
+            notes[f"settings ignored: {error.message}"] = None
+    return Settings(notes=tuple(notes))
+
+
+def _trusted_sources(repo: Repository, flags: Mapping[str, Any] | None) -> list[Source]:
+    sources = [from_git_config(repo.config.items("ckpt")), from_environ(repo.env)]
+    return [*sources, Source("flag", "settings", _flat(flags))] if flags else sources
 
 
 def _file_sources(worktree: str) -> list[Source]:

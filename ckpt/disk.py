@@ -210,6 +210,8 @@ def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
     """A new file to write to, which takes its place in one step, flushed, if all goes well."""
     fd = create(temporary, mode)
     try:
+        with suppress(OSError):  # tells who clears up that we live, where there are such locks
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield fd
         fsync(fd, temporary)
         rename(temporary, path)

@@ -8,7 +8,7 @@ as `state.plain` has it: dates and times are ISO text, bytes base 64, sets and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ckpt.errors import CkptError
 from ckpt.models import (
@@ -33,15 +33,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ckpt.diagnosis import Diagnosis
-    from ckpt.engine.gc import Collected
-    from ckpt.engine.lost import Lost
     from ckpt.engine.prune import PruneResult
     from ckpt.engine.space import Space
-    from ckpt.engine.space_record import Held
-    from ckpt.engine.status import Status, TriggerStatus
-    from ckpt.engine.verify import Verified, VerifyResult
-    from ckpt.install.target import Finding
     from ckpt.run import RunResult
 
     Document = dict[str, Any]
@@ -67,7 +60,7 @@ def checkpoint(value: Checkpoint, size: int | None = None) -> Document:
         "pinned": value.pinned,
         "partial": value.partial,
         "during_rollback": value.during_rollback,
-        "git_state": _git_state(value.git_state)
+        "git_state": git_state(value.git_state)
         | {
             "dirty_files": [to_json(path) for path in value.git_state.dirty_files],
             "operation": value.operation,
@@ -101,7 +94,7 @@ def _listed(value: Checkpoint, size: int | None = None) -> Document:
 
 def save(result: SaveResult) -> Document:
     found = result.checkpoint
-    return _document(
+    return document(
         outcome=result.outcome.value,
         checkpoint=None if found is None else checkpoint(found),
         reason=result.reason,
@@ -110,18 +103,18 @@ def save(result: SaveResult) -> Document:
 
 def listing(found: Iterable[Checkpoint], space: Space | None = None) -> Document:
     sizes = {} if space is None else space.sizes
-    return _document(
+    return document(
         checkpoints=[_listed(value, sizes.get(value.id)) for value in found],
         space=None if space is None else {"total": space.total, "trash": space.trash},
     )
 
 
 def dropped(found: Iterable[Checkpoint]) -> Document:
-    return _document(dropped=[value.id for value in found])
+    return document(dropped=[value.id for value in found])
 
 
 def trash(found: Iterable[Dropped]) -> Document:
-    return _document(
+    return document(
         trash=[
             {"dropped_on": item.day.isoformat(), "checkpoint": _listed(item.checkpoint)}
             for item in found
@@ -130,42 +123,11 @@ def trash(found: Iterable[Dropped]) -> Document:
 
 
 def single(value: Checkpoint) -> Document:
-    return _document(checkpoint=checkpoint(value))
-
-
-def status(found: Status) -> Document:
-    return _document(
-        worktree=to_json(found.worktree) | {"id": found.worktree_id},
-        git_dir=to_json(found.git_dir),
-        git_state=_git_state(found.head) | {"operation": found.operation},
-        rollback_interrupted=found.rollback_interrupted,
-        checkpoints={
-            "here": found.here,
-            "kinds": {kind.value: count for kind, count in found.kinds.items()},
-            "newest": None if found.newest is None else found.newest.id,
-            "oldest": None if found.oldest is None else found.oldest.id,
-            "elsewhere": found.elsewhere,
-            "unreadable": found.unreadable,
-            "trash": found.trash,
-            "refs": found.refs,
-        },
-        space=_held(found.held) | {"piled_up": found.piled_up},
-        private={"files": found.footprint.files, "bytes": found.footprint.size},
-        settings={"notes": [_text(note) for note in found.notes]},
-        triggers=[_trigger(trigger) for trigger in found.triggers],
-        installed=[_finding(finding) for finding in found.others],
-    )
-
-
-def _held(held: Held | None) -> Document:
-    if held is None:
-        return {"total": None, "trash": None, "measured_at": None}
-    at = None if held.at is None else _moment(held.at)
-    return {"total": held.total, "trash": held.trash, "measured_at": at}
+    return document(checkpoint=checkpoint(value))
 
 
 def prune(result: PruneResult) -> Document:
-    return _document(
+    return document(
         decisions=[
             {
                 "id": one.checkpoint.id,
@@ -179,87 +141,8 @@ def prune(result: PruneResult) -> Document:
     )
 
 
-def gc(done: Collected) -> Document:
-    packed = done.repacked
-    return _document(
-        emptied=list(done.emptied),
-        cleared=[to_json(path) for path in done.cleared],
-        objects={
-            "packed": packed.objects,
-            "loose_bytes": packed.loose_bytes,
-            "pack_bytes": packed.pack_bytes,
-            "removed": packed.removed,
-        },
-        refs={"packed": done.packed_refs},
-        space={"total": done.space.total, "trash": done.space.trash},
-    )
-
-
-def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
-    return _document(
-        diagnoses=[
-            {
-                "subject": one.subject,
-                "state": one.state,
-                "detail": _text(one.detail),
-                "mend": None if one.mend is None else _text(one.mend),
-                "done": None if one.done is None else _text(one.done),
-            }
-            for one in diagnoses
-        ]
-    )
-
-
-def verify(result: VerifyResult) -> Document:
-    return _document(
-        checkpoints=[_verified(found) for found in result.checkpoints],
-        objects=result.objects,
-        bytes=result.bytes,
-        promised=result.promised,
-    )
-
-
-def _verified(found: Verified) -> Document:
-    return {
-        "id": found.target.id,
-        "name": None if found.checkpoint is None else found.checkpoint.name,
-        "ref": _text(found.target.ref),
-        "dropped": found.target.is_dropped,
-        "whole": found.is_whole,
-        "problems": [
-            {
-                "problem": each.problem,
-                "detail": _text(each.detail),
-                "kind": each.kind,
-                "object": each.object,
-                "places": [{"within": at.within} | to_json(at.path) for at in each.places],
-            }
-            for each in found.problems
-        ],
-    }
-
-
-def rescue(found: Sequence[Lost], total: int, saved: Checkpoint | None) -> Document:
-    return _document(
-        lost=[
-            {
-                "kind": each.kind,
-                "id": each.id,
-                "timestamp": _moment(each.time),
-                "subject": _text(each.subject),
-                "files": each.files,
-                "bytes": each.size,
-                "patch": None if each.path is None else to_json(each.path),
-            }
-            for each in found
-        ],
-        total=total,
-        checkpoint=None if saved is None else checkpoint(saved),
-    )
-
-
 def diff(result: DiffResult) -> Document:
-    return _document(
+    return document(
         **{"from": result.from_.id, "to": None if result.to is None else result.to.id},
         files=_files(result),
         patch=result.patch.decode("utf-8", "replace"),
@@ -281,7 +164,7 @@ def _files(result: DiffResult) -> list[Document]:
 
 def run(result: RunResult) -> Document:
     moved, after = result.head, None if result.after is None else result.after.checkpoint
-    return _document(
+    return document(
         command=list(result.command),
         exit_code=result.ended.exit_code,
         signal=result.ended.signal,
@@ -293,8 +176,8 @@ def run(result: RunResult) -> Document:
         head=None
         if moved is None
         else {
-            "before": _git_state(moved.before),
-            "after": _git_state(moved.after),
+            "before": git_state(moved.before),
+            "after": git_state(moved.after),
             "commits": moved.commits,
         },
         rollback=None if result.rollback is None else _rollback(result.rollback),
@@ -304,7 +187,7 @@ def run(result: RunResult) -> Document:
 
 
 def rollback(result: RollbackResult) -> Document:
-    return _document(**_rollback(result))
+    return document(**_rollback(result))
 
 
 def _rollback(result: RollbackResult) -> Document:
@@ -327,7 +210,7 @@ def _rollback(result: RollbackResult) -> Document:
 
 
 def error(problem: CkptError) -> Document:
-    return _document(error=_problem(problem))
+    return document(error=_problem(problem))
 
 
 def _problem(problem: CkptError) -> Document:
@@ -340,61 +223,27 @@ def _problem(problem: CkptError) -> Document:
 
 
 def interrupted() -> Document:
-    return _document(
+    return document(
         error={"code": "interrupted", "message": "interrupted", "hint": None, "details": None}
     )
 
 
-def _document(**fields: Any) -> Document:
+def document(**fields: Any) -> Document:
     return {"schema": SCHEMA, **fields}
 
 
-def _trigger(trigger: TriggerStatus) -> Document:
-    success, failure = trigger.notes.success, trigger.notes.failure
-    return {
-        "name": trigger.name,
-        "off": trigger.off,
-        "failing": trigger.notes.is_failing,
-        "installed": None if trigger.finding is None else _finding(trigger.finding),
-        "last_success": None
-        if success is None
-        else {
-            "timestamp": _moment(success.at),
-            "seconds": success.seconds,
-            "outcome": success.outcome,
-            "id": success.id or None,
-        },
-        "last_failure": None
-        if failure is None
-        else {
-            "timestamp": _moment(failure.at),
-            "count": failure.count,
-            "message": failure.message,
-        },
-    }
-
-
-def _finding(finding: Finding) -> Document:
-    return {
-        "name": finding.trigger,
-        "state": finding.state,
-        "detail": _text(finding.detail),
-        "mend": None if finding.mend is None else _text(finding.mend),
-    }
-
-
-def _moment(seconds: float) -> str:
+def moment(seconds: float) -> str:
     from datetime import datetime, timezone
 
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds")
 
 
-def _text(text: str) -> str:
+def text(text: str) -> str:
     """Of a text with a path in it that is not UTF-8, the stray bytes as escapes."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _git_state(state: GitState) -> Document:
+def git_state(state: GitState) -> Document:
     return {"commit_hash": state.commit_hash, "branch": state.branch}
 
 
@@ -403,8 +252,8 @@ def _head(report: HeadReport | None) -> Document | None:
         return None
     return {
         "moved": report.moved,
-        "before": _git_state(report.before),
-        "after": _git_state(report.after),
+        "before": git_state(report.before),
+        "after": git_state(report.after),
         "ahead": report.ahead,
         "behind": report.behind,
         "operation": _operation(report.operation),

@@ -135,6 +135,7 @@ class CheckpointManager(CheckpointKeeper):
                 lambda: self.settings,
                 self._scope,
                 request,
+                forgiving=lambda: self.forgiving_settings,
                 recurse=recurse,
                 progress=self.progress,
             )

@@ -199,9 +199,9 @@ class Output:
 
     def stands(self, found: Status, *, has_doctor: bool) -> None:
         if self.as_json:
-            from ckpt import documents
+            from ckpt import health_documents
 
-            return self.document(documents.status(found))
+            return self.document(health_documents.status(found))
         from ckpt import render_status
 
         return self._lines(
@@ -217,27 +217,27 @@ class Output:
 
     def collected(self, done: Collected) -> None:
         if self.as_json:
-            from ckpt import documents
+            from ckpt import health_documents
 
-            return self.document(documents.gc(done))
+            return self.document(health_documents.gc(done))
         from ckpt import render_gc
 
         return self._lines(render_gc.collected(done))
 
     def diagnosed(self, diagnoses: Sequence[Diagnosis]) -> None:
         if self.as_json:
-            from ckpt import documents
+            from ckpt import health_documents
 
-            return self.document(documents.doctor(diagnoses))
+            return self.document(health_documents.doctor(diagnoses))
         from ckpt import render_doctor
 
         return self._lines(render_doctor.doctor(diagnoses, self.paint, self.width()))
 
     def verified(self, result: VerifyResult) -> None:
         if self.as_json:
-            from ckpt import documents
+            from ckpt import health_documents
 
-            return self.document(documents.verify(result))
+            return self.document(health_documents.verify(result))
         from ckpt import render_verify
 
         return self._lines(render_verify.verified(result, self.paint))
@@ -247,9 +247,9 @@ class Output:
     ) -> None:
         """What can be rescued, of how many; or the one that was, and what became of it."""
         if self.as_json:
-            from ckpt import documents
+            from ckpt import health_documents
 
-            return self.document(documents.rescue(found, total, checkpoint))
+            return self.document(health_documents.rescue(found, total, checkpoint))
         from ckpt import render_rescue
 
         if checkpoint is None:

@@ -93,6 +93,15 @@ class Policy:
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
+        from collections.abc import Mapping
+
+        if not isinstance(self.kinds, Mapping) or not all(
+            isinstance(rules, Rules) for rules in self.kinds.values()
+        ):
+            raise UsageError(
+                "expected a dictionary of kinds, each with its Rules",
+                hint="for example Policy({Kind.HOOK: Rules(last=5)})",
+            )
         for kind, rules in self.kinds.items():
             if not isinstance(kind, Kind):
                 raise UsageError(

@@ -343,15 +343,15 @@ def _fit(text: str, width: int) -> str:
 
 def pruned(result: PruneResult, paint: Paint) -> Iterator[str]:
     """A line for each checkpoint, with what becomes of it and why; then what to type."""
-    would = "would " if result.dry_run else ""
     for one in result.decisions:
         word = paint("green", "keep") if one.keep else paint("red", "drop")
         reasons = ", ".join(one.reasons)
         found = one.checkpoint
         yield f"{word}  {paint('id', found.id)}  {found.kind:<7}  {quoted(reasons)}"
-    count, gone = len(result.dropped), len(result.emptied)
-    yield f"{would}drop {count} of {len(result.decisions)}".capitalize()
-    if gone:
-        yield f"Removed {gone} from the trash"
-    if count and not result.dry_run:
+    drop, remove = ("Would drop", "Would remove") if result.dry_run else ("Dropped", "Removed")
+    yield f"{drop} {len(result.dropped)} of {len(result.decisions)}"
+    if result.emptied:
+        yield f"{remove} {len(result.emptied)} from the trash, for good"
+    in_trash = {one.checkpoint.id for one in result.dropped} - {*result.emptied}
+    if in_trash and not result.dry_run:
         yield "bring one back with: git ckpt restore-dropped ID"

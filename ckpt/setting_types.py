@@ -25,7 +25,8 @@ EVERY_TRIGGER = "all"
 ON_ERROR_WORDS = ("warn", "block")
 TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _SIZE = lazy_pattern(r"(?ai)([0-9]{1,19})(?:\.([0-9]{1,9}))? ?([a-z]*)")
-_DURATION = lazy_pattern(r"(?ai)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|m|h|d|w|mo|y)")
+# In lower case only: `6M` may be meant as months.
+_DURATION = lazy_pattern(r"(?a)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|m|h|d|w|mo|y)")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SECONDS |= {"mo": 30 * 86400, "y": 365 * 86400}
 _LONGEST = 100 * _SECONDS["y"]
@@ -145,7 +146,7 @@ def _pattern(raw: object) -> str:
 def duration(raw: object) -> float:
     """Seconds, from a number with a unit."""
     match = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
-    seconds = float(match[1]) * _SECONDS[match[2].lower()] if match else 0.0
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not 0 < seconds <= _LONGEST:
         raise Unfit('a time such as "2s", "500ms" or "7d"', raw)
     return seconds

@@ -91,16 +91,17 @@ def save(
     scope: Scope,
     request: SaveRequest,
     *,
+    forgiving: Callable[[], Settings],
     recurse: bool,
     progress: Callable[[int, int], None] | None,
 ) -> SaveResult:
     """Take the checkpoint; settings matter only for one of files. What no rule keeps any more may
-    go then."""
+    go then, by the forgiving ones."""
     result = _save(repo, settings, scope, request, recurse, progress)
     if result.outcome in (Outcome.CREATED, Outcome.PARTIAL) and count_save(repo.private_dir):
         from ckpt.engine.auto_prune import prune_by_itself
 
-        prune_by_itself(repo, settings, result.id or "", _TIME_TO_PRUNE)
+        prune_by_itself(repo, forgiving, result.id or "", _TIME_TO_PRUNE)
     return result
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from time import monotonic, time
 
 from ckpt.engine import tally
-from ckpt.errors import Busy, CkptError, UsageError
+from ckpt.errors import Busy, CkptError
 from ckpt.setting_types import TRIGGERS
-from ckpt.settings import Settings
 from ckpt.store.repository import Repository
 from ckpt.store.trigger_log import Success, TriggerLog
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ckpt.engine.prune import PruneResult
+    from ckpt.settings import Settings
 
 TRIGGER = "ckpt-prune"
 _LEAST = 0.2  # seconds, or it is not worth to begin
@@ -36,14 +36,13 @@ def prune_by_itself(
         return
     started = monotonic()
     try:
-        chosen = _forgiving(settings)
+        chosen = settings()
         if chosen.prunes_by_itself and chosen.allows(TRIGGER):
             result = _prune(repo, chosen, made, lambda: monotonic() - started < seconds)
-            success = Success(time(), monotonic() - started, _told(result), "")
-            _log(repo).note_success(TRIGGER, success)
-            _pack(repo, seconds - (monotonic() - started))
-    except Busy:  # another process prunes, for all worktrees
-        pass
+            if result is not None:
+                success = Success(time(), monotonic() - started, _told(result), "")
+                _log(repo).note_success(TRIGGER, success)
+                _pack(repo, seconds - (monotonic() - started))
     except Exception as error:
         _log(repo).note_failure(TRIGGER, time(), _message(error))
     if monotonic() - started < seconds:
@@ -52,14 +51,20 @@ def prune_by_itself(
 
 def _prune(
     repo: Repository, settings: Settings, made: str, has_time: Callable[[], bool]
-) -> PruneResult:
+) -> PruneResult | None:
+    """None if another process prunes, for all worktrees."""
+    from contextlib import ExitStack
     from datetime import datetime, timezone
 
     from ckpt.engine.prune import carry_out, look
     from ckpt.store.lock import prune_lock
 
     now = datetime.now(timezone.utc)
-    with prune_lock(repo.common_dir, timeout=0):
+    with ExitStack() as held:
+        try:
+            held.enter_context(prune_lock(repo.common_dir, timeout=0))
+        except Busy:
+            return None
         needed = {made: "just taken"}
         decisions = look(repo, settings.policy, now, needed, most_reads=_MOST_READS)
         return carry_out(repo, decisions, now, has_time=has_time)
@@ -78,13 +83,6 @@ def _told(result: PruneResult) -> str:
         (len(result.emptied), "removed {} from the trash"),
     ]
     return ", ".join(text.format(count) for count, text in counts if count) or "nothing to drop"
-
-
-def _forgiving(settings: Callable[[], Settings]) -> Settings:
-    try:
-        return settings()
-    except UsageError:  # `status` tells of it
-        return Settings()
 
 
 def _log(repo: Repository) -> TriggerLog:

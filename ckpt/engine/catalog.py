@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ckpt import ids
 from ckpt.engine.collector import without_collector
-from ckpt.errors import Busy, CkptError, NotFound, UsageError
+from ckpt.errors import CkptError, NotFound, UsageError
 from ckpt.models import Checkpoint, Kind, Scope
 from ckpt.store import record
 from ckpt.store.objects import ObjectID
@@ -234,22 +234,22 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     """Pin or unpin: a new commit with the same trees under the same id.
 
     The ref moves only from the commit that was read, so that a prune which decided
-    before the pin finds the ref changed and leaves it.
+    before the pin finds the ref changed and leaves it. A `git prune` that is at work does not
+    know of the new commit, and would take it with all that the old one held safely.
     """
     if checkpoint.pinned == pinned:
         return checkpoint
+    repo.refs.clear_dead_locks()
     old = ObjectID(checkpoint.commit.encode())
     data = record.read_commit(repo.objects, old)
     changed = replace(checkpoint, pinned=pinned)
     message = record.compose_message(changed)
-    commit = record.write_commit(
-        repo.objects, data.tree, data.parents, message, checkpoint.timestamp
-    )
-    repo.objects.flush()
-    _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
-    if repo.objects.missing({commit}):  # a prune without grace came in between
-        repo.refs.replace(checkpoint.ref.encode(), commit, old)
-        raise Busy("git pruned the new commit", hint="wait for 'git gc' to end, then try again")
+    text = record.commit_text(data.tree, data.parents, message, checkpoint.timestamp)
+    try:
+        commit = repo.objects.add_kept(b"commit", text)
+        _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
+    finally:
+        repo.objects.discard()
     from ckpt.store import made_here
 
     if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):

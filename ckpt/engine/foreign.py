@@ -11,37 +11,16 @@ which also takes the rest as it is; what can never be right is refused even then
 
 from __future__ import annotations
 
-import os
-
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.tree_check import TreeCheck, Unsafe, check_blobs, shown
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, Scope
-from ckpt.store import made_here
 from ckpt.store.objects import ObjectID
 from ckpt.store.record import read_commit
 from ckpt.store.ref_names import is_ref_name
 from ckpt.store.repository import Repository
 
 _DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
-
-
-def is_foreign(repo: Repository, checkpoint: Checkpoint) -> bool:
-    return not made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit)
-
-
-def opened(repo: Repository, checkpoint: Checkpoint, trust: bool) -> Recorded:
-    """A checkpoint opened for a rollback, as far as it is trusted."""
-    if not is_foreign(repo, checkpoint):
-        return Recorded(repo, checkpoint)
-    most_bits = 0o777 if trust else 0o777 & ~_umask()
-    return Recorded(repo, checkpoint, is_foreign=True, most_bits=most_bits)
-
-
-def _umask() -> int:
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask
 
 
 def check_target(target: Recorded, *, head: bool) -> None:

@@ -8,7 +8,7 @@ objects are git's to collect.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
@@ -39,7 +39,7 @@ _CHANGED = "pinned, dropped, locked or needed by somebody meanwhile"
 
 @value_class
 class PruneResult:
-    """`emptied` are the ids that went from the trash for good."""
+    """`emptied` are the ids that went from the trash for good, or would."""
 
     decisions: tuple[Decision, ...]
     emptied: tuple[str, ...]
@@ -72,7 +72,10 @@ def prune(
         return [one for one in every if kinds is None or one.checkpoint.kind in kinds]
 
     if dry_run:
-        return PruneResult(tuple(decisions()), (), True)
+        found = decisions()
+        dropped = [one.checkpoint.id for one in found if not one.keep and empties_trash]
+        emptied = trash.ids(repo, _last_day(now, empties_trash))
+        return PruneResult(tuple(found), (*dict.fromkeys([*dropped, *emptied]),), True)
     with prune_lock(repo.common_dir, timeout=patience):
         return carry_out(repo, decisions(), now, empties_trash=empties_trash)
 
@@ -151,12 +154,16 @@ def carry_out(
             if gone is not None and checkpoint.id in gone:
                 fate[checkpoint.id] = None
     done = [_carried_out(decision, fate) for decision in decisions]
-    before = None if empties_trash else (now - IN_TRASH).date()
-    emptied = trash.empty(repo, before, has_time)
+    emptied = trash.empty(repo, _last_day(now, empties_trash), has_time)
     made_here.tidy(repo.common_dir, lambda: _existing(repo))
     if has_time():
         pack_refs(repo)
     return PruneResult(tuple(done), tuple(emptied), False)
+
+
+def _last_day(now: datetime, empties_trash: bool) -> date | None:
+    """What was dropped before goes from the trash; None: everything."""
+    return None if empties_trash else (now - IN_TRASH).date()
 
 
 def _carried_out(decision: Decision, fate: Mapping[str, str | None]) -> Decision:

@@ -7,6 +7,7 @@ anything is touched. Damage shows here, as an error that names the checkpoint.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -17,7 +18,7 @@ from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint
 from ckpt.paths import folders_above, folders_of, from_json, to_str
-from ckpt.store import agent_state, operation_record, record, staging
+from ckpt.store import agent_state, made_here, operation_record, record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState
@@ -243,6 +244,20 @@ class Recorded:
         if self.objects.is_partial and not self.objects.has(entry.id):
             return None  # left out by a sparse checkout, and never fetched
         return read_limited(self.objects, entry.id, _LARGEST_RULES)
+
+
+def opened(repo: Repository, checkpoint: Checkpoint, trust: bool = False) -> Recorded:
+    """A checkpoint opened for a rollback, as far as it is trusted."""
+    if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
+        return Recorded(repo, checkpoint)
+    most_bits = 0o777 if trust else 0o777 & ~_umask()
+    return Recorded(repo, checkpoint, is_foreign=True, most_bits=most_bits)
+
+
+def _umask() -> int:
+    umask = os.umask(0o077)  # meanwhile nothing is made that others could read
+    os.umask(umask)
+    return umask
 
 
 def file_state(

@@ -22,7 +22,7 @@ from ckpt.engine.head import branches_to_return, head_report, move_head, move_ot
 from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.last_rollback import finish
 from ckpt.engine.nested import open_nested
-from ckpt.engine.recorded import Recorded, file_state
+from ckpt.engine.recorded import Recorded, file_state, opened
 from ckpt.engine.refusals import check_index_free
 from ckpt.engine.restage import known_files, restage
 from ckpt.engine.rollback import UNDO
@@ -161,9 +161,9 @@ class _Recovery:
     ) -> _Recovery:
         catalog = Catalog(repo)
         safety = Recorded(repo, catalog.get(record.safety))
-        target = Recorded(repo, catalog.get(record.target))
-        if forwards and record.operation and not record.asked_trust:
-            _check_unchanged(target)
+        target = opened(repo, catalog.get(record.target), record.asked_trust)
+        if forwards and record.operation and target.is_foreign and not record.asked_trust:
+            _check_again(target)
         origin, goal = (safety, target) if forwards else (target, safety)
         record = replace(record, actions=_between(safety, record.actions))
         strangers = Strangers(repo, settings, worktree, record, safety, target)
@@ -286,13 +286,12 @@ class _Recovery:
             journal.take_back(self.repo.private_dir)
 
 
-def _check_unchanged(target: Recorded) -> None:
+def _check_again(target: Recorded) -> None:
     """A ref may have been fetched anew since the rollback began: git must not go by what it
     says now."""
     from ckpt.engine import foreign
 
-    if foreign.is_foreign(target.repo, target.checkpoint):
-        foreign.check_target(target, head=True)
+    foreign.check_target(target, head=True)
 
 
 def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -25,6 +25,9 @@ from ckpt.store.staging import Staged
 from ckpt.store.trees import GITLINK, TreeEntry, lookup
 from ckpt.worktree.write import UnsafePath, Worktree
 
+# An editor's `git status` may hold the lock for a moment, for which nobody stops half way.
+_INDEX_PATIENCE = 1.0
+
 
 def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
     """The target's entries inside the limits, the present ones outside."""
@@ -107,7 +110,9 @@ def restage(
     def unchanged() -> bool:
         return staging.same(staging.read_staged(repo).index, present.index)
 
-    if not replace_locked(repo.index_path, data, repo.private_dir, unchanged):
+    if not replace_locked(
+        repo.index_path, data, repo.private_dir, unchanged, patience=_INDEX_PATIENCE
+    ):
         raise Busy(
             "the index changed while the rollback ran",
             hint="'git ckpt rollback --continue' saves that change and finishes",

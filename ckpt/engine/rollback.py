@@ -24,7 +24,6 @@ from ckpt.engine.apply import Applied, Applier, Found, keep
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
 from ckpt.engine.family import Family
-from ckpt.engine.foreign import opened
 from ckpt.engine.head import (
     commits_to_keep,
     move_head,
@@ -35,7 +34,7 @@ from ckpt.engine.last_rollback import finish, options_to_undo
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
 from ckpt.engine.present import Present
-from ckpt.engine.recorded import Recorded
+from ckpt.engine.recorded import Recorded, opened
 from ckpt.engine.refusals import interrupted, not_begun
 from ckpt.engine.restage import known_files, limited, restage
 from ckpt.engine.rollback_report import foreseen, report
@@ -127,8 +126,7 @@ class _Rollback:
         self._options = options
         self._stack = stack
         self._place = place
-        top = os.fsencode(repo.worktree)
-        self._worktree = stack.enter_context(Worktree(top, repo.git_dirs))
+        self._worktree = stack.enter_context(Worktree(os.fsencode(repo.worktree), repo.git_dirs))
         self._smudger = stack.enter_context(Smudger(repo))
         self._family: Family = Family(repo) if around is None else around._family
         self._nested: dict[bytes, _Rollback] = {}

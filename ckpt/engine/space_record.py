@@ -62,7 +62,7 @@ def _read(repo: Repository) -> tuple[str, Held] | None:
         record = jsontext.load(disk.read_private_file(_path(repo)))
         found = Held(int(record["total"]), int(record["trash"]), float(record["at"]))
         return str(record["refs"]), found
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

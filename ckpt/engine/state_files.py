@@ -31,6 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+
 def check_places(repo: Repository, paths: Iterable[bytes]) -> None:
     """Refuse a path that is none of the worktree's own files."""
     for path in paths:

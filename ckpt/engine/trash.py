@@ -27,6 +27,7 @@ _PATIENCE = 60.0  # seconds, for another process that drops or brings back
 def drop(repo: Repository, checkpoint: Checkpoint) -> None:
     """Move a checkpoint to the trash, if its ref is still what was read."""
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
+        repo.refs.clear_dead_locks()
         _move_aside(repo, checkpoint)
 
 
@@ -43,8 +44,11 @@ def move_all_aside(repo: Repository, checkpoints: Sequence[Checkpoint]) -> set[s
 
 
 def _aside(checkpoint: Checkpoint) -> bytes:
-    """The ref under which it is held from today on."""
-    return f"{TRASH_PREFIX}{datetime.now(timezone.utc):%Y%m%d}/{checkpoint.id}".encode()
+    """The ref under which it is held from today on; if the clock is behind, from the day on that
+    the checkpoint is of, or it would be a week old as soon as the clock is right again."""
+    today, made = f"{datetime.now(timezone.utc):%Y%m%d}", checkpoint.id[:8]
+    day = today if _day(made) is None else max(today, made)
+    return f"{TRASH_PREFIX}{day}/{checkpoint.id}".encode()
 
 
 def _move_aside(repo: Repository, checkpoint: Checkpoint) -> None:
@@ -106,6 +110,11 @@ def _day(word: str) -> date | None:
         return None
 
 
+def ids(repo: Repository, before: date | None) -> list[str]:
+    """What was dropped before a day, or everything, each once."""
+    return [*dict.fromkeys(item.checkpoint.id for item in _all(repo, before))]
+
+
 def empty(
     repo: Repository, before: date | None, has_time: Callable[[], bool] = lambda: True
 ) -> list[str]:
@@ -123,6 +132,7 @@ def restore(repo: Repository, word: str) -> Checkpoint:
     if not word or word.startswith("-"):
         raise UsageError(f"'{word}' is not a checkpoint", hint="git ckpt trash")
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
+        repo.refs.clear_dead_locks()
         return _bring_back(repo, word)
 
 

@@ -49,8 +49,6 @@ def _parse(text: str, agent: str) -> Node:
         root = json_edit.parse(text, comments=FORMATS[agent].has_comments)
     except NotJson as error:
         raise Unfit(str(error)) from None
-    except RecursionError:
-        raise Unfit("not a settings file") from None
     hooks = root.get(_HOOKS) if root.kind == "object" else None
     lists = () if hooks is None else tuple(map(hooks.get, FORMATS[agent].events))
     if (

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*.*?\*/)*", re.S)
-_SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
+_CONTAINERS = {"{": ("object", "}"), "[": ("array", "]")}
+# No settings are like that, and Python does not read it.
+_DEEPEST, _LONGEST_NUMBER = 100, 4000
 _STRINGS = json.JSONDecoder()
 _UNIT = "  "  # where a file does not show how it indents
 _BOM = "\ufeff"
@@ -150,6 +153,7 @@ def _unit(text: str) -> str:
 class _Reader:
     def __init__(self, text: str, space: re.Pattern[str], lenient: bool) -> None:
         self._text, self._space, self._lenient = text, space, lenient
+        self._level = 0
 
     def skip(self, at: int) -> int:
         found = self._space.match(self._text, at)
@@ -157,16 +161,22 @@ class _Reader:
 
     def value(self, at: int) -> Node:
         char = self._text[at : at + 1]
-        if char == "{":
-            return self._container("object", "}", at)
-        if char == "[":
-            return self._container("array", "]", at)
+        if char in ("{", "["):
+            return self._nested(char, at)
         if char == '"':
             return Node("scalar", at, self._string(at)[1])
         found = _SCALAR.match(self._text, at)
-        if found is None:
+        if found is None or found.end() - at > _LONGEST_NUMBER:
             raise NotJson(self._text, at)
         return Node("scalar", at, found.end())
+
+    def _nested(self, char: str, at: int) -> Node:
+        self._level += 1
+        if self._level > _DEEPEST:
+            raise NotJson(self._text, at)
+        node = self._container(*_CONTAINERS[char], at)
+        self._level -= 1
+        return node
 
     def _container(self, kind: str, close: str, start: int) -> Node:
         keys: list[str] = []

@@ -43,12 +43,13 @@ def install(target: Target) -> list[Step]:
 
 def uninstall(target: Target) -> list[Step]:
     path = _link(target)
-    if not _is_ours(target, path):
-        return []
-    disk.unlink(path)
-    remove_folders(target.user_record.get(_PART).get("made", []))
-    target.user_record.drop(_PART)
-    return [Step(REMOVED, "man page", path)]
+    is_ours = _is_ours(target, path)
+    if is_ours:
+        disk.unlink(path)
+    if is_ours or not os.path.lexists(path):  # one that was killed may have noted it only
+        remove_folders(target.user_record.get(_PART).get("made", []))
+        target.user_record.drop(_PART)
+    return [Step(REMOVED, "man page", path)] if is_ours else []
 
 
 def _link(target: Target) -> str:

@@ -19,6 +19,7 @@ from ckpt.install.record import remove_folders
 from ckpt.install.target import Finding, Step, Target
 from ckpt.install.user_files import data_dir
 from ckpt.setting_types import TRIGGERS
+from ckpt.store.lock import clear_own_locks
 from ckpt.store.trigger_log import TriggerLog
 from ckpt.values import value_class
 
@@ -66,6 +67,7 @@ def read_hooks(text: str) -> tuple[str, ...]:
 def install(target: Target, selection: Selection) -> list[Step]:
     _check_python(target)
     _get_ready(target)
+    _clear(target)
     steps = native_hooks.install(target, selection.hooks)
     for name in selection.modules:
         steps += _module(name).install(target)
@@ -77,6 +79,7 @@ def install(target: Target, selection: Selection) -> list[Step]:
 
 
 def uninstall(target: Target, selection: Selection) -> list[Step]:
+    _clear(target)
     steps: list[Step] = []
     for name in selection.modules:
         steps += _module(name).uninstall(target)
@@ -125,6 +128,15 @@ def _get_ready(target: Target) -> None:
         config.entries()
     if target.repo is not None:
         TriggerLog(target.repo.private_dir, TRIGGERS).prepare()
+
+
+def _clear(target: Target) -> None:
+    """Take away what one that was killed has left: the folders are to be empty again at the end."""
+    configs = [
+        os.path.realpath(file.path) for file in (target.config_file, target.user_config_file)
+    ]
+    for record in (target.record, target.user_record):
+        clear_own_locks(os.path.dirname(record.path), configs)
 
 
 def _place(target: Target) -> str:

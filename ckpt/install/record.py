@@ -4,14 +4,15 @@
 One small private JSON file, an object for each part that asks. It is written before the
 part acts, so that what was begun and not finished can be undone as well. Without the file,
 uninstall still finds what is ckpt's by its marks; lost is then only what those cannot
-tell, such as whether a file ended without a newline.
+tell, such as whether a file ended without a newline. What it says is what gets cut out of
+other people's files, so it is believed only under its checksum.
 """
 
 from __future__ import annotations
 
 import os
 
-from ckpt import disk, jsontext
+from ckpt import disk, hashing, jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Record:
             disk.remove_private_file(self.path)
             remove_folders(made)
         else:
-            disk.replace_private_file(self.path, jsontext.dump({"format": 1, "parts": kept}))
+            document = {"format": 1, "parts": kept, "sum": _checksum(kept)}
+            disk.replace_private_file(self.path, jsontext.dump(document))
 
     def drop(self, name: str) -> None:
         self.put(name, {})
@@ -54,10 +56,15 @@ class Record:
     def _read(self) -> dict[str, Any]:
         try:
             document = jsontext.load(disk.read_private_file(self.path))
-            parts = document["parts"]
-            return dict(parts) if document["format"] == 1 else {}
-        except (OSError, ValueError, KeyError, TypeError):
+            parts: dict[str, Any] = document["parts"]
+            is_whole = document["format"] == 1 and document["sum"] == _checksum(parts)
+            return parts if is_whole else {}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return {}
+
+
+def _checksum(parts: dict[str, Any]) -> str:
+    return hashing.new("sha256", jsontext.dump(parts)).hexdigest()
 
 
 def missing_folders(path: str) -> list[str]:

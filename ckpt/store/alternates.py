@@ -25,8 +25,10 @@ def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
     todo = [(folder, 1) for folder in (*_named_in(path), *more)]
     while todo:
         folder, depth = todo.pop(0)
+        if not os.path.isdir(folder):  # nor can be, if there is a zero byte in its name
+            continue
         real = os.path.realpath(folder)
-        if real in known or not os.path.isdir(folder):
+        if real in known:
             continue
         known.add(real)
         found.append(folder)

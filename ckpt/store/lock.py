@@ -104,12 +104,28 @@ def _acquire(fd: int, mode: int, timeout: float, place: str = "worktree") -> Non
 
 
 def _busy(fd: int, place: str) -> Busy:
-    holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+    holder = _holder(fd)
     who = f" (process {holder})" if holder else ""
     return Busy(
         f"another ckpt command is at work in this {place}{who}",
         hint="wait for it to end, then try again",
     )
+
+
+def _holder(fd: int) -> str | None:
+    """A process that holds the lock, as the kernel knows it; elsewhere as the file says, where a
+    killed one may still stand, whose number may be another's by now."""
+    try:
+        with open("/proc/locks", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+    except (OSError, ValueError):
+        return os.pread(fd, 32, 0).decode("ascii", "replace").strip() or None
+    inode = f":{os.fstat(fd).st_ino}"
+    for _, kind, _, _, pid, at, *_ in (words for words in lines if len(words) == 8):
+        # Those who only wait have an arrow more; of another container a process has no number.
+        if kind == "FLOCK" and at.endswith(inode) and int(pid) > 0:
+            return pid
+    return None
 
 
 class Lock:
@@ -223,26 +239,17 @@ def _like(fd: int, path: str) -> None:
 def _taken(private: str, path: str, patience: float, sharing: Sharing) -> Iterator[None]:
     """Hold the lock on `path`, which is the private file by a second name."""
     lock = path + ".lock"
-    _take(private, path, time.monotonic() + patience, sharing)
-    inode = _inode(lock)
+    inode = _inode(private)  # known before, as an interrupt may come when the lock is just there
     try:
+        _take(private, path, time.monotonic() + patience, sharing)
+        inode = _inode(lock)  # a copy has its own
         yield
+        # Unless it has become the file: the next of its name is another's.
+        if inode is not None and _inode(lock) == inode:
+            disk.unlink(lock)
     except BaseException:
         # Nobody could tell it from another process's once the private name is gone.
-        if _inode(lock) == inode:
-            os.unlink(lock)
-        raise
-    _release(lock, inode)
-
-
-def _release(lock: str, inode: tuple[int, int] | None) -> None:
-    """Take the lock away, unless it has become the file: the next of its name is another's."""
-    if _inode(lock) != inode:
-        return
-    try:
-        disk.unlink(lock)
-    except BaseException:
-        if _inode(lock) == inode:
+        if inode is not None and _inode(lock) == inode:
             os.unlink(lock)
         raise
 
@@ -301,8 +308,16 @@ def _forget(private: str) -> None:
 def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
     """Remove what killed processes left: their locks on `paths` and their private files."""
     clear_dead_locks(private_dir, lambda: paths)
+    clear_unfinished(private_dir)
+
+
+def clear_unfinished(private_dir: str) -> None:
+    """Remove private files that killed processes have not finished."""
     for name in _names_in(private_dir, ".tmp-"):
-        disk.unlink(os.path.join(private_dir, name))
+        path = os.path.join(private_dir, name)
+        with _dead(path) as inode:
+            if inode is not None:
+                disk.unlink(path)
 
 
 def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bool:

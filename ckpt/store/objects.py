@@ -336,6 +336,14 @@ class ObjectStore:
             self._pending.add(object_id, kind, data)
         return object_id
 
+    def add_kept(self, kind: bytes, data: bytes) -> ObjectID:
+        """Write an object, though the repository may have it, durable and where git prunes nothing
+        until `discard`: for a ref that holds something already, and must not lose it."""
+        object_id = self.hash(kind, data)
+        self._pending.write_kept(object_id, kind, data)
+        self._forget_looks()
+        return object_id
+
     def add_file(self, fd: int, size: int) -> ObjectID:
         """The same for the blob of an open file; UnreadableFile if it is changing.
 

@@ -113,6 +113,8 @@ class PackedRefs:
             if line[:1] == b"#":
                 header = (header or b"") + line
             elif line[:1] == b"^":
+                if not records:
+                    raise _damaged()
                 records[-1] = (records[-1][0], records[-1][1] + line)
             else:
                 records.append((line[self._hex_length + 1 :].rstrip(b"\n"), line))
@@ -127,10 +129,14 @@ class PackedRefs:
         lines = data.count(b"\n") - 1
         known = data.count(b"\n#") + data.count(b" refs/") + data.count(b"\n^")
         if lines != known or not data.endswith(b"\n") or b"\0" in data or data[1:2] == b"^":
-            raise CkptError(
-                "cannot read 'packed-refs': it is damaged",
-                hint="'git for-each-ref' tells which line is wrong",
-            )
+            raise _damaged()
+
+
+def _damaged() -> CkptError:
+    return CkptError(
+        "cannot read 'packed-refs': it is damaged",
+        hint="'git for-each-ref' tells which line is wrong",
+    )
 
 
 def _above(ref: bytes) -> list[bytes]:

@@ -115,13 +115,28 @@ class Pending:
             os.close(fd)
         self._files[object_id] = path
 
-    def _begin_pack(self) -> None:
-        """Move what is held into a pack that is not finished."""
+    def write_kept(self, object_id: ObjectID, kind: bytes, data: bytes) -> None:
+        """Write an object to a pack of its own, which git leaves alone until `discard`."""
+        pack = self._new_pack()
+        pack.add(object_id, kind, data)
         try:
-            pack = PackWriter(os.path.join(self._path, "pack"), self._format, self._sharing)
+            pack.finish()
+        except BaseException as error:
+            pack.discard()
+            if isinstance(error, FileNotFoundError):
+                raise ObjectsPruned from None
+            raise
+        self._kept.append(pack)
+
+    def _new_pack(self) -> PackWriter:
+        try:
+            return PackWriter(os.path.join(self._path, "pack"), self._format, self._sharing)
         except FileNotFoundError:
             raise ObjectsPruned from None
-        self._pack = pack
+
+    def _begin_pack(self) -> None:
+        """Move what is held into a pack that is not finished."""
+        self._pack = pack = self._new_pack()
         for object_id, (kind, data) in self._held.items():
             pack.add(object_id, kind, data)
         self._forget_held()

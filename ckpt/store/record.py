@@ -67,10 +67,16 @@ def write_commit(
     moment: datetime,
 ) -> ObjectID:
     """A commit with the fixed identity, unsigned."""
+    return objects.add(b"commit", commit_text(tree, parents, message, moment))
+
+
+def commit_text(
+    tree: ObjectID, parents: Sequence[ObjectID], message: str, moment: datetime
+) -> bytes:
     stamp = b"%s %d +0000" % (IDENTITY, int(moment.timestamp()))
     lines = [b"tree " + tree, *(b"parent " + parent for parent in parents)]
     lines += [b"author " + stamp, b"committer " + stamp, b"", message.encode("utf-8")]
-    return objects.add(b"commit", b"\n".join(lines))
+    return b"\n".join(lines)
 
 
 def read_commit(objects: ObjectStore, commit: ObjectID) -> CommitData:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -74,7 +75,10 @@ class RefFiles:
 
     @property
     def _packed_path(self) -> str:
-        return os.path.join(self.common_dir, "packed-refs")
+        """Where the file itself is: several repositories may share it by a link, as those of
+        `git-new-workdir` and `repo` do, and then it is locked and replaced where it is."""
+        path = os.path.join(self.common_dir, "packed-refs")
+        return os.path.realpath(path) if os.path.islink(path) else path
 
     # -- many ----------------------------------------------------------------------
 
@@ -242,7 +246,7 @@ class RefFiles:
         return os.path.join(self._base(ref), os.fsdecode(ref))
 
     def _base(self, ref: bytes) -> str:
-        return self.common_dir if is_shared(ref) or ref == b"packed-refs" else self.git_dir
+        return self.common_dir if is_shared(ref) else self.git_dir
 
     def _object_id(self, contents: bytes | None) -> ObjectID | None:
         return None if not contents else object_id(contents, self._hex_length)
@@ -308,9 +312,18 @@ def _read_link(path: str) -> bytes | None:
     """Of old, a symbolic link stood for `ref: `; any other link is followed."""
     try:
         target = os.fsencode(os.readlink(path))
-        return SYMREF + target if is_safe(target) else read_file(path) or None
+        return SYMREF + target if is_safe(target) else _read_followed(path)
     except OSError:
         return None
+
+
+def _read_followed(path: str) -> bytes | None:
+    """The first bytes of a file; a pipe or a device is not waited for."""
+    fd = os.open(path, _OPEN)
+    try:
+        return os.read(fd, 4096) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    finally:
+        os.close(fd)
 
 
 def _inode(path: str) -> tuple[int, int] | None:

@@ -230,9 +230,8 @@ class Refs(RefBatches):
 
     def lock_candidates(self, *branches: bytes | None) -> list[str]:
         """The files that moving HEAD and these branches locks, and that a save left locked."""
-        refs = (b"HEAD", b"packed-refs", *branches)
-        paths = [self._path(ref) for ref in refs if ref is not None]
-        return paths + self._checkpoint_files()
+        paths = [self._path(ref) for ref in branches if ref is not None]
+        return [self._path(b"HEAD"), self._packed_path, *paths, *self._checkpoint_files()]
 
     def _checkpoint_files(self) -> list[str]:
         """The files of checkpoint refs, also where there is only a lock by now."""

@@ -285,6 +285,9 @@ def _common_dir(git_dir: str) -> str:
             target = os.fsdecode(file.read().rstrip(b"\r\n"))
     except FileNotFoundError:
         return git_dir
+    if "\0" in target:
+        path = os.path.join(git_dir, "commondir")
+        raise CkptError(f"invalid commondir: '{path}'", hint="git worktree repair")
     return os.path.realpath(os.path.join(git_dir, target))
 
 

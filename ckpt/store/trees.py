@@ -29,9 +29,9 @@ _SUSPECT = (b"", b".")  # how a name begins that may be unsafe
 
 # What a tree may unfold into, in bytes of paths: so much, and so many times its own size. A
 # folder that is repeated in itself, ten times on each of ten levels, is a few hundred bytes.
-_ANY_SIZE = 64 << 20
+_ANY_SIZE = 128 << 20
 _TIMES = 16
-_EACH_ENTRY = 100
+_EACH_ENTRY = 400
 
 # Of a manifest, of an agent's data and the like.
 LARGEST_STATE = 128 << 20

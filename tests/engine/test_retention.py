@@ -177,6 +177,13 @@ def test_a_policy_that_keeps_nothing_is_refused() -> None:
         decide([], Policy(max_checkpoints=0), NOW)
 
 
+@pytest.mark.parametrize("kinds", [None, [Kind.AUTO], {Kind.AUTO: {"last": 5}}, {Kind.AUTO: 5}])
+def test_what_is_no_rules_is_refused_with_an_example(kinds: Any) -> None:
+    with pytest.raises(UsageError, match="each with its Rules") as caught:
+        decide([], Policy(kinds), NOW)
+    assert caught.value.hint == "for example Policy({Kind.HOOK: Rules(last=5)})"
+
+
 rules = st.builds(
     Rules,
     last=st.integers(0, 5),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -49,6 +49,21 @@ def test_a_dropped_checkpoint_is_in_the_trash_under_its_day(
     assert item.checkpoint == found
     assert abs(item.day - datetime.now(timezone.utc).date()).days <= 1
     assert item.ref == f"refs/checkpoints-trash/{item.day:%Y%m%d}/{A}"
+
+
+@pytest.mark.parametrize("of_many", [False, True])
+def test_what_is_dropped_while_the_clock_is_behind_is_not_a_week_old_when_it_is_right(
+    of_many: bool, repo: Repository
+) -> None:
+    later = datetime.now(timezone.utc) + timedelta(days=400)
+    made = write_checkpoint(repo, id=f"{later:%Y%m%d}-000000-000-aaaa")
+    if of_many:
+        assert trash.move_all_aside(repo, [made]) == {made.id}
+    else:
+        trash.drop(repo, made)
+
+    assert trash.empty(repo, later.date()) == []
+    assert trash.empty(repo, later.date() + timedelta(days=1)) == [made.id]
 
 
 def test_a_checkpoint_is_held_at_every_moment(repo: Repository, found: Checkpoint) -> None:

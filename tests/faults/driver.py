@@ -27,6 +27,9 @@ import ckpt
 import ckpt.cli
 from ckpt import disk
 
+# In place of a command's name: read checkpoints from a file.
+IMPORT = "import()"
+
 # What fails on a full disk. Removing, renaming and flushing still work.
 NEEDS_SPACE = {"create", "write", "mkdir", "symlink", "link", "create-ref"}
 
@@ -121,7 +124,20 @@ def run(request: dict[str, Any], note: Callable[[str, str], None]) -> int:
     disk.observer = Observer(request["blows"], note)
     if request["deep"]:
         _observe_the_system()
+    if request["words"][0] == IMPORT:
+        return _import(*request["words"][1:])
     return ckpt.cli.main(request["words"])
+
+
+def _import(path: str, *words: str) -> int:
+    """What only the API can do; each new checkpoint is a line."""
+    try:
+        with ckpt.CheckpointManager(".", worktree="--state" not in words) as manager:
+            sys.stdout.write("".join(f"{each.id}\n" for each in manager.import_(path)))
+    except (ckpt.CkptError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
 
 
 def once(request: dict[str, Any]) -> int:

@@ -14,7 +14,7 @@ from faults.striking import Blow, Driver, kill, start
 from helpers import fsck, git, verified
 from scenes import write
 
-PROCESSES = 8
+PROCESSES = 16
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:

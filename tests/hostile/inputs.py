@@ -464,10 +464,9 @@ def state_file(path: str, permissions: object = 0o644, content: bytes = b"hostil
     def make(forge: Forge) -> None:
         listed = json.dumps({"files": [{"path": path, "permissions": permissions}]}).encode()
         files = {"files.json": listed}
-        try:
-            inner = nested(forge, {f"files/{path}": content, **files})
-        except ValueError:
-            inner = nested(forge, files)
+        if permissions is not None:
+            files[f"files/{path}"] = content
+        inner = nested(forge, files)
         forge.checkpoint(state=forge.state(state=(FOLDER, inner)))
 
     return make
@@ -481,6 +480,9 @@ STATE_FILES: Mapping[str, Make] = {
     "a state file of no name": state_file(""),
     "a state file here": state_file("."),
     "a state file up and down": state_file("src/../../outside/x"),
+    "no state file outside": state_file("../outside/x", None),
+    "no state file in the git dir": state_file(".git/config", None),
+    "no state file of that place": state_file("/etc/hostname", None),
 }
 
 

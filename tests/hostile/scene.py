@@ -92,11 +92,11 @@ class Scene:
                 assert ran.code in (1, 3, 4), (name, ran)
         assert self.worktree() == before
         assert self.protected() == protected
-        self._others_are_well()
+        self.others_are_well()
         for checkpoint_id, name in names.items():
             self._try((*TRUSTING, *KEEPING), checkpoint_id, name)
             assert self.protected() == protected, name
-        self._others_are_well()
+        self.others_are_well()
         self.count("hostile inputs refused", len(names))
 
     def harmless(self, inputs: Mapping[str, Make]) -> None:
@@ -105,7 +105,7 @@ class Scene:
         for checkpoint_id, name in self._made(inputs).items():
             self._try((*LOOKS, *ROLLBACKS, *TRUSTING, *KEEPING), checkpoint_id, name)
             assert self.protected() == protected, name
-        self._others_are_well()
+        self.others_are_well()
         self.count("hostile inputs without effect", len(inputs))
 
     def bounded(self, make: Make) -> None:
@@ -114,6 +114,10 @@ class Scene:
         before = self.worktree()
         assert self.good in self.run("list", "-n", "0", "--json", code=0).stdout
         self._try(BOUNDED, checkpoint_id, "bomb")
+        is_there = os.path.exists(self.repo / "d")
+        # Should it get there, no Python can remove it again, pytest's own included.
+        subprocess.run(["rm", "-rf", str(self.repo / "d")], check=True)
+        assert not is_there
         assert self.worktree() == before
         self.count("hostile inputs refused")
 
@@ -126,7 +130,7 @@ class Scene:
             names[self.forge.id] = name
         return names
 
-    def _others_are_well(self) -> None:
+    def others_are_well(self) -> None:
         for words in ("list -n 0", "list -n 0 --json", "prune --dry-run --json"):
             assert self.good in self.run(*words.split(), code=0).stdout
         self._try(REST, "", "")

@@ -402,6 +402,15 @@ def test_head_goes_to_no_other_ref_than_a_branch(scene: Scene) -> None:
         scene.count("hostile inputs refused")
 
 
+def test_an_operation_moves_no_other_ref_than_a_branch(scene: Scene) -> None:
+    forge = scene.forge
+    for ref in ("refs/remotes/origin/main", "refs/checkpoints/x", "HEAD"):
+        files = nested(forge, {"branches": f"{forge.parents[0]} {ref}\n".encode()})
+        forge.checkpoint(state=forge.state(op=(FOLDER, files)))
+        assert f"it would move '{ref}'" in refused(scene.repo, forge.id)
+        scene.count("hostile inputs refused")
+
+
 def test_a_rollback_is_not_finished_with_commands_that_came_meanwhile(
     theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

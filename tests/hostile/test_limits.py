@@ -12,12 +12,14 @@ from byhand import open_repository, worktree
 from helpers import git
 
 from ckpt import CheckpointManager, UsageError
+from ckpt.engine import recorded
 from ckpt.engine.tree_check import is_git_dir
 from ckpt.errors import CkptError
-from ckpt.store import agent_state, loose, operation_record, packs, trees
+from ckpt.store import agent_state, index_check, loose, operation_record, packs, record, trees
 from ckpt.store.loose import DamagedObject, parse_loose
 from ckpt.store.objects import MissingObject, ObjectStore
 from ckpt.store.repository import Repository
+from ckpt.store.resolve_undo import Resolved
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, diff_trees, lookup, serialise, walk
 
 
@@ -51,10 +53,10 @@ def test_a_name_stands_for_one_thing_only(objects: ObjectStore) -> None:
 def test_a_folder_that_is_often_repeated_is_no_hostile_one(objects: ObjectStore) -> None:
     blob = objects.add(b"blob", b"")
     inner = objects.add(b"tree", serialise([(b"__init__.py", REGULAR, blob)]))
-    outer = objects.add(b"tree", serialise([(b"%05d" % n, FOLDER, inner) for n in range(50_000)]))
+    outer = objects.add(b"tree", serialise([(b"%05d" % n, FOLDER, inner) for n in range(20_000)]))
 
-    assert sum(1 for _ in walk(objects, outer)) == 50_000
-    assert sum(1 for _ in diff_trees(objects, None, outer)) == 50_000
+    assert sum(1 for _ in walk(objects, outer)) == 20_000
+    assert sum(1 for _ in diff_trees(objects, None, outer)) == 20_000
 
 
 @pytest.mark.parametrize("kind", [b"commit", b"tree", b"tag"])
@@ -114,3 +116,42 @@ def test_what_could_not_be_read_again_is_not_saved(
 def test_names_that_are_like_the_git_dir_s_but_are_not_it_are_fine() -> None:
     for name in (".gitignore", ".gitmodules", "git", "git~", "x.git", ".git-x", "..git", ".github"):
         assert not is_git_dir(name.encode()), name
+
+
+@pytest.mark.parametrize("path", [b"../x", b".git/x", b"/x", b"a//x", b"", b"a/./x"])
+def test_a_conflict_that_was_resolved_lies_in_the_worktree(path: bytes) -> None:
+    sides = ((REGULAR, b"1" * 40), None, None)
+    index_check.check([], [Resolved(b"a/x", sides)], 40)
+
+    with pytest.raises(ValueError, match="unsafe"):
+        index_check.check([], [Resolved(path, sides)], 40)
+
+
+@pytest.mark.parametrize("side", [b"1" * 38, b"x" * 40, b""])
+def test_its_sides_are_objects(side: bytes) -> None:
+    with pytest.raises(ValueError, match="no object"):
+        index_check.check([], [Resolved(b"x", ((REGULAR, side), None, None))], 40)
+
+
+def test_a_commit_that_is_too_long_is_none_of_a_checkpoint(
+    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "_LARGEST", 1000)
+    commit = objects.add(b"commit", b"tree x\n\n" + b"x" * 1000)
+
+    with pytest.raises(record.NotACheckpoint, match="too long"):
+        record.read_checkpoint(objects, "20260101-000000-000-aaaa", commit)
+
+
+def test_a_file_of_rules_that_is_large_is_not_read(
+    repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(repo.worktree, ".gitignore").write_text("x\n" * 1000)
+    with CheckpointManager(repo.worktree) as manager:
+        made = manager.create("x").checkpoint
+    assert made is not None
+    assert recorded.Recorded(repo, made).left_out(b"x") == "ignored"
+    monkeypatch.setattr(recorded, "_LARGEST_RULES", 1000)
+
+    with pytest.raises(CkptError, match="too large"):
+        recorded.Recorded(repo, made).left_out(b"x")

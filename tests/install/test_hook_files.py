@@ -145,6 +145,16 @@ def test_a_record_goes_with_its_last_note_and_takes_its_folders_along(tmp_path: 
     assert os.listdir(tmp_path) == []
 
 
+def test_a_record_is_believed_only_under_its_checksum(tmp_path: Path) -> None:
+    """What it says is cut out of other people's files, and folders that it names are removed."""
+    record = Record(str(tmp_path / "installed.json"))
+    record.put("a", {"new": [[17, 4]]})
+    right = disk.read_private_file(record.path)
+    disk.replace_private_file(record.path, right.replace(b"17", b"18"))
+
+    assert record.get("a") == {}
+
+
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 2, "parts": {"a": {}}}'])
 def test_a_damaged_record_counts_as_none(tmp_path: Path, damage: bytes) -> None:
     record = Record(str(tmp_path / "installed.json"))

@@ -106,6 +106,7 @@ def test_comments_beside_what_is_taken_out_stay(before: str, after: str) -> None
         ('{"a": "\n"}', 1),
         ("[01]", 1),
         ("{1: 2}", 1),
+        ("[1\u0663]", 1),  # a digit, but of another script
     ],
 )
 def test_what_is_no_json_is_refused(text: str, line: int) -> None:
@@ -115,6 +116,12 @@ def test_what_is_no_json_is_refused(text: str, line: int) -> None:
     assert error.value.line == line
     with pytest.raises(ValueError):
         json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 101 + "]" * 101, '{"a":' * 9000, "[" + "9" * 5000 + "]"])
+def test_what_python_cannot_read_is_refused(text: str) -> None:
+    with pytest.raises(NotJson):
+        parse(text)
 
 
 def test_of_several_members_with_one_name_the_last_counts() -> None:

@@ -40,6 +40,8 @@ def expected(then: Contents, now: Contents, left: dict[str, str | None]) -> Cont
     """What shall be there: of each path the state then if it is as the agent left it."""
     changed = {path for path in {*then, *now} if then.get(path) != now.get(path)}
     kept = {path for path in changed if path not in left or left[path] != now.get(path)}
+    # What is below a path comes back with it: where a person has taken that away, it stays.
+    kept |= {path for path in changed if any(other.startswith(f"{path}/") for other in kept)}
     result = {path: text for path, text in now.items() if path not in changed - kept}
     for path in changed - kept:
         # A path cannot come back where what is kept is in the way, above it or below.
@@ -62,6 +64,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example([("agent", "new", "one"), ("agent", "new", None), ("person", "new", "two")])
 @example([("agent", "d", "one"), ("person", "d/x", "two"), ("agent", "b", None)])
 @example([("agent", "a/in", "one"), ("person", "d", "one")])
+@example([("person", "d", "one"), ("agent", "d", "one")])
 @given(steps)
 def test_only_what_the_agent_left_goes_back(
     places: Path, done: list[tuple[str, str, str | None]]

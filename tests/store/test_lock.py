@@ -7,8 +7,8 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,15 @@ from ckpt.errors import Busy
 from ckpt.store.lock import (
     clear_dead_locks,
     clear_own_locks,
+    gc_lock,
     holding,
     holding_all,
+    prune_lock,
     replace_locked,
     worktree_lock,
 )
+
+CommonLock = Callable[..., AbstractContextManager[None]]
 
 HOLD = """
 import sys
@@ -107,6 +111,30 @@ def test_the_process_that_holds_the_lock_is_named(private: Path) -> None:
         held_elsewhere(private, "exclusive") as process,
         pytest.raises(Busy, match=rf"another ckpt command .* \(process {process.pid}\)"),
         worktree_lock(str(private), exclusive=False, timeout=0),
+    ):
+        pass
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux tells who holds a lock")
+def test_who_holds_the_lock_is_named_and_not_who_held_it_before(private: Path) -> None:
+    """A rollback that was killed has left its number, which may be anybody's by now."""
+    with held_elsewhere(private, "exclusive") as killed:
+        pass
+    assert (private / "lock").read_text() == f"{killed.pid}\n"
+    with (
+        held_elsewhere(private, "shared") as process,
+        pytest.raises(Busy, match=rf"\(process {process.pid}\)"),
+        worktree_lock(str(private), exclusive=True, timeout=0),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("lock", [prune_lock, gc_lock])
+def test_whoever_prunes_or_collects_is_named_too(lock: CommonLock, tmp_path: Path) -> None:
+    with (
+        lock(str(tmp_path), timeout=0),
+        pytest.raises(Busy, match=rf"in this repository( \(process {os.getpid()}\))?$"),
+        lock(str(tmp_path), timeout=0),
     ):
         pass
 

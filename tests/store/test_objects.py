@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from byhand import failing, files_below, loose, object_store, observed, pack
+from byhand import NOWHERE, failing, files_below, loose, object_store, observed, pack
 
 from ckpt import disk
 from ckpt.store import pending
@@ -325,6 +325,14 @@ def test_an_object_of_an_alternate_is_read_and_made_young(
         store.flush()
         assert not loose(store, HELLO).exists()
         assert path.stat().st_mtime > OLD
+
+
+def test_an_alternate_that_no_folder_can_be_counts_as_one_that_is_absent(tmp_path: Path) -> None:
+    with closing(object_store(tmp_path / "objects")) as store:
+        (tmp_path / "objects/info").mkdir()
+        (tmp_path / "objects/info/alternates").write_bytes(b"a\0b\n\xff\n")
+
+        assert store.missing([NOWHERE]) == {NOWHERE}
 
 
 def test_an_alternate_of_a_sha256_repository_is_read_as_such(tmp_path: Path) -> None:

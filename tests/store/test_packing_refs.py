@@ -97,15 +97,37 @@ def test_a_file_that_is_not_sorted_though_it_says_so_is_left_alone(
     assert refs.checkpoints() == {"a": A}
 
 
-def test_a_damaged_file_is_an_error_and_stays(git_dir: Path, refs: Refs) -> None:
-    (git_dir / "packed-refs").write_bytes(HEADER + b"rubbish\n")
+@pytest.mark.parametrize("line", [b"rubbish\n", b"^%s\n" % C])
+def test_a_damaged_file_is_an_error_and_stays(line: bytes, git_dir: Path, refs: Refs) -> None:
+    (git_dir / "packed-refs").write_bytes(HEADER + line)
     write(git_dir, "refs/checkpoints/a", A)
 
     with pytest.raises(CkptError, match="damaged"):
         pack(refs)
-    assert (git_dir / "packed-refs").read_bytes() == HEADER + b"rubbish\n"
+    with pytest.raises(CkptError, match="damaged"):
+        refs.move_all({b"refs/checkpoints/a": (A, b"refs/checkpoints-trash/20261116/a")})
+    assert (git_dir / "packed-refs").read_bytes() == HEADER + line
     assert (git_dir / "refs/checkpoints/a").exists()
     assert not list(git_dir.rglob("*.lock"))
+
+
+def test_a_file_that_several_repositories_share_by_a_link_stays_shared(
+    git_dir: Path, refs: Refs, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shared = tmp_path_factory.mktemp("main") / "packed-refs"
+    shared.write_bytes(HEADER + b"%s refs/checkpoints/a\n" % A + BRANCH)
+    (git_dir / "packed-refs").symlink_to(shared)
+    write(git_dir, "refs/checkpoints/b", B)
+    write(git_dir, "refs/checkpoints/c", C)
+
+    assert refs.remove(b"refs/checkpoints/a", A)
+    assert pack(refs) == 2
+    assert refs.move_all({b"refs/checkpoints/b": (B, None)}) == {b"refs/checkpoints/b"}
+    assert (git_dir / "packed-refs").is_symlink()
+    assert shared.read_bytes() == HEADER + b"%s refs/checkpoints/c\n" % C + BRANCH
+    shared.with_name("packed-refs.lock").touch()
+    with pytest.raises(Busy):
+        refs.remove(b"refs/checkpoints/c", C)
 
 
 def test_only_plain_refs_of_the_right_kind_are_packed(git_dir: Path, refs: Refs) -> None:

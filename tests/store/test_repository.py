@@ -457,6 +457,13 @@ def test_sha256_is_known_and_other_hashes_are_refused(tmp_path: Path) -> None:
         opened(with_config(tmp_path / "repo", "1", "\tobjectFormat = sha3"))
 
 
+def test_a_common_dir_that_no_folder_can_be_is_an_error(top: Path) -> None:
+    (top / ".git/commondir").write_bytes(b"a\0b\n")
+
+    with pytest.raises(CkptError, match="invalid commondir"):
+        opened(top)
+
+
 # Nested repositories
 
 

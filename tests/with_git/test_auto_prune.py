@@ -11,9 +11,11 @@ import pytest
 from helpers import ckpt, ckpt_here, fsck, git
 
 from ckpt import CheckpointManager
+from ckpt.configure import load_forgiving
 from ckpt.engine import auto_prune, tally
 from ckpt.engine.prune import look
-from ckpt.models import Checkpoint
+from ckpt.models import Checkpoint, Kind
+from ckpt.policy import Rules
 from ckpt.settings import Settings
 from ckpt.store.lock import prune_lock
 
@@ -96,6 +98,22 @@ def test_it_can_be_turned_off(
     assert pruning()["last_success"] is None
 
 
+@pytest.mark.parametrize("text", ["speed = 7\n", "[retention]\nhook = {last = 600}\n", "[\n"])
+def test_what_is_wrong_in_the_repositorys_file_lets_nothing_go_that_the_user_keeps(
+    text: str, repo: Path
+) -> None:
+    git("config", "ckpt.retention.session.last", "9")
+    (repo / "ckpt.toml").write_text(text)
+    with CheckpointManager(repo, worktree=False) as manager:
+        made = [manager.create(f"{number}", kind="session").id for number in range(8)]
+        by_triggers = load_forgiving(manager.repository)
+
+    assert listed() == made[::-1] and pruning()["last_success"] is not None
+    assert by_triggers.policy.rules(Kind.SESSION) == Rules(last=9)
+    (note,) = by_triggers.notes
+    assert note.startswith("settings ignored: ckpt.toml")
+
+
 def test_whatever_goes_wrong_the_checkpoint_is_there_and_status_tells(repo: Path) -> None:
     (repo / ".git/ckpt").mkdir()
     (repo / ".git/ckpt/journal").write_bytes(b"garbage")
@@ -113,6 +131,15 @@ def test_another_process_that_prunes_is_not_waited_for() -> None:
 
     assert listed() == saved
     assert pruning()["last_failure"] is None
+
+
+def test_a_lock_of_gits_that_is_never_given_up_is_told_of(repo: Path) -> None:
+    (repo / ".git/packed-refs.lock").touch()
+    saved = save(4, "--kind", "session")
+
+    assert listed() == saved
+    failure = pruning()["last_failure"]
+    assert isinstance(failure, dict) and "packed-refs.lock' exists" in failure["message"]
 
 
 def test_without_time_nothing_is_dropped_and_the_next_save_looks_again(repo: Path) -> None:

@@ -11,6 +11,7 @@ from helpers import ckpt_here, git
 from ckpt import CheckpointManager, Policy, Rules, UsageError
 from ckpt.models import Kind
 from ckpt.policy import DEFAULTS
+from ckpt.store.objects import ObjectID
 
 
 def save(repo: Path, count: int, *words: str) -> list[str]:
@@ -54,6 +55,20 @@ def test_a_dry_run_tells_the_same_and_drops_nothing(repo: Path) -> None:
     assert listed() == saved[:3]
 
 
+def test_a_dry_run_of_emptying_the_trash_tells_what_would_go_for_good(repo: Path) -> None:
+    saved = save(repo, 5, "--kind", "session")
+    ckpt_here("drop", saved[4], code=0)
+    dry = ckpt_here("prune", "--now", "--dry-run", code=0).stdout
+    as_json = ckpt_here("prune", "--now", "--dry-run", "--json", code=0).json
+
+    assert dry.endswith("Would drop 1 of 4\nWould remove 2 from the trash, for good\n")
+    assert sorted(as_json["emptied"]) == sorted(saved[3:])
+    assert ckpt_here("prune", "--dry-run", "--json").json["emptied"] == []
+    assert ckpt_here("prune", "--now", code=0).stdout.endswith(
+        "Dropped 1 of 4\nRemoved 2 from the trash, for good\n"
+    )
+
+
 def test_rules_that_are_typed_replace_the_usual_ones_of_all_but_what_is_kept_by_hand(
     repo: Path,
 ) -> None:
@@ -75,7 +90,7 @@ def test_the_trash_is_emptied_of_what_is_a_week_old_or_at_once(repo: Path) -> No
 
     assert ckpt_here("prune", "--json", code=0).json["emptied"] == [old.rsplit("/", 1)[1]]
     assert git("for-each-ref", "--format=%(refname)", "refs/checkpoints-trash").split() == [new]
-    assert ckpt_here("prune", "--now", code=0).stdout.endswith("Removed 1 from the trash\n")
+    assert ckpt_here("prune", "--now", code=0).stdout.endswith("Removed 1 from the trash, for good\n")
     assert git("for-each-ref", "refs/checkpoints-trash") == ""
 
 
@@ -238,3 +253,43 @@ def test_rules_may_be_passed_to_a_manager_with_its_settings(repo: Path) -> None:
         pytest.raises(UsageError, match=r"settings: retention\.hook\.last: .* keep nothing"),
     ):
         manager.prune()
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_prune_of_gits_that_does_not_know_of_a_pin_yet_takes_nothing(
+    pinned: bool, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (saved,) = save(repo, 1, *([] if pinned else ["--pin"]))
+    with CheckpointManager(repo) as manager:
+        move = manager.repository.refs.replace
+
+        def replace(ref: bytes, old: ObjectID, new: ObjectID) -> bool:
+            git("prune", "--expire=now")
+            git("repack", "-a", "-d", "-q")
+            return move(ref, old, new)
+
+        monkeypatch.setattr(manager.repository.refs, "replace", replace)
+        manager.pin(saved, pinned)
+
+    assert ckpt_here("show", saved, "--json", code=0).json["checkpoint"]["pinned"] is pinned
+    ckpt_here("verify", "--all", code=0)
+    assert not list((repo / ".git/objects/pack").glob("*.keep"))
+
+
+@pytest.mark.parametrize("command", ["drop", "restore-dropped", "pin"])
+def test_a_lock_that_a_killed_process_left_in_another_worktree_is_in_nobodys_way(
+    command: str, repo: Path
+) -> None:
+    (saved,) = save(repo, 1)
+    if command == "restore-dropped":
+        ckpt_here("drop", saved, code=0)
+    git("worktree", "add", "-q", str(repo.parent / "linked"))
+    private = repo / ".git/worktrees/linked/ckpt/lock-dead"
+    private.parent.mkdir()
+    private.touch()
+    ours = ("refs/checkpoints", "refs/checkpoints-trash")
+    ref = git("for-each-ref", "--format=%(refname)", *ours).strip()
+    (repo / ".git" / f"{ref}.lock").hardlink_to(private)
+
+    ckpt_here(command, saved, code=0)
+    assert not list((repo / ".git").rglob("*.lock"))

@@ -763,7 +763,7 @@ def test_a_hostile_checkpoint_cannot_name_a_repository_outside_the_worktree(
     found = save(top, "--recurse")
     forge(top, found, path=str(other), checkpoint=theirs)
 
-    ran = ckpt("rollback", found["id"], "--recurse", cwd=top, code=1)
+    ran = ckpt("rollback", found["id"], "--recurse", cwd=top, code=4)
 
     assert "not a path of the worktree" in ran.stderr
     assert (other / "file").read_text() == "precious\n"
