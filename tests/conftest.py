@@ -16,7 +16,10 @@ from pathlib import Path
 
 import helpers
 import pytest
+from figures import pytest_terminal_summary
 from hypothesis import HealthCheck, settings
+
+__all__ = ["pytest_terminal_summary"]
 
 # How long an example takes says how busy the machine is, not whether ckpt works.
 settings.register_profile(

@@ -170,6 +170,11 @@ def needed_by_rollbacks(repo: Repository) -> set[str]:
         if journal_exists(private):
             from ckpt.engine import journal
 
-            record = journal.read(private)
+            try:
+                record = journal.read(private)
+            except Refused:
+                if journal_exists(private):
+                    raise
+                continue  # that rollback has ended meanwhile
             needed |= {record.target, record.safety}
     return needed

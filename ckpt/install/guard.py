@@ -11,6 +11,7 @@ it still answers git.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from shlex import quote, split
 
 from ckpt import disk
@@ -210,7 +211,9 @@ def read(path: str) -> bytes:
 def write_program(path: str, text: bytes, sharing: Sharing = NOT_SHARED) -> None:
     """Somebody may be starting it at this moment: there is always a whole one."""
     NOT_SHARED.make_folders(os.path.dirname(path))
-    temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".ckpt-"))
+    temporary = path + ".ckpt-new"  # always the same, so that what a killed one left goes
+    with suppress(FileNotFoundError):
+        disk.unlink(temporary)
     with disk.replacing(path, temporary, 0o777) as fd:
         disk.write(fd, text, temporary)
         sharing.adjust(temporary)

@@ -17,6 +17,7 @@ from ckpt import disk
 from ckpt.install import hook_text
 from ckpt.install.hook_places import read_file
 from ckpt.install.target import ADDED, CHANGED, KEPT, REMOVED, TO_DO, Step
+from ckpt.store.lock import NO_LINKS
 from ckpt.store.sharing import NOT_SHARED, Sharing
 
 _NEW = ".ckpt-new"
@@ -109,7 +110,9 @@ def _second_name(path: str, wrapped: str) -> None:
         disk.link(path, wrapped)
     except FileExistsError:
         pass
-    except OSError:  # a file system where a file has one name
+    except OSError as error:
+        if error.errno not in NO_LINKS:  # a full disk, say, where ours could not be written either
+            raise
         disk.rename(path, wrapped)
 
 

@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.02
 _FOLDER_SECONDS = 1.0
 _PRIVATE = "lock-"
 # What systems say of a second name for a file where they have none.
-_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
+NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
 
 @contextmanager
@@ -279,7 +279,7 @@ def _link(private: str, lock: str) -> None:
     try:
         disk.link(private, lock)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         _copy(private, lock)
 
@@ -376,8 +376,11 @@ def _inode_if_free(fd: int) -> tuple[int, int] | None:
 
 
 def _names_of(path: str) -> int:
-    """How many names a file has."""
-    return os.lstat(path).st_nlink
+    """How many names a file has; one if it has lost this one just now, as its process ended."""
+    try:
+        return os.lstat(path).st_nlink
+    except FileNotFoundError:
+        return 1
 
 
 def _names_in(private_dir: str, prefix: str) -> list[str]:

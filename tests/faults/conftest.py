@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The process that is struck, one for each worker, and the figures at the end."""
+"""The process that is struck, one for each worker."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import pytest
 pytest.register_assert_rewrite("faults.rollbacks", "faults.striking")
 
 # ruff: noqa: E402 - to be imported after that
-from faults.figures import pytest_terminal_summary
 from faults.striking import Driver
-
-__all__ = ["driver", "pytest_terminal_summary"]
 
 
 @pytest.fixture(scope="session")

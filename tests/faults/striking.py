@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.figures import PROPERTY
+from figures import PROPERTY
 
 DRIVER = Path(__file__).with_name("driver.py")
 # Tests run with an environment from which everything of ckpt's is taken away.

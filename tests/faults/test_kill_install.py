@@ -43,7 +43,7 @@ class Place:
 
     def put(self, kept: Path) -> None:
         """As it was when it was kept."""
-        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.rmtree(self.home)
         subprocess.run(["cp", "-a", str(kept), str(self.home)], check=True)
 
     def keep(self, name: str) -> Path:
@@ -96,6 +96,7 @@ def check_usable(top: Path) -> None:
     ):
         done = subprocess.run(["git", *words], cwd=top, capture_output=True, text=True)
         assert done.returncode == 0, done
+        assert (top / "hooks-ran").exists(), (done, sorted((top / ".git/hooks").iterdir()))
         assert (top / "hooks-ran").read_text() == f"{ran}\n", done
         (top / "hooks-ran").unlink()
     assert fsck(top) == []
@@ -151,3 +152,13 @@ def of_man(difference: Difference) -> bool:
 def differing(found: State, wanted: State) -> list[Difference]:
     paths = sorted(found.keys() | wanted.keys())
     return [(p, found.get(p), wanted.get(p)) for p in paths if found.get(p) != wanted.get(p)]
+
+
+def test_a_hook_keeps_its_name_where_the_disk_has_no_room_for_a_second(
+    driver: Driver, place: Place
+) -> None:
+    full = Blow(1, "link", "post-checkout.ckpt-wrapped", error=errno.ENOSPC)
+
+    assert driver.run(place.top, *INSTALL, blow=full).code == 1
+
+    check_usable(place.top)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from faults.figures import PROPERTY
+from figures import PROPERTY
 from helpers import fsck, git, verified
 
 from ckpt import CheckpointManager

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from faults.figures import PROPERTY
+from figures import PROPERTY
 from helpers import ckpt_here, fsck, git, verified
 
 from ckpt import Busy, CheckpointManager

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.figures import PROPERTY
 from faults.rollbacks import leftovers, whole
 from faults.striking import TORTURE, Blow, Driver, Sweep
+from figures import PROPERTY
 from helpers import ckpt_here, fsck, git, verified
 
 from ckpt import CheckpointManager
+from ckpt.engine import trash
 from ckpt.errors import Busy, Refused
 
 Record = Callable[[str, object], None]
@@ -99,6 +100,8 @@ def go_back(worker: Worker, manager: CheckpointManager) -> None:
 def abort(manager: CheckpointManager) -> None:
     try:
         manager.abort_rollback()
+    except Busy:
+        raise
     except Refused as refused:  # another process was first
         assert "no rollback was interrupted" in refused.message
 
@@ -258,3 +261,14 @@ def test_a_rollback_waits_while_git_refreshes_the_index(driver: Driver, tmp_path
 
     assert (gone.code, gone.stderr) == (0, "")
     scene.check(top, scene.after)
+
+
+def test_a_rollback_that_ends_while_a_prune_looks_for_it_does_not_stop_the_prune(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ckpt_here("save", "one", code=0)
+    answers = iter([True])  # there when it was looked for, gone when it was read
+    monkeypatch.setattr(trash, "journal_exists", lambda private: next(answers, False))
+
+    assert ckpt_here("prune", code=0).stderr == ""
+    assert next(answers, None) is None

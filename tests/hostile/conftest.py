@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A repository to be attacked, made once and copied for each test; figures at the end."""
+"""A repository to be attacked, made once and copied for each test."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ import pytest
 pytest.register_assert_rewrite("hostile.scene")
 
 # ruff: noqa: E402 - to be imported after that
-from hostile.figures import pytest_terminal_summary
 from hostile.scene import Scene
-
-__all__ = ["pytest_terminal_summary", "scene"]
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from figures import PROPERTY
 from helpers import Ran, ckpt_here, git, tree_state
-from hostile.figures import PROPERTY
 from hostile.forge import Forge
 
 Make = Callable[[Forge], None]

@@ -90,7 +90,8 @@ def test_the_trash_is_emptied_of_what_is_a_week_old_or_at_once(repo: Path) -> No
 
     assert ckpt_here("prune", "--json", code=0).json["emptied"] == [old.rsplit("/", 1)[1]]
     assert git("for-each-ref", "--format=%(refname)", "refs/checkpoints-trash").split() == [new]
-    assert ckpt_here("prune", "--now", code=0).stdout.endswith("Removed 1 from the trash, for good\n")
+    emptied = ckpt_here("prune", "--now", code=0).stdout
+    assert emptied.endswith("Removed 1 from the trash, for good\n")
     assert git("for-each-ref", "refs/checkpoints-trash") == ""
 
 

@@ -103,7 +103,7 @@ def test_status_says_when_gc_would_help(repo: Path) -> None:
     save(repo, b"one")
     folder = repo / ".git/objects/17"
     folder.mkdir(exist_ok=True)
-    for number in range(16):
+    for number in range(32):
         (folder / f"{number:038}").touch()
 
     assert space()["piled_up"]

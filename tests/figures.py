@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Adds up what was refused and prints it at the end of a run, whichever process did it."""
+"""Adds up what sweeps and attacks did and prints it at the end of a run,
+whichever process did it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-PROPERTY = "hostile"
+PROPERTY = "figures"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -18,6 +19,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 if name == PROPERTY:
                     figures.update(counted)
     if figures:
-        terminalreporter.section("hostile input")
+        terminalreporter.section("figures")
         for name, count in figures.items():
             terminalreporter.line(f"{count:6} {name}")
