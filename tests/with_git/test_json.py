@@ -100,7 +100,7 @@ def test_a_checkpoint_with_everything_comes_back_as_it_was_saved(repo: Path) -> 
     ]
     assert found["skipped"] == [{"path": ".env", "reason": "denied"}]
     assert document("show", "a name") == {"schema": 1, "checkpoint": found}
-    assert document("list") == {"schema": 1, "checkpoints": [found]}
+    assert document("list") == {"schema": 1, "checkpoints": [found], "space": None}
 
 
 def test_data_can_come_from_a_file(repo: Path) -> None:
@@ -120,7 +120,7 @@ def test_lists_are_newest_first(repo: Path) -> None:
     made = [document("save", name)["checkpoint"] for name in ("one", "two", "three")]
 
     assert document("list")["checkpoints"] == made[::-1]
-    assert document("list", "--name", "nothing") == {"schema": 1, "checkpoints": []}
+    assert document("list", "--name", "nothing")["checkpoints"] == []
 
 
 def test_a_diff_has_its_keys_and_a_patch_that_git_applies(repo: Path) -> None:
