@@ -21,8 +21,7 @@ not within the last few thousand; and a HEAD further back than many thousand cou
 from __future__ import annotations
 
 import heapq
-from binascii import Error as NotHexadecimal
-from binascii import hexlify, unhexlify
+from binascii import unhexlify
 from functools import cached_property
 
 from ckpt.engine.collector import without_collector
@@ -30,7 +29,8 @@ from ckpt.engine.object_graph import Dropping, Graph
 from ckpt.ids import is_id
 from ckpt.patterns import lazy_pattern
 from ckpt.store.disk_sizes import disk_sizes
-from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.objects import MissingObject
+from ckpt.store.raw_ids import to_hex, to_raw
 from ckpt.store.refs import IDENTITY
 from ckpt.store.roots import held_by_git
 from ckpt.values import value_class
@@ -171,7 +171,7 @@ class _Walk:
     def _commits_at(self, tip: bytes) -> Iterator[Commit]:
         """The commit that a tip is or leads to; anything else is passed over here."""
         while tip not in self._of_git:
-            kind = self._objects.kind(_hex(tip))
+            kind = self._objects.kind(to_hex(tip))
             if kind == b"commit":
                 found = self._commit(tip)
                 yield from () if found is None else (found,)
@@ -183,12 +183,12 @@ class _Walk:
 
     def _tagged(self, tag: bytes) -> bytes | None:
         line = self._read(tag, b"tag").partition(b"\n")[0]
-        return _raw(line.removeprefix(b"object "))
+        return to_raw(line.removeprefix(b"object "))
 
     def _commit(self, commit: bytes) -> Commit | None:
         """Of one that can be read: its age, its id, its tree and its parents."""
         header = self._read(commit, b"commit").partition(b"\n\n")[0]
-        named = [_raw(line[-2 * len(commit) :]) for line in _naming_lines(header)]
+        named = [to_raw(line[-2 * len(commit) :]) for line in _naming_lines(header)]
         tree, *parents = [found for found in named if found is not None] or [b""]
         when = _COMMITTER.search(header)
         return (-int(when[1]) if when else 0, commit, tree, parents) if tree else None
@@ -251,21 +251,10 @@ class _Walk:
             if self._reads_left < 0:
                 raise TooMuch
         try:
-            return self._objects.read(_hex(object_id), kind)
+            return self._objects.read(to_hex(object_id), kind)
         except MissingObject:
             return b""
 
 
 def _naming_lines(header: bytes) -> list[bytes]:
     return [line for line in header.split(b"\n") if line.startswith((b"tree ", b"parent "))]
-
-
-def _hex(raw_id: bytes) -> ObjectID:
-    return ObjectID(hexlify(raw_id))
-
-
-def _raw(object_id: bytes) -> bytes | None:
-    try:
-        return unhexlify(object_id)
-    except NotHexadecimal:
-        return None

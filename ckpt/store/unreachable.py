@@ -13,7 +13,6 @@ rather than too little.
 from __future__ import annotations
 
 import os
-from binascii import Error as NotHexadecimal
 from binascii import hexlify, unhexlify
 
 from ckpt.patterns import lazy_pattern
@@ -22,6 +21,7 @@ from ckpt.store.loose import DamagedObject, loose_path
 from ckpt.store.object_scan import cruft_objects, loose_objects, packed_commits
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.packs import PackList
+from ckpt.store.raw_ids import to_hex, to_raw
 from ckpt.store.repository import Repository
 from ckpt.store.roots import git_dirs, held_by_git
 from ckpt.values import value_class
@@ -61,7 +61,7 @@ def unreachable(repo: Repository) -> Unreachable:
     reach = _Reach(repo.objects, loose)
     try:
         lost = _look_for(repo, reach, {*cruft, *loose})
-        commits = {_hex(raw_id): reach.time_of(raw_id) for raw_id in lost.ends}
+        commits = {to_hex(raw_id): reach.time_of(raw_id) for raw_id in lost.ends}
     finally:
         reach.close()
 
@@ -70,8 +70,8 @@ def unreachable(repo: Repository) -> Unreachable:
 
     return Unreachable(
         commits,
-        {_hex(raw_id): time_of(raw_id) for raw_id in lost.trees},
-        {_hex(raw_id): time_of(raw_id) for raw_id in lost.blobs},
+        {to_hex(raw_id): time_of(raw_id) for raw_id in lost.trees},
+        {to_hex(raw_id): time_of(raw_id) for raw_id in lost.blobs},
     )
 
 
@@ -145,7 +145,7 @@ class _Reach:
                 self.marked.discard(tip)
                 self.also_trees.append(tip)
                 return None
-            tip = _raw(data.partition(b"\n")[0].removeprefix(b"object ")) or tip
+            tip = to_raw(data.partition(b"\n")[0].removeprefix(b"object ")) or tip
             self.marked.add(tip)
         return None
 
@@ -187,10 +187,10 @@ class _Reach:
         """The time, the tree and the parents of one that can be read."""
         header = self._read(commit, b"commit").partition(b"\n\n")[0]
         lines = header.split(b"\n")
-        tree = _raw(lines[0].removeprefix(b"tree ")) if lines[0].startswith(b"tree ") else None
+        tree = to_raw(lines[0].removeprefix(b"tree ")) if lines[0].startswith(b"tree ") else None
         if tree is None:
             return None
-        parents = [_raw(line[7:]) for line in lines if line.startswith(b"parent ")]
+        parents = [to_raw(line[7:]) for line in lines if line.startswith(b"parent ")]
         when = _COMMITTER.search(header)
         return int(when[1]) if when else 0, tree, [parent for parent in parents if parent]
 
@@ -200,7 +200,7 @@ class _Reach:
         place = None if raw_id in self._loose else self._packs.find(raw_id)
         try:
             if place is None:
-                return self.objects.read(_hex(raw_id), kind)
+                return self.objects.read(to_hex(raw_id), kind)
             found, data = self._packs.read(*place)
         except (MissingObject, DamagedObject):
             return b""
@@ -217,7 +217,7 @@ class _Lost:
     def __init__(self, reach: _Reach, unmarked: set[bytes]) -> None:
         kinds: dict[bytes | None, set[bytes]] = {b"commit": set(), b"tree": set(), b"blob": set()}
         for raw_id in unmarked:
-            kinds.setdefault(reach.objects.kind(_hex(raw_id)), set()).add(raw_id)
+            kinds.setdefault(reach.objects.kind(to_hex(raw_id)), set()).add(raw_id)
         commits = kinds[b"commit"]
         if not reach.is_cut_off:
             commits |= set(packed_commits(reach.objects)) - reach.marked
@@ -245,14 +245,3 @@ def _mtime(objects: ObjectStore, raw_id: bytes) -> int:
         return int(os.stat(loose_path(objects.path, hexlify(raw_id))).st_mtime)
     except OSError:
         return 0
-
-
-def _hex(raw_id: bytes) -> ObjectID:
-    return ObjectID(hexlify(raw_id))
-
-
-def _raw(object_id: bytes) -> bytes | None:
-    try:
-        return unhexlify(object_id)
-    except NotHexadecimal:
-        return None

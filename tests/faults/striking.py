@@ -7,6 +7,7 @@ the disk that it got to; `start` runs one as a process of its own, beside others
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -53,6 +54,14 @@ Blows = Blow | Sequence[Blow]
 
 def kill(nth: int = 1, operation: str | None = None, path: str = "") -> Blow:
     return Blow(nth, operation, path, signal=signal.SIGKILL)
+
+
+# In which ways a sweep strikes.
+BLOWS: dict[str, Callable[[int], Blow]] = {
+    "kill": kill,
+    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
+    "broken": lambda nth: Blow(nth, error=errno.EIO),
+}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from faults.rollbacks import checkpoints
-from faults.striking import Blow, Driver, Sweep, kill, sample
+from faults.striking import BLOWS, Driver, Sweep, sample
 from helpers import fsck, git
 
 from ckpt import CheckpointManager
@@ -100,13 +99,6 @@ def check_next(driver: Driver, top: Path, before: Path, was_killed: bool) -> Non
 
 def ids(lines: list[str]) -> set[str]:
     return {line.split(" ")[0] for line in lines}
-
-
-BLOWS: dict[str, Callable[[int], Blow]] = {
-    "kill": kill,
-    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
-    "broken": lambda nth: Blow(nth, error=errno.EIO),
-}
 
 
 @pytest.mark.parametrize("kind", BLOWS)

@@ -4,14 +4,13 @@ is listed once, and the next prune ends what was begun."""
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from faults.rollbacks import leftovers
-from faults.striking import Blow, Driver, Sweep, kill, sample
+from faults.striking import BLOWS, Driver, Sweep, sample
 from helpers import fsck, git
 
 from ckpt import CheckpointManager
@@ -62,13 +61,6 @@ def check(driver: Driver, top: Path, before: Path) -> None:
     assert len(told) == len(set(told))
     assert git("rev-parse", "main", "v1", cwd=top) == git("rev-parse", "main", "v1", cwd=before)
     assert fsck(top) == []
-
-
-BLOWS: dict[str, Callable[[int], Blow]] = {
-    "kill": kill,
-    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
-    "broken": lambda nth: Blow(nth, error=errno.EIO),
-}
 
 
 @pytest.mark.parametrize("kind", BLOWS)
