@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What processes of ours left that were killed: locks, and files that were never finished.
 
-A lock goes when its process is dead, which the kernel tells. A temporary file goes when nobody
-has written to it for a day; it has a name that only ckpt gives, so that git's own are left to
-git. Whoever comes back after a day finds it gone, fails, and has lost nothing.
+A lock goes when its process is dead, which the kernel tells, and so does what it left in the
+object store. Any other temporary file goes when nobody has written to it for a day; it has a
+name that only ckpt gives, so that git's own are left to git. Whoever comes back after a day
+finds it gone, fails, and has lost nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ckpt import disk
 from ckpt.patterns import lazy_pattern
 from ckpt.store.pack_writer import release_left_over
 from ckpt.store.roots import git_dirs
+from ckpt.store.temporaries import dead_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ckpt.store.repository import Repository
 
 _A_DAY = 86_400.0
-_OBJECT = lazy_pattern(r"tmp_(obj|pack|idx)_[0-9a-f]{16}")
+_OBJECT = lazy_pattern(r"tmp_(obj|pack|idx)_[0-9a-f]{16}(_[0-9]+)?")
 _PRIVATE = lazy_pattern(r"\.tmp-[0-9a-f]{16}")
 
 
@@ -40,7 +42,9 @@ def clear(repo: Repository, now: float | None = None) -> list[str]:
 def unfinished(repo: Repository, now: float | None = None) -> list[str]:
     """Temporary files of ours that nobody is at work at."""
     before = (time.time() if now is None else now) - _A_DAY
-    return [path for path in _unfinished(repo) if _is_older(path, before)]
+    dead = [path for left in dead_files(repo.objects.path) for path in left]
+    old = [path for path in _unfinished(repo) if _is_older(path, before)]
+    return [*dict.fromkeys(dead + old)]
 
 
 def _unfinished(repo: Repository) -> Iterator[str]:

@@ -40,16 +40,12 @@ from ckpt.models import (
 from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import agent_state, operation_record, record
-from ckpt.store.lock import worktree_lock
-from ckpt.store.objects import (
-    TEMPORARY_OBJECT,
-    ObjectID,
-    ObjectsPruned,
-    ObjectStore,
-)
+from ckpt.store.kernel_lock import worktree_lock
+from ckpt.store.objects import ObjectID, ObjectsPruned, ObjectStore
 from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.refs import branch_name
 from ckpt.store.repository import Repository
+from ckpt.store.temporaries import TEMPORARY_OBJECT, clear_dead
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, write_tree
 from ckpt.values import field, replace, value_class
 
@@ -190,6 +186,7 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
         existing = _existing(repo, catalog, request, tree, state_tree, present, state_with)
         if existing is not None:
             objects.discard()
+            clear_dead(objects.path)  # which else is done when the first object is written
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, tree, state_tree, stats)
     if not request.has_state:  # which JSON may have changed a little

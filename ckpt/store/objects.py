@@ -31,7 +31,6 @@ from ckpt.store.loose import (
     read_loose,
 )
 from ckpt.store.packs import PackList
-from ckpt.store.pending import TEMPORARY_OBJECT as TEMPORARY_OBJECT
 from ckpt.store.pending import ObjectsPruned as ObjectsPruned
 from ckpt.store.pending import Pending
 from ckpt.store.sharing import NOT_SHARED, Sharing

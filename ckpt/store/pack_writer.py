@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Many new objects in one pack, written as they come.
 
-Contents are compressed and appended to a temporary file whose name git's gc clears away;
-memory holds an id and an offset for each. `finish` writes the index, makes both durable,
-and only then gives them their names: first the pack, then the index, without which nobody
-looks at a pack. A save makes no deltas, for it cannot wait; who repacks brings them along.
+Contents are compressed and appended to a temporary file; memory holds an id and an offset
+for each. `finish` writes the index, makes both durable, and only then gives them their names:
+first the pack, then the index, without which nobody looks at a pack. A save makes no deltas,
+for it cannot wait; who repacks brings them along.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ckpt import disk
 from ckpt.store.loose import DamagedObject
 from ckpt.store.pack_entries import KINDS, parse_entry
 from ckpt.store.streams import level_of
+from ckpt.store.temporaries import TEMPORARY_INDEX, TEMPORARY_PACK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 
     from ckpt.store.object_format import ObjectFormat
     from ckpt.store.sharing import Sharing
+    from ckpt.store.temporaries import Temporaries
 
-TEMPORARY_PACK = "tmp_pack_"  # which git's gc clears away, as it does the next
-TEMPORARY_INDEX = "tmp_idx_"
 KEPT_BY_US = b"ckpt: until its ref is made\n"
 _DELTA = 6  # on an object before it in the same pack
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
@@ -42,11 +42,18 @@ _FAR = 0x80000000  # where offsets no longer fit into 31 bits
 class PackWriter:
     """A pack that grows; `finish` or `discard` ends it."""
 
-    def __init__(self, folder: str, object_format: ObjectFormat, sharing: Sharing) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        objects: str,
+        object_format: ObjectFormat,
+        sharing: Sharing,
+        temporaries: Temporaries,
+    ) -> None:
+        self._folder = folder = os.path.join(objects, "pack")
         self._format = object_format
         self._sharing = sharing
-        self._path = os.path.join(folder, disk.temporary_name(TEMPORARY_PACK))
+        self._temporaries = temporaries
+        self._path = os.path.join(folder, temporaries.name(TEMPORARY_PACK))
         self._folders = [folder]
         # Not named after its content: two processes with the same never meet.
         self.stem = os.path.join(folder, f"pack-{os.urandom(object_format.oid_length).hex()}")
@@ -54,7 +61,7 @@ class PackWriter:
             self._fd = disk.create(self._path, 0o444)
         except FileNotFoundError:
             sharing.make_folders(folder)
-            self._folders.append(os.path.dirname(folder))
+            self._folders.append(objects)
             self._fd = disk.create(self._path, 0o444)
         self._reading = -1
         self._buffer = bytearray(_HEADER + bytes(4))
@@ -149,7 +156,7 @@ class PackWriter:
         `check` gets the paths of the pack and its index before anybody else can see them.
         """
         checksum = self._complete()
-        index = os.path.join(self._folder, disk.temporary_name(TEMPORARY_INDEX))
+        index = os.path.join(self._folder, self._temporaries.name(TEMPORARY_INDEX))
         try:
             self._write_index(index, checksum)
             if check is not None:

@@ -4,8 +4,8 @@
 They are held in memory until a flush shows that they are needed, or until they are many:
 then they go into a pack that grows on the disk. A flush of a few writes them loose, as git
 does: a pack for every save would make git slow, and nobody but git may take a pack away. What
-is large is in a file of its own at once. All temporary files have names that git's gc clears
-away, and no object can be seen before its bytes are on the disk.
+is large is in a file of its own at once. No object can be seen before its bytes are on the
+disk, and of a process that is killed the next takes the rest away (`temporaries`).
 
 A `git gc --prune=now` takes temporary files, too: that is ObjectsPruned, and what was
 added is gone.
@@ -30,6 +30,7 @@ from ckpt.store.streams import (
     level_of,
     loose_pieces,
 )
+from ckpt.store.temporaries import TEMPORARY_OBJECT, Temporaries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from ckpt.store.object_format import ObjectFormat
     from ckpt.store.sharing import Sharing
 
-TEMPORARY_OBJECT = "tmp_obj_"  # which git's gc clears away
 # From here on they go into a pack.
 MANY_OBJECTS = 200
 # Bytes, beyond which objects are not held in memory.
@@ -64,6 +64,7 @@ class Pending:
         self._path = path
         self._format = object_format
         self._sharing = sharing
+        self._temporaries = Temporaries(path, sharing)
         self._held: dict[ObjectID, tuple[bytes, bytes]] = {}
         self._held_size = 0
         self._files: dict[ObjectID, str] = {}
@@ -104,7 +105,7 @@ class Pending:
             raise UnreadableFile.changing()
 
     def _write_temporary(self, object_id: ObjectID, pieces: Iterable[bytes]) -> None:
-        fd, path = self._create(object_id)
+        fd, path = self._create()
         try:
             for piece in pieces:
                 disk.write(fd, piece, path)
@@ -130,9 +131,11 @@ class Pending:
 
     def _new_pack(self) -> PackWriter:
         try:
-            return PackWriter(os.path.join(self._path, "pack"), self._format, self._sharing)
+            pack = PackWriter(self._path, self._format, self._sharing, self._temporaries)
+            self._temporaries.note_pack(pack.stem)
         except FileNotFoundError:
             raise ObjectsPruned from None
+        return pack
 
     def _begin_pack(self) -> None:
         """Move what is held into a pack that is not finished."""
@@ -152,18 +155,10 @@ class Pending:
         self._held.clear()
         self._held_size = 0
 
-    def _create(self, object_id: ObjectID) -> tuple[int, str]:
-        """A temporary file beside the place of an object."""
-        folder = os.path.dirname(loose_path(self._path, object_id))
-        path = os.path.join(folder, disk.temporary_name(TEMPORARY_OBJECT))
-        try:
-            fd = disk.create(path, 0o444)
-        except FileNotFoundError:
-            self._sharing.make_folders(folder)
-            try:
-                fd = disk.create(path, 0o444)
-            except FileNotFoundError:
-                raise ObjectsPruned from None
+    def _create(self) -> tuple[int, str]:
+        """A temporary file, on the same file system as the place of its object."""
+        path = os.path.join(self._path, self._temporaries.name(TEMPORARY_OBJECT))
+        fd = disk.create(path, 0o444)
         try:
             self._sharing.adjust(path)
         except BaseException:
@@ -214,18 +209,28 @@ class Pending:
             self._lay_down()
             if self._files:
                 self._flush_files()
+            if not self._kept:
+                self._temporaries.end()
         except FileNotFoundError:
             raise ObjectsPruned from None
 
     def _flush_files(self) -> None:
         disk.fsync_files(list(self._files.values()))
-        folders = {self._path}
-        for object_id in list(self._files):
-            target = loose_path(self._path, object_id)
-            disk.rename(self._files[object_id], target)
+        targets = {object_id: loose_path(self._path, object_id) for object_id in self._files}
+        folders = sorted({os.path.dirname(target) for target in targets.values()})
+        for folder in folders:
+            self._sharing.make_folders(folder)
+        for object_id, target in targets.items():
+            self._publish(self._files[object_id], target)
             del self._files[object_id]
-            folders.add(os.path.dirname(target))
-        disk.fsync_dirs(sorted(folders))
+        disk.fsync_dirs([self._path, *folders])
+
+    def _publish(self, path: str, target: str) -> None:
+        try:
+            disk.rename(path, target)
+        except FileNotFoundError:  # git removes empty folders
+            self._sharing.make_folders(os.path.dirname(target))
+            disk.rename(path, target)
 
     def discard(self) -> None:
         """Forget what was added, and leave nothing of it behind.
@@ -242,6 +247,7 @@ class Pending:
             with suppress(FileNotFoundError):
                 os.unlink(path)
         self._files.clear()
+        self._temporaries.end()
 
 
 def _compressed(kind: bytes, data: bytes) -> bytes:

@@ -23,6 +23,7 @@ from ckpt.store.deltas import make_delta
 from ckpt.store.loose import DamagedObject, loose_path, read_header, read_loose
 from ckpt.store.pack_writer import PackWriter, is_kept_by_us
 from ckpt.store.packs import Pack, PackList
+from ckpt.store.temporaries import Temporaries
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -159,7 +160,21 @@ def _into_a_pack(
 ) -> Repacked:
     if not any(rows) or not has_time():
         return Repacked()
-    writer = PackWriter(os.path.join(objects.path, "pack"), objects.object_format, sharing)
+    temporaries = Temporaries(objects.path, sharing)
+    try:
+        writer = PackWriter(objects.path, objects.object_format, sharing, temporaries)
+        return _write_pack(objects, writer, rows, grace, has_time)
+    finally:
+        temporaries.end()
+
+
+def _write_pack(
+    objects: ObjectStore,
+    writer: PackWriter,
+    rows: list[Sequence[bytes]],
+    grace: float,
+    has_time: Callable[[], bool],
+) -> Repacked:
     try:
         loose = sum(_add_row(objects, writer, row, grace) for row in rows if has_time())
         ids, size = list(writer.ids()), writer.size()

@@ -15,10 +15,12 @@ import errno
 import os
 import zlib
 from binascii import hexlify
+from contextlib import suppress
 
 from ckpt import disk
 from ckpt.store.loose import DamagedObject
 from ckpt.store.pack_entries import copy_instruction, varint
+from ckpt.store.temporaries import TEMPORARY_OBJECT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,11 +153,8 @@ def patched_pieces(base: Pieces, deltas: list[Pieces], folder: str) -> Pieces:
 
 def _lay_down(pieces: Pieces, folder: str) -> int:
     """A handle on a file that holds the pieces and has no name, so that nothing is left."""
-    path = os.path.join(folder, disk.temporary_name("tmp_obj_"))
-    writing = disk.create(path)
+    writing, reading, path = _without_name(folder)
     try:
-        reading = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        os.unlink(path)
         try:
             for piece in pieces:
                 disk.write(writing, piece, path)
@@ -165,6 +164,22 @@ def _lay_down(pieces: Pieces, folder: str) -> int:
     finally:
         os.close(writing)
     return reading
+
+
+def _without_name(folder: str) -> tuple[int, int, str]:
+    """A new file, open twice. While it has its name it looks like the mark of a killed process
+    (see `temporaries`), and somebody may take it away: so it is tried again."""
+    while True:
+        path = os.path.join(folder, disk.temporary_name(TEMPORARY_OBJECT))
+        writing = disk.create(path)
+        try:
+            reading = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            os.close(writing)
+            continue
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return writing, reading, path
 
 
 def _patched(base: int, delta: Pieces) -> Pieces:

@@ -187,6 +187,7 @@ def test_a_file_that_changes_between_two_passes_is_not_taken(
     )
     with pytest.raises(UnreadableFile):
         added(store, path)
+    store.discard()
 
     assert files_below(Path(store.path)) == []
     store.flush()
@@ -199,6 +200,7 @@ def test_a_disk_that_is_full_half_way_leaves_nothing(store: ObjectStore, tmp_pat
         added(store, path)
 
     assert not isinstance(caught.value, UnreadableFile)
+    store.discard()
     assert files_below(Path(store.path)) == []
     assert content(store, added(store, path)) == path.read_bytes()
 

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""Files of the object store that are not finished, and what becomes of a killed process's.
+
+Who writes objects first makes a mark, `tmp_obj_<token>`, in the object folder, and holds a
+kernel lock on it while it lives. Its temporary files bear the token, and the packs that it
+makes stand in the mark. So whoever comes next can tell by one look at the folder that a process
+died, and takes away what it left, never what a living one is at.
+
+All names are such that git's gc takes them away as well, if ckpt never comes again. Where there
+are no kernel locks, nothing is known of who lives, and that gc is all there is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+
+from ckpt import disk
+from ckpt.patterns import lazy_pattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ckpt.store.sharing import Sharing
+
+TEMPORARY_OBJECT = "tmp_obj_"  # which git's gc clears away, as it does the next
+TEMPORARY_PACK = "tmp_pack_"
+TEMPORARY_INDEX = "tmp_idx_"
+_MARK = lazy_pattern(TEMPORARY_OBJECT + "[0-9a-f]{16}")
+_STEM = lazy_pattern("pack-[0-9a-f]{40,64}")
+_LARGEST_MARK = 1 << 16
+
+
+class Temporaries:
+    """Names for the temporary files of one process in one object folder."""
+
+    def __init__(self, folder: str, sharing: Sharing) -> None:
+        self._folder = folder
+        self._sharing = sharing
+        self._mark = ""
+        self._fd = -1
+        self._count = 0
+
+    def name(self, kind: str) -> str:
+        """A name that nobody else gives, and that tells whose file it is."""
+        if self._fd < 0:
+            self._sharing.make_folders(self._folder)
+            clear_dead(self._folder)
+            self._make_mark()
+        self._count += 1
+        return f"{kind}{self._mark.rpartition('_')[2]}_{self._count}"
+
+    def _make_mark(self) -> None:
+        while True:
+            self._mark = os.path.join(self._folder, disk.temporary_name(TEMPORARY_OBJECT))
+            fd = disk.create(self._mark, 0o444)
+            try:
+                with suppress(OSError):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Before it was locked, who clears up may have taken it for a dead process's.
+                if os.fstat(fd).st_nlink:
+                    self._sharing.adjust(self._mark)
+                    self._fd = fd
+                    return
+            except BaseException:
+                _remove(self._mark)
+                os.close(fd)
+                raise
+            os.close(fd)
+
+    def note_pack(self, stem: str) -> None:
+        """A pack will have this name, and is nobody's if we die before a ref needs it."""
+        disk.write(self._fd, os.path.basename(stem).encode() + b"\n", self._mark)
+
+    def end(self) -> None:
+        """Nothing is left that is not finished."""
+        if self._fd >= 0:
+            _remove(self._mark)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def clear_dead(folder: str) -> list[str]:
+    """Take away what killed processes left in an object folder; returns what went."""
+    return [path for left in dead_files(folder) for path in left if _is_gone(path)]
+
+
+def dead_files(folder: str) -> Iterator[list[str]]:
+    """What each killed process left; while it is at hand, nobody else takes it."""
+    for name in _names(folder):
+        if name.startswith(TEMPORARY_OBJECT) and _MARK.fullmatch(name):
+            yield from _left_by(folder, os.path.join(folder, name))
+
+
+def _left_by(folder: str, mark: str) -> Iterator[list[str]]:
+    try:
+        fd = os.open(mark, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # it has ended, or is another user's
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            packs = os.pread(fd, _LARGEST_MARK, 0).decode("ascii", "replace").split()
+        except OSError:  # it lives
+            return
+        # The mark goes last: by it alone the rest is known.
+        yield [*_left(folder, mark.rpartition("_")[2], packs), mark]
+    finally:
+        os.close(fd)
+
+
+def _left(folder: str, token: str, packs: list[str]) -> Iterator[str]:
+    """What a process left: files with its token, packs without an index, and the `.keep` of
+    those that nothing needed yet. A pack with an index can be seen, and is git's by now."""
+    pack_folder = os.path.join(folder, "pack")
+    for place, kinds in (
+        (folder, (TEMPORARY_OBJECT,)),
+        (pack_folder, (TEMPORARY_PACK, TEMPORARY_INDEX)),
+    ):
+        own = tuple(f"{kind}{token}_" for kind in kinds)
+        yield from (os.path.join(place, name) for name in _names(place) if name.startswith(own))
+    for stem in (os.path.join(pack_folder, name) for name in packs if _STEM.fullmatch(name)):
+        unseen = () if os.path.exists(stem + ".idx") else (stem + ".pack",)
+        yield from filter(os.path.exists, (*unseen, stem + ".keep"))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _is_gone(path: str) -> bool:
+    """Take a file away, if it is ours to take in a repository that several share."""
+    try:
+        disk.unlink(path)
+    except (FileNotFoundError, PermissionError):
+        return False
+    return True
+
+
+def _remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)

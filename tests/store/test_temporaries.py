@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""What a killed process left in the object store goes, and what a living one is at stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from byhand import files_below, object_store
+
+from ckpt.store.sharing import NOT_SHARED
+from ckpt.store.temporaries import TEMPORARY_OBJECT, Temporaries, clear_dead, dead_files
+
+STEM = "pack-" + 20 * "ab"
+# Writes what a save writes, tells that it has, and waits for its end.
+WRITER = """
+import sys
+from byhand import object_store
+from pathlib import Path
+from ckpt.store import pending
+
+pending._MOST_HELD = 100
+store = object_store(Path(sys.argv[1]))
+for number in range(int(sys.argv[2])):
+    store.add(b"blob", b"%d of a killed process" % number)
+if sys.argv[3] == "flushed":
+    store.flush()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def writer(folder: Path, count: int, until: str = "written") -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), str(count), until],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+def save(folder: Path) -> None:
+    with closing(object_store(folder)) as store:
+        store.add(b"blob", b"of the next one")
+        store.flush()
+
+
+def unfinished(folder: Path) -> list[str]:
+    return [path for path in files_below(folder) if "tmp_" in path or path.endswith(".keep")]
+
+
+@pytest.mark.parametrize("count", [20, 300])
+def test_the_next_save_takes_away_what_a_killed_one_left(count: int, tmp_path: Path) -> None:
+    with writer(tmp_path, count):
+        pass
+    assert len(unfinished(tmp_path)) >= 2
+
+    save(tmp_path)
+    assert unfinished(tmp_path) == []
+
+
+def test_a_pack_that_is_finished_stays_and_is_git_s(tmp_path: Path) -> None:
+    with writer(tmp_path, 300, "flushed"):
+        pass
+    assert [path for path in unfinished(tmp_path) if path.endswith(".keep")]
+
+    save(tmp_path)
+    assert unfinished(tmp_path) == []
+    with closing(object_store(tmp_path)) as store:
+        assert store.has(store.hash(b"blob", b"299 of a killed process"))
+
+
+@pytest.mark.parametrize("count", [20, 300])
+def test_of_a_living_process_nothing_goes(count: int, tmp_path: Path) -> None:
+    with writer(tmp_path, count):
+        before = unfinished(tmp_path)
+        save(tmp_path)
+        assert clear_dead(str(tmp_path)) == []
+        assert unfinished(tmp_path) == before != []
+
+
+def half_a_pack(folder: Path, noted: str = STEM) -> Temporaries:
+    """As a process leaves it that died between the names of a pack and of its index."""
+    (folder / "pack").mkdir()
+    for suffix in (".pack", ".keep"):
+        (folder / "pack" / (STEM + suffix)).write_bytes(b"")
+    made = Temporaries(str(folder), NOT_SHARED)
+    made.name(TEMPORARY_OBJECT)
+    made.note_pack(noted)
+    return made
+
+
+def forget(made: Temporaries) -> None:
+    """All that a kill does to a lock."""
+    os.close(made._fd)
+
+
+def test_a_pack_without_an_index_goes(tmp_path: Path) -> None:
+    forget(half_a_pack(tmp_path))
+    clear_dead(str(tmp_path))
+
+    assert files_below(tmp_path) == []
+
+
+def test_a_pack_that_is_visible_only_loses_what_keeps_it_from_git(tmp_path: Path) -> None:
+    forget(half_a_pack(tmp_path))
+    (tmp_path / f"pack/{STEM}.idx").write_bytes(b"")
+    clear_dead(str(tmp_path))
+
+    assert files_below(tmp_path) == [f"pack/{STEM}.idx", f"pack/{STEM}.pack"]
+
+
+@pytest.mark.parametrize("noted", ["../../" + STEM, "pack-12", f"{STEM}/x", "*"])
+def test_a_mark_cannot_name_anything_but_a_pack(noted: str, tmp_path: Path) -> None:
+    made = half_a_pack(tmp_path)
+    os.pwrite(made._fd, noted.encode().ljust(60) + b"\n", 0)
+    forget(made)
+    clear_dead(str(tmp_path))
+
+    assert files_below(tmp_path) == [f"pack/{STEM}.keep", f"pack/{STEM}.pack"]
+
+
+def test_who_is_killed_while_clearing_up_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
+    with writer(tmp_path, 20):
+        pass
+    (left,) = dead_files(str(tmp_path))
+    for path in left[:7]:
+        os.unlink(path)
+
+    assert clear_dead(str(tmp_path)) == left[7:]
+    assert files_below(tmp_path) == []
+
+
+def test_files_of_git_and_of_nobody_stay(tmp_path: Path) -> None:
+    forget(half_a_pack(tmp_path, "pack-none"))
+    names = ["tmp_obj_Xy12Zz", "tmp_obj_0123456789abcdef_1", "ab/tmp_obj_Xy12Zz"]
+    (tmp_path / "ab").mkdir()
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+    clear_dead(str(tmp_path))
+
+    assert {*names} <= {*files_below(tmp_path)}
+
+
+def test_a_mark_that_somebody_took_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    marks: list[str] = []
+
+    def taken_before(lock: Callable[[int, int], None]) -> Callable[[int, int], None]:
+        def flock(fd: int, mode: int) -> None:
+            marks.extend(files_below(tmp_path))
+            if len(marks) == 1:
+                (tmp_path / marks[0]).unlink()
+            lock(fd, mode)
+
+        return flock
+
+    monkeypatch.setattr(fcntl, "flock", taken_before(fcntl.flock))
+    made = Temporaries(str(tmp_path), NOT_SHARED)
+    made.name(TEMPORARY_OBJECT)
+    monkeypatch.undo()
+
+    assert len(marks) == 2
+    assert files_below(tmp_path) == marks[1:]
+    assert clear_dead(str(tmp_path)) == []
+    made.end()
+    assert files_below(tmp_path) == []
