@@ -17,7 +17,7 @@ help:
 	@echo 'make pythons  the tests on every other Python found'
 	@echo 'make suite    all tests, and nothing else'
 	@echo 'make fuzz     random work against real git, damaged bytes for each parser; WALKS=500 sets how many'
-	@echo 'make torture  kill and fail each single operation, and files of a gigabyte'
+	@echo 'make torture  kill and fail each single operation, take each defence out, files of a gigabyte'
 	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
 	@echo 'make lint     ruff and codespell'
 	@echo 'make types    mypy'
@@ -35,7 +35,8 @@ fuzz: .venv/ready
 	CKPT_FUZZ_EXAMPLES=$(WALKS) $(BIN)/python -m pytest $(PYTEST) tests/properties tests/fuzz
 
 torture: .venv/ready
-	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile tests/with_git/test_large_files.py
+	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile tests/defences \
+		tests/with_git/test_large_files.py
 
 # The repositories stay in $CKPT_BENCH_DIR, or in ckpt-bench/ in the temporary folder.
 bench: .venv/program

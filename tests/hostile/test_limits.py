@@ -13,11 +13,11 @@ from helpers import git
 
 from ckpt import CheckpointManager, UsageError
 from ckpt.engine import recorded
-from ckpt.engine.tree_check import is_git_dir
+from ckpt.engine.tree_check import TreeCheck, Unsafe, is_git_dir
 from ckpt.errors import CkptError
 from ckpt.store import agent_state, index_check, loose, operation_record, packs, record, trees
 from ckpt.store.loose import DamagedObject, parse_loose
-from ckpt.store.objects import MissingObject, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, diff_trees, lookup, serialise, walk
@@ -57,6 +57,28 @@ def test_a_folder_that_is_often_repeated_is_no_hostile_one(objects: ObjectStore)
 
     assert sum(1 for _ in walk(objects, outer)) == 20_000
     assert sum(1 for _ in diff_trees(objects, None, outer)) == 20_000
+
+
+def nested(objects: ObjectStore, levels: int, width: int = 1) -> ObjectID:
+    """A folder of `width` equal folders, and so on, down to files."""
+    tree = objects.add(b"tree", serialise([(b"file", REGULAR, objects.add(b"blob", b""))]))
+    for _ in range(levels - 1):
+        tree = objects.add(b"tree", serialise([(b"%d" % n, FOLDER, tree) for n in range(width)]))
+    return tree
+
+
+def test_what_others_made_is_measured_before_it_unfolds(objects: ObjectStore) -> None:
+    with pytest.raises(Unsafe, match="millions of files"):
+        TreeCheck(objects).check(nested(objects, levels=5, width=60))
+    with pytest.raises(Unsafe, match="too deep"):
+        TreeCheck(objects).check(nested(objects, levels=501))
+    TreeCheck(objects).check(nested(objects, levels=500))
+
+
+def test_what_others_made_has_each_name_once(objects: ObjectStore) -> None:
+    entry = serialise([(b"a", REGULAR, objects.add(b"blob", b""))])
+    with pytest.raises(Unsafe, match="two entries of one name"):
+        TreeCheck(objects).check(objects.add(b"tree", entry + entry))
 
 
 @pytest.mark.parametrize("kind", [b"commit", b"tree", b"tag"])

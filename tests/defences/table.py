@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: MIT
+"""What defends a user's work, and which tests fail when it is taken out.
+
+A defence is a piece of code, as it stands in its module, and what is left there without it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Defence(NamedTuple):
+    what: str
+    module: str
+    code: str
+    without: str
+    tests: tuple[str, ...]
+
+
+def _of(what: str, place: str, *tests: str) -> Defence:
+    """`place` is `module: code => without`."""
+    module, _, change = place.partition(": ")
+    code, _, without = change.partition(" => ")
+    return Defence(what, module, code, without, tests)
+
+
+HOSTILE = "tests/hostile/test_objects.py::test_they_are_refused_and_nothing_changes"
+FOREIGN = "tests/hostile/test_foreign.py::"
+LIMITS = "tests/hostile/test_limits.py::"
+BESIDE_GC = "tests/with_git/test_gc_beside_cache.py::"
+TEMPORARIES = "tests/store/test_temporaries.py::"
+CACHE = "tests/with_git/test_scan_cache.py::"
+KEPT_CACHE = "tests/engine/test_scan_cache.py::"
+WRITING = "tests/worktree/test_write.py::"
+RULES = "tests/with_git/test_rollback_rules.py::"
+MEANWHILE = "tests/faults/test_edits_meanwhile.py::"
+
+DEFENCES = (
+    # Hostile objects
+    _of(
+        "no name in a tree leads out of its folder",
+        'ckpt/store/trees.py: if name in (b"", b".", b"..") or b"/" in name => if False',
+        "tests/store/test_trees.py::test_a_name_that_could_leave_its_folder_stops_every_reader",
+    ),
+    _of(
+        "no two entries have one name",
+        "ckpt/engine/tree_check.py: if len({*names}) < len(names): => if False:",
+        LIMITS + "test_what_others_made_has_each_name_once",
+    ),
+    _of(
+        "entries are in git's order",
+        "ckpt/engine/tree_check.py: if keys != sorted(keys): => if False:",
+        HOSTILE,
+    ),
+    _of(
+        "no mode that git does not write",
+        "ckpt/engine/tree_check.py: if mode not in _MODES: => if False:",
+        HOSTILE,
+    ),
+    _of(
+        "no name that HFS+ takes for .git",
+        "ckpt/engine/tree_check.py: .translate(_IGNORED_BY_HFS) => ",
+        HOSTILE,
+    ),
+    _of(
+        "no name that NTFS takes for .git",
+        "ckpt/engine/tree_check.py:  or any(map(_OF_NTFS.fullmatch, parts)) => ",
+        HOSTILE,
+    ),
+    _of(
+        "no tree of millions of files",
+        "ckpt/engine/tree_check.py: if files > _MOST_FILES: => if False:",
+        LIMITS + "test_what_others_made_is_measured_before_it_unfolds",
+    ),
+    _of(
+        "no tree of thousands of levels",
+        "ckpt/engine/tree_check.py: if levels > _MOST_LEVELS: => if False:",
+        LIMITS + "test_what_others_made_is_measured_before_it_unfolds",
+    ),
+    _of(
+        "no object that inflates without end",
+        'ckpt/store/loose.py: if size > LARGEST_WHOLE and kind != b"blob": => if False:',
+        LIMITS + "test_what_is_never_read_in_pieces_is_not_read_if_it_is_large",
+    ),
+    _of(
+        "nor one in a pack",
+        'ckpt/store/packs.py: if size > LARGEST_WHOLE and KINDS.get(kind) != b"blob": => if False:',
+        LIMITS + "test_neither_is_it_from_a_pack",
+    ),
+    _of(
+        "an object is what its id says",
+        "ckpt/store/objects.py: elif self.hash(kind, data) == object_id: => else:",
+        RULES + "test_a_damaged_object_stops_a_rollback_before_anything_happens",
+    ),
+    _of(
+        "an index is one that git could have written",
+        'ckpt/store/index_check.py: raise ValueError("a path is there twice") => pass',
+        HOSTILE,
+    ),
+    _of(
+        "nothing is told to a terminal that it would obey",
+        "ckpt/output.py: if not text.isprintable(): => if False:",
+        FOREIGN + "test_a_terminal_is_never_told_what_to_do",
+    ),
+    # Checkpoints that others made
+    _of(
+        "what a checkpoint says of itself makes it nobody's own",
+        "ckpt/store/made_here.py: return _line(checkpoint_id, commit) in _read(common_dir)"
+        " => return True",
+        FOREIGN + "test_what_was_fetched_is_foreign_and_what_was_saved_is_not",
+    ),
+    _of(
+        "a record that others could write counts for nothing",
+        "ckpt/disk.py: if not is_own or not stat.S_ISREG(status.st_mode): => if False:",
+        FOREIGN + "test_a_record_that_others_could_write_is_not_believed",
+    ),
+    _of(
+        "commands of another's operation need consent",
+        "ckpt/engine/foreign.py: if commands: => if False:",
+        FOREIGN + "test_commands_of_a_rebase_are_shown_and_refused_without_trust",
+    ),
+    _of(
+        "another's operation has only files that git writes",
+        "ckpt/engine/foreign.py: check_files(operation) => pass",
+        FOREIGN + "test_what_git_would_not_have_written_is_refused",
+    ),
+    _of(
+        "HEAD goes to branches only",
+        "ckpt/engine/foreign.py: if branch is not None and not => if False and not",
+        FOREIGN + "test_head_goes_to_no_other_ref_than_a_branch",
+    ),
+    _of(
+        "another's permission bits are no wider than usual",
+        "ckpt/engine/recorded.py: 0o777 if trust else 0o777 & ~_umask() => 0o777",
+        FOREIGN + "test_bits_are_no_wider_than_those_that_files_get_here",
+    ),
+    # Writing into the worktree
+    _of(
+        "no folder is entered through a link",
+        "ckpt/worktree/write.py: _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW"
+        " => _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY",
+        "tests/hostile/test_swapped.py::test_nothing_outside_changes",
+    ),
+    _of(
+        "nothing is written into a git dir of another name",
+        "ckpt/worktree/write.py: if self._closed_to_us and => if False and",
+        FOREIGN + "test_nothing_gets_into_a_git_dir_of_another_name",
+    ),
+    _of(
+        "no path that leads out is touched",
+        'ckpt/worktree/write.py: if name in (b"", b".", b"..") or name.lower() == b".git"'
+        " => if False",
+        WRITING + "test_a_hostile_path_changes_nothing",
+    ),
+    _of(
+        "what changed at the last moment is left",
+        "ckpt/worktree/write.py: disk.chmod(fd, permissions, path)\n            if not unchanged():"
+        " => disk.chmod(fd, permissions, path)\n            if False:",
+        WRITING + "test_a_path_that_changed_at_the_last_moment_is_left",
+    ),
+    _of(
+        "what was edited since is saved before it is replaced",
+        "ckpt/engine/apply.py: if status is None or found is None or found == action.before:"
+        " => if True:",
+        MEANWHILE
+        + "test_a_file_edited_just_before_its_turn_is_saved_and_undo_brings_the_edit_back",
+    ),
+    _of(
+        "after a crash, what was edited since is saved first",
+        "ckpt/engine/strangers.py: return found is not None and found not in"
+        " (action.before, action.after) => return False",
+        MEANWHILE + "test_all_edits_after_the_crash_are_in_one_checkpoint",
+    ),
+    _of(
+        "every object is read before the first file changes",
+        "ckpt/engine/prepare.py: self._smudger.check(action.path, action.after) => pass",
+        RULES + "test_a_missing_object_stops_a_rollback_before_anything_happens",
+    ),
+    _of(
+        "a rollback does not begin beside another's index.lock",
+        "ckpt/engine/refusals.py: check_free(files, repo.private_dir, patience=_PATIENCE) => pass",
+        RULES + "test_a_held_index_lock_stops_a_rollback_before_anything_happens",
+    ),
+    _of(
+        "half a journal is noticed",
+        "ckpt/engine/journal.py: if checksum != _checksum(body): => if False:",
+        "tests/engine/test_journal.py::test_every_damaged_byte_is_noticed",
+    ),
+    # The object store, and git's garbage collection
+    _of(
+        "contents are on the disk before they have names",
+        "ckpt/store/pending.py: disk.fsync_files(list(self._files.values())) => pass",
+        "tests/store/test_objects.py::test_every_content_is_on_the_disk_before_any_gets_its_name",
+    ),
+    _of(
+        "names are on the disk before a ref is made",
+        "ckpt/store/pending.py: disk.fsync_dirs([self._path, *folders]) => pass",
+        "tests/store/test_objects.py::test_the_names_are_durable_when_a_flush_returns",
+    ),
+    _of(
+        "a pack is kept from git until its ref is made",
+        "ckpt/store/pack_writer.py: self._keep() => pass",
+        "tests/store/test_pending.py::test_a_pack_is_kept_from_git_until_its_ref_is_made",
+    ),
+    _of(
+        "what a prune took meanwhile is noticed after the ref is made",
+        "ckpt/engine/publishing.py: if not is_whole(commit, relied_on): => if False:",
+        BESIDE_GC + "test_the_checkpoint_that_was_relied_on_goes_while_the_next_is_made",
+        BESIDE_GC + "test_objects_that_nobody_held_any_more_go_while_they_are_used_again",
+    ),
+    _of(
+        "a cache counts only while its checkpoint is there",
+        "ckpt/engine/scan_cache.py: if cache is None or not is_held(repo, cache): "
+        "=> if cache is None:",
+        KEPT_CACHE + "test_the_cache_goes_with_its_checkpoint",
+    ),
+    _of(
+        "a new pack is read back before anybody sees it",
+        "ckpt/store/repack.py: if offset is None or not => if offset is None and not",
+        "tests/with_git/test_gc.py::test_a_pack_that_does_not_give_back_what_went_in_is_never_seen",
+    ),
+    _of(
+        "what was used lately stays loose",
+        "ckpt/store/repack.py: if _is_old(path, grace):\n            disk.unlink(path)"
+        " => if True:\n            disk.unlink(path)",
+        "tests/store/test_repack.py::"
+        "test_an_object_that_is_used_while_it_is_packed_stays_loose_too",
+    ),
+    # What a kill leaves
+    _of(
+        "the next save clears up after a killed one",
+        "ckpt/store/temporaries.py:             clear_dead(self._folder)\n => ",
+        TEMPORARIES + "test_the_next_save_takes_away_what_a_killed_one_left",
+    ),
+    _of(
+        "and never after a living one",
+        "ckpt/store/temporaries.py: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "            packs => packs",
+        TEMPORARIES + "test_of_a_living_process_nothing_goes",
+    ),
+    _of(
+        "a mark cannot name what is no pack",
+        "ckpt/store/temporaries.py: for name in packs if _STEM.fullmatch(name)"
+        " => for name in packs",
+        TEMPORARIES + "test_a_mark_cannot_name_anything_but_a_pack",
+    ),
+    # The scan cache
+    _of(
+        "no damaged cache is believed",
+        "ckpt/engine/scan_cache.py: return body if data[:start] == _header(body) else None"
+        " => return body",
+        KEPT_CACHE + "test_no_damaged_byte_gets_through",
+    ),
+    _of(
+        "no cache of a copy is believed",
+        "ckpt/engine/scan_cache.py: if found[0] != identity: => if False:",
+        KEPT_CACHE + "test_a_copy_that_was_put_in_the_place_of_the_original_is_noticed",
+    ),
+    _of(
+        "a time within the clock's tick proves nothing",
+        "ckpt/engine/gather.py: return _EARLIEST < mtime < self.began - tick"
+        " and ctime < self.began - tick => return True",
+        CACHE + "test_an_edit_in_the_tick_in_which_a_file_was_saved_is_found",
+    ),
+    # Whose repository, and what is private
+    _of(
+        "safe.directory",
+        "ckpt/store/repository.py: if all(os.lstat(path).st_uid in _trusted_uids(env)"
+        " for path in paths): => if True:",
+        "tests/with_git/test_bad_input.py::"
+        "test_a_repository_of_another_user_is_refused_until_declared_safe",
+    ),
+    _of(
+        "no checkpoints of the home folder",
+        'ckpt/store/repository.py: if worktree == "/" or => if worktree == "//" or False and',
+        "tests/with_git/test_bad_input.py::test_the_home_folder_is_refused",
+    ),
+    _of(
+        "secrets are left out",
+        "ckpt/worktree/scan.py: if self._is_denied(path, False): => if False:",
+        "tests/with_git/test_ignore_in_checkpoints.py::"
+        "test_a_secret_is_left_out_listed_and_never_in_the_repository",
+    ),
+    _of(
+        "private files are 0600",
+        "ckpt/disk.py: def replacing(path: str, temporary: str, mode: int = 0o600)"
+        " => def replacing(path: str, temporary: str, mode: int = 0o644)",
+        "tests/test_disk.py::test_private_files_are_their_owners",
+    ),
+    # Errors and signals
+    _of(
+        "a bug is one line and a log",
+        "ckpt/cli.py: except Exception as error:  # a bug"
+        " => except AssertionError as error:  # a bug",
+        "tests/test_cli.py::test_a_bug_is_one_line_and_a_log",
+    ),
+    _of(
+        "SIGTERM ends a command in order",
+        "ckpt/interrupts.py: for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):"
+        " => for number in (signal.SIGINT,):",
+        "tests/faults/test_interrupts.py::"
+        "test_a_save_that_waits_for_a_filter_ends_in_order_of_what_was_sent",
+    ),
+    _of(
+        "a second signal does not break into the clearing up",
+        "ckpt/interrupts.py: if not _came: => if True:",
+        "tests/faults/test_interrupts.py::"
+        "test_a_second_signal_disturbs_the_clearing_up_only_where_that_hangs",
+    ),
+)
