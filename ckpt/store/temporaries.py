@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from ckpt import disk
 from ckpt.patterns import lazy_pattern
+from ckpt.store.kernel_lock import try_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,10 +56,9 @@ class Temporaries:
     def _make_mark(self) -> None:
         while True:
             self._mark = os.path.join(self._folder, disk.temporary_name(TEMPORARY_OBJECT))
-            fd = disk.create(self._mark, 0o444)
+            fd = disk.create(self._mark, 0o644)
             try:
-                with suppress(OSError):
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try_lock(fd, fcntl.LOCK_EX)
                 # Before it was locked, who clears up may have taken it for a dead process's.
                 if os.fstat(fd).st_nlink:
                     self._sharing.adjust(self._mark)
@@ -96,17 +96,15 @@ def dead_files(folder: str) -> Iterator[list[str]]:
 
 def _left_by(folder: str, mark: str) -> Iterator[list[str]]:
     try:
-        fd = os.open(mark, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        # To write, as NFS wants it for a lock.
+        fd = os.open(mark, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:  # it has ended, or is another user's
         return
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(fd, fcntl.LOCK_EX):
             packs = os.pread(fd, _LARGEST_MARK, 0).decode("ascii", "replace").split()
-        except OSError:  # it lives
-            return
-        # The mark goes last: by it alone the rest is known.
-        yield [*_left(folder, mark.rpartition("_")[2], packs), mark]
+            # The mark goes last: by it alone the rest is known.
+            yield [*_left(folder, mark.rpartition("_")[2], packs), mark]
     finally:
         os.close(fd)
 

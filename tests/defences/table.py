@@ -234,8 +234,7 @@ DEFENCES = (
     ),
     _of(
         "and never after a living one",
-        "ckpt/store/temporaries.py: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
-        "            packs => packs",
+        "ckpt/store/temporaries.py: if try_lock(fd, fcntl.LOCK_EX): => if True:",
         TEMPORARIES + "test_of_a_living_process_nothing_goes",
     ),
     _of(
@@ -306,5 +305,48 @@ DEFENCES = (
         "ckpt/interrupts.py: if not _came: => if True:",
         "tests/faults/test_interrupts.py::"
         "test_a_second_signal_disturbs_the_clearing_up_only_where_that_hangs",
+    ),
+    # Refs
+    _of(
+        "a pin moves a ref only from where it was read",
+        "ckpt/store/refs.py: return self._write(ref, new, lambda: self._object_id("
+        "self._contents(ref)) == old) => return self._write(ref, new, lambda: True)",
+        "tests/engine/test_catalog.py::test_a_checkpoint_that_changed_meanwhile_is_not_pinned",
+    ),
+    _of(
+        "HEAD's branch moves only from where it stood",
+        "ckpt/store/refs.py: lambda: self.read(branch) == old, _MOVE_PATIENCE)\n        if"
+        " => lambda: True, _MOVE_PATIENCE)\n        if",
+        MEANWHILE + "test_a_commit_made_while_head_is_moved_back_is_not_overwritten",
+    ),
+    _of(
+        "a ref of a hostile name is not touched",
+        'ckpt/store/refs.py: if not branch.startswith(b"refs/") or not is_ref_name(branch):'
+        " => if False:",
+        "tests/store/test_refs.py::test_a_branch_with_a_hostile_name_is_never_written",
+    ),
+    _of(
+        "the lock of a living process stays",
+        "ckpt/store/kernel_lock.py: except BlockingIOError:\n        return False"
+        " => except BlockingIOError:\n        return True",
+        "tests/store/test_lock.py::test_a_lock_of_a_living_process_is_never_cleared",
+    ),
+    # What stays, whatever the rules
+    _of(
+        "what is pinned stays",
+        'ckpt/engine/retention.py: yield checkpoint, "pinned" => pass',
+        "tests/engine/test_retention.py::test_no_rule_crosses_what_is_fixed",
+    ),
+    _of(
+        "what an interrupted rollback needs stays",
+        "ckpt/engine/trash.py: needed |= {record.target, record.safety} => pass",
+        "tests/engine/test_trash.py::test_what_an_interrupted_rollback_needs_is_not_dropped",
+    ),
+    # Triggers
+    _of(
+        "a trigger does not import what lies in the worktree",
+        'ckpt/install/hook_text.py: run = f"{start} -I -m ckpt hook {event}"'
+        ' => run = f"{start} -m ckpt hook {event}"',
+        "tests/with_git/test_install.py::test_code_of_the_repository_is_never_run",
     ),
 )
