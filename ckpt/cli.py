@@ -12,9 +12,9 @@ import gc
 import os
 import sys
 
+from ckpt import interrupts
 from ckpt.errors import CkptError, DiskError, UsageError
 from ckpt.options import PlainParser
-from ckpt.process import interrupts
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -120,6 +120,7 @@ def program() -> NoReturn:
         interrupts.install()
         code = main()
         sys.stderr.flush()
+        interrupts.ignore()
     except KeyboardInterrupt:
         code = 130 if code else 0
     except (OSError, ValueError):

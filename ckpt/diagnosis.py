@@ -61,7 +61,8 @@ def _repository(found: Status) -> Iterator[Diagnosis]:
         count = f"{found.unreadable} of {found.refs} refs name no checkpoint that can be read"
         yield Diagnosis("checkpoints", WRONG, count, "git ckpt verify --all")
     else:
-        yield Diagnosis("checkpoints", WELL, f"{found.here} here, all can be read")
+        told = f"{found.here} here, all can be read" if found.here else "there are none here yet"
+        yield Diagnosis("checkpoints", WELL, told)
     for note in found.notes:
         yield Diagnosis("settings", DOUBTFUL, note, "correct the file, or the variable")
     for other in found.others:

@@ -208,10 +208,8 @@ def ensure_private_dir(path: str) -> None:
 @contextmanager
 def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
     """A new file to write to, which takes its place in one step, flushed, if all goes well."""
-    fd = create(temporary, mode)
+    fd = _create_locked(temporary, mode)
     try:
-        with suppress(OSError):  # tells who clears up that we live, where there are such locks
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield fd
         fsync(fd, temporary)
         rename(temporary, path)
@@ -220,6 +218,24 @@ def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
             os.unlink(temporary)
         raise
     finally:
+        os.close(fd)
+
+
+def _create_locked(path: str, mode: int) -> int:
+    """A new file with a lock that tells who clears up that we live, where there are such locks."""
+    while True:
+        fd = create(path, mode)
+        try:
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            # Before it was locked, it may have been taken for a dead process's.
+            if os.fstat(fd).st_nlink:
+                return fd
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            os.close(fd)
+            raise
         os.close(fd)
 
 

@@ -59,6 +59,7 @@ def checkpoint(value: Checkpoint, size: int | None = None) -> Document:
         "session": value.session,
         "pinned": value.pinned,
         "partial": value.partial,
+        "foreign": value.foreign,
         "during_rollback": value.during_rollback,
         "git_state": git_state(value.git_state)
         | {

@@ -16,12 +16,16 @@ that module and derives from one of these.
 
 from __future__ import annotations
 
+import errno
 from os import fsdecode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, ClassVar
+
+
+_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 
 class CkptError(Exception):
@@ -39,6 +43,20 @@ class CkptError(Exception):
         self.details: dict[str, Any] = dict(details or {})
 
 
+def is_want(error: OSError) -> bool:
+    """Whether it is for want of handles or memory, and says nothing of the file itself."""
+    return error.errno in (*_TOO_MANY_OPEN, errno.ENOMEM)
+
+
+def disk_hint(error: OSError) -> str:
+    """What a person can do about it."""
+    if error.errno in _TOO_MANY_OPEN:
+        return "allow more open files, as 'ulimit -n 1024' does"
+    if error.errno == errno.EROFS:
+        return "mount the file system for writing"
+    return "check free space and permissions"
+
+
 class DiskError(CkptError, OSError):
     """The operating system said no: the disk is full, a permission is missing."""
 
@@ -46,8 +64,7 @@ class DiskError(CkptError, OSError):
         has_name = isinstance(error.filename, str | bytes)  # of an open file it is a number
         place = f"'{fsdecode(error.filename)}': " if has_name else ""
         super().__init__(
-            f"{place}{error.strerror or error}",
-            hint="check free space and permissions, then try again",
+            f"{place}{error.strerror or error}", hint=f"{disk_hint(error)}, then try again"
         )
         self.errno = error.errno
 

@@ -157,6 +157,7 @@ class Checkpoint:
     stats: Stats
     _details: Callable[[], Details] = field(repr=False, compare=False)
     _dirty_files: Callable[[], tuple[str, ...]] = field(repr=False, compare=False)
+    _lacks: Callable[[str, str], bool] | None = field(default=None, repr=False, compare=False)
 
     @property
     def ref(self) -> str:
@@ -165,6 +166,11 @@ class Checkpoint:
     @cached_property
     def details(self) -> Details:
         return self._details()
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it was made elsewhere, or by hand: the record of those made here lacks it."""
+        return self._lacks is not None and self._lacks(self.id, self.commit)
 
     @cached_property
     def git_state(self) -> GitState:

@@ -16,7 +16,7 @@ from ckpt import render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TextIO
 
     from ckpt.diagnosis import Diagnosis
@@ -70,7 +70,8 @@ class Output:
 
     def get_ready(self) -> None:
         """Import what results are told with, before files change that may be our own."""
-        import ckpt.linediff
+        import ckpt.patchtext
+        import ckpt.render_rollback
 
         if self.as_json:
             import ckpt.documents  # noqa: F401  # imported now, used when the work is done
@@ -191,6 +192,8 @@ class Output:
         self.line()
         if space is not None:
             self.line(render.space(space))
+        if any(each.foreign for each in shown):
+            self.line("foreign ones were not made here; a rollback looks them over before")
         if len(shown) < len(found):
             self.line(f"{len(found) - len(shown)} older ones are not shown; -n 0 shows all")
         self.line("look at one:   git ckpt show ID")
@@ -299,18 +302,13 @@ class Output:
             from ckpt import documents
 
             return self.document(documents.rollback(result))
-        self._lines(render.rollback(result, self.paint))
-        if result.foreign:
-            self.warning(f"checkpoint '{result.target.id}' was not made in this repository")
-        for path, reason in _left(result):
-            self.warning(f"left '{path}' alone: {reason}")
-        if any(item.reason in ("ignored", "denied") for item in result.skipped):
-            again = f"git ckpt rollback {result.target.id} --overwrite-ignored{_limits(paths)}"
-            self.hint(f"'{again}' saves what is in the way, then replaces it")
-        kept = {item.path for item in result.kept}
-        if any(s.checkpoint is not None and s.path in kept for s in result.target.nested):
-            again = f"git ckpt rollback {result.target.id} --recurse{_limits(paths)}"
-            self.hint(f"'{again}' takes the repositories inside along")
+        from ckpt import render_rollback
+
+        self._lines(render_rollback.report(result, self.paint))
+        for text in render_rollback.warnings(result):
+            self.warning(text)
+        for text in render_rollback.hints(result, paths):
+            self.hint(text)
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
         return None
@@ -362,20 +360,6 @@ class Output:
     def _lines(self, rows: Iterable[str]) -> None:
         for row in rows:
             self.line(row)
-
-
-def _left(result: RollbackResult, place: str = "") -> Iterator[tuple[str, str]]:
-    """All paths that were left, from the top of the outermost worktree, with the reasons."""
-    for item in result.skipped:
-        yield os.path.join(place, item.path), item.reason
-    for inside in result.nested:
-        yield from _left(inside.result, os.path.join(place, inside.path))
-
-
-def _limits(paths: Sequence[str]) -> str:
-    from shlex import join  # for a hint that few see
-
-    return f" -- {join(paths)}" if paths else ""
 
 
 def _sees(stream: TextIO | None) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How checkpoints, diffs and rollbacks look as text: pure, values in and lines out.
+"""How checkpoints and diffs look as text: pure, values in and lines out.
 
 Nothing here prints or knows a terminal; colour comes as a function, and the time
 against which ages are told as an argument.
@@ -18,20 +18,13 @@ if TYPE_CHECKING:
 
     from ckpt.engine.prune import PruneResult
     from ckpt.engine.space import Space
-    from ckpt.models import (
-        Checkpoint,
-        DiffResult,
-        NestedState,
-        OperationReport,
-        RollbackResult,
-        Skipped,
-        Stats,
-    )
+    from ckpt.models import Checkpoint, DiffResult, NestedState, Skipped, Stats
 
     Paint = Callable[[str, str], str]
 
-_MOST_PATHS = 20
+MOST_PATHS = 20
 _STAT_WIDTH = 40
+_MARKS = ("pinned", "partial", "during_rollback")
 _SIZES = ("bytes", "KiB", "MiB", "GiB")
 _UNITS = (
     (365 * 86400, "year"),
@@ -67,10 +60,16 @@ def stats_text(value: Stats) -> str:
 
 
 def marks(checkpoint: Checkpoint) -> str:
-    found = [word for word in ("pinned", "partial", "during_rollback") if getattr(checkpoint, word)]
+    """What is unusual about one, in a word each; first that others made it."""
+    found = ["foreign"] if checkpoint.foreign else []
+    return ", ".join([*found, *_own_marks(checkpoint)])
+
+
+def _own_marks(checkpoint: Checkpoint) -> list[str]:
+    found = [word.replace("_", "-") for word in _MARKS if getattr(checkpoint, word)]
     if checkpoint.session:
         found.append(f"session {checkpoint.session}")
-    return ", ".join(word.replace("_", "-") for word in found)
+    return found
 
 
 def size(amount: int) -> str:
@@ -126,9 +125,11 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     yield paint("id", f"checkpoint {checkpoint.id}")
     head = checkpoint.head_commit[:12] if checkpoint.head_commit else "unborn"
     place = f"on {checkpoint.branch}" if checkpoint.branch else "detached"
+    own_marks = ", ".join(_own_marks(checkpoint))
     facts = (
         ("Name", checkpoint.name),
-        ("Kind", f"{checkpoint.kind}" + (f" ({marks(checkpoint)})" if marks(checkpoint) else "")),
+        ("Kind", f"{checkpoint.kind}" + (f" ({own_marks})" if own_marks else "")),
+        ("Origin", "foreign: not made in this repository" if checkpoint.foreign else None),
         ("Date", f"{checkpoint.timestamp:%Y-%m-%d %H:%M:%S} UTC ({age(checkpoint.timestamp)})"),
         ("HEAD", f"{head}, {place}"),
         ("During", f"a {checkpoint.operation}" if checkpoint.operation else None),
@@ -168,13 +169,13 @@ def _section(title: str, items: Sequence[str]) -> Iterator[str]:
     if items:
         yield ""
         yield title
-        yield from _listed(items)
+        yield from listed(items)
 
 
-def _listed(items: Sequence[str]) -> Iterator[str]:
-    yield from ("  " + item for item in items[:_MOST_PATHS])
-    if len(items) > _MOST_PATHS:
-        yield f"  … and {len(items) - _MOST_PATHS} more (all of them with --json)"
+def listed(items: Sequence[str]) -> Iterator[str]:
+    yield from ("  " + item for item in items[:MOST_PATHS])
+    if len(items) > MOST_PATHS:
+        yield f"  … and {len(items) - MOST_PATHS} more (all of them with --json)"
 
 
 def left_out(checkpoint: Checkpoint) -> list[Skipped]:
@@ -218,29 +219,6 @@ def coloured_patch(patch: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def rollback(result: RollbackResult, paint: Paint) -> Iterator[str]:
-    """The report of a rollback, real or dry."""
-    dry = result.dry_run
-    yield _headline(result, paint)
-    yield from _paths("would write" if dry else "wrote", result.written)
-    yield from _paths("would remove" if dry else "removed", result.removed)
-    if result.folders_changed:
-        yield f"  {'would restore' if dry else 'restored'} folders or their permission bits"
-    if result.index_changed:
-        yield f"  {'would restore' if dry else 'restored'} the index"
-    for item in result.kept[:_MOST_PATHS]:
-        yield f"  {'would keep' if dry else 'kept'} {quoted(item.path)} ({item.reason})"
-    if len(result.kept) > _MOST_PATHS:
-        yield f"  … and {len(result.kept) - _MOST_PATHS} more"
-    yield from _head(result)
-    # Aborted, a rollback ends where its safety checkpoint was taken.
-    if result.safety is not None and result.safety.id != result.target.id:
-        yield f"The state before is saved as {paint('id', result.safety.id)}"
-    for inside in result.nested:
-        yield f"In {quoted(inside.path)}:"
-        yield from ("  " + line for line in rollback(inside.result, paint))
-
-
 def nested(state: NestedState) -> str:
     """A repository inside the worktree, in one line."""
     head = state.commit_hash[:12] if state.commit_hash else "unborn"
@@ -252,51 +230,6 @@ def nested(state: NestedState) -> str:
     if state.problem is not None:
         facts.append(f"not saved whole: {state.problem}")
     return f"{quoted(state.path)}: {', '.join(facts)}"
-
-
-def _headline(result: RollbackResult, paint: Paint) -> str:
-    name = f" '{result.target.name}'" if result.target.name else ""
-    target = f"checkpoint {paint('id', result.target.id)}{name}"
-    if result.changed or result.skipped:
-        return f"{'Would roll' if result.dry_run else 'Rolled'} back to {target}"
-    if result.target.scope == "state":
-        return f"No file was touched: {target} holds agent state only"
-    return f"Nothing to do: {'all else' if result.kept else 'everything'} is as in {target}"
-
-
-def _paths(verb: str, paths: Sequence[str]) -> Iterator[str]:
-    if paths:
-        yield f"  {verb} {len(paths)} file{'' if len(paths) == 1 else 's'}:"
-        yield from ("  " + line for line in _listed([quoted(path) for path in paths]))
-
-
-def _head(result: RollbackResult) -> Iterator[str]:
-    report = result.head
-    if report is None:
-        return
-    if report.moved:
-        place = report.after.branch or "detached HEAD"
-        commit = (report.after.commit_hash or "unborn")[:12]
-        yield f"  HEAD {'would be' if result.dry_run else 'is now'} at {commit} ({place})"
-    elif report.ahead or report.behind:
-        parts = []
-        if report.ahead:
-            parts.append(f"{commits(report.ahead)} ahead of")
-        if report.behind:
-            parts.append(f"{commits(report.behind)} behind")
-        yield f"  HEAD stays, {' and '.join(parts)} the checkpoint's commit:"
-        seen = "git sees the difference as staged; " if result.index_changed else ""
-        yield f"  {seen}--head moves HEAD too"
-    if report.operation is not None:
-        yield from _operation(report.operation, result.dry_run)
-
-
-def _operation(report: OperationReport, dry: bool) -> Iterator[str]:
-    """Which operation the rollback ended, or which it brought back."""
-    if report.after is not None:
-        yield f"  the {report.after} {'would be' if dry else 'is'} in progress again"
-    elif report.before is not None:
-        yield f"  the {report.before} {'would end' if dry else 'is no longer in progress'}"
 
 
 def commits(number: int) -> str:
@@ -312,7 +245,7 @@ def quoted(path: str) -> str:
         text = "\0"
     if text.isprintable() and '"' not in text:
         return text
-    from ckpt.linediff import quote_path
+    from ckpt.patchtext import quote_path
 
     return quote_path(raw).decode("ascii")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _STYLES = {WRONG: "red", DOUBTFUL: "id", FIXED: "green", WELL: "green"}
 _MARK = 9
+_LABEL, _LEFT = "mend: ", 2
 
 
 def doctor(
@@ -35,17 +36,29 @@ def doctor(
                 yield (first + line).rstrip()
                 first = " " * indent
             if one.done is not None:
-                yield f"{' ' * indent}{printable(one.done)}"
+                for line in wrapped(printable(one.done), width - indent):
+                    yield " " * indent + line
             if one.mend is not None:
-                yield f"{' ' * indent}mend: {printable(one.mend)}"
+                yield from _mend(printable(one.mend).split("; "), indent, width)
     yield ""
     yield _sum(diagnoses)
 
 
+def _mend(steps: Sequence[str], indent: int, width: int) -> Iterator[str]:
+    """A line each, not broken, so that it can be copied; further left if it would not fit."""
+    longest = len(_LABEL) + max(map(columns, steps))
+    indent = indent if indent + longest <= width else _LEFT
+    for number, step in enumerate(steps):
+        yield " " * indent + (_LABEL if number == 0 else " " * len(_LABEL)) + step
+
+
 def _sum(diagnoses: Sequence[Diagnosis]) -> str:
-    wrong, doubtful = (sum(one.state == state for one in diagnoses) for state in (WRONG, DOUBTFUL))
+    wrong, doubtful, fixed = (
+        sum(one.state == state for one in diagnoses) for state in (WRONG, DOUBTFUL, FIXED)
+    )
+    mended = f", {fixed} fixed" if fixed else ""
     if not wrong and not doubtful:
-        return "Nothing is wrong."
+        return "Nothing is wrong" + (f" any more{mended}." if fixed else ".")
     counted = [(wrong, "problem"), (doubtful, "warning")]
     words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counted if count]
-    return " and ".join(words)
+    return " and ".join(words) + mended

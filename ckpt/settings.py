@@ -151,9 +151,10 @@ def load(sources: Iterable[Source]) -> Settings:
 def _row(source: Source, key: str) -> Row:
     if key in BY_KEY:
         return BY_KEY[key]
-    known = {row.key: row.key for row in ROWS}
+    known = {row.key: row.key for row in ROWS} | {"retention": "retention"}
     if source.kind == "git config":
         known = {name: row.git for name, row in BY_GIT_NAME.items()}
+        known["retention"] = "ckpt.retention.*"
     raise unknown(source, key, known)
 
 

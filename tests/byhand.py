@@ -16,7 +16,7 @@ from typing import Any
 
 from ckpt import disk
 from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
-from ckpt.store import record
+from ckpt.store import record, refs
 from ckpt.store.index import IndexEntry
 from ckpt.store.index_writer import write_index
 from ckpt.store.object_format import SHA1, ObjectFormat
@@ -160,6 +160,23 @@ def failing(*operations: str, after: int = 0) -> Iterator[None]:
         yield
     finally:
         disk.observer = None
+
+
+@contextmanager
+def locked_half_way(lock: Path) -> Iterator[None]:
+    """A rollback finds a lock of git's that was not there when it began, and waits for nobody."""
+
+    def come(operation: str, path: str | bytes) -> None:
+        if operation == "rename" and os.fsdecode(path).endswith("/ckpt/journal"):
+            lock.touch()
+
+    patience, refs._MOVE_PATIENCE = refs._MOVE_PATIENCE, 0.0
+    disk.observer = come
+    try:
+        yield
+    finally:
+        disk.observer, refs._MOVE_PATIENCE = None, patience
+        lock.unlink()
 
 
 def files_below(folder: Path) -> list[str]:

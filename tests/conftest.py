@@ -9,9 +9,11 @@ a command given no folder cannot reach the checkout the tests are run from.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import helpers
@@ -108,12 +110,35 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Makes folders of whatever name with a number behind it.
+
+    pytest looks through all that there are for the next number: after thousands of tests that
+    takes longer than most of them.
+    """
+    top, numbers = tmp_path_factory.mktemp("folders"), count()
+
+    def make(name: str) -> Path:
+        folder = top / f"{name}{next(numbers)}"
+        folder.mkdir(0o700)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, new_folder: Callable[[str], Path]) -> Path:
+    """A folder of the test's own, in place of pytest's."""
+    return new_folder(re.sub(r"\W", "_", request.node.name)[:30])
+
+
 @pytest.fixture(autouse=True)
 def isolated(
-    template: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    template: Path, new_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """The test's own home folder."""
-    home = tmp_path_factory.mktemp("home")
+    home = new_folder("home")
     (home / ".gitconfig").write_text(GIT_CONFIG.format(template=template))
     for name in list(os.environ):
         if name.startswith(FOREIGN) or name in FOREIGN_NAMES:
@@ -150,10 +175,30 @@ def ckpt() -> Callable[..., helpers.Ran]:
     return helpers.ckpt
 
 
+@pytest.fixture(scope="session")
+def example() -> list[Path]:
+    """Where the repository is, once a test has made it, that all others get a copy of."""
+    return []
+
+
 @pytest.fixture
-def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repo(
+    tmp_path: Path,
+    example: list[Path],
+    new_folder: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     """A repository on branch main with one commit and nothing changed; the current folder."""
+    if not example:
+        example.append(_make_example(new_folder("example") / "repo"))
     top = tmp_path / "repo"
+    helpers.copy_anew(example[0], top)
+    helpers.git("update-index", "-q", "--refresh", cwd=top)
+    monkeypatch.chdir(top)
+    return top
+
+
+def _make_example(top: Path) -> Path:
     (top / "src").mkdir(parents=True)
     (top / "README.md").write_text("# An example\n")
     (top / "src/app.py").write_text("print('hello')\n")
@@ -165,5 +210,4 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     helpers.git("init", "-q", cwd=top)
     helpers.git("add", ".", cwd=top)
     helpers.git("commit", "-q", "-m", "first", cwd=top)
-    monkeypatch.chdir(top)
     return top

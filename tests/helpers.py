@@ -11,10 +11,11 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -113,13 +114,16 @@ def _written(stream: io.TextIOWrapper) -> str:
 
 @contextlib.contextmanager
 def _environment(extra: Mapping[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
+    before = {name: os.environ.get(name) for name in extra}
     os.environ.update(extra)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager
@@ -132,30 +136,58 @@ def _folder(place: Place) -> Iterator[None]:
         os.chdir(before)
 
 
-def tree_state(top: Place) -> dict[bytes, tuple[str, int, bytes]]:
+def pre_commit(*words: str | os.PathLike[str], cwd: Place | None = None, code: int = 0) -> str:
+    """What pre-commit says; its store is in the test's own home."""
+    return _said([sys.executable, "-m", "pre_commit", *words], cwd, code)
+
+
+def git_commit(*words: str | bytes, cwd: Place | None = None, code: int = 0) -> str:
+    """What `git commit` says, and the hooks that it runs."""
+    return _said(["git", "commit", "-m", "next", *words], cwd, code)
+
+
+def _said(command: Sequence[str | bytes | os.PathLike[str]], cwd: Place | None, code: int) -> str:
+    ran = subprocess.run(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    said = os.fsdecode(ran.stdout)
+    assert ran.returncode == code, said
+    return said
+
+
+Entries = list[tuple[bytes, tuple[str, int, bytes]]]
+
+
+def tree_state(
+    top: Place, without: Collection[bytes] = (b".git",)
+) -> dict[bytes, tuple[str, int, bytes]]:
     """Every path below `top` but its `.git`: type, permission bits, bytes or link target.
 
     Of folders only the empty ones are listed; the others show in their files' paths. Long
     content stands as its length and checksum, so that a failing comparison can be read.
     """
-    return dict(_entries(os.fsencode(top), b""))
+    return dict(_entries(os.fsencode(top), b"", without))
 
 
-def _entries(top: bytes, folder: bytes) -> list[tuple[bytes, tuple[str, int, bytes]]]:
+def _entries(top: bytes, folder: bytes, without: Collection[bytes]) -> Entries:
     names = sorted(os.listdir(os.path.join(top, folder)))
     found = []
     for name in names:
         path = os.path.join(folder, name)
-        if path != b".git":
-            found += _entry(top, path)
+        if path not in without:
+            found += _entry(top, path, without)
     return found
 
 
-def _entry(top: bytes, path: bytes) -> list[tuple[bytes, tuple[str, int, bytes]]]:
+def _entry(top: bytes, path: bytes, without: Collection[bytes]) -> Entries:
     full = os.path.join(top, path)
     mode = os.lstat(full).st_mode
     if stat.S_ISDIR(mode):
-        return _entries(top, path) or [(path, ("folder", stat.S_IMODE(mode), b""))]
+        return _entries(top, path, without) or [(path, ("folder", stat.S_IMODE(mode), b""))]
     if stat.S_ISLNK(mode):
         return [(path, ("link", 0, os.readlink(full)))]
     if stat.S_ISREG(mode):
@@ -168,6 +200,19 @@ def _brief(content: bytes) -> bytes:
     if len(content) <= 200:
         return content
     return b"%d bytes, sha256 %s" % (len(content), sha256(content).hexdigest().encode())
+
+
+def copy_anew(source: Place, target: Place) -> None:
+    """Copy a folder as if all in it had just been written: the same modes, and times of now."""
+    os.mkdir(target, stat.S_IMODE(os.stat(source).st_mode))
+    for entry in os.scandir(os.fspath(source)):
+        place = os.path.join(target, entry.name)
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), place)
+        elif entry.is_dir():
+            copy_anew(entry.path, place)
+        else:
+            shutil.copy(entry.path, place)
 
 
 def status(top: Place) -> str:

@@ -7,17 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from helpers import ckpt_here as ckpt
-from helpers import fsck, git
+from helpers import Ran, ckpt_here, fsck, git
 from scenes import State, state
 
 
 def save(top: Path, *words: str) -> str:
-    return str(ckpt("save", "--json", *words, cwd=top, code=0).json["checkpoint"]["id"])
+    return str(ckpt_here("save", "--json", *words, cwd=top, code=0).json["checkpoint"]["id"])
 
 
 def there_and_back(
-    top: Path, destroy: Callable[[Path], object], look: Callable[[Path], Any] = state
+    top: Path,
+    destroy: Callable[[Path], object],
+    look: Callable[[Path], Any] = state,
+    ckpt: Callable[..., Ran] = ckpt_here,
 ) -> tuple[Any, Any]:
     """Fails unless each step gives back what `look` sees; returns before and destroyed."""
     before = look(top)

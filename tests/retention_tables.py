@@ -145,28 +145,20 @@ def seconds(span: timedelta) -> float:
     return span.total_seconds()
 
 
+COUNTS = {
+    "last": (1, 2, 5, 1000),
+    "first": (1, 3),
+    "hourly": (1, 3, 24),
+    "daily": (1, 3, 7),
+    "weekly": (1, 4),
+    "monthly": (1, 12),
+}
+SPANS = {"36h": 36 * HOUR, "7d": 7 * DAY, "30d": 30 * DAY, "1y": 365 * DAY}
+
 POLICIES = {
     "usual": Policy(),
-    "last-1": ruled(last=1),
-    "last-2": ruled(last=2),
-    "last-5": ruled(last=5),
-    "last-1000": ruled(last=1000),
-    "first-1": ruled(first=1),
-    "first-3": ruled(first=3),
-    "within-36h": ruled(within=seconds(36 * HOUR)),
-    "within-7d": ruled(within=seconds(7 * DAY)),
-    "within-30d": ruled(within=seconds(30 * DAY)),
-    "within-1y": ruled(within=seconds(365 * DAY)),
-    "hourly-1": ruled(hourly=1),
-    "hourly-3": ruled(hourly=3),
-    "hourly-24": ruled(hourly=24),
-    "daily-1": ruled(daily=1),
-    "daily-3": ruled(daily=3),
-    "daily-7": ruled(daily=7),
-    "weekly-1": ruled(weekly=1),
-    "weekly-4": ruled(weekly=4),
-    "monthly-1": ruled(monthly=1),
-    "monthly-12": ruled(monthly=12),
+    **{f"{rule}-{n}": ruled(**{rule: n}) for rule, counts in COUNTS.items() for n in counts},
+    **{f"within-{text}": ruled(within=seconds(span)) for text, span in SPANS.items()},
     "latest-per-name": ruled(latest_per_name=True),
     "last-2-first-1": ruled(last=2, first=1),
     "last-2-latest-per-name": ruled(last=2, latest_per_name=True),

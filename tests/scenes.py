@@ -225,6 +225,16 @@ def accident(top: Path) -> None:
     git("add", "src/p11/stray.py", "README", cwd=top)
 
 
+def divide(top: Path, branch: str) -> None:
+    """Change one file on a new branch and on main, which is checked out: they cannot be merged."""
+    git("checkout", "-q", "-b", branch, cwd=top)
+    write(top, "README.md", "theirs\n")
+    git("commit", "-q", "-a", "-m", "theirs", cwd=top)
+    git("checkout", "-q", "main", cwd=top)
+    write(top, "README.md", "ours\n")
+    git("commit", "-q", "-a", "-m", "ours", cwd=top)
+
+
 def creatable(top: Path, names: tuple[bytes, ...]) -> list[bytes]:
     """Those of `names` that this file system takes; some insist on UTF-8."""
     made = []

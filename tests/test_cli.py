@@ -220,15 +220,23 @@ def test_a_folder_that_is_not_there_is_named() -> None:
     assert "cannot change to './nowhere'" in ckpt_here("-C", "nowhere", "list", code=1).stderr
 
 
-def test_an_error_of_the_system_is_one_line_with_the_path(
-    top: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "check free space and permissions"),
+        (errno.EMFILE, "allow more open files, as 'ulimit -n 1024' does"),
+        (errno.EROFS, "mount the file system for writing"),
+    ],
+)
+def test_an_error_of_the_system_is_one_line_with_the_path_and_what_to_do(
+    number: int, hint: str, top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raising(monkeypatch, OSError(errno.ENOSPC, "No space left on device", b"/x/caf\xe9"))
+    raising(monkeypatch, OSError(number, os.strerror(number), b"/x/caf\xe9"))
     ran = ckpt_here("list", code=1)
 
     assert ran.stderr.splitlines() == [
-        "error: '/x/caf\\xe9': No space left on device",
-        "hint: check free space and permissions, then try again",
+        f"error: '/x/caf\\xe9': {os.strerror(number)}",
+        f"hint: {hint}, then try again",
     ]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from byhand import failing, files_below, observed
 
 from ckpt import disk
+from ckpt.store.lock import clear_unfinished
 
 
 def mode(path: Path) -> int:
@@ -105,3 +107,22 @@ def test_all_bytes_are_written_however_few_the_system_takes_at_once(
 
 def test_temporary_names_do_not_repeat() -> None:
     assert len({disk.temporary_name(".tmp-") for _ in range(100)}) == 100
+
+
+def test_a_file_taken_for_a_dead_processs_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = fcntl.flock
+    taken = []
+
+    def clear_first(fd: int, mode: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        clear_unfinished(str(tmp_path))
+        taken.append(os.fstat(fd).st_nlink == 0)
+        real(fd, mode)
+
+    monkeypatch.setattr(fcntl, "flock", clear_first)
+    disk.replace_private_file(str(tmp_path / "file"), b"new")
+
+    assert taken == [True]
+    assert (tmp_path / "file").read_bytes() == b"new" and files_below(tmp_path) == ["file"]

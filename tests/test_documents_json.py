@@ -57,6 +57,7 @@ def test_a_checkpoint_with_nothing_optional_has_every_key() -> None:
         "session": None,
         "pinned": False,
         "partial": False,
+        "foreign": False,
         "during_rollback": False,
         "git_state": {
             "commit_hash": None,
@@ -151,6 +152,7 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
         "session": "s",
         "pinned": True,
         "partial": True,
+        "foreign": False,
         "during_rollback": True,
         "context": {"turn": 2},
         "data": [1, {"two": None}],

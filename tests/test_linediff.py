@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ckpt import linediff
-from ckpt.linediff import Block, changes, count, is_binary, quote_path, unified
+from ckpt import linediff, patchtext
+from ckpt.linediff import count, is_binary
+from ckpt.patchtext import Block, changes, quote_path, unified
 
 OLD_ID = b"1111111" + b"0" * 33
 NEW_ID = b"2222222" + b"0" * 33
@@ -117,7 +118,6 @@ def test_past_the_limit_only_how_often_a_line_occurs_is_counted() -> None:
 
 
 few_lines = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\n"]), max_size=30)
-ends = st.sampled_from([b"", b"a", b"end"])
 
 
 @settings(max_examples=300, deadline=None)
@@ -157,7 +157,7 @@ def test_changes_are_right_past_the_limit_too(x: list[int], y: list[int]) -> Non
     a, b = [b"%d\n" % n for n in x], [b"%d\n" % n for n in y]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(linediff, "MOST_WORK", 20)
+        patched.setattr(patchtext, "MOST_WORK", 20)
         blocks = changes(a, b)
 
     check_blocks(a, b, blocks)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from byhand import ID, MOMENT, draft
 
-from ckpt import render
+from ckpt import render, render_rollback
 from ckpt.models import (
     Details,
     DiffResult,
@@ -77,9 +77,11 @@ def test_stats_are_told_in_a_few_words(stats: Stats, expected: str) -> None:
 
 
 def test_marks_name_what_is_unusual_about_a_checkpoint() -> None:
-    everything = draft(pinned=True, partial=True, during_rollback=True, session="s1")
+    everything = draft(pinned=True, partial=True, during_rollback=True, session="a_b")
+    foreign = draft(pinned=True, _lacks=lambda *_: True)
 
-    assert render.marks(everything) == "pinned, partial, during-rollback, session s1"
+    assert render.marks(everything) == "pinned, partial, during-rollback, session a_b"
+    assert render.marks(foreign) == "foreign, pinned"
     assert render.marks(draft()) == ""
 
 
@@ -274,7 +276,7 @@ RESULT = RollbackResult(draft(name="good"), draft(id=OTHER))
 
 
 def report(result: RollbackResult) -> list[str]:
-    return list(render.rollback(result, plain))
+    return list(render_rollback.report(result, plain))
 
 
 def test_a_rollback_reports_what_it_did_and_where_the_state_before_is() -> None:

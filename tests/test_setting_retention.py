@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from setting_texts import error_of, of_env, of_file, of_git
 
 from ckpt.models import Kind
 from ckpt.policy import DEFAULTS, Policy, Rules
@@ -15,24 +16,6 @@ from ckpt.setting_sources import SettingsError, Source, from_environ, from_git_c
 from ckpt.settings import Settings, load
 
 DAY = 86400
-
-
-def of_file(text: str) -> Settings:
-    return load([from_ckpt_toml(text.encode())])
-
-
-def of_git(*items: tuple[str, str]) -> Settings:
-    return load([from_git_config((name, value, "/x/config") for name, value in items)])
-
-
-def of_env(**env: str) -> Settings:
-    return load([from_environ(env)])
-
-
-def message_of(*sources: Source) -> str:
-    with pytest.raises(SettingsError) as caught:
-        load(sources)
-    return caught.value.message
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
@@ -238,7 +221,7 @@ def test_what_the_user_says_wins_over_the_file() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_its_place(source: Source, message: str) -> None:
-    assert message_of(source) == message
+    assert error_of(source).message == message
 
 
 @pytest.mark.parametrize(

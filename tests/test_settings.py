@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 
 import pytest
+from setting_texts import error_of, of_env, of_file, of_git
 
 from ckpt.errors import UsageError
 from ckpt.models import Kind
@@ -20,26 +21,8 @@ from ckpt.settings import DENIED_FILES, DEPENDENCY_FOLDERS, Settings, disabled_b
 from ckpt.values import replace
 from ckpt.worktree.ignore import Rules, parse
 
-KNOWN = "known: " + ", ".join(row.key for row in ROWS)
+KNOWN = "known: " + ", ".join([*(row.key for row in ROWS), "retention"])
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def of_file(text: str) -> Settings:
-    return load([from_ckpt_toml(text.encode())])
-
-
-def of_git(*items: tuple[str, str]) -> Settings:
-    return load([from_git_config((name, value, "/x/config") for name, value in items)])
-
-
-def of_env(**env: str) -> Settings:
-    return load([from_environ(env)])
-
-
-def error_of(*sources: Source) -> SettingsError:
-    with pytest.raises(SettingsError) as caught:
-        load(sources)
-    return caught.value
 
 
 # The table
@@ -483,6 +466,11 @@ def test_a_class_of_characters_is_refused_where_colons_part_patterns():
             from_ckpt_toml(b"[retention.auto]\nlasst = 1\n"),
             "ckpt.toml: retention.auto.lasst: unknown key",
             "did you mean 'retention.auto.last'?",
+        ),
+        (
+            from_git_config([("retension", "1", "/x/config")]),
+            "/x/config: ckpt.retension: unknown key",
+            "did you mean 'ckpt.retention.*'?",
         ),
         (
             from_ckpt_toml(b"[nothing]\n"),

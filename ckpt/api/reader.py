@@ -82,8 +82,10 @@ class CheckpointReader(OpenedWorktree):
         return self.list(name=name)
 
     def latest(self, name: str | None = None, kind: Kind | str | None = None) -> Checkpoint | None:
-        """The newest checkpoint, safety checkpoints not counted unless asked for by kind."""
+        """The newest checkpoint; safety checkpoints count only if asked for by kind, foreign ones
+        only if they are not of a day to come."""
         found = (c for c in self.list(name=name, kind=kind) if c.scope is self._scope)
+        found = (c for c in found if catalog.is_timely(c))
         if kind is None:
             found = (c for c in found if catalog.counts_as_latest(c, self._scope))
         return next(found, None)

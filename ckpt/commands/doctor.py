@@ -7,7 +7,9 @@ import sys
 
 from ckpt.diagnosis import FIXED, WRONG, Diagnosis, diagnose, flaw
 from ckpt.engine import status
+from ckpt.engine.remotes import find_unasked
 from ckpt.engine.repair import Flaw, find_flaws
+from ckpt.engine.served import find_open
 from ckpt.errors import CkptError
 from ckpt.install import parts, trial
 from ckpt.install.target import Target
@@ -29,12 +31,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, fix: bool) -> int:
     with context.quiet_manager() as manager:
         repo = manager.repository
-        flaws = [_mended(each) if fix else flaw(each) for each in find_flaws(repo)]
+        found = [*find_flaws(repo), *find_unasked(repo), *find_open(repo)]
+        flaws = [_mended(each) if fix else flaw(each) for each in found]
         target = Target(repo, context.env, sys.executable)
         findings = parts.inspect(target)
-        found = status.look(repo, findings)
+        stands = status.look(repo, findings)
+        if any(each.subject == "journal" for each in found):  # which no rollback can go on with
+            stands = replace(stands, rollback_interrupted=False)
         tried = trial.try_out(target, findings)
-        diagnoses = [*flaws, *diagnose(found, tried, manager.forgiving_settings)]
+        diagnoses = [*flaws, *diagnose(stands, tried, manager.forgiving_settings)]
         context.output.diagnosed(diagnoses)
     return 1 if any(one.state == WRONG for one in diagnoses) else 0
 

@@ -18,31 +18,43 @@ if TYPE_CHECKING:
     from ckpt.install.target import Step
 
 
-AGENT_NAMES = ", ".join(AGENTS)
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--hooks", metavar="NAMES", help="which of git's hooks, with commas between; all, or none"
+    add_choices(
+        parser,
+        hooks="which of git's hooks, with commas between; all, or none",
+        guard="also before checkouts and the like",
+        wrapper="a shell function, where the guard cannot be used",
+        agent="into the settings of a coding agent, and nowhere else unless asked",
+        everywhere="for all of your repositories",
+        edit_tracked="edit files that others share with you too",
     )
-    parser.add_argument("--guard", action="store_true", help="also before checkouts and the like")
-    parser.add_argument(
-        "--wrapper", action="store_true", help="a shell function, where the guard cannot be used"
-    )
+
+
+def add_choices(
+    parser: argparse.ArgumentParser,
+    *,
+    hooks: str,
+    guard: str,
+    wrapper: str,
+    agent: str,
+    everywhere: str,
+    edit_tracked: str,
+) -> None:
+    """What can be installed can be taken out: both commands have the same options, each with
+    the given help."""
+    parser.add_argument("--hooks", metavar="NAMES", help=hooks)
+    parser.add_argument("--guard", action="store_true", help=guard)
+    parser.add_argument("--wrapper", action="store_true", help=wrapper)
     parser.add_argument(
         "--agent",
         action="append",
         dest="agents",
         metavar="NAME",
         choices=AGENTS,
-        help=f"into the settings of a coding agent, and nowhere else unless asked: {AGENT_NAMES}",
+        help=f"{agent}: {', '.join(AGENTS)}",
     )
-    parser.add_argument(
-        "--global", action="store_true", dest="is_global", help="for all of your repositories"
-    )
-    parser.add_argument(
-        "--edit-tracked", action="store_true", help="edit files that others share with you too"
-    )
+    parser.add_argument("--global", action="store_true", dest="is_global", help=everywhere)
+    parser.add_argument("--edit-tracked", action="store_true", help=edit_tracked)
 
 
 def run(

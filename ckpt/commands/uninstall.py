@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from ckpt.commands.install import AGENT_NAMES, make_target, tell, unique
+from ckpt.commands.install import add_choices, make_target, tell, unique
 from ckpt.install import parts
-from ckpt.install.agent_formats import AGENTS
 from ckpt.install.target import TO_DO
 
 TYPE_CHECKING = False
@@ -16,27 +15,14 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hooks", metavar="NAMES", help="only these hooks; all, or none")
-    parser.add_argument("--guard", action="store_true", help="only the guard")
-    parser.add_argument("--wrapper", action="store_true", help="only the wrapper")
-    parser.add_argument(
-        "--agent",
-        action="append",
-        dest="agents",
-        metavar="NAME",
-        choices=AGENTS,
-        help=f"only out of the settings of a coding agent: {AGENT_NAMES}",
-    )
-    parser.add_argument(
-        "--global",
-        action="store_true",
-        dest="is_global",
-        help="what was installed for all repositories",
-    )
-    parser.add_argument(
-        "--edit-tracked",
-        action="store_true",
-        help="also out of shared files that others have put it into",
+    add_choices(
+        parser,
+        hooks="only these hooks; all, or none",
+        guard="only the guard",
+        wrapper="only the wrapper",
+        agent="only out of the settings of a coding agent",
+        everywhere="what was installed for all repositories",
+        edit_tracked="also out of shared files that others have put it into",
     )
 
 

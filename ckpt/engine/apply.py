@@ -87,7 +87,7 @@ class Applier:
         for action in actions:
             if action.after is None:
                 self._one(action)
-        gone = [folder for folder in remove_folders if self._worktree.remove_folder(folder)]
+        gone = [folder for folder in remove_folders if self._remove_folder(folder)]
         for action in actions:
             if action.after is not None:
                 self._one(action)
@@ -99,8 +99,24 @@ class Applier:
                 self._worktree.make_folder(folder)
             except (NotADirectoryError, FileExistsError, UnsafePath):
                 self.done.blocked[folder] = "in the way"
+            except OSError as error:
+                self._leave(folder, error)
         self._changed_folders |= _parents(make_folders)
         self._settle_folders()
+
+    def _remove_folder(self, folder: bytes) -> bool:
+        try:
+            return self._worktree.remove_folder(folder)
+        except OSError as error:
+            self._leave(folder, error)
+            return False
+
+    def _leave(self, path: bytes, error: OSError) -> None:
+        """List a path that the file system forbids us, unless it is for the sake of another."""
+        if error.errno not in _LEFT_ALONE:
+            raise error
+        if not any(other.startswith(path + b"/") for other in self.done.blocked):
+            self.done.blocked[path] = _why(error)
 
     def _open_folders(self) -> None:
         """Let the owner into folders that are closed to changes, as far as we may."""
@@ -122,9 +138,7 @@ class Applier:
                 if bits is not None:
                     self._worktree.set_folder_permissions(change.path, bits)
             except OSError as error:
-                if error.errno not in _LEFT_ALONE:
-                    raise
-                self.done.blocked[change.path] = _why(error)
+                self._leave(change.path, error)
         new = _parents(change.path for change in self._folders if change.before is None)
         self._changed_folders |= new | {change.path for change in self._folders}
 
@@ -159,9 +173,7 @@ class Applier:
         except Unrestorable as error:
             self.done.blocked[action.path] = str(error)
         except OSError as error:
-            if error.errno not in _LEFT_ALONE:
-                raise
-            self.done.blocked[action.path] = _why(error)
+            self._leave(action.path, error)
 
     def _attempt(self, action: Action) -> bool:
         """Change a path, if it may be; False if it changed under our hands."""

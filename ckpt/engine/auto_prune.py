@@ -57,7 +57,7 @@ def _prune(
     from datetime import datetime, timezone
 
     from ckpt.engine.prune import carry_out, look
-    from ckpt.store.lock import prune_lock
+    from ckpt.store.kernel_lock import prune_lock
 
     now = datetime.now(timezone.utc)
     with ExitStack() as held:

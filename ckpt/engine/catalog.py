@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
-from functools import cached_property
 
 from ckpt import ids
 from ckpt.engine.collector import without_collector
 from ckpt.errors import CkptError, NotFound, UsageError
 from ckpt.models import Checkpoint, Kind, Scope
-from ckpt.store import record
+from ckpt.store import made_here, record
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import CheckpointRefs
 from ckpt.store.repository import Repository
@@ -33,6 +32,7 @@ class Catalog:
         self._repo = repo
         self._listing: CheckpointRefs | None = None
         self._read: dict[str, Checkpoint | CkptError | None] = {}
+        self._made_here = made_here.Record(repo.common_dir)
 
     def ids(self) -> list[str]:
         """Newest first."""
@@ -91,24 +91,11 @@ class Catalog:
         recent = [name for name in self._refs.names if name >= not_before]
         for checkpoint_id in ids.possible_ids(recent):
             found = self._load(checkpoint_id)
-            is_here = isinstance(found, Checkpoint) and found.worktree == self._repo.worktree_id
-            if is_here and self.is_timely(checkpoint_id):
+            if not isinstance(found, Checkpoint) or found.worktree != self._repo.worktree_id:
+                continue
+            if is_timely(found):
                 return checkpoint_id
         return None
-
-    def is_timely(self, checkpoint_id: str) -> bool:
-        """False for one of another's that is of a day to come: it would be the latest for ever,
-        or have all ids be of days to come."""
-        if checkpoint_id[:8] <= self._tomorrow:
-            return True
-        from ckpt.store import made_here
-
-        commit = self.commit_of(checkpoint_id) or b""
-        return made_here.holds(self._repo.common_dir, checkpoint_id, commit.decode())
-
-    @cached_property
-    def _tomorrow(self) -> str:
-        return (datetime.now(timezone.utc) + timedelta(days=1)).strftime("%Y%m%d")
 
     def commit_of(self, checkpoint_id: str) -> ObjectID | None:
         if self._listing is None:
@@ -128,7 +115,7 @@ class Catalog:
     def _latest(self, back: int, scope: Scope, session: str | None) -> Checkpoint:
         candidates: list[Checkpoint] = []
         for checkpoint in (c for c in self._of(session) if counts_as_latest(c, scope)):
-            if not self.is_timely(checkpoint.id):
+            if not is_timely(checkpoint):
                 continue
             if len(candidates) == back:
                 return checkpoint
@@ -176,25 +163,39 @@ class Catalog:
         if commit is None:
             return None
         try:
-            return load(self._repo, checkpoint_id, commit)
+            return load(self._repo, checkpoint_id, commit, self._made_here)
         except CkptError as error:
             return error
 
 
-def load(repo: Repository, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
-    """Read one checkpoint by its commit; its details follow when asked for."""
-    return record.read_checkpoint(repo.objects, checkpoint_id, commit)
+def load(
+    repo: Repository,
+    checkpoint_id: str,
+    commit: ObjectID,
+    known: made_here.Record | None = None,
+) -> Checkpoint:
+    """Read one checkpoint by its commit; its details follow when asked for. So does whether it is
+    foreign, by a record that `known` has for several."""
+    lacks = (known or made_here.Record(repo.common_dir)).lacks
+    return record.read_checkpoint(repo.objects, checkpoint_id, commit, lacks)
 
 
 def _named(checkpoints: Iterable[Checkpoint], name: str, scope: Scope) -> Checkpoint | None:
-    """The newest of a name, one of the wanted scope if there is any."""
+    """The newest of a name, one of the wanted scope, and timely, if there is any."""
     newest = None
     for checkpoint in checkpoints:
         if checkpoint.name == name:
-            if checkpoint.scope is scope:
+            if checkpoint.scope is scope and is_timely(checkpoint):
                 return checkpoint
             newest = newest or checkpoint
     return newest
+
+
+def is_timely(checkpoint: Checkpoint) -> bool:
+    """False for one of another's that is of a day to come: it would be the latest for ever,
+    or have all ids be of days to come."""
+    tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+    return checkpoint.id[:8] <= f"{tomorrow:%Y%m%d}" or not checkpoint.foreign
 
 
 def counts_as_latest(checkpoint: Checkpoint, scope: Scope = Scope.FULL) -> bool:
@@ -250,8 +251,6 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
     finally:
         repo.objects.discard()
-    from ckpt.store import made_here
-
     if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
         made_here.note(repo.common_dir, checkpoint.id, commit.decode())
     return load(repo, checkpoint.id, commit)

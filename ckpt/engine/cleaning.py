@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable
 from functools import cached_property
 
 from ckpt.engine import lfs, remembered
-from ckpt.engine.contents import VanishedFile, add_stable, identity
+from ckpt.engine.contents import VanishedFile, add_stable, identity, is_fresh
 from ckpt.engine.origins import Converted, DriverRecipe
 from ckpt.engine.smudging import file_id, open_filters
 from ckpt.hashing import sha256
@@ -129,16 +130,18 @@ class Cleaner:
         except OSError as error:
             raise UnreadableFile(error.errno, error.strerror) from error
         with open(fd, "rb") as file:
-            before = os.fstat(fd)
+            before, began = os.fstat(fd), time.time_ns()
             if not stat.S_ISREG(before.st_mode):
                 return None
             if before.st_size > LARGEST_KEPT and asked.driver not in self._filters.drivers:
                 return add_stable(self._objects, full)
             try:
                 cleaned = self._clean(path, asked, file, before.st_size)
+                hides = is_fresh(before, began)
+                again = self._objects.hash_file(fd, before.st_size) if hides else cleaned.raw
             except UnreadableFile:
                 return None
-            if identity(before) != identity(os.fstat(fd)):
+            if again != cleaned.raw or identity(before) != identity(os.fstat(fd)):
                 return None
         self._note(path, cleaned)
         self._remember(path, before, asked, cleaned)

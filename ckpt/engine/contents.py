@@ -2,8 +2,9 @@
 """From a file that others may be writing to a blob that some moment really had.
 
 A content counts only if the stat data before and after it are the same and its length
-is the one they tell; otherwise it is read again, a few times at most. A large file
-goes to the object store in pieces. An error on the way in is kept apart from one of the
+is the one they tell; otherwise it is read again, a few times at most. If a file changed just
+before, another change in the same tick of the clock would not show, and it is read twice. A
+large file goes to the object store in pieces. An error on the way in is kept apart from one of the
 object store: the first costs one path, the second the checkpoint.
 """
 
@@ -11,7 +12,9 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
+from ckpt.engine.gather import Clock
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.streams import LARGE, UnreadableFile
 from ckpt.worktree import reach
@@ -51,7 +54,12 @@ def _read(path: bytes) -> tuple[bytes, os.stat_result | None]:
     elif before.st_size > LARGE:
         return b"", None
     else:
+        began = time.time_ns()
         data, before, after = _read_file(path)
+        if is_fresh(before, began):
+            again, _, after = _read_file(path)
+            if again != data:
+                return b"", None
     is_stable = identity(before) == identity(after) and len(data) == after.st_size
     return data, after if is_stable else None
 
@@ -78,13 +86,18 @@ def _add_large(objects: ObjectStore, path: bytes) -> tuple[ObjectID, os.stat_res
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode) or before.st_size <= LARGE:
             return None
-        blob = objects.add_file(fd, before.st_size)
+        blob = objects.add_file(fd, before.st_size)  # which reads it twice in any case
         after = os.fstat(fd)
         return (blob, after) if identity(before) == identity(after) else None
     except UnreadableFile:
         return None
     finally:
         os.close(fd)
+
+
+def is_fresh(status: os.stat_result, now: int) -> bool:
+    """Whether a file could have changed once more by then with the same stat data."""
+    return not Clock(now).is_settled(status)
 
 
 def identity(status: os.stat_result) -> tuple[int, ...]:

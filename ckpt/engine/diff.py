@@ -8,7 +8,7 @@ a diff leaves no trace in the repository.
 
 from __future__ import annotations
 
-from ckpt import linediff
+from ckpt import linediff, patchtext
 from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
 from ckpt.models import Checkpoint, DiffResult, FileChange
@@ -72,7 +72,7 @@ def _status(before: TreeEntry | None, after: TreeEntry | None) -> str:
 def _patch(objects: ObjectStore, change: Change) -> bytes:
     path, before, after = change
     missing = b"0" * objects.object_format.hex_length
-    return linediff.unified(
+    return patchtext.unified(
         _content(objects, before),
         _content(objects, after),
         path=path,

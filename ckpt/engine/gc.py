@@ -17,7 +17,7 @@ from ckpt.engine.ref_packing import MANY_REFS, pack_refs
 from ckpt.engine.repacking import GRACE, MANY_LOOSE, have_piled_up, repack_checkpoints
 from ckpt.engine.space_record import measured
 from ckpt.errors import Busy
-from ckpt.store.lock import gc_lock, prune_lock
+from ckpt.store.kernel_lock import gc_lock, prune_lock
 from ckpt.store.repack import Repacked
 from ckpt.values import value_class
 

@@ -167,7 +167,7 @@ def read(private_dir: str) -> Journal:
             ),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(private_dir, error) from None
+        raise _damaged(error) from None
 
 
 def remove(private_dir: str) -> None:
@@ -248,14 +248,14 @@ def _fetch(private_dir: str, name: str) -> Any:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise _damaged(private_dir, error) from None
+        raise _damaged(error) from None
     checksum, _, body = data.partition(b"\n")
     try:
         if checksum != _checksum(body):
             raise ValueError("its checksum is wrong")
         return jsontext.load(body)
     except (ValueError, RecursionError) as error:
-        raise _damaged(private_dir, error) from None
+        raise _damaged(error) from None
 
 
 def _read_plain(path: str) -> bytes:
@@ -271,9 +271,9 @@ def _checksum(data: bytes) -> bytes:
     return sha256(data).hexdigest().encode("ascii")
 
 
-def _damaged(private_dir: str, error: Exception) -> Refused:
+def _damaged(error: Exception) -> Refused:
     return Refused(
         f"the journal of an interrupted rollback is damaged ({error})",
-        hint=f"remove '{os.path.join(private_dir, JOURNAL)}', then roll back to the newest of "
+        hint="'git ckpt doctor --fix' moves it aside; then roll back to the newest of "
         "'git ckpt list --kind safety', which is the state before it",
     )

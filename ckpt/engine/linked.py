@@ -16,6 +16,7 @@ from ckpt.engine.nested import repository_around
 from ckpt.errors import CkptError
 from ckpt.paths import to_str
 from ckpt.store import record
+from ckpt.store.details import read_nested
 from ckpt.store.repository import Repository
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ def _links(around: Repository) -> Iterator[str]:
         seen.add(checkpoint.state_commit)
         try:
             manifest = record.read_json(around.objects, checkpoint, record.MANIFEST)
-            states = record.read_nested(manifest.get("nested", ()))
+            states = read_nested(manifest.get("nested", ()))
         except (CkptError, TypeError, KeyError, AttributeError, ValueError):  # it is damaged
             continue
         yield from (state.checkpoint for state in states if isinstance(state.checkpoint, str))

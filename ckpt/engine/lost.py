@@ -8,6 +8,8 @@ writes beside the files of a checkpoint is no work of anybody's and is left out.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ckpt.engine.catalog import load
 from ckpt.engine.lost_patches import lost_patches
 from ckpt.errors import CkptError
@@ -63,37 +65,40 @@ def find_lost(repo: Repository, patch_folders: Iterable[str]) -> list[Lost]:
     found = [*_commits(repo, ends.commits), *_contents(repo, ends.blobs)]
     found += [Lost(TREE, tree.decode(), time, "") for tree, time in ends.trees.items()]
     found += [
-        Lost(PATCH, patch.name, patch.time, ", ".join(patch.paths), len(patch.paths), None, path)
-        for path, patch in lost_patches(repo, patch_folders).items()
+        Lost(PATCH, p.name, p.time, ", ".join(p.paths), files=len(p.paths), path=path)
+        for path, p in lost_patches(repo, patch_folders).items()
     ]
     return sorted(found, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))
 
 
 def with_files(repo: Repository, lost: Lost) -> Lost:
     """The same with the number of files, which takes a look at its trees."""
+    object_id = ObjectID(lost.id.encode())
     try:
         if lost.kind in (STASH, COMMIT):
-            commit = record.read_commit(repo.objects, ObjectID(lost.id.encode()))
-            before = None
-            if commit.parents:
-                before = record.read_commit(repo.objects, commit.parents[0]).tree
-            changes = sum(1 for _ in diff_trees(repo.objects, before, commit.tree))
-            untracked = commit.parents[2:] if lost.kind == STASH else ()
-            return replace(lost, files=changes + sum(_count(repo, each) for each in untracked))
+            return replace(lost, files=_count_changes(repo, object_id, lost.kind == STASH))
         if lost.kind == TREE:
-            return replace(lost, files=_count_files(repo, ObjectID(lost.id.encode())))
+            return replace(lost, files=_count_files(repo, object_id))
     except MissingObject:  # cut off, or half of it gone
         pass
     return lost
 
 
-def _count(repo: Repository, commit: ObjectID) -> int:
-    return _count_files(repo, record.read_commit(repo.objects, commit).tree)
+def _count_changes(repo: Repository, commit: ObjectID, is_stash: bool) -> int:
+    """How many files a commit changes; a stash may have untracked ones in a third parent."""
+    found = record.read_commit(repo.objects, commit)
+    before = _tree_of(repo, found.parents[0]) if found.parents else None
+    changed = sum(1 for _ in diff_trees(repo.objects, before, found.tree))
+    untracked = found.parents[2:] if is_stash else ()
+    return changed + sum(_count_files(repo, _tree_of(repo, each)) for each in untracked)
+
+
+def _tree_of(repo: Repository, commit: ObjectID) -> ObjectID:
+    return record.read_commit(repo.objects, commit).tree
 
 
 def _count_files(repo: Repository, tree: ObjectID) -> int:
-    files = walk(repo.objects, tree)
-    return sum(1 for _, _ in zip(range(_MOST_FILES), files, strict=False))
+    return sum(1 for _ in islice(walk(repo.objects, tree), _MOST_FILES))
 
 
 # -- commits -----------------------------------------------------------------------
@@ -106,9 +111,9 @@ def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
             found = record.read_commit(repo.objects, commit)
         except MissingObject:
             continue
-        named = _OWN_ID.findall(found.message)
-        if named and is_id(named[-1]):
-            checkpoint = _checkpoint(repo, named[-1], commit)
+        own_id = checkpoint_id(found.message)
+        if own_id is not None:
+            checkpoint = _checkpoint(repo, own_id, commit)
             if checkpoint is not None and checkpoint.id not in held:
                 subject = checkpoint.name or checkpoint.id
                 files = checkpoint.stats.files_changed
@@ -116,6 +121,12 @@ def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
         elif not found.message.startswith(_STATE):
             kind = STASH if _is_stash(repo, found) else COMMIT
             yield Lost(kind, commit.decode(), time, first_line(found.message))
+
+
+def checkpoint_id(message: str) -> str | None:
+    """The id that a commit's message says it is the checkpoint of."""
+    named = _OWN_ID.findall(message)
+    return named[-1] if named and is_id(named[-1]) else None
 
 
 def _is_stash(repo: Repository, commit: record.CommitData) -> bool:
@@ -146,7 +157,7 @@ def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
         except MissingObject:
             continue
         if size and not start.startswith(_OWN_BLOBS):
-            yield Lost(CONTENT, blob.decode(), blobs[blob], _first_words(start), None, size)
+            yield Lost(CONTENT, blob.decode(), blobs[blob], _first_words(start), size=size)
 
 
 def _first_words(data: bytes) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from ckpt import jsontext
 from ckpt.models import NestedState
 from ckpt.paths import from_json, to_bytes, to_json
-from ckpt.store import record
 from ckpt.store.operation import Operation
 from ckpt.values import field, value_class
 from ckpt.worktree.modes import Modes
@@ -68,10 +67,12 @@ def load(document: Mapping[str, Any]) -> Manifest:
 
     What the first manifests did not have yet may be missing.
     """
+    from ckpt.store.details import place_of, read_nested
+
     try:
         return Manifest(
             modes=_modes(document["modes"]),
-            empty_folders=tuple(to_bytes(record.place_of(d)) for d in document["empty_folders"]),
+            empty_folders=tuple(to_bytes(place_of(d)) for d in document["empty_folders"]),
             skipped={from_json(item): str(item["reason"]) for item in document["skipped"]},
             excludes={
                 str(name): text.encode("utf-8", "surrogateescape")
@@ -81,7 +82,7 @@ def load(document: Mapping[str, Any]) -> Manifest:
             operation=_operation(document["operation"]),
             branch=document["branch"],
             unskipped=tuple(from_json(item) for item in document["unskipped"]),
-            nested=record.read_nested(document.get("nested", ())),
+            nested=read_nested(document.get("nested", ())),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"damaged manifest: {error!r}") from error

@@ -18,7 +18,7 @@ from ckpt.engine.ref_packing import pack_refs
 from ckpt.engine.retention import Decision, decide
 from ckpt.policy import Policy
 from ckpt.store import made_here
-from ckpt.store.lock import prune_lock
+from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.repository import Repository
 from ckpt.values import replace, value_class
 
@@ -101,7 +101,7 @@ def look(
         **dict.fromkeys(trash.needed_by_rollbacks(repo), "needed by a rollback"),
         **(needed or {}),
     }
-    foreign = made_here.strangers(repo.common_dir, {c.id: c.commit for c in checkpoints})
+    foreign = {checkpoint.id for checkpoint in checkpoints if checkpoint.foreign}
     return decide(checkpoints, policy, now, must_stay, left, foreign)
 
 

@@ -23,7 +23,7 @@ from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.last_rollback import finish
 from ckpt.engine.nested import open_nested
 from ckpt.engine.recorded import Recorded, file_state, opened
-from ckpt.engine.refusals import check_index_free
+from ckpt.engine.refusals import branches_of, check_locks
 from ckpt.engine.restage import known_files, restage
 from ckpt.engine.rollback import UNDO
 from ckpt.engine.rollback_report import listed
@@ -35,7 +35,8 @@ from ckpt.models import Checkpoint, NestedResult, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
-from ckpt.store.lock import clear_own_locks, worktree_lock
+from ckpt.store.kernel_lock import worktree_lock
+from ckpt.store.lock import clear_own_locks
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, lookup
 from ckpt.values import replace, value_class
@@ -171,9 +172,9 @@ class _Recovery:
 
     def go(self) -> RollbackResult:
         repo, record = self.repo, self.record
-        locks = [repo.index_path, *repo.refs.lock_candidates(*self._branches())]
+        locks = [repo.index_path, *repo.refs.lock_candidates(*branches_of(record.head))]
         clear_own_locks(repo.private_dir, locks)
-        check_index_free(repo)
+        check_locks(repo, record.head)
         self._clear_temporaries()
         self.strangers.save_all()
         if record.operation:
@@ -270,14 +271,6 @@ class _Recovery:
         message = f"ckpt: rollback to {self.goal.checkpoint.id}".encode()
         for moved in branches_to_return(planned):
             move_other_branch(self.repo, moved, message)
-
-    def _branches(self) -> list[bytes | None]:
-        """The branches that the rollback may have locked."""
-        move = self.record.head
-        if move is None:
-            return []
-        others = (other.branch for other in move.others)
-        return [move.before.branch, move.after.branch, *others]
 
     def _finish(self, applier: Applier) -> None:
         if self.forwards:

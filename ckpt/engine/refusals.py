@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import os
-
 from ckpt.engine import journal
-from ckpt.errors import Busy, CkptError, Refused, RollbackError
-from ckpt.store.lock import clear_own_locks
+from ckpt.engine.changes import HeadMove
+from ckpt.errors import Busy, CkptError, Refused, RollbackError, disk_hint
+from ckpt.store.lock import check_free, clear_own_locks
 from ckpt.store.repository import Repository
 
+# An editor's `git status` may hold a lock for a moment.
+_PATIENCE = 0.5
 _RECOVERY = (
     "'git ckpt rollback --continue' finishes it, "
     "'git ckpt rollback --abort' returns to the state before it"
@@ -22,20 +23,32 @@ def check_ready(repo: Repository) -> None:
         raise Refused("a rollback was interrupted in this worktree", hint=_RECOVERY)
     journal.check_memory(repo.private_dir)
     clear_own_locks(repo.private_dir, [repo.index_path, *repo.refs.lock_candidates()])
-    check_index_free(repo)
+    check_locks(repo, None)
 
 
-def check_index_free(repo: Repository) -> None:
+def check_locks(repo: Repository, move: HeadMove | None) -> None:
+    """Refuse while git is at work with the index, or with a ref that is to move; one that it
+    holds for a moment only is waited for."""
     if not repo.owns_index:
         raise Refused(
             f"GIT_INDEX_FILE names another index: '{repo.env.get('GIT_INDEX_FILE')}'",
             hint="a rollback inside a git hook would change the index git is using",
         )
-    if os.path.lexists(repo.index_path + ".lock"):
-        raise Busy(
-            f"'{repo.index_path}.lock' exists: another git process is using the index",
-            hint="wait for it to end; if none runs, remove that file",
-        )
+    files = [repo.index_path]
+    if move is not None:
+        ends = [end for other in move.others for end in (other.before, other.after)]
+        comes_or_goes = None in (move.branch_before, move.after.commit, *ends)
+        files += repo.refs.files_of(branches_of(move), removes=comes_or_goes)
+    check_free(files, repo.private_dir, patience=_PATIENCE)
+
+
+def branches_of(move: HeadMove | None) -> list[bytes]:
+    """The branches that a move of HEAD touches, or leaves."""
+    if move is None:
+        return []
+    others = (other.branch for other in move.others)
+    branches = (move.before.branch, move.after.branch, *others)
+    return [branch for branch in branches if branch is not None]
 
 
 def interrupted(error: OSError | Busy) -> CkptError:
@@ -47,9 +60,10 @@ def interrupted(error: OSError | Busy) -> CkptError:
 def not_begun(error: OSError | Busy) -> CkptError:
     """Why a rollback could not even write its journal."""
     kind, cause = _cause(error)
+    mend = disk_hint(error) if isinstance(error, OSError) else "wait for it to end"
     return kind(
         f"the rollback did not begin: {cause}",
-        hint="nothing was touched; check free space and permissions, then try again",
+        hint=f"nothing was touched; {mend}, then try again",
     )
 
 

@@ -22,7 +22,8 @@ from ckpt.engine.pending import JOURNAL, journal_exists
 from ckpt.engine.verify_targets import Target, every_target
 from ckpt.errors import Busy, CkptError
 from ckpt.store.alternates import absent
-from ckpt.store.lock import clear_dead_locks, dead_locks, worktree_lock
+from ckpt.store.kernel_lock import worktree_lock
+from ckpt.store.lock import clear_dead_locks, dead_locks
 from ckpt.store.object_scan import pack_stems
 from ckpt.store.objects import MissingObject
 from ckpt.store.repository import Repository
@@ -74,7 +75,7 @@ def _refs(repo: Repository) -> Iterator[Flaw]:
             yield Flaw("refs", True, told, mend, by_hand=doubt)
         elif not _is_checkpoint(repo, target):
             told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
-            by_hand = f"git show {target.ref}; git update-ref -d {target.ref} lets go of it"
+            by_hand = f"git show {target.ref}; to let go of it: git update-ref -d {target.ref}"
             yield Flaw("refs", False, told, by_hand=by_hand)
 
 

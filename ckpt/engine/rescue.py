@@ -17,7 +17,16 @@ from ckpt import ids
 from ckpt.engine import lost_patches, overlay, snapshot
 from ckpt.engine.binary_patch import LARGEST
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.lost import CHECKPOINT, COMMIT, CONTENT, PATCH, STASH, TREE, Lost
+from ckpt.engine.lost import (
+    CHECKPOINT,
+    COMMIT,
+    CONTENT,
+    PATCH,
+    STASH,
+    TREE,
+    Lost,
+    checkpoint_id,
+)
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.overlay import Edited
 from ckpt.engine.publishing import NO_TIME, draft_of, publish
@@ -44,6 +53,7 @@ if TYPE_CHECKING:
 
 _FOLDER = b"rescued/"
 _NAME_LENGTH = 12
+_SHORTEST_ID = 4  # of what may be typed of one; a shorter word is a number in the list
 
 
 @value_class
@@ -198,8 +208,7 @@ def _brought_back(repo: Repository, commit: ObjectID, name: str | None) -> Check
     if name is not None:
         raise UsageError("a rescued checkpoint keeps its name", hint="leave NAME out")
     message = record.read_commit(repo.objects, commit).message
-    checkpoint_id = message.rpartition("Ckpt-Id: ")[2].partition("\n")[0]
-    found = load(repo, checkpoint_id, commit)
+    found = load(repo, checkpoint_id(message) or "", commit)
     if not repo.refs.create(found.ref.encode(), commit):
         raise Refused(f"'{found.ref}' exists", hint=f"git ckpt show {found.id}")
     return _sound(repo, found)
@@ -214,16 +223,17 @@ def _sound(repo: Repository, made: Checkpoint) -> Checkpoint:
     repo.refs.remove(made.ref.encode(), commit)
     raise CkptError(
         f"it is not whole any more: {verified.problems[0].detail}",
-        hint="git ckpt rescue lists what else there is",
+        hint="'git ckpt rescue' lists what else there is",
     )
 
 
 def choose(found: list[Lost], word: str) -> Lost:
     """The one that a number in the list, an id or the beginning of one stands for."""
-    if word.isascii() and word.isdigit() and 0 < int(word) <= len(found) and len(word) < 4:
+    is_number = word.isascii() and word.isdigit() and len(word) < _SHORTEST_ID
+    if is_number and 0 < int(word) <= len(found):
         return found[int(word) - 1]
     fitting = [each for each in found if each.id == word] or [
-        each for each in found if len(word) >= 4 and each.id.startswith(word)
+        each for each in found if len(word) >= _SHORTEST_ID and each.id.startswith(word)
     ]
     if len(fitting) == 1:
         return fitting[0]

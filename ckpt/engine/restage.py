@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Collection
 
+from ckpt.engine import stat_views
 from ckpt.engine.apply import look
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Busy
@@ -24,6 +25,13 @@ from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
 from ckpt.store.trees import GITLINK, TreeEntry, lookup
 from ckpt.worktree.write import UnsafePath, Worktree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ckpt.engine.changes import Action
+    from ckpt.engine.prepare import Prepared
 
 # An editor's `git status` may hold the lock for a moment, for which nobody stops half way.
 _INDEX_PATIENCE = 1.0
@@ -89,6 +97,26 @@ def _as_in(
     except (OSError, UnsafePath):
         return None
     return (entry, status) if found is not None and found.entry.id == content else None
+
+
+def misled_files(
+    prepared: Prepared,
+    target: Recorded,
+    actions: Iterable[Action],
+    written: Mapping[bytes, stat_views.Written],
+) -> set[bytes]:
+    """Files of which git would go by the stat data of before the rollback (see stat_views)."""
+    present, state, index = prepared.present, prepared.present.index_state, prepared.index
+    believed: frozenset[bytes] = frozenset()
+    if state is not None:
+        kept = () if index is None else staging.unseen(index)
+        believed = state.stale | state.unseen.difference(kept)
+    others = prepared.plan.differing - written.keys()
+    edited = target.edited & others if others else others
+    converts = present.converts or any(
+        action.after is not None and action.after.origin is not None for action in actions
+    )
+    return stat_views.misled(present, believed, written, edited, converts=converts)
 
 
 def restage(

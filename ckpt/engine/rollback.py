@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 
 from ckpt.configure import load_forgiving
-from ckpt.engine import family, journal, operation, stat_views
+from ckpt.engine import family, journal, operation
 from ckpt.engine.apply import Applied, Applier, Found, keep
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
@@ -35,8 +35,8 @@ from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, opened
-from ckpt.engine.refusals import interrupted, not_begun
-from ckpt.engine.restage import known_files, limited, restage
+from ckpt.engine.refusals import check_locks, interrupted, not_begun
+from ckpt.engine.restage import known_files, limited, misled_files, restage
 from ckpt.engine.rollback_report import foreseen, report
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
@@ -50,7 +50,7 @@ from ckpt.models import (
 from ckpt.paths import is_within, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
-from ckpt.store.lock import worktree_lock
+from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.operation_record import read_now
 from ckpt.store.repository import Repository
 from ckpt.values import replace
@@ -230,6 +230,7 @@ class _Rollback:
     def secure(self) -> Checkpoint:
         """Save the present, the innermost first; gives back the safety checkpoint."""
         present, move = self._prepared.present, self._prepared.move
+        check_locks(self._repo, move)
         taken = {path: nested.secure() for path, nested in self._nested.items()}
         present.nested = link(present.nested, taken)
         hold_changing(self._repo, present, self._prepared.plan)
@@ -354,7 +355,7 @@ class _Rollback:
     def _restage(self, prepared: Prepared, applier: Applier) -> None:
         """Write the index, if another is wanted, or if git would go by stat data of before."""
         present, index = prepared.present, prepared.index
-        misled = self._misled(prepared, applier)
+        misled = misled_files(prepared, self._target, self._record.actions, applier.done.files)
         misleads = index is not None and staging.misleads(index)
         if not (prepared.changes_index or misled or misleads):
             return
@@ -368,21 +369,6 @@ class _Rollback:
             index = limited(self._target.index, staged.index, self._options.paths)
         known = known_files(self._worktree, self._target, index, applier.known)
         restage(self._repo, index, staged, known, misled)
-
-    def _misled(self, prepared: Prepared, applier: Applier) -> set[bytes]:
-        present, state, index = prepared.present, prepared.present.index_state, prepared.index
-        believed: frozenset[bytes] = frozenset()
-        if state is not None:
-            kept = () if index is None else staging.unseen(index)
-            believed = state.stale | state.unseen.difference(kept)
-        files = applier.done.files
-        others = prepared.plan.differing - files.keys()
-        edited = self._target.edited & others if others else others
-        converts = present.converts or any(
-            action.after is not None and action.after.origin is not None
-            for action in self._record.actions
-        )
-        return stat_views.misled(present, believed, files, edited, converts=converts)
 
     # -- reports --------------------------------------------------------------------
 

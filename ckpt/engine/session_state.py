@@ -16,13 +16,13 @@ import fcntl
 import os
 import stat
 from contextlib import contextmanager
-from time import monotonic, sleep, time
+from time import monotonic, time
 
 from ckpt import disk
 from ckpt.engine.pending import SESSIONS
 from ckpt.errors import Busy
 from ckpt.hashing import sha256
-from ckpt.store.lock import releasing
+from ckpt.store.kernel_lock import acquire, releasing
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -184,7 +184,11 @@ class SessionState:
         while True:
             fd = self._open_lock(name)
             try:
-                _acquire(fd, deadline)
+                if not acquire(fd, fcntl.LOCK_EX, deadline, _POLL):
+                    raise Busy(
+                        "another hook of this agent session is at work",
+                        hint="wait for it to end, then try again",
+                    )
                 with releasing(fd):
                     if _is_still(self._path(name), fd):  # else it was forgotten meanwhile
                         yield
@@ -319,19 +323,6 @@ def _content(digest: bytes, mode: bytes) -> Content:
     if len(bytes.fromhex(digest.decode("ascii"))) != 32:
         raise ValueError(digest)
     return Content(digest.decode("ascii"), int(mode, 8))
-
-
-def _acquire(fd: int, deadline: float) -> None:
-    while True:
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if monotonic() >= deadline:
-                raise Busy(
-                    "another hook of this agent session is at work",
-                    hint="wait for it to end, then try again",
-                ) from None
-        sleep(_POLL)
 
 
 def _is_still(path: str, fd: int) -> bool:

@@ -17,14 +17,14 @@ from ckpt import ids
 from ckpt.engine import scan_cache
 from ckpt.engine.budget import summarised
 from ckpt.engine.capture import capture
-from ckpt.engine.catalog import Catalog
+from ckpt.engine.catalog import Catalog, is_timely
 from ckpt.engine.index_state import index_state
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.pending import journal_exists
 from ckpt.engine.present import Present
 from ckpt.engine.publishing import LONGEST_WAIT, NO_TIME, draft_of, publish
 from ckpt.engine.summary import summarise
-from ckpt.engine.wholeness import is_whole
+from ckpt.engine.wholeness import has_what_it_relies_on, is_whole
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
     Checkpoint,
@@ -167,6 +167,8 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
     tree = present.tree(objects)
     staged = index_state(objects, present, tree).entries
     stats, compared = summarise(objects, present, tree, staged[record.INDEX].id)
+    if not has_what_it_relies_on(objects, present, compared):
+        raise ObjectsPruned
     if present.cache is not None:
         present.cache = replace(present.cache, compared=compared)
     files: Mapping[bytes, StateFile] = {}
@@ -286,6 +288,8 @@ def _existing(
     for found in catalog.here():
         if found.during_rollback or found.scope is not Scope.FULL:
             continue
+        if not is_timely(found):
+            continue  # it would be in the way for ever
         if found.tree.encode() != tree or found.head_commit != _text_id(present.head.commit):
             return None
         try:

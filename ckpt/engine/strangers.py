@@ -7,6 +7,7 @@ found here, and saved as another safety checkpoint before recovery changes anyth
 
 from __future__ import annotations
 
+import ckpt.worktree.named  # noqa: F401  # imported now: later, other code may lie in its place
 from ckpt.engine import operation
 from ckpt.engine.apply import Found, look
 from ckpt.engine.capture import capture

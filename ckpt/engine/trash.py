@@ -17,7 +17,7 @@ from ckpt.engine.pending import journal_exists
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.ids import is_id
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
-from ckpt.store.lock import prune_lock
+from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 

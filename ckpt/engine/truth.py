@@ -23,7 +23,7 @@ from ckpt.store.trees import FOLDER, GITLINK, Entries, TreeEntry, lookup, read_t
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 _MANIFEST_FORMAT = 1
 _SHOWN = 80  # characters of a path
@@ -154,7 +154,7 @@ def _children(repo: Repository, tree: ObjectID) -> dict[bytes, TreeEntry]:
     return {name: TreeEntry(mode, id) for name, mode, id in read_tree(repo.objects, tree)}
 
 
-def _trailers(recorded: Recorded) -> Iterable[str]:
+def _trailers(recorded: Recorded) -> Iterator[str]:
     """What the commit's message and the manifest both say."""
     checkpoint, manifest = recorded.checkpoint, recorded.manifest
     document = record.read_json(recorded.objects, checkpoint, record.MANIFEST)

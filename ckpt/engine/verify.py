@@ -17,7 +17,7 @@ from ckpt.engine import truth
 from ckpt.engine.catalog import load
 from ckpt.engine.verify_targets import Target, every_target
 from ckpt.engine.verify_trees import VerifiedTrees
-from ckpt.errors import CkptError
+from ckpt.errors import CkptError, is_want
 from ckpt.models import Checkpoint
 from ckpt.store import record
 from ckpt.store.objects import MissingObject, ObjectID
@@ -114,6 +114,7 @@ def verify(
     targets: Sequence[Target],
     progress: Callable[[int, int], None] | None = None,
 ) -> VerifyResult:
+    """Verify some refs together; what they share is read once."""
     inspection = Inspection(repo.objects, progress)
     trees = VerifiedTrees(inspection)
     gatherer = _Gatherer(repo, inspection)
@@ -188,7 +189,9 @@ def _ends_of_history(repo: Repository) -> frozenset[ObjectID]:
     try:
         with open(os.path.join(repo.common_dir, "shallow"), "rb") as file:
             return frozenset(map(ObjectID, file.read().split()))
-    except OSError:
+    except OSError as error:
+        if is_want(error):
+            raise
         return frozenset()
 
 

@@ -4,19 +4,32 @@
 Its own objects are looked up. Of those that it took over from an earlier checkpoint it is
 enough that this one is still there, and of those that git's index named, that the index has
 not changed: git prunes neither. If the index did change, everything is looked up.
+
+What an earlier checkpoint should hold may be gone all the same, by damage. So what only
+checkpoints have is looked up before it is taken over: the file itself may still be there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+import os
 
 from ckpt.engine import scan_cache
 from ckpt.engine.index_facts import index_identity
 from ckpt.engine.present import Present
+from ckpt.paths import folders_above
 from ckpt.store import record
-from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, walk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from ckpt.engine.summary import Compared
+
+_MOST_LOOKED_FOR = 1000
 
 
 def is_whole(
@@ -29,6 +42,30 @@ def is_whole(
         return False
     is_index_same = present.knows_index or index_identity(repo) == present.index.identity
     return is_index_same or _holds_everything(repo, present, commit)
+
+
+def has_what_it_relies_on(objects: ObjectStore, present: Present, compared: Compared) -> bool:
+    """False if something is gone that the cache names and HEAD does not have, which is git's to
+    look after. Of very many files a part is looked for, another part the next time."""
+    if present.source is None:
+        return True
+    paths = [path for path, (_, now) in compared.changes.items() if now is not None]
+    if len(paths) > _MOST_LOOKED_FOR:
+        start = int.from_bytes(os.urandom(4), "big") % len(paths)
+        paths = (paths + paths)[start : start + _MOST_LOOKED_FOR]
+    return all(map(objects.has, _on_the_way(present, compared, paths)))
+
+
+def _on_the_way(present: Present, compared: Compared, paths: list[bytes]) -> Iterator[ObjectID]:
+    """The blobs of files, and the trees of all folders above them."""
+    for path in paths:
+        entry = compared.changes[path][1]
+        if entry is not None and entry.mode != GITLINK:
+            yield entry.id
+    folders = {folder for path in paths for folder in (*folders_above(path), b"")}
+    for listing in filter(None, map(present.listings.get, sorted(folders))):
+        if listing.tree:
+            yield ObjectID(listing.tree.hex().encode())
 
 
 def _holds_everything(repo: Repository, present: Present, commit: ObjectID) -> bool:

@@ -34,13 +34,12 @@ from ckpt.install.target import (
     Step,
     Target,
 )
+from ckpt.install.unfinished import NEW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
-
-_NEW = ".ckpt-new"
 
 
 def install(target: Target, agent: str) -> list[Step]:
@@ -80,6 +79,13 @@ def uninstall(target: Target, agent: str) -> list[Step]:
         except Unfit as reason:
             steps += [_mend(agent, path, reason)] if is_noted else []
     return steps
+
+
+def files(target: Target) -> list[str]:
+    """All that is written to put it in, for any agent."""
+    noted = [path for agent in FORMATS for path in _noted(target.record, agent)]
+    has_place = target.env.get("HOME") or not target.is_global
+    return noted + ([_path(target, agent) for agent in FORMATS] if has_place else [])
 
 
 def inspect(target: Target) -> list[Finding]:
@@ -200,7 +206,7 @@ def _put_in(record: Record, agent: str, path: str, python: str) -> None:
 
 def _write(path: str, text: str) -> None:
     """Put a file in place in one step, with the bits that it had."""
-    temporary = path + _NEW
+    temporary = path + NEW
     if os.path.lexists(temporary):  # what a killed process has not finished
         disk.unlink(temporary)
     with disk.replacing(path, temporary, 0o666) as fd:

@@ -32,6 +32,7 @@ from ckpt.install.target import (
     Step,
     Target,
 )
+from ckpt.install.unfinished import NEW
 from ckpt.install.user_files import data_dir
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import parse_bool
@@ -113,6 +114,11 @@ def script_path(target: Target) -> str:
     if target.is_global:
         return os.path.join(data_dir(target.env), _NAME)
     return os.path.join(target.require_repo().common_dir, _NAME)
+
+
+def files(target: Target) -> list[str]:
+    """All that is written to put it in."""
+    return [script_path(target)]
 
 
 def _notes_path(target: Target) -> str:
@@ -211,7 +217,7 @@ def read(path: str) -> bytes:
 def write_program(path: str, text: bytes, sharing: Sharing = NOT_SHARED) -> None:
     """Somebody may be starting it at this moment: there is always a whole one."""
     NOT_SHARED.make_folders(os.path.dirname(path))
-    temporary = path + ".ckpt-new"  # always the same, so that what a killed one left goes
+    temporary = path + NEW
     with suppress(FileNotFoundError):
         disk.unlink(temporary)
     with disk.replacing(path, temporary, 0o777) as fd:

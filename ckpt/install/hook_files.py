@@ -17,10 +17,9 @@ from ckpt import disk
 from ckpt.install import hook_text
 from ckpt.install.hook_places import read_file
 from ckpt.install.target import ADDED, CHANGED, KEPT, REMOVED, TO_DO, Step
+from ckpt.install.unfinished import NEW
 from ckpt.store.lock import NO_LINKS
 from ckpt.store.sharing import NOT_SHARED, Sharing
-
-_NEW = ".ckpt-new"
 
 
 def put_in(
@@ -158,7 +157,7 @@ def _wrapped(path: str, event: str) -> str:
 def _write(path: str, text: bytes, mode: int | None, sharing: Sharing) -> None:
     """Put a file in place in one step: with these bits less the umask, or those it had."""
     bits = stat.S_IMODE(os.lstat(path).st_mode) if mode is None else None
-    temporary = path + _NEW
+    temporary = path + NEW
     _clear(path)
     with disk.replacing(path, temporary, mode or 0o600) as fd:
         disk.write(fd, text, temporary)
@@ -171,6 +170,6 @@ def _write(path: str, text: bytes, mode: int | None, sharing: Sharing) -> None:
 def _clear(path: str) -> None:
     """Take away what a killed process has not finished."""
     try:
-        disk.unlink(path + _NEW)
+        disk.unlink(path + NEW)
     except FileNotFoundError:
         pass

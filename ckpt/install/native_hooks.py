@@ -66,6 +66,16 @@ def uninstall(target: Target, events: Sequence[str] = EVENTS) -> list[Step]:
     return steps
 
 
+def files(target: Target) -> list[str]:
+    """All that is written to put them in."""
+    if target.is_global:
+        hooks = os.path.join(template.template_dir(target), "hooks")
+        return [os.path.join(hooks, event) for event in EVENTS]
+    noted = target.record.get(_PART).get("folders", [])
+    places = earlier_places(target.require_repo(), noted)
+    return [path for place in places for event in EVENTS for path in files_of(place, event)]
+
+
 def inspect(target: Target, events: Sequence[str] = EVENTS) -> list[Finding]:
     """How it stands with each hook, in this repository, however it was installed."""
     reads_config = has_configured_hooks(target.env)

@@ -12,7 +12,14 @@ import os
 from collections.abc import Sequence
 
 from ckpt.errors import CkptError, UsageError
-from ckpt.install import agent_settings, alias, man_link, native_hooks, pre_commit_config
+from ckpt.install import (
+    agent_settings,
+    alias,
+    man_link,
+    native_hooks,
+    pre_commit_config,
+    unfinished,
+)
 from ckpt.install.agent_formats import AGENTS
 from ckpt.install.programs import runs_alone
 from ckpt.install.record import remove_folders
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
         def uninstall(self, target: Target) -> list[Step]: ...
 
         def inspect(self, target: Target) -> list[Finding]: ...
+
+        def files(self, target: Target) -> list[str]: ...
 
 
 _USED_BY = "used-by"
@@ -137,6 +146,9 @@ def _clear(target: Target) -> None:
     ]
     for record in (target.record, target.user_record):
         clear_own_locks(os.path.dirname(record.path), configs)
+    unfinished.clear([*native_hooks.files(target), *agent_settings.files(target)])
+    for name in EVERYTHING.modules:
+        unfinished.clear(_module(name).files(target))
 
 
 def _place(target: Target) -> str:

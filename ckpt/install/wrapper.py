@@ -77,6 +77,12 @@ def inspect(target: Target) -> list[Finding]:
     return [Finding("wrapper", INSTALLED, f"'{folder}', for a shell that reads it")]
 
 
+def files(target: Target) -> list[str]:
+    """All that is written to put it in."""
+    names = ["guard", *_FUNCTIONS, "bin/git"]
+    return [os.path.join(_folder(target), name) for name in names]
+
+
 def program(target: Target) -> str:
     """The `git` for agents."""
     return os.path.join(_folder(target), "bin", "git")

@@ -53,6 +53,11 @@ class GitConfig:
     def get_all(self, key: str) -> list[str]:
         return [entry.value or "" for entry in self._by_key.get(canonical(key), ())]
 
+    def get_each(self, *keys: str) -> list[str]:
+        """All values of several keys, in the order in which they stand."""
+        wanted = set(map(canonical, keys))
+        return [entry.value or "" for entry in self._entries if entry.key in wanted]
+
     def get_bool(self, key: str, default: bool) -> bool:
         entry = self._last(key)
         if entry is None:

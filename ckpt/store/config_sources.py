@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from ckpt.errors import UsageError
+from ckpt.errors import UsageError, is_want
 from ckpt.patterns import lazy_pattern
 from ckpt.store.config_syntax import (
     COMMAND_LINE,
@@ -171,6 +171,8 @@ def _content(path: str, unreadable_ok: bool) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as error:
+        if is_want(error):
+            raise
         if unreadable_ok and isinstance(error, PermissionError):
             return b""
         raise ConfigError(

@@ -40,7 +40,6 @@ HEADER = struct.Struct(">4sII")
 EXTENSION = struct.Struct(">4sI")
 _MODE = slice(24, 28)  # where the mode is in an entry's stat data
 _FOLDER_MODE = struct.pack(">I", stat.S_IFDIR)
-_GITLINK = 0o160000
 _KIND = 0o170000
 _WORD = 0xFFFFFFFF
 _SECOND = 1_000_000_000
@@ -347,32 +346,6 @@ def _parse_cache_tree(data: bytes, hash_len: int) -> dict[bytes, CacheTreeNode]:
     if pos != len(data):
         raise ValueError("trailing bytes")
     return valid
-
-
-def stat_fields(st: os.stat_result) -> StatFields:
-    """Stat data of a file as git would store them, ``mode`` being git's mode for it."""
-    ctime_s, ctime_ns = divmod(st.st_ctime_ns, _SECOND)
-    mtime_s, mtime_ns = divmod(st.st_mtime_ns, _SECOND)
-    return StatFields(
-        ctime_s & _WORD,
-        ctime_ns,
-        mtime_s & _WORD,
-        mtime_ns,
-        st.st_dev & _WORD,
-        st.st_ino & _WORD,
-        _git_mode(st.st_mode),
-        st.st_uid & _WORD,
-        st.st_gid & _WORD,
-        st.st_size & _WORD,
-    )
-
-
-def _git_mode(mode: int) -> int:
-    if stat.S_ISREG(mode):
-        return 0o100755 if mode & 0o100 else 0o100644
-    if stat.S_ISLNK(mode):
-        return stat.S_IFLNK
-    return _GITLINK if stat.S_ISDIR(mode) else 0
 
 
 def matches(

@@ -8,16 +8,20 @@ present index where that has the same. Git looks at the rest again.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection
 
-from ckpt.store.index import Index, IndexEntry, stat_fields
+from ckpt.store.index import Index, IndexEntry, StatFields
 from ckpt.store.index_writer import write_index
 from ckpt.store.resolve_undo import extension, resolved
 from ckpt.store.staging import STALE, UNSEEN, Staged
-from ckpt.store.trees import TreeEntry
+from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
 
 # How a file's state is known: its entry and the stat data it had then.
 KnownFile = Callable[[bytes], tuple[TreeEntry, os.stat_result] | None]
+
+_SECOND = 1_000_000_000
+_WORD = 0xFFFFFFFF
 
 
 def compose(
@@ -58,3 +62,29 @@ def _with_stat(
     if before is not None and unchanged and not present.is_racy(before):
         return entry._replace(stat=before.stat)
     return entry
+
+
+def stat_fields(st: os.stat_result) -> StatFields:
+    """Stat data of a file as git would store them, `mode` being git's mode for it."""
+    ctime_s, ctime_ns = divmod(st.st_ctime_ns, _SECOND)
+    mtime_s, mtime_ns = divmod(st.st_mtime_ns, _SECOND)
+    return StatFields(
+        ctime_s & _WORD,
+        ctime_ns,
+        mtime_s & _WORD,
+        mtime_ns,
+        st.st_dev & _WORD,
+        st.st_ino & _WORD,
+        _git_mode(st.st_mode),
+        st.st_uid & _WORD,
+        st.st_gid & _WORD,
+        st.st_size & _WORD,
+    )
+
+
+def _git_mode(mode: int) -> int:
+    if stat.S_ISREG(mode):
+        return EXECUTABLE if mode & 0o100 else REGULAR
+    if stat.S_ISLNK(mode):
+        return SYMLINK
+    return GITLINK if stat.S_ISDIR(mode) else 0

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Locks: ours on a worktree, and git's on a file.
+"""Git's lock on a file, `<path>.lock`.
 
-Ours is a kernel lock, which dies with its process: a rollback holds it alone, saves
-hold it together, so that no save ever sees half a rollback of a living process.
-
-Git's is a file `<path>.lock`. Ours are made as a second name of a private file, so
-that one left behind by a kill can be told from anybody else's by its inode, and as the
-private file is locked by the kernel while its process lives, such a lock is taken away
-by whoever finds it, never a living process's or another program's.
+Ours are made as a second name of a private file, so that one left behind by a kill can
+be told from anybody else's by its inode, and as the private file is locked by the kernel
+while its process lives, such a lock is taken away by whoever finds it, never a living
+process's or another program's. Where there are no second names, or no locks of the
+kernel's, nothing can be told, and what is left by a kill stays, as git's own do.
 """
 
 from __future__ import annotations
@@ -22,110 +20,14 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ckpt import disk
 from ckpt.errors import Busy
+from ckpt.store.kernel_lock import try_lock
 from ckpt.store.sharing import NOT_SHARED, Sharing
 
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.005
 _FOLDER_SECONDS = 1.0
 _PRIVATE = "lock-"
 # What systems say of a second name for a file where they have none.
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
-
-
-@contextmanager
-def worktree_lock(private_dir: str, *, exclusive: bool, timeout: float) -> Iterator[None]:
-    """Hold the worktree's lock, waiting at most `timeout` seconds for it."""
-    disk.ensure_private_dir(private_dir)
-    path = os.path.join(private_dir, "lock")
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        _acquire(fd, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, timeout)
-        if exclusive:
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-        with releasing(fd):
-            yield
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def prune_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
-    """Alone change what is in the trash of a repository, and what goes there."""
-    with _common_lock(common_dir, "prune-lock", timeout):
-        yield
-
-
-@contextmanager
-def gc_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
-    """Alone repack what checkpoints hold: two would write the same packs."""
-    with _common_lock(common_dir, "gc-lock", timeout):
-        yield
-
-
-@contextmanager
-def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
-    private_dir = os.path.join(common_dir, "ckpt")
-    disk.ensure_private_dir(private_dir)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        fd = os.open(os.path.join(private_dir, name), flags, 0o600)
-    except PermissionError:  # another user's, in a repository that several share
-        yield
-        return
-    try:
-        _acquire(fd, fcntl.LOCK_EX, timeout, "repository")
-        with releasing(fd):
-            yield
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def releasing(fd: int) -> Iterator[None]:
-    """Give up the lock on a file afterwards. To close it is not enough: a fork has it open too,
-    and may live on; but what it does not hold, it must not give up."""
-    holder = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() == holder:
-            fcntl.flock(fd, fcntl.LOCK_UN)
-
-
-def _acquire(fd: int, mode: int, timeout: float, place: str = "worktree") -> None:
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            return fcntl.flock(fd, mode | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise _busy(fd, place) from None
-        time.sleep(_POLL_SECONDS)
-
-
-def _busy(fd: int, place: str) -> Busy:
-    holder = _holder(fd)
-    who = f" (process {holder})" if holder else ""
-    return Busy(
-        f"another ckpt command is at work in this {place}{who}",
-        hint="wait for it to end, then try again",
-    )
-
-
-def _holder(fd: int) -> str | None:
-    """A process that holds the lock, as the kernel knows it; elsewhere as the file says, where a
-    killed one may still stand, whose number may be another's by now."""
-    try:
-        with open("/proc/locks", encoding="ascii") as file:
-            lines = [line.split() for line in file]
-    except (OSError, ValueError):
-        return os.pread(fd, 32, 0).decode("ascii", "replace").strip() or None
-    inode = f":{os.fstat(fd).st_ino}"
-    for _, kind, _, _, pid, at, *_ in (words for words in lines if len(words) == 8):
-        # Those who only wait have an arrow more; of another container a process has no number.
-        if kind == "FLOCK" and at.endswith(inode) and int(pid) > 0:
-            return pid
-    return None
 
 
 class Lock:
@@ -216,14 +118,14 @@ def _create_private(private_dir: str) -> tuple[int, str]:
         private = os.path.join(private_dir, disk.temporary_name(_PRIVATE))
         fd = disk.create(private, 0o666)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
             # Before it was locked, who clears up may have taken it for a dead process's.
-            if os.fstat(fd).st_nlink:
+            if try_lock(fd, fcntl.LOCK_EX) is not False and os.fstat(fd).st_nlink:
                 return fd, private
         except BaseException:
             _forget(private)
             os.close(fd)
             raise
+        _forget(private)
         os.close(fd)
 
 
@@ -264,15 +166,37 @@ def _take(private: str, path: str, deadline: float, sharing: Sharing) -> None:
                 raise
             sharing.make_folders(os.path.dirname(path))
         except FileExistsError:
-            if clear_dead_locks(os.path.dirname(private), lambda: [path]):
-                continue
-            if time.monotonic() >= deadline:
-                raise Busy(
-                    f"unable to lock '{path}': '{lock}' exists",
-                    hint="another git process seems to be running; "
-                    "wait for it, or remove that file",
-                ) from None
-            time.sleep(_POLL_SECONDS / 4)
+            _wait(path, os.path.dirname(private), deadline)
+
+
+def check_free(paths: Iterable[str], private_dir: str, *, patience: float) -> None:
+    """Wait until nobody holds git's locks on files, but not for ever, before anything is done
+    that needs them."""
+    deadline = time.monotonic() + patience
+    for path in paths:
+        while os.path.lexists(path + ".lock"):
+            _wait(path, private_dir, deadline)
+
+
+def _wait(path: str, private_dir: str, deadline: float) -> None:
+    """For a moment, while a file is locked; not if that was by a process of ours that died."""
+    if clear_dead_locks(private_dir, lambda: [path]):
+        return
+    if time.monotonic() >= deadline:
+        raise _held(path)
+    time.sleep(_POLL_SECONDS)
+
+
+def _held(path: str) -> Busy:
+    from ckpt.store.lock_holder import maker_of
+
+    lock = path + ".lock"
+    maker = maker_of(lock)
+    if maker is None:
+        hint = "another git process seems to be running; wait for it, or remove that file"
+        return Busy(f"unable to lock '{path}': '{lock}' exists", hint=hint)
+    message = f"unable to lock '{path}': '{lock}' is held by process {maker}"
+    return Busy(message, hint="wait for it to end, then try again")
 
 
 def _link(private: str, lock: str) -> None:
@@ -314,10 +238,14 @@ def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
 def clear_unfinished(private_dir: str) -> None:
     """Remove private files that killed processes have not finished."""
     for name in _names_in(private_dir, ".tmp-"):
-        path = os.path.join(private_dir, name)
-        with _dead(path) as inode:
-            if inode is not None:
-                disk.unlink(path)
+        remove_dead(os.path.join(private_dir, name))
+
+
+def remove_dead(path: str) -> None:
+    """Remove a file that a process was writing (see `disk.replacing`) when it was killed."""
+    with _dead(path) as inode:
+        if inode is not None:
+            disk.unlink(path)
 
 
 def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bool:
@@ -356,8 +284,8 @@ def dead_locks(private_dir: str) -> list[str]:
 def _dead(private: str) -> Iterator[tuple[int, int] | None]:
     """The inode of a private file whose process has died, held so that nobody else clears it."""
     try:
-        fd = os.open(private, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
+        fd = _open(private)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # gone, or another user's
         yield None
         return
     try:
@@ -366,10 +294,16 @@ def _dead(private: str) -> Iterator[tuple[int, int] | None]:
         os.close(fd)
 
 
-def _inode_if_free(fd: int) -> tuple[int, int] | None:
+def _open(private: str) -> int:
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        return os.open(private, os.O_RDWR | flags)  # as NFS wants it for a lock
+    except PermissionError:
+        return os.open(private, os.O_RDONLY | flags)
+
+
+def _inode_if_free(fd: int) -> tuple[int, int] | None:
+    if not try_lock(fd, fcntl.LOCK_EX):
         return None
     found = os.fstat(fd)
     return (found.st_dev, found.st_ino) if found.st_nlink else None

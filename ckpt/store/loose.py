@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import zlib
 
+from ckpt.errors import is_want
+
 _HEADER = 64  # more than any header has
 _CODED_HEADER = 512  # the same in a zlib stream, before which is how it is coded
 _FIRST = 1 << 16
@@ -84,6 +86,8 @@ def _content(path: str, length: int) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:
+        if is_want(error):
+            raise
         raise DamagedObject(str(error)) from error
     if not content:  # what a crash of the machine makes of a file
         raise DamagedObject("an object without a byte")

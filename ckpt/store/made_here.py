@@ -17,7 +17,7 @@ from ckpt import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Container
 
 _NAME = "made-here"
 _LARGEST = 1 << 20  # in bytes; beyond, lines of checkpoints that are gone are let go
@@ -41,10 +41,20 @@ def holds(common_dir: str, checkpoint_id: str, commit: str) -> bool:
     return _line(checkpoint_id, commit) in _read(common_dir)
 
 
-def strangers(common_dir: str, checkpoints: Mapping[str, str]) -> set[str]:
-    """The ids of those, of all these ids with their commits, of which `holds` is not true."""
-    known = set(_read(common_dir).splitlines(keepends=True))
-    return {name for name, commit in checkpoints.items() if _line(name, commit) not in known}
+class Record:
+    """The record as it is when the first question is asked: of a thousand, it is read once."""
+
+    __slots__ = ("_common_dir", "_lines")
+
+    def __init__(self, common_dir: str) -> None:
+        self._common_dir = common_dir
+        self._lines: frozenset[bytes] | None = None
+
+    def lacks(self, checkpoint_id: str, commit: str) -> bool:
+        """What `holds` denies."""
+        if self._lines is None:
+            self._lines = frozenset(_read(self._common_dir).splitlines(keepends=True))
+        return _line(checkpoint_id, commit) not in self._lines
 
 
 def tidy(common_dir: str, existing: Callable[[], Container[str]]) -> None:

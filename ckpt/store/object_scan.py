@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import os
 from binascii import hexlify, unhexlify
+from contextlib import closing
 from struct import iter_unpack
 
+from ckpt.errors import is_want
 from ckpt.store.loose import DamagedObject
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.pack_entries import KINDS, parse_entry
@@ -46,8 +48,8 @@ def cruft_objects(objects: ObjectStore) -> dict[bytes, int]:
     """Raw id to time, in seconds since 1970, of objects in cruft packs."""
     found: dict[bytes, int] = {}
     for stem in pack_stems(objects.path, ".mtimes"):
-        with _opened(objects, stem) as pack:
-            raw_ids = _all_ids(pack, objects)
+        with opened_pack(objects, stem) as pack:
+            raw_ids = all_ids(pack, objects)
         try:
             with open(stem + ".mtimes", "rb") as file:
                 times = file.read()[_CRUFT_HEADER : _CRUFT_HEADER + 4 * len(raw_ids)]
@@ -63,7 +65,7 @@ def packed_commits(objects: ObjectStore) -> Iterator[bytes]:
     promised = set(pack_stems(objects.path, ".promisor"))
     for stem in pack_stems(objects.path, ".pack"):
         if stem not in promised:
-            with _opened(objects, stem) as pack:
+            with opened_pack(objects, stem) as pack:
                 try:
                     yield from list(_commits_in(pack, objects))
                 except DamagedObject:
@@ -71,7 +73,7 @@ def packed_commits(objects: ObjectStore) -> Iterator[bytes]:
 
 
 def _commits_in(pack: Pack, objects: ObjectStore) -> Iterator[bytes]:
-    places = pack.find_many(_all_ids(pack, objects))
+    places = pack.find_many(all_ids(pack, objects))
     length = objects.object_format.oid_length
     kinds: dict[int, int] = {}
     start, data = 0, b""
@@ -93,22 +95,15 @@ def _kind_of(objects: ObjectStore, raw_id: bytes) -> int:
     return next((number for number, kind in KINDS.items() if kind == found), 0)
 
 
-def _all_ids(pack: Pack, objects: ObjectStore) -> list[bytes]:
+def all_ids(pack: Pack, objects: ObjectStore) -> list[bytes]:
+    """The raw ids of all objects in a pack, sorted."""
     length = objects.object_format.oid_length
     return pack.between(b"\0" * length, b"\xff" * length)
 
 
-class _opened:
+def opened_pack(objects: ObjectStore, stem: str) -> closing[Pack]:
     """A pack for as long as it is read."""
-
-    def __init__(self, objects: ObjectStore, stem: str) -> None:
-        self._pack = Pack(stem, objects.object_format, [])
-
-    def __enter__(self) -> Pack:
-        return self._pack
-
-    def __exit__(self, *_: object) -> None:
-        self._pack.close()
+    return closing(Pack(stem, objects.object_format, []))
 
 
 def pack_stems(folder: str, ending: str = ".pack") -> list[str]:
@@ -124,5 +119,7 @@ def pack_stems(folder: str, ending: str = ".pack") -> list[str]:
 def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError:
+    except OSError as error:
+        if is_want(error):
+            raise
         return []

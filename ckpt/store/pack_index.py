@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Where in a pack an object is: `.idx` files of version 2, and multi-pack indexes.
+"""Where in a pack an object is: `.idx` files of version 2.
 
-Both are sorted tables of ids behind a fan-out by first byte. One id is bisected; many are
-looked up bucket by bucket, which takes a fraction of a microsecond each. A table that
-cannot be right raises DamagedIndex before anything is read through it, and one that is
-only wrong leads to an object with another id, or to none. Any other version of `.idx` is
+Sorted tables of ids behind a fan-out by first byte, as `multi_pack` has them, too. One id is
+bisected; many are looked up bucket by bucket, which takes a fraction of a microsecond each. A
+table that cannot be right raises DamagedIndex before anything is read through it, and one that
+is only wrong leads to an object with another id, or to none. Any other version of `.idx` is
 left to dulwich, which is not imported before there is one.
 """
 
@@ -13,6 +13,8 @@ from __future__ import annotations
 import mmap
 import os
 from struct import Struct, calcsize, unpack, unpack_from
+
+from ckpt.errors import is_want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,20 +32,20 @@ if TYPE_CHECKING:
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _ANY_VERSION = _MAGIC[:4]
-_FAN_OUT = 4 * 256
-_FAR = 0x80000000  # the offset is in the table of 64-bit ones
+FAN_OUT = 4 * 256
+FAR = 0x80000000  # the offset is in the table of 64-bit ones
 _READ_AT_ONCE = 1 << 18  # smaller files are not mapped: a mapping takes a handle
 _SPARSE = 24  # so many times more ids in a bucket than asked for: bisect them
 _ROWS_AT_ONCE = 1 << 13
 _NEAR = 64  # ids to either side of where one should be
-_U32, _U64 = Struct(">I"), Struct(">Q")
+U32, U64 = Struct(">I"), Struct(">Q")
 
 
 class DamagedIndex(ValueError):
     """An index that cannot be right."""
 
 
-class _Table:
+class Table:
     """Sorted ids behind a fan-out table."""
 
     __slots__ = ("_data", "_fan_out", "_ids", "_length", "count")
@@ -143,11 +145,11 @@ class PackIndex:
     __slots__ = ("_data", "_far", "_far_count", "_offsets", "_table")
 
     def __init__(self, data: bytes | mmap.mmap, id_length: int) -> None:
-        head = len(_MAGIC) + _FAN_OUT
+        head = len(_MAGIC) + FAN_OUT
         if len(data) < head + 2 * id_length:
             raise DamagedIndex("an index that was cut off")
         self._data = data
-        self._table = _Table(data, len(_MAGIC), head, id_length)
+        self._table = Table(data, len(_MAGIC), head, id_length)
         checksums = head + self._table.count * id_length
         self._offsets = checksums + 4 * self._table.count
         self._far = self._offsets + 4 * self._table.count
@@ -162,7 +164,7 @@ class PackIndex:
     def find_many(self, raw_ids: Iterable[bytes]) -> dict[int, bytes]:
         """The ids that are there, by offset."""
         rows = self._table.rows(raw_ids, self._offsets, ">I")
-        return {n if n < _FAR else self._far_offset(n - _FAR): raw_id for raw_id, n in rows}
+        return {n if n < FAR else self._far_offset(n - FAR): raw_id for raw_id, n in rows}
 
     def between(self, low: bytes, high: bytes) -> Iterator[bytes]:
         return self._table.between(low, high)
@@ -172,16 +174,16 @@ class PackIndex:
         for start in range(0, self._table.count, _ROWS_AT_ONCE):
             rows = min(_ROWS_AT_ONCE, self._table.count - start)
             for n in unpack_from(f">{rows}I", self._data, self._offsets + 4 * start):
-                yield n if n < _FAR else self._far_offset(n - _FAR)
+                yield n if n < FAR else self._far_offset(n - FAR)
 
     def _offset(self, position: int) -> int:
-        offset: int = _U32.unpack_from(self._data, self._offsets + 4 * position)[0]
-        return offset if offset < _FAR else self._far_offset(offset - _FAR)
+        offset: int = U32.unpack_from(self._data, self._offsets + 4 * position)[0]
+        return offset if offset < FAR else self._far_offset(offset - FAR)
 
     def _far_offset(self, position: int) -> int:
         if position >= self._far_count:
             raise DamagedIndex("an offset beyond the index")
-        offset: int = _U64.unpack_from(self._data, self._far + 8 * position)[0]
+        offset: int = U64.unpack_from(self._data, self._far + 8 * position)[0]
         return offset
 
 
@@ -242,74 +244,9 @@ class ForeignIndex:
         return (int(offset) for _, offset, _ in self._index.iterentries())
 
 
-class MultiPackIndex:
-    """One index for several packs; None of what it says is needed, each has its own."""
-
-    def __init__(self, data: bytes | mmap.mmap, id_length: int) -> None:
-        if data[:5] != b"MIDX\x01" or len(data) < 12 + 12 + id_length:
-            raise DamagedIndex("no multi-pack index of version 1")
-        hash_number, chunk_count, base_count = data[5], data[6], data[7]
-        if hash_number != (1 if id_length == 20 else 2) or base_count:
-            raise DamagedIndex("a multi-pack index of another kind")
-        chunks = _chunks(data, chunk_count)
-        try:
-            names, fan_out, ids = chunks[b"PNAM"], chunks[b"OIDF"], chunks[b"OIDL"]
-            self._offsets, self._offsets_end = chunks[b"OOFF"]
-            self._far, self._far_end = chunks.get(b"LOFF", (0, 0))
-        except KeyError as error:
-            raise DamagedIndex("a multi-pack index without one of its parts") from error
-        if fan_out[1] - fan_out[0] != _FAN_OUT:
-            raise DamagedIndex("a fan-out table of another length")
-        self._data = data
-        self._table = _Table(data, fan_out[0], ids[0], id_length)
-        if self._offsets + 8 * self._table.count > self._offsets_end:
-            raise DamagedIndex("a multi-pack index that was cut off")
-        (count,) = _U32.unpack_from(data, 8)
-        self.packs = bytes(data[names[0] : names[1]]).split(b"\0")[:count]
-        if len(self.packs) != count:
-            raise DamagedIndex("fewer names than packs")
-
-    def find(self, raw_id: bytes) -> tuple[bytes, int] | None:
-        """The name of the index of a pack that has an object, and where in it that is."""
-        at = self._table.position(raw_id)
-        if at is None:
-            return None
-        return self._place(_U64.unpack_from(self._data, self._offsets + 8 * at)[0])
-
-    def find_many(self, raw_ids: Iterable[bytes]) -> dict[bytes, dict[int, bytes]]:
-        """The ids that are there, by the name of the pack's index, then by offset."""
-        found: dict[bytes, dict[int, bytes]] = {name: {} for name in self.packs}
-        for raw_id, row in self._table.rows(raw_ids, self._offsets, ">Q"):
-            name, offset = self._place(row)
-            found[name][offset] = raw_id
-        return found
-
-    def _place(self, row: int) -> tuple[bytes, int]:
-        number, offset = row >> 32, row & 0xFFFFFFFF
-        if offset >= _FAR and self._far:
-            start = self._far + 8 * (offset - _FAR)
-            if start + 8 > self._far_end:
-                raise DamagedIndex("an offset beyond the index")
-            (offset,) = _U64.unpack_from(self._data, start)
-        if number >= len(self.packs):
-            raise DamagedIndex("a pack beyond the index")
-        return self.packs[number], offset
-
-
-def _chunks(data: bytes | mmap.mmap, count: int) -> dict[bytes, tuple[int, int]]:
-    """Where each part of a multi-pack index begins and ends."""
-    if len(data) < 12 + 12 * (count + 1):
-        raise DamagedIndex("a multi-pack index that was cut off")
-    rows = [unpack(">4sQ", data[12 + 12 * n : 24 + 12 * n]) for n in range(count + 1)]
-    places = [offset for _, offset in rows]
-    if places != sorted(places) or places[-1] > len(data):
-        raise DamagedIndex("parts of a multi-pack index beyond its end")
-    return {rows[n][0]: (places[n], places[n + 1]) for n in range(count)}
-
-
 def load_pack_index(path: str, id_length: int, format_name: str) -> Index:
     """The index at a path; FileNotFoundError, or DamagedIndex."""
-    data = _load(path)
+    data = load(path)
     if data[: len(_MAGIC)] == _MAGIC:
         return PackIndex(data, id_length)
     if data[:4] == _ANY_VERSION or _may_be_of_version_1(data, id_length):
@@ -317,27 +254,21 @@ def load_pack_index(path: str, id_length: int, format_name: str) -> Index:
     raise DamagedIndex("no index of a pack")
 
 
-def load_multi_pack_index(path: str, id_length: int) -> MultiPackIndex | None:
-    """The index at a path, or None where there is none that can be used."""
-    try:
-        return MultiPackIndex(_load(path), id_length)
-    except (FileNotFoundError, DamagedIndex):
-        return None
-
-
 def _may_be_of_version_1(data: bytes | mmap.mmap, id_length: int) -> bool:
-    if len(data) < _FAN_OUT + 2 * id_length:
+    if len(data) < FAN_OUT + 2 * id_length:
         return False
-    (count,) = _U32.unpack_from(data, _FAN_OUT - 4)
-    return len(data) == _FAN_OUT + (4 + id_length) * int(count) + 2 * id_length
+    (count,) = U32.unpack_from(data, FAN_OUT - 4)
+    return len(data) == FAN_OUT + (4 + id_length) * int(count) + 2 * id_length
 
 
-def _load(path: str) -> bytes | mmap.mmap:
+def load(path: str) -> bytes | mmap.mmap:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as error:
+        if is_want(error):
+            raise
         raise DamagedIndex(str(error)) from error
     try:
         size = os.fstat(fd).st_size
@@ -345,6 +276,8 @@ def _load(path: str) -> bytes | mmap.mmap:
             return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
         return os.read(fd, size)
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and is_want(error):
+            raise
         raise DamagedIndex(str(error)) from error
     finally:
         os.close(fd)

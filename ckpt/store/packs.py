@@ -18,21 +18,16 @@ import zlib
 from binascii import hexlify
 from collections import OrderedDict
 
+from ckpt.errors import is_want
 from ckpt.store.loose import LARGEST_WHOLE, DamagedObject, loose_path, read_loose
 from ckpt.store.pack_entries import HEAD_LENGTH, KINDS, apply_delta, object_size, parse_entry
-from ckpt.store.pack_index import (
-    NO_INDEX,
-    DamagedIndex,
-    MultiPackIndex,
-    load_multi_pack_index,
-    load_pack_index,
-    shown_range,
-)
+from ckpt.store.pack_index import NO_INDEX, DamagedIndex, load_pack_index, shown_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ckpt.store.multi_pack import PackGroup
     from ckpt.store.object_format import ObjectFormat
     from ckpt.store.pack_entries import Entry
     from ckpt.store.pack_index import Index
@@ -78,7 +73,9 @@ class Pack:
             try:
                 end = _end(self.path, length)
                 self._is_whole = end == _end(self._index_path, 2 * length)[:length]
-            except OSError:
+            except OSError as error:
+                if is_want(error):
+                    raise
                 self._is_whole = False
         return self._is_whole
 
@@ -162,6 +159,8 @@ class Pack:
         try:
             return os.pread(self._fd if self._fd >= 0 else self._open(), length, offset)
         except (OSError, OverflowError) as error:
+            if isinstance(error, OSError) and is_want(error):
+                raise
             raise DamagedObject(str(error)) from error
 
     def _open(self) -> int:
@@ -206,7 +205,7 @@ class PackList:
         self._seen_at = 0
         self._opened: list[Pack] = []
         self._packs: dict[str, Pack] = {}
-        self._indexes: list[tuple[MultiPackIndex, dict[bytes, Pack]]] = []
+        self._groups: list[PackGroup] = []
         self._alone: list[Pack] = []
         self._bases: OrderedDict[tuple[Pack, int], Object] = OrderedDict()
         self._bases_size = 0
@@ -214,7 +213,7 @@ class PackList:
     def look(self, folders: Iterable[str]) -> None:
         """See which packs there are now; those known already stay open."""
         known, self._packs = self._packs, {}
-        self._indexes, self._alone = [], []
+        self._groups, self._alone = [], []
         self._folders = list(folders)
         self._seen = {folder: _pack_folder_time(folder) for folder in self._folders}
         self._seen_at = time.time_ns()
@@ -233,7 +232,9 @@ class PackList:
     def _look_into(self, folder: str, known: dict[str, Pack]) -> None:
         try:
             names = set(os.listdir(folder))
-        except OSError:
+        except OSError as error:
+            if is_want(error):
+                raise
             return
         packs: dict[bytes, Pack] = {}
         for name in sorted(names):
@@ -246,11 +247,18 @@ class PackList:
                 pack = pack or Pack(stem, self._format, self._opened)
                 self._packs[stem] = packs[os.fsencode(name[:-5] + ".idx")] = pack
         if "multi-pack-index" in names:
-            path = os.path.join(folder, "multi-pack-index")
-            index = load_multi_pack_index(path, self._format.oid_length)
-            if index is not None and packs.keys() >= set(index.packs):
-                self._indexes.append((index, {name: packs.pop(name) for name in index.packs}))
+            self._group(os.path.join(folder, "multi-pack-index"), packs)
         self._alone += packs.values()
+
+    def _group(self, path: str, packs: dict[bytes, Pack]) -> None:
+        """Take those out of some packs that have an index in common."""
+        from ckpt.store.multi_pack import open_group
+
+        group = open_group(path, self._format.oid_length, packs)
+        if group is not None:
+            self._groups.append(group)
+            for name in group.packs:
+                del packs[name]
 
     def _forget(self, pack: Pack) -> None:
         pack.close()
@@ -264,8 +272,8 @@ class PackList:
 
     def find(self, raw_id: bytes) -> tuple[Pack, int] | None:
         """A pack that has an object, and where in it that is."""
-        for index, packs in self._indexes:
-            place = _in_several(index, packs, raw_id)
+        for group in self._groups:
+            place = group.find(raw_id)
             if place is not None:
                 return place
         for pack in self._alone:
@@ -287,10 +295,10 @@ class PackList:
     def find_many(self, raw_ids: Iterable[bytes]) -> Iterator[tuple[Pack, dict[int, bytes]]]:
         """For each pack, the ids that are there by offset, each id once."""
         left = set(raw_ids)
-        for index, packs in self._indexes:
-            for name, places in _many_in_several(index, left).items():
+        for group in self._groups:
+            for pack, places in group.find_many(left):
                 left.difference_update(places.values())
-                yield packs[name], places
+                yield pack, places
         for pack in self._alone:
             places = pack.find_many(left) if left else {}
             left.difference_update(places.values())
@@ -382,22 +390,3 @@ def _pack_folder_time(folder: str) -> int:
         return os.stat(folder + "/pack").st_mtime_ns
     except OSError:
         return 0
-
-
-def _in_several(
-    index: MultiPackIndex, packs: dict[bytes, Pack], raw_id: bytes
-) -> tuple[Pack, int] | None:
-    try:
-        place = index.find(raw_id)
-    except DamagedIndex:
-        return None
-    return None if place is None else (packs[place[0]], place[1])
-
-
-def _many_in_several(
-    index: MultiPackIndex, raw_ids: Iterable[bytes]
-) -> dict[bytes, dict[int, bytes]]:
-    try:
-        return index.find_many(raw_ids)
-    except DamagedIndex:
-        return {}

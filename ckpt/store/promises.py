@@ -8,17 +8,20 @@ such as a content that only a checkpoint ever held, is nowhere.
 
 from __future__ import annotations
 
-import os
 from binascii import hexlify
+from contextlib import closing
 
 from ckpt.store.alternates import object_folders
 from ckpt.store.loose import DamagedObject
+from ckpt.store.object_scan import all_ids, opened_pack, pack_stems
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.packs import Pack, PackList
+from ckpt.store.packs import PackList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from ckpt.store.packs import Pack
 
 _HEADER_LINES = (b"tree ", b"parent ", b"object ")
 
@@ -28,41 +31,29 @@ def promised(objects: ObjectStore, missing: Iterable[ObjectID]) -> set[ObjectID]
 
     Newer objects come first in a pack: what is asked for is mostly found soon.
     """
-    left = set(missing)
-    wanted = set(left)
+    asked_for = set(missing)
+    left = set(asked_for)
     for names in _named(objects) if left else ():
         left -= names
         if not left:
             break
-    return wanted - left
+    return asked_for - left
 
 
 def _named(objects: ObjectStore) -> Iterator[set[ObjectID]]:
+    """What each object of each promisor pack names."""
     folders = object_folders(objects.path)
-    packs = PackList(objects.object_format)
-    packs.look(folders)
-    opened: list[Pack] = []
-    try:
-        for stem in _promisor_packs(folders):
-            yield from _named_in(packs, Pack(stem, objects.object_format, opened), objects)
-    finally:
-        packs.close()
-        for pack in list(opened):
-            pack.close()
-
-
-def _promisor_packs(folders: Iterable[str]) -> Iterator[str]:
-    for folder in folders:
-        place = os.path.join(folder, "pack")
-        for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
-            stem, ending = os.path.splitext(os.path.join(place, name))
-            if ending == ".promisor":
-                yield stem
+    with closing(PackList(objects.object_format)) as packs:
+        packs.look(folders)
+        for folder in folders:
+            for stem in pack_stems(folder, ".promisor"):
+                with opened_pack(objects, stem) as pack:
+                    yield from _named_in(packs, pack, objects)
 
 
 def _named_in(packs: PackList, pack: Pack, objects: ObjectStore) -> Iterator[set[ObjectID]]:
     length = objects.object_format.oid_length
-    places = pack.find_many(pack.between(b"\0" * length, b"\xff" * length))
+    places = pack.find_many(all_ids(pack, objects))
     for offset in sorted(places):
         try:
             kind = packs.kind(pack, offset)

@@ -11,30 +11,23 @@ Format 1. A commit of a newer format is refused, never guessed at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ckpt import ids, jsontext
 from ckpt.errors import CkptError, Refused
-from ckpt.models import (
-    Checkpoint,
-    Details,
-    Kind,
-    NestedState,
-    Scope,
-    Skipped,
-    Stats,
-)
-from ckpt.paths import from_json, to_str
-from ckpt.store import agent_state
+from ckpt.models import Checkpoint, Kind, Scope, Stats
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
-from ckpt.store.trees import UnsafeTree, check_name, diff_trees, lookup, read_limited
+from ckpt.store.trees import lookup, read_limited
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    from ckpt.models import Details
 
 FORMAT = 1
 MANIFEST = b"manifest.json"
@@ -121,7 +114,7 @@ def _trailers(checkpoint: Checkpoint) -> list[tuple[str, str | None]]:
     ]
 
 
-class _Reader:
+class Reader:
     """Reads the rest of a checkpoint when it is asked for.
 
     Not a function within one, which would hold the checkpoint that holds it: of a thousand
@@ -145,14 +138,24 @@ class _Reader:
         self.head_commit = head_commit
 
     def details(self) -> Details:
+        from ckpt.store.details import read_details
+
         return read_details(self._objects, self)
 
     def dirty_files(self) -> tuple[str, ...]:
+        from ckpt.store.details import read_dirty_files
+
         return read_dirty_files(self._objects, self)
 
 
-def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) -> Checkpoint:
-    """The checkpoint that a ref's commit tells of; its details are read when asked for."""
+def read_checkpoint(
+    objects: ObjectStore,
+    checkpoint_id: str,
+    commit: ObjectID,
+    lacks: Callable[[str, str], bool] | None = None,
+) -> Checkpoint:
+    """The checkpoint that a ref's commit tells of; its details are read when asked for. `lacks` is
+    to tell of an id and a commit whether the record of those made here lacks them."""
     # Called for each of a thousand: the text is cut once and nothing made that is not kept.
     data = objects.read(commit, b"commit")
     if len(data) > _LARGEST:
@@ -168,7 +171,7 @@ def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) 
         _check_subject(subject)
         state_commit = _state_commit(parents, trailers)
         head_commit = _head_commit(parents, trailers)
-        reader = _Reader(objects, checkpoint_id, tree, state_commit, head_commit)
+        reader = Reader(objects, checkpoint_id, tree, state_commit, head_commit)
         return Checkpoint(
             id=checkpoint_id,
             name=None if ids.is_id(subject) else subject,
@@ -190,6 +193,7 @@ def read_checkpoint(objects: ObjectStore, checkpoint_id: str, commit: ObjectID) 
             stats=Stats(*map(int, trailers["Stats"].split())),
             _details=reader.details,
             _dirty_files=reader.dirty_files,
+            _lacks=lacks,
         )
     except (KeyError, ValueError, TypeError) as error:
         raise NotACheckpoint(
@@ -276,7 +280,7 @@ def as_timestamp(text: str) -> datetime:
 
 
 def read_state_blob(
-    objects: ObjectStore, checkpoint: Checkpoint | _Reader, path: bytes
+    objects: ObjectStore, checkpoint: Checkpoint | Reader, path: bytes
 ) -> bytes | None:
     """A blob of the checkpoint's state tree."""
     state = read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
@@ -284,9 +288,7 @@ def read_state_blob(
     return None if entry is None else read_limited(objects, entry.id)
 
 
-def read_json(
-    objects: ObjectStore, checkpoint: Checkpoint | _Reader, path: bytes
-) -> dict[str, Any]:
+def read_json(objects: ObjectStore, checkpoint: Checkpoint | Reader, path: bytes) -> dict[str, Any]:
     """A JSON object of the state tree; empty if it is absent."""
     blob = read_state_blob(objects, checkpoint, path)
     try:
@@ -299,84 +301,6 @@ def read_json(
             hint=f"git show {checkpoint.state_commit}:{path.decode()}",
         )
     return document
-
-
-def read_details(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> Details:
-    """The manifest and the agent state, for whoever asks."""
-    manifest = read_json(objects, checkpoint, MANIFEST)
-    state = _agent_state(objects, checkpoint)
-    try:
-        return Details(
-            skipped=tuple(
-                Skipped(to_str(from_json(d)), str(d["reason"])) for d in manifest.get("skipped", ())
-            ),
-            data=state.data,
-            metadata=state.metadata,
-            context=state.context,
-            features=state.features,
-            tracked=state.tracked,
-            state_files=tuple(to_str(path) for path in state.files),
-            operation=(manifest.get("operation") or {}).get("name"),
-            nested=read_nested(manifest.get("nested", ())),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NotACheckpoint(
-            f"the manifest of checkpoint '{checkpoint.id}' is damaged ({error})",
-            hint=f"git show {checkpoint.state_commit}:manifest.json",
-        ) from None
-
-
-def _agent_state(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> agent_state.AgentState:
-    state = read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
-    try:
-        return agent_state.read(objects, state.tree)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise NotACheckpoint(
-            f"the agent state of checkpoint '{checkpoint.id}' is damaged ({error})",
-            hint=f"git show {checkpoint.state_commit}:state",
-        ) from None
-
-
-def read_dirty_files(objects: ObjectStore, checkpoint: Checkpoint | _Reader) -> tuple[str, ...]:
-    """The paths that differed from HEAD, in the worktree or in the index.
-
-    Not written down: a list that grows with every edit would be stored with every save.
-    """
-    head = None
-    if checkpoint.head_commit is not None:
-        head = read_commit(objects, ObjectID(checkpoint.head_commit.encode())).tree
-    state = read_commit(objects, ObjectID(checkpoint.state_commit.encode())).tree
-    staged = lookup(objects, state, INDEX)
-    found = {path for path, _, _ in diff_trees(objects, head, ObjectID(checkpoint.tree.encode()))}
-    if staged is not None:
-        found |= {path for path, _, _ in diff_trees(objects, head, staged.id)}
-    return tuple(map(to_str, sorted(found)))
-
-
-def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
-    """The repositories inside the worktree, as a manifest has them."""
-    return tuple(
-        NestedState(
-            path=place_of(item),
-            commit_hash=item["commit"],
-            branch=item["branch"],
-            dirty=item["dirty"],
-            checkpoint=item["checkpoint"],
-            problem=item["problem"],
-        )
-        for item in documents
-    )
-
-
-def place_of(document: dict[str, Any]) -> str:
-    """A path that is written to: it must lie inside the worktree."""
-    path = from_json(document)
-    try:
-        for name in path.split(b"/"):
-            check_name(name)
-    except UnsafeTree:
-        raise ValueError(f"not a path of the worktree: {to_str(path)!r}") from None
-    return to_str(path)
 
 
 def _quote(text: str) -> str:

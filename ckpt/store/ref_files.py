@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from ckpt import disk
-from ckpt.errors import Busy, CkptError, Refused
+from ckpt.errors import Busy, CkptError, Refused, is_want
 from ckpt.store.lock import holding, replace_locked
 from ckpt.store.objects import ObjectID
 from ckpt.store.packed_refs import PackedRefs, object_id
@@ -106,7 +106,9 @@ class RefFiles:
         """What a file holds; None also where it cannot be read."""
         try:
             contents = read_loose(os.path.join(self.common_dir, name))
-        except OSError:
+        except OSError as error:
+            if is_want(error):
+                raise
             return None
         return self._object_id(contents)
 
@@ -133,7 +135,13 @@ class RefFiles:
 
     # -- changing one --------------------------------------------------------------
 
-    def _write(self, ref: bytes, value: ObjectID, still_valid: Callable[[], bool]) -> bool:
+    def _write(
+        self,
+        ref: bytes,
+        value: ObjectID,
+        still_valid: Callable[[], bool],
+        patience: float = _REF_PATIENCE,
+    ) -> bool:
         """Give a ref a value under its lock; False if `still_valid` says no by then."""
         _check_safe(ref)
         path = self._path(ref)
@@ -145,7 +153,7 @@ class RefFiles:
             value + b"\n",
             self._private_dir,
             still_valid,
-            patience=_REF_PATIENCE,
+            patience=patience,
             sharing=self.sharing,
         )
         top = os.path.join(self._base(ref), "refs")
@@ -180,11 +188,13 @@ class RefFiles:
             raise impossible(ref, obstacle)
         return True
 
-    def _remove(self, ref: bytes, still_valid: Callable[[], bool]) -> bool:
+    def _remove(
+        self, ref: bytes, still_valid: Callable[[], bool], patience: float = _REF_PATIENCE
+    ) -> bool:
         """Delete a ref under its lock; False if `still_valid` says no by then."""
         _check_safe(ref)
         path = self._path(ref)
-        with holding(path, self._private_dir, patience=_REF_PATIENCE, sharing=self.sharing):
+        with holding(path, self._private_dir, patience=patience, sharing=self.sharing):
             is_valid = still_valid()
             if is_valid:
                 self._remove_locked(ref, path)
@@ -304,7 +314,9 @@ def _read_anyhow(path: str) -> bytes | None:
     """The same where a file that cannot be read says nothing."""
     try:
         return read_loose(path)
-    except OSError:
+    except OSError as error:
+        if is_want(error):
+            raise
         return b""
 
 
@@ -366,5 +378,7 @@ def read_file(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError:
+    except OSError as error:
+        if is_want(error):
+            raise
         return b""

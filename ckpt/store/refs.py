@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 from ckpt import disk
 from ckpt.errors import Busy, CkptError, Refused
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.paths import to_str
-from ckpt.store.lock import clear_dead_locks, replace_locked
+from ckpt.store.lock import clear_dead_locks, clear_unfinished, replace_locked
 from ckpt.store.objects import ObjectID
 from ckpt.store.ref_batches import RefBatches
 from ckpt.store.ref_files import (
@@ -33,6 +33,7 @@ from ckpt.store.ref_names import is_ref_name
 from ckpt.values import value_class
 
 IDENTITY = b"ckpt <ckpt@localhost>"
+_MOVE_PATIENCE = 1.0  # with git's locks; nobody stops half way for a moment
 
 
 @value_class
@@ -132,6 +133,8 @@ class Refs(RefBatches):
         """Add a ref; False if the name is taken."""
         disk.touch_ref("create-ref", ref)
         clear_dead_locks(self._private_dir, self.lock_candidates)
+        for folder in {self._private_dir, os.path.join(self.common_dir, "ckpt")}:
+            clear_unfinished(folder)
         return self._write(ref, target, lambda: self._is_free(ref))
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
@@ -209,9 +212,9 @@ class Refs(RefBatches):
         if old == new:
             return
         if new is None:
-            moved = self._remove(branch, lambda: self.read(branch) == old)
+            moved = self._remove(branch, lambda: self.read(branch) == old, _MOVE_PATIENCE)
         else:
-            moved = self._write(branch, new, lambda: self.read(branch) == old)
+            moved = self._write(branch, new, lambda: self.read(branch) == old, _MOVE_PATIENCE)
         if not moved:
             raise Busy(
                 f"'{branch.decode('utf-8', 'replace')}' moved while the rollback ran",
@@ -225,13 +228,18 @@ class Refs(RefBatches):
             self.check_branch(head.branch)
         path = os.path.join(self.git_dir, "HEAD")
         if head.contents != self.head().contents:
-            replace_locked(path, head.contents, self._private_dir)
+            replace_locked(path, head.contents, self._private_dir, patience=_MOVE_PATIENCE)
         self._log(path, b"HEAD", old, head.commit, message)
 
     def lock_candidates(self, *branches: bytes | None) -> list[str]:
         """The files that moving HEAD and these branches locks, and that a save left locked."""
-        paths = [self._path(ref) for ref in branches if ref is not None]
-        return [self._path(b"HEAD"), self._packed_path, *paths, *self._checkpoint_files()]
+        moved = self.files_of((ref for ref in branches if ref), removes=True)
+        return [*moved, *self._checkpoint_files()]
+
+    def files_of(self, branches: Iterable[bytes], *, removes: bool) -> list[str]:
+        """The files that moving HEAD and these branches locks, or removing one of them."""
+        packed = [self._packed_path] if removes else []
+        return [self._path(b"HEAD"), *packed, *map(self._path, branches)]
 
     def _checkpoint_files(self) -> list[str]:
         """The files of checkpoint refs, also where there is only a lock by now."""

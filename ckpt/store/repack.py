@@ -82,6 +82,7 @@ def repack(
     What is not loose, damaged, large, or was used within `grace` seconds stays as it is, and so
     does what comes when there is no time left; to finish what was begun takes about as long.
     """
+    work = _Repacking(objects, sharing, grace, has_time)
     total = Repacked()
     batch: list[Sequence[bytes]] = []
     count = 0
@@ -89,25 +90,9 @@ def repack(
         batch.append(row)
         count += len(row)
         if count >= _MOST_OBJECTS:
-            total += _repack_some(objects, batch, sharing, grace, has_time)
+            total += work.into_a_pack(batch)
             batch, count = [], 0
-    return total + _repack_some(objects, batch, sharing, grace, has_time)
-
-
-def _repack_some(
-    objects: ObjectStore,
-    rows: list[Sequence[bytes]],
-    sharing: Sharing,
-    grace: float,
-    has_time: Callable[[], bool],
-) -> Repacked:
-    try:
-        return _into_a_pack(objects, rows, sharing, grace, has_time)
-    except FileNotFoundError:
-        raise Busy(
-            "git pruned the new pack before it was finished",
-            hint="wait for 'git gc --prune=now' to end, then try again",
-        ) from None
+    return total + work.into_a_pack(batch)
 
 
 def remove_copies(
@@ -151,40 +136,49 @@ def _holds(
     return objects.hash(kind, data) == object_id
 
 
-def _into_a_pack(
-    objects: ObjectStore,
-    rows: list[Sequence[bytes]],
-    sharing: Sharing,
-    grace: float,
-    has_time: Callable[[], bool],
-) -> Repacked:
-    if not any(rows) or not has_time():
-        return Repacked()
-    temporaries = Temporaries(objects.path, sharing)
-    try:
-        writer = PackWriter(objects.path, objects.object_format, sharing, temporaries)
-        return _write_pack(objects, writer, rows, grace, has_time)
-    finally:
-        temporaries.end()
+class _Repacking:
+    """A repack while it runs, one pack after the other."""
 
+    def __init__(
+        self, objects: ObjectStore, sharing: Sharing, grace: float, has_time: Callable[[], bool]
+    ) -> None:
+        self._objects = objects
+        self._sharing = sharing
+        self._grace = grace
+        self._has_time = has_time
 
-def _write_pack(
-    objects: ObjectStore,
-    writer: PackWriter,
-    rows: list[Sequence[bytes]],
-    grace: float,
-    has_time: Callable[[], bool],
-) -> Repacked:
-    try:
-        loose = sum(_add_row(objects, writer, row, grace) for row in rows if has_time())
-        ids, size = list(writer.ids()), writer.size()
-        if not ids:
+    def into_a_pack(self, rows: list[Sequence[bytes]]) -> Repacked:
+        if not any(rows) or not self._has_time():
             return Repacked()
-        writer.finish(lambda pack, index: _check(pack, index, objects, ids))
-        removed = sum(_remove_loose(objects.path, object_id, grace) for object_id in ids)
-        return Repacked(len(ids), loose, size, removed)
-    finally:
-        writer.discard()
+        objects = self._objects
+        temporaries = Temporaries(objects.path, self._sharing)
+        try:
+            writer = PackWriter(objects.path, objects.object_format, self._sharing, temporaries)
+            temporaries.note_pack(writer.stem)
+            return self._write(writer, rows, temporaries.end)
+        except FileNotFoundError:
+            raise Busy(
+                "git pruned the new pack before it was finished",
+                hint="wait for 'git gc --prune=now' to end, then try again",
+            ) from None
+        finally:
+            temporaries.end()
+
+    def _write(
+        self, writer: PackWriter, rows: list[Sequence[bytes]], is_finished: Callable[[], None]
+    ) -> Repacked:
+        objects, grace = self._objects, self._grace
+        try:
+            loose = sum(_add_row(objects, writer, row, grace) for row in rows if self._has_time())
+            ids, size = list(writer.ids()), writer.size()
+            if not ids:
+                return Repacked()
+            writer.finish(lambda pack, index: _check(pack, index, objects, ids))
+            is_finished()  # from here on, a pack that is kept tells the next gc what to take away
+            removed = sum(_remove_loose(objects.path, object_id, grace) for object_id in ids)
+            return Repacked(len(ids), loose, size, removed)
+        finally:
+            writer.discard()
 
 
 def _add_row(objects: ObjectStore, writer: PackWriter, row: Sequence[bytes], grace: float) -> int:
@@ -228,11 +222,10 @@ def _check(pack_path: str, index_path: str, objects: ObjectStore, ids: list[byte
     pack = _Unfinished(pack_path, index_path, objects.object_format)
     packs = PackList(objects.object_format)
     try:
+        is_readable = pack.is_whole()
         for object_id in ids:
-            offset = pack.find(unhexlify(object_id))
-            if offset is None or not pack.is_whole():
-                raise UnreadablePack(object_id)
-            if not _holds(packs, pack, offset, objects, object_id):
+            offset = pack.find(unhexlify(object_id)) if is_readable else None
+            if offset is None or not _holds(packs, pack, offset, objects, object_id):
                 raise UnreadablePack(object_id)
     finally:
         pack.close()

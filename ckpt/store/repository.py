@@ -176,7 +176,11 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
         git_dir, top = _resolve_git_dir(os.path.join(start, named), named), None
     else:
         git_dir, top = _search(start, env)
-        _check_owner(git_dir, top, env)
+        _check_owner(git_dir, top, start, env)
+        if top is None:
+            from ckpt.store.ownership import check_bare
+
+            check_bare(git_dir, env)
     common_dir = _common_dir(git_dir)
     config = GitConfig.load(env, git_dir=git_dir, common_dir=common_dir)
     format = read_format(config, os.path.join(common_dir, "config"))
@@ -209,7 +213,7 @@ def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:
     ceilings = {
         os.path.realpath(part)
         for part in env.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
-        if part
+        if os.path.isabs(part)
     }
     folder = start
     while True:
@@ -330,7 +334,7 @@ def _no_worktree() -> Refused:
     )
 
 
-def _check_owner(git_dir: str, top: str | None, env: Mapping[str, str]) -> None:
+def _check_owner(git_dir: str, top: str | None, start: str, env: Mapping[str, str]) -> None:
     """Git's safe.directory rule; only protected configuration may lift it."""
     subject = top or git_dir
     paths = [subject, git_dir]
@@ -338,36 +342,16 @@ def _check_owner(git_dir: str, top: str | None, env: Mapping[str, str]) -> None:
         paths.append(os.path.join(top, ".git"))
     if all(os.lstat(path).st_uid in _trusted_uids(env) for path in paths):
         return
-    if _is_declared_safe(subject, GitConfig.load(env).get_all("safe.directory"), env):
-        return
-    raise Refused(
-        f"detected dubious ownership in repository at '{subject}'",
-        hint=f"git config --global --add safe.directory '{subject}'",
-    )
+    from ckpt.store.ownership import check_declared_safe
+
+    check_declared_safe(subject, start, env)
 
 
 def _trusted_uids(env: Mapping[str, str]) -> set[int]:
     me = os.geteuid()
     sudo = env.get("SUDO_UID", "")
-    return {me, int(sudo)} if me == 0 and sudo.isdigit() else {me}
-
-
-def _is_declared_safe(subject: str, values: list[str], env: Mapping[str, str]) -> bool:
-    safe = False
-    for value in values:
-        if value == "":
-            safe = False
-        elif value == "*":
-            safe = True
-        elif value.endswith("/*"):
-            safe = safe or subject.startswith(_expand_home(value[:-1], env))
-        else:
-            safe = safe or os.path.realpath(_expand_home(value, env)) == subject
-    return safe
-
-
-def _expand_home(path: str, env: Mapping[str, str]) -> str:
-    return env.get("HOME", "~") + path[1:] if path.startswith("~/") else path
+    is_number = sudo.isascii() and sudo.isdigit()
+    return {me, int(sudo)} if me == 0 and is_number else {me}
 
 
 def _check_exists(worktree: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from binascii import unhexlify
 
+from ckpt.errors import is_want
 from ckpt.store.alternates import object_folders
 from ckpt.store.loose import exists, loose_path
 from ckpt.store.object_scan import pack_stems
@@ -131,6 +132,8 @@ class Inspection:
                 self._progress(len(self._sound), self.read_bytes)
 
     def _blame(self, kind: bytes, object_id: ObjectID, error: Exception) -> None:
+        if isinstance(error, OSError) and is_want(error):
+            raise error
         problem, detail = self._diagnosis(kind, object_id, error)
         self.faults[kind, object_id] = Fault(problem, kind, object_id, detail)
 

@@ -18,6 +18,7 @@ from binascii import hexlify
 from contextlib import suppress
 
 from ckpt import disk
+from ckpt.errors import is_want
 from ckpt.store.loose import DamagedObject
 from ckpt.store.pack_entries import copy_instruction, varint
 from ckpt.store.temporaries import TEMPORARY_OBJECT
@@ -253,6 +254,8 @@ def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
+        if is_want(error):
+            raise
         raise DamagedObject(str(error)) from error
 
 

@@ -13,7 +13,7 @@ rather than too little.
 from __future__ import annotations
 
 import os
-from binascii import hexlify, unhexlify
+from binascii import unhexlify
 
 from ckpt.patterns import lazy_pattern
 from ckpt.store import operation
@@ -165,19 +165,22 @@ class _Reach:
                 continue
             into.add(current)
             self._trees_left -= 1
-            for mode, child in self._entries.findall(self._read(current, b"tree")):
-                if mode in _FOLDERS:
-                    todo.append(child)
-                elif mode != _GITLINK:
-                    into.add(child)
+            todo += self._mark_contents(current, into)
 
     def mark_inside(self, tree: bytes, into: set[bytes]) -> None:
         """Mark all that is in a tree, and not the tree itself."""
+        for folder in self._mark_contents(tree, into):
+            self.mark_tree(folder, into)
+
+    def _mark_contents(self, tree: bytes, into: set[bytes]) -> list[bytes]:
+        """Mark the contents of files right in a tree; returns the trees of its folders."""
+        folders = []
         for mode, child in self._entries.findall(self._read(tree, b"tree")):
             if mode in _FOLDERS:
-                self.mark_tree(child, into)
+                folders.append(child)
             elif mode != _GITLINK:
                 into.add(child)
+        return folders
 
     def time_of(self, commit: bytes) -> int:
         found = self.commit(commit)
@@ -242,6 +245,6 @@ class _Lost:
 
 def _mtime(objects: ObjectStore, raw_id: bytes) -> int:
     try:
-        return int(os.stat(loose_path(objects.path, hexlify(raw_id))).st_mtime)
+        return int(os.stat(loose_path(objects.path, to_hex(raw_id))).st_mtime)
     except OSError:
         return 0

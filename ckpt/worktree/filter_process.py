@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from ckpt.interrupts import Held
 from ckpt.values import value_class
 from ckpt.worktree.filter_errors import FilterFailed, Rejected, TimedOut
 
@@ -70,11 +71,14 @@ class Starter:
         output = self.file()
         try:
             with self.file() as errors:
-                child = self.popen(command, source, output, errors)
+                child = None
                 try:
+                    with Held():
+                        child = self.popen(command, source, output, errors)
                     code = child.wait(max(deadline - time.monotonic(), 0))
                 except BaseException as error:
-                    _kill(child)
+                    if child is not None:
+                        _kill(child)
                     if isinstance(error, subprocess.TimeoutExpired):
                         raise TimedOut from None
                     raise
@@ -116,16 +120,15 @@ class FilterProcess:
     def __init__(self, starter: Starter, command: str, deadline: float) -> None:
         self._new_file = starter.file
         self._errors = starter.file()
-        try:
-            self._child = starter.popen(command, subprocess.PIPE, subprocess.PIPE, self._errors)
-        except BaseException:
-            self._errors.close()
-            raise
-        assert self._child.stdin is not None and self._child.stdout is not None
-        self._in, self._out = self._child.stdin.fileno(), self._child.stdout.fileno()
+        self._child: subprocess.Popen[bytes] | None = None
         self._unread = b""
         self._deadline = deadline
+        pipe = subprocess.PIPE
         try:
+            with Held():
+                self._child = starter.popen(command, pipe, pipe, self._errors)
+            assert self._child.stdin is not None and self._child.stdout is not None
+            self._in, self._out = self._child.stdin.fileno(), self._child.stdout.fileno()
             os.set_blocking(self._in, False)
             self.capabilities = self._greet()
         except BaseException:
@@ -154,7 +157,7 @@ class FilterProcess:
 
     def close(self) -> None:
         """Let the process end by itself, if it does soon."""
-        assert self._child.stdin is not None
+        assert self._child is not None and self._child.stdin is not None
         with suppress(OSError):
             self._child.stdin.close()
         with suppress(subprocess.TimeoutExpired):
@@ -162,7 +165,8 @@ class FilterProcess:
         self.kill()
 
     def kill(self) -> None:
-        _kill(self._child)
+        if self._child is not None:
+            _kill(self._child)
         self._errors.close()
 
     def _greet(self) -> set[str]:
@@ -246,6 +250,7 @@ class FilterProcess:
             raise TimedOut
 
     def _ended(self) -> FilterFailed:
+        assert self._child is not None
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(_GRACE)
         code = self._child.returncode

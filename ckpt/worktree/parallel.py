@@ -15,6 +15,8 @@ import os
 import sys
 from collections.abc import Callable
 
+from ckpt.interrupts import Held, stop_in_fork
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
@@ -55,13 +57,15 @@ def _start(work: Callable[[], object]) -> tuple[int, int] | None:
     except OSError:
         return None
     try:
-        pid = os.fork()
+        with Held():  # or an interrupt in the fork would run what clears up here
+            pid = os.fork()
+            if pid == 0:
+                stop_in_fork()
+                _work_and_exit(work, reading, writing)
     except OSError:
         os.close(reading)
         os.close(writing)
         return None
-    if pid == 0:
-        _work_and_exit(work, reading, writing)
     os.close(writing)
     return pid, reading
 

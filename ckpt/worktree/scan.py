@@ -93,13 +93,13 @@ class Walk:
         progress: Progress | None,
         deadline: Deadline | None = None,
     ) -> None:
-        self._top = top
-        self._rules = rules
+        self.top = top
+        self.rules = rules
         self._progress = progress
         self._deadline = deadline
         self._includes = bool(rules.include)
         self._base = os.path.join(top, b"")
-        self._tracked = frozenset(rules.tracked)
+        self.tracked = frozenset(rules.tracked)
         # With core.ignoreCase, git takes a file for tracked under any case of its name.
         self._folded = {path.lower() for path in rules.tracked} if rules.ignore_case else set()
         self._gitlinks = sorted(rules.gitlinks)
@@ -122,31 +122,31 @@ class Walk:
         """The same, but for the folders that it is too late for."""
         while todo:
             folder, ignore, status = todo.pop()
-            if self._is_too_late_for(folder):
+            if self.is_too_late_for(folder):
                 self.found.leave_for_later(folder)
                 continue
             todo.extend(self.folder(folder, ignore, status))
             if self._progress is not None:
                 self._progress(len(self.found.files), 0)
 
-    def _is_too_late_for(self, folder: bytes) -> bool:
+    def is_too_late_for(self, folder: bytes) -> bool:
         """Tracked files are looked at however late it is."""
         if self._deadline is None or not self._deadline.is_over or not folder:
             return False
-        spelt = folder.lower() if self._rules.ignore_case else folder
+        spelt = folder.lower() if self.rules.ignore_case else folder
         return spelt not in self._tracked_folders
 
     @cached_property
     def _tracked_folders(self) -> set[bytes]:
-        paths = [*self._rules.tracked, *self._gitlinks]
-        return folders_of(map(bytes.lower, paths) if self._rules.ignore_case else paths)
+        paths = [*self.rules.tracked, *self._gitlinks]
+        return folders_of(map(bytes.lower, paths) if self.rules.ignore_case else paths)
 
     def take_named(self) -> None:
         """Take what the rules name, wherever it is."""
-        for path in self._rules.include_paths:
-            self._take_named(path, forced=False)
-        for path in self._rules.force:
-            self._take_named(path, forced=True)
+        if self.rules.include_paths or self.rules.force:
+            from ckpt.worktree.named import take_named
+
+            take_named(self)
 
     def folder(
         self, folder: bytes, ignore: IgnoreStack, status: os.stat_result | None = None
@@ -197,7 +197,7 @@ class Walk:
         """The rules in a folder: with those of its own ignore file, on disk or left out."""
         if b".gitignore" in names:
             return ignore.enter(self._read_ignore_file(prefix))
-        text = self._rules.absent_ignore_files.get(prefix + b".gitignore")
+        text = self.rules.absent_ignore_files.get(prefix + b".gitignore")
         if text is None:
             return ignore
         return ignore.enter(self._parse(text, prefix))
@@ -208,15 +208,15 @@ class Walk:
         if self._includes and ignore.ignored(path, True):
             if self._is_included(path, True):
                 return IgnoreStack.root()
-            if leads_to(path, self._rules.include_roots):
+            if leads_to(path, self.rules.include_roots):
                 return _EVERYTHING
         return ignore
 
     def _is_ours_or_gits(self, path: bytes, name: bytes) -> bool:
         """A git dir, a file that a rollback has begun, or a name that no tree may hold."""
-        if name == b".git" or self._is_unfinished(path, name):
+        if name == b".git" or self.is_unfinished(path, name):
             return True
-        if not is_like_dot_git(name) or path in self._tracked:
+        if not is_like_dot_git(name) or path in self.tracked:
             return False
         self.found.skipped[path] = SkipReason.SPECIAL
         return True
@@ -234,17 +234,17 @@ class Walk:
 
     def _is_repository(self, folder: bytes, names: set[bytes]) -> bool:
         """A repository of its own, or the git dir of one."""
-        if b".git" in names and is_nested_repository(os.path.join(self._top, folder)):
+        if b".git" in names and is_nested_repository(os.path.join(self.top, folder)):
             return True
         return names >= {b"HEAD", b"objects", b"refs"}
 
-    def _is_unfinished(self, path: bytes, name: bytes) -> bool:
+    def is_unfinished(self, path: bytes, name: bytes) -> bool:
         """A temporary file of a rollback, which nobody else's file looks like."""
-        return TEMPORARY_NAME.fullmatch(name) is not None and path not in self._tracked
+        return TEMPORARY_NAME.fullmatch(name) is not None and path not in self.tracked
 
     def _enters(self, path: bytes, ignore: IgnoreStack) -> bool:
         """Decide on a folder; one that is not entered still gives up its tracked files."""
-        if path in self._rules.gitlinks:
+        if path in self.rules.gitlinks:
             self.found.gitlinks.append(path)
             self.found.unsure.add(_parent(path))
             return False
@@ -254,7 +254,7 @@ class Walk:
         if self._is_denied(path, True):
             self._leave_out(path, SkipReason.DENIED)
             return False
-        return path not in self._rules.git_dirs
+        return path not in self.rules.git_dirs
 
     def _leave_out(self, folder: bytes, reason: SkipReason) -> None:
         self.found.skipped[folder] = reason
@@ -264,7 +264,7 @@ class Walk:
         self._take_tracked_below(folder)
 
     def _take_file(self, path: bytes, child: reach.Child, ignore: IgnoreStack) -> None:
-        tracked = path in self._tracked or path.lower() in self._folded
+        tracked = path in self.tracked or path.lower() in self._folded
         if not tracked and ignore.ignored(path, False) and not self._is_included(path, False):
             return
         try:
@@ -278,9 +278,9 @@ class Walk:
         if tracked and stat.S_ISREG(status.st_mode):
             self.found.files[path] = status
             return
-        self._sort(path, status, tracked)
+        self.sort(path, status, tracked)
 
-    def _sort(self, path: bytes, status: os.stat_result, tracked: bool) -> None:
+    def sort(self, path: bytes, status: os.stat_result, tracked: bool) -> None:
         """Take what is no folder, or list it with the reason why not."""
         reason = self._reason_to_skip(path, status, tracked)
         if reason is not None:
@@ -301,21 +301,21 @@ class Walk:
             return None
         if self._is_denied(path, False):
             return SkipReason.DENIED
-        limit = self._rules.max_file_size
+        limit = self.rules.max_file_size
         if limit is not None and status.st_size > limit:
             return SkipReason.OVERSIZE
         return None
 
     def _is_included(self, path: bytes, is_folder: bool) -> bool:
-        return self._rules.include.ignored(path, is_folder)
+        return self.rules.include.ignored(path, is_folder)
 
     def _is_denied(self, path: bytes, is_folder: bool) -> bool:
-        return self._rules.deny.ignored(path, is_folder)
+        return self.rules.deny.ignored(path, is_folder)
 
     def _take_tracked_below(self, folder: bytes) -> None:
         """Look at each tracked path in a folder that is not walked."""
         prefix = folder + b"/" if folder else b""
-        tracked = [*_beginning_with(prefix, self._rules.tracked)]
+        tracked = [*_beginning_with(prefix, self.rules.tracked)]
         gitlinks = [*_beginning_with(prefix, self._gitlinks)]
         for path in tracked:
             self._take_tracked(path, folder)
@@ -325,9 +325,9 @@ class Walk:
 
     def _take_tracked(self, path: bytes, folder: bytes) -> None:
         try:
-            if not self._parents_are_folders(path, folder):
+            if not self.parents_are_folders(path, folder):
                 return
-            status = reach.lstat(os.path.join(self._top, path))
+            status = reach.lstat(os.path.join(self.top, path))
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError:
@@ -338,7 +338,7 @@ class Walk:
         elif not stat.S_ISDIR(status.st_mode):
             self.found.skipped[path] = SkipReason.SPECIAL
 
-    def _parents_are_folders(self, path: bytes, folder: bytes) -> bool:
+    def parents_are_folders(self, path: bytes, folder: bytes) -> bool:
         """A tracked path behind a symbolic link is gone, as git sees it."""
         return all(
             self._is_folder(parent) for parent in folders_above(path) if len(parent) >= len(folder)
@@ -346,81 +346,15 @@ class Walk:
 
     def _is_folder(self, path: bytes) -> bool:
         if path not in self.found.folders:
-            mode = reach.lstat(os.path.join(self._top, path)).st_mode
+            mode = reach.lstat(os.path.join(self.top, path)).st_mode
             if not stat.S_ISDIR(mode):
                 return False
             self.found.folders[path] = mode & 0o777
         return True
 
-    def _take_named(self, path: bytes, *, forced: bool) -> None:
-        """Take a path that the walk left out, and all below it; if forced, against the rules:
-        someone will overwrite it."""
-        todo = [path] if self._can_be_reached(path) else []
-        while todo:
-            todo.extend(self._take_one(todo.pop(), forced))
-
-    def _can_be_reached(self, path: bytes) -> bool:
-        """False where a walk would not come: through a link, or inside a git dir or submodule."""
-        if any(name in (b"", b".", b"..") or is_like_dot_git(name) for name in path.split(b"/")):
-            return False
-        if any(map(self._is_closed, folders_above(path))):
-            return False
-        try:
-            return self._parents_are_folders(path, b"")
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:  # looking at the path itself will tell
-            return True
-
-    def _take_one(self, path: bytes, forced: bool) -> list[bytes]:
-        """Take a file; give back what is in a folder."""
-        place = os.path.join(self._top, path)
-        try:
-            status = reach.lstat(place)
-            if not stat.S_ISDIR(status.st_mode):
-                self._take_named_file(path, status, forced)
-            elif self._opens(path, forced):
-                self.found.folders[path] = status.st_mode & 0o777
-                children = reach.children(place)
-                if forced and not children and path not in self.found.empty_folders:
-                    self.found.empty_folders.append(path)
-                return [
-                    inside
-                    for child in children
-                    if not is_like_dot_git(child.name)
-                    and not self._is_unfinished(inside := path + b"/" + child.name, child.name)
-                ]
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError:
-            self.found.skipped[path] = SkipReason.UNREADABLE
-        return []
-
-    def _take_named_file(self, path: bytes, status: os.stat_result, forced: bool) -> None:
-        self.found.skipped.pop(path, None)
-        self.found.untracked.discard(path)
-        self._sort(path, status, forced or path in self._tracked)
-
-    def _opens(self, folder: bytes, forced: bool) -> bool:
-        if self._is_closed(folder):
-            return False
-        if not forced and self._is_denied(folder, True):
-            self.found.skipped[folder] = SkipReason.DENIED
-            return False
-        if not forced and self._is_too_late_for(folder):
-            self.found.leave_for_later(folder)
-            return False
-        if is_nested_repository(os.path.join(self._top, folder)):
-            self.found.skipped[folder] = SkipReason.NESTED
-            return False
-        return True
-
-    def _is_closed(self, folder: bytes) -> bool:
-        return folder in self._rules.gitlinks or folder in self._rules.git_dirs
-
     def _read_ignore_file(self, prefix: bytes) -> Rules | None:
         path = prefix + b".gitignore"
-        place = os.path.join(self._top, path)
+        place = os.path.join(self.top, path)
         try:
             self.found.watched[path] = reach.lstat(place)
         except OSError:
@@ -433,7 +367,7 @@ class Walk:
         return self._parse(text, prefix)
 
     def _parse(self, text: bytes, prefix: bytes) -> Rules:
-        return parse(text, prefix.rstrip(b"/"), ignore_case=self._rules.ignore_case)
+        return parse(text, prefix.rstrip(b"/"), ignore_case=self.rules.ignore_case)
 
 
 def _parent(path: bytes) -> bytes:

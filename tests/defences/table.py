@@ -29,6 +29,7 @@ FOREIGN = "tests/hostile/test_foreign.py::"
 LIMITS = "tests/hostile/test_limits.py::"
 BESIDE_GC = "tests/with_git/test_gc_beside_cache.py::"
 TEMPORARIES = "tests/store/test_temporaries.py::"
+OWNERSHIP = "tests/with_git/test_ownership.py::"
 CACHE = "tests/with_git/test_scan_cache.py::"
 KEPT_CACHE = "tests/engine/test_scan_cache.py::"
 WRITING = "tests/worktree/test_write.py::"
@@ -209,6 +210,12 @@ DEFENCES = (
         BESIDE_GC + "test_objects_that_nobody_held_any_more_go_while_they_are_used_again",
     ),
     _of(
+        "what damage took is written again while the file is there",
+        "ckpt/engine/snapshot.py: if not has_what_it_relies_on(objects, present, compared):"
+        " => if False:",
+        BESIDE_GC + "test_what_a_broken_disk_took_is_written_again_from_the_files",
+    ),
+    _of(
         "a cache counts only while its checkpoint is there",
         "ckpt/engine/scan_cache.py: if cache is None or not is_held(repo, cache): "
         "=> if cache is None:",
@@ -268,6 +275,68 @@ DEFENCES = (
         " for path in paths): => if True:",
         "tests/with_git/test_bad_input.py::"
         "test_a_repository_of_another_user_is_refused_until_declared_safe",
+    ),
+    _of(
+        "an empty safe.directory takes back what came before",
+        "ckpt/store/ownership.py: bool(value) and ( => (",
+        OWNERSHIP + "test_git_and_ckpt_agree_on_what_is_declared_safe",
+    ),
+    _of(
+        "a relative safe.directory is not heard",
+        "ckpt/store/ownership.py: if path is None or not os.path.isabs(path): => if path is None:",
+        OWNERSHIP + "test_git_and_ckpt_agree_on_what_is_declared_safe",
+    ),
+    _of(
+        "a .git file of another user's leads nowhere",
+        'ckpt/store/repository.py: paths.append(os.path.join(top, ".git")) => pass',
+        OWNERSHIP + "test_a_git_file_leads_to_nobody_elses_repository",
+    ),
+    _of(
+        "only root can have been called by sudo",
+        "ckpt/store/repository.py: if me == 0 and is_number => if is_number",
+        OWNERSHIP + "test_only_root_can_have_been_called_by_sudo",
+    ),
+    _of(
+        "safe.bareRepository",
+        'ckpt/store/ownership.py: if wanted == "explicit" => if False',
+        OWNERSHIP + "test_a_bare_repository_that_one_comes_upon_is_used_as_git_uses_it",
+    ),
+    _of(
+        "doctor warns where a push sends checkpoints",
+        "ckpt/engine/remotes.py: if not guilty: => if True:",
+        "tests/with_git/test_unasked.py::"
+        "test_a_push_that_sends_checkpoints_is_told_with_what_stops_it",
+    ),
+    _of(
+        "doctor warns where a fetch takes checkpoints away",
+        "ckpt/engine/remotes.py: if not remote.prunes and beyond is None: => if True:",
+        "tests/with_git/test_unasked.py::"
+        "test_a_fetch_that_takes_checkpoints_away_is_told_with_what_stops_it",
+    ),
+    _of(
+        "doctor warns of a served git dir",
+        "ckpt/engine/served.py: if root is None or not => if True or not",
+        "tests/with_git/test_served.py::test_a_git_dir_that_a_web_server_may_hand_out_is_told",
+    ),
+    _of(
+        "doctor warns of private files whose copies others can read",
+        "ckpt/engine/served.py: if private: => if False:",
+        "tests/with_git/test_served.py::test_a_private_file_whose_copy_every_user_can_read_is_told",
+    ),
+    _of(
+        "no foreign checkpoint of a day to come is what latest() finds",
+        "ckpt/api/reader.py: if catalog.is_timely(c) => if True",
+        FOREIGN + "test_one_of_a_day_to_come_is_neither_the_latest_nor_followed",
+    ),
+    _of(
+        "no foreign checkpoint of a day to come takes a name",
+        "ckpt/engine/catalog.py: scope is scope and is_timely(checkpoint): => scope is scope:",
+        FOREIGN + "test_one_of_a_day_to_come_takes_no_name_of_ours",
+    ),
+    _of(
+        "lists tell which checkpoints are foreign",
+        'ckpt/render.py: found = ["foreign"] if checkpoint.foreign else [] => found = []',
+        FOREIGN + "test_list_and_show_tell_whose_a_checkpoint_is",
     ),
     _of(
         "no checkpoints of the home folder",
@@ -348,5 +417,47 @@ DEFENCES = (
         'ckpt/install/hook_text.py: run = f"{start} -I -m ckpt hook {event}"'
         ' => run = f"{start} -m ckpt hook {event}"',
         "tests/with_git/test_install.py::test_code_of_the_repository_is_never_run",
+    ),
+    # Others at work
+    _of(
+        "a rollback that waits goes before new saves",
+        "ckpt/store/kernel_lock.py: acquire(fd, fcntl.LOCK_SH, now + => float(now +",
+        "tests/store/test_kernel_lock.py::test_a_save_lets_a_rollback_go_first_that_waits",
+    ),
+    _of(
+        "a rollback does not begin beside another's lock on a branch",
+        "ckpt/engine/rollback.py: check_locks(self._repo, move) => pass",
+        "tests/with_git/test_head.py::test_a_lock_of_gits_stops_a_rollback_before_anything_happens",
+    ),
+    _of(
+        "without locks of the kernel's nothing counts as dead",
+        "ckpt/store/lock.py: if not try_lock(fd, fcntl.LOCK_EX):"
+        " => if try_lock(fd, fcntl.LOCK_EX) is False:",
+        "tests/store/test_lock.py::"
+        "test_without_locks_of_the_kernels_files_are_replaced_and_nothing_counts_as_dead",
+    ),
+    _of(
+        "a file that changed just now is read twice",
+        "ckpt/engine/contents.py: if is_fresh(before, began): => if False:",
+        "tests/engine/test_contents.py::"
+        "test_a_file_overwritten_in_the_tick_in_which_it_is_read_is_read_again",
+    ),
+    _of(
+        "a process that is just being started is not lost",
+        "ckpt/interrupts.py: if not _holds: => if True:",
+        "tests/faults/test_interrupts.py::"
+        "test_a_filter_that_is_just_being_started_does_not_outlive_us",
+    ),
+    _of(
+        "Ctrl-C while ckpt is imported gives no traceback",
+        "ckpt/__main__.py: is signal.default_int_handler => is None",
+        "tests/faults/test_interrupts.py::"
+        "test_ctrl_c_while_the_rest_of_ckpt_is_imported_gives_no_traceback",
+    ),
+    _of(
+        "what a killed install left unfinished goes",
+        "ckpt/install/unfinished.py: remove_dead(path + NEW) => pass",
+        "tests/faults/test_kill_install.py::"
+        "test_what_a_killed_install_has_not_finished_goes_with_the_next_or_with_uninstall",
     ),
 )

@@ -26,7 +26,7 @@ from ckpt.errors import Busy
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, Kind, Outcome, SaveResult
 from ckpt.settings import Settings
-from ckpt.store.lock import worktree_lock
+from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.repository import Repository
 from ckpt.worktree.deadline import Deadline
 from ckpt.worktree.filter_process import Starter

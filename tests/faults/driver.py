@@ -9,8 +9,9 @@ of Python. Either way it is ckpt's own command line that runs, up to the blow.
 
 from __future__ import annotations
 
-import errno
+import builtins
 import gc
+import io
 import json
 import os
 import signal
@@ -30,11 +31,12 @@ from ckpt import disk
 # In place of a command's name: read checkpoints from a file.
 IMPORT = "import()"
 
-# What fails on a full disk. Removing, renaming and flushing still work.
-NEEDS_SPACE = {"create", "write", "mkdir", "symlink", "link", "create-ref"}
-
 # Calls whose second path is the one that appears.
 TWO_PATHS = {"link", "rename", "replace", "symlink"}
+
+
+# Where a blow that pauses says so, and where it reads that it may go on.
+pause: tuple[int, int] | None = None
 
 
 class Observer:
@@ -54,12 +56,12 @@ class Observer:
             self._seen[number] += 1
             if self._seen[number] == blow["nth"]:
                 _strike(blow)
-            elif self._seen[number] > blow["nth"] and blow["disk_stays_full"]:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            elif self._seen[number] > blow["nth"] and blow["stays"]:
+                _fail(blow["error"])
 
 
 def _matches(blow: dict[str, Any], operation: str, path: str) -> bool:
-    if blow["disk_stays_full"] and operation not in NEEDS_SPACE:
+    if blow["only"] is not None and operation not in blow["only"]:
         return False
     return blow["operation"] in (None, operation) and path.endswith(blow["path"])
 
@@ -69,10 +71,17 @@ def _strike(blow: dict[str, Any]) -> None:
         subprocess.run(blow["command"], check=True, stdin=subprocess.DEVNULL)
     if blow["wait_for"] is not None:
         _announce_and_wait(blow["wait_for"])
+    if blow["pauses"] and pause is not None:
+        os.write(pause[0], b".")
+        os.read(pause[1], 1)
     if blow["signal"] is not None:
         os.kill(os.getpid(), blow["signal"])
     if blow["error"] is not None:
-        raise OSError(blow["error"], os.strerror(blow["error"]))
+        _fail(blow["error"])
+
+
+def _fail(error: int) -> None:
+    raise OSError(error, os.strerror(error))
 
 
 def _announce_and_wait(go: str) -> None:
@@ -96,6 +105,23 @@ def _observe_the_system() -> None:
     os.open = observed_open
 
 
+def _observe_opening() -> None:
+    """Observe each file and folder that is opened, for whatever purpose."""
+    for module, name in ((os, "open"), (os, "scandir"), (os, "listdir"), (builtins, "open")):
+        setattr(module, name, _announced(getattr(module, name)))
+    io.open = builtins.open
+
+
+def _announced(call: Callable[..., Any]) -> Callable[..., Any]:
+    def announced(path: Any = ".", *rest: Any, **options: Any) -> Any:
+        # A handle that is made a file is open already; messages go to whoever reads them.
+        if not isinstance(path, int):
+            disk.observer("opening", path)
+        return call(path, *rest, **options)
+
+    return announced
+
+
 def _observed(name: str, call: Callable[..., None]) -> Callable[..., None]:
     def observed(path: Any, *rest: Any, **options: Any) -> None:
         disk.observer(f"os.{name}", rest[0] if rest and name in TWO_PATHS else path)
@@ -104,12 +130,12 @@ def _observed(name: str, call: Callable[..., None]) -> Callable[..., None]:
     return observed
 
 
-def _announce_sleep(path: str) -> None:
-    """ckpt sleeps only while it waits for somebody else: say so at the first time."""
+def _announce_sleep(announce: Callable[[], object]) -> None:
+    """ckpt sleeps only while it waits for somebody else: say so each time."""
     sleep = time.sleep
 
     def announced(seconds: float) -> None:
-        open(path, "a").close()
+        announce()
         sleep(seconds)
 
     time.sleep = announced
@@ -119,13 +145,17 @@ def run(request: dict[str, Any], note: Callable[[str, str], None]) -> int:
     """One command of ckpt, in this process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["cwd"])
-    if request["announce_sleep"] is not None:
-        _announce_sleep(request["announce_sleep"])
+    if (path := request["announce_sleep"]) is not None:
+        _announce_sleep(lambda: open(path, "a").close())
     disk.observer = Observer(request["blows"], note)
     if request["deep"]:
         _observe_the_system()
+    if request["opening"]:
+        _observe_opening()
     if request["words"][0] == IMPORT:
         return _import(*request["words"][1:])
+    if request["words"][0] == "git":
+        return subprocess.run(request["words"], stdin=subprocess.DEVNULL).returncode
     return ckpt.cli.main(request["words"])
 
 
@@ -150,7 +180,7 @@ def serve() -> None:
     os.fsync = lambda fd: None
     gc.freeze()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(_in_a_child(json.loads(line))) + "\n")
+        sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
         sys.stdout.flush()
 
 
@@ -160,24 +190,63 @@ def _import_all() -> None:
             import_module(module.name)
 
 
-def _in_a_child(request: dict[str, Any]) -> dict[str, Any]:
-    with (
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-        tempfile.TemporaryFile() as notes,
-    ):
-        child = os.fork()
-        if child == 0:
-            _be_the_child(request, out.fileno(), err.fileno(), notes.fileno())
-        _, status = os.waitpid(child, 0)
-        for file in (out, err, notes):
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    if request["beside"] is None:
+        return Child(request).end()
+    return _together(request, request["beside"])
+
+
+def _together(request: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    """One command until it pauses; another until it ends, or waits for the first; then both."""
+    (paused, pauses), (may_go, go) = os.pipe(), os.pipe()
+    first = Child(request, pause=(pauses, may_go))
+    os.close(pauses)
+    waiting, waits = os.pipe()  # which the first must not hold open
+    second = None
+    if os.read(paused, 1):
+        second = Child(beside, waits=waits)
+    os.close(waits)
+    has_waited = os.read(waiting, 1) != b""
+    os.write(go, b".")
+    ended = first.end()
+    ended["beside"] = None if second is None else {**second.end(), "has_waited": has_waited}
+    for fd in (paused, may_go, go, waiting):
+        os.close(fd)
+    return ended
+
+
+class Child:
+    """A fork that runs one command; `pause` are the pipes of a blow that pauses, and to `waits`
+    it writes when it sleeps."""
+
+    def __init__(
+        self,
+        request: dict[str, Any],
+        pause: tuple[int, int] | None = None,
+        waits: int | None = None,
+    ) -> None:
+        self._files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115 - end() closes
+        self._pid = os.fork()
+        if self._pid == 0:
+            globals()["pause"] = pause
+            if waits is not None:
+                _announce_sleep(lambda: os.write(waits, b"."))
+            _be_the_child(request, *(file.fileno() for file in self._files))
+
+    def end(self) -> dict[str, Any]:
+        _, status = os.waitpid(self._pid, 0)
+        for file in self._files:
             file.seek(0)
-        return {
+        out, err, notes = self._files
+        ended = {
             "code": os.waitstatus_to_exitcode(status),
             "stdout": os.fsdecode(out.read()),
             "stderr": os.fsdecode(err.read()),
             "operations": [json.loads(line) for line in notes],
         }
+        for file in self._files:
+            file.close()
+        return ended
 
 
 def _be_the_child(request: dict[str, Any], out: int, err: int, notes: int) -> None:

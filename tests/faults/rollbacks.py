@@ -19,7 +19,8 @@ from helpers import ckpt, fsck, git, verified
 from scenes import State, link, remove, state, write
 
 # Private files that are always there; everything else in that folder is a leftover.
-PRIVATE = {"lock", "last-rollback", "made-here", "prune-lock", "saves", "scan", "triggers"}
+PRIVATE = {"lock", "last-rollback", "made-here", "saves", "scan", "triggers"}
+PRIVATE |= {"prune-lock", "gc-lock", "space"}
 TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_", "tmp_pack_", "tmp_idx_", "tmp_ckpt_")
 
 
@@ -118,21 +119,28 @@ def checkpoints(top: Path) -> dict[str, str]:
 
 
 def leftovers(top: Path) -> list[str]:
-    """Temporary files, locks and journals; unfinished objects are for git's gc to clear."""
+    """Temporary files, locks, journals and half packs, in worktree and git dir alike."""
     found = []
     for folder, _, names in os.walk(top):
         inside = os.path.relpath(folder, top)
+        in_git_dir = inside.split("/")[0] == ".git"
+        is_private = in_git_dir and os.path.basename(inside) == "ckpt"
         for name in names:
-            in_git_dir = inside.split("/")[0] == ".git"
-            if in_git_dir and os.path.basename(inside) == "ckpt":
+            if is_private:
                 odd = name not in PRIVATE
-            elif in_git_dir and "/objects/" in inside + "/":
-                odd = name.endswith(".lock")
+            elif in_git_dir and inside.endswith("/objects/pack"):
+                odd = name.startswith(TEMPORARY) or not _whole_pack(name, names)
             else:
                 odd = name.endswith(".lock") or name.startswith(TEMPORARY)
             if odd:
                 found.append(os.path.join(inside, name))
     return found
+
+
+def _whole_pack(name: str, names: list[str]) -> bool:
+    """Whether the file belongs to a pack that git can use and is free to take away."""
+    stem, kind = os.path.splitext(name)
+    return kind not in (".keep", ".lock") and {f"{stem}.pack", f"{stem}.idx"} <= set(names)
 
 
 def has_journal(top: Path) -> bool:

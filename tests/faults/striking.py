@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Strike ckpt while it works: kill it, fail it, or change something behind its back.
+"""Strike ckpt while it works: kill it, fail it, let it wait, or change something behind its back.
 
 `Driver.run` runs a command in a child of a warm process and reports the operations on
-the disk that it got to; `start` runs one as a process of its own, beside others.
+the disk that it got to; `start` runs one as a process of its own, beside others. `strikes`
+says where in a sweep to strike, and how.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +31,28 @@ TORTURE = os.environ.get("CKPT_TORTURE") == "1"
 MOST_SHOWN = 5
 MOST_CHARACTERS = 3000
 
+Operations = Sequence[tuple[str, str]]
+
 
 @dataclass(frozen=True)
 class Blow:
-    """What happens before the `nth` operation (from 1) of that name and end of path.
+    """What happens before the `nth` operation (from 1) of that name and end of path; with `only`,
+    of those that have one of these names.
 
-    In this order: `command` is run, a file is waited for, `signal` is sent, `error` is
-    raised. With `disk_stays_full` only what needs space counts, and fails from then on.
+    In this order: `command` is run, a file is waited for, what `Driver.beside` runs goes on,
+    `signal` is sent, `error` is raised, and if it `stays`, by every later one as well.
     """
 
     nth: int = 1
     operation: str | None = None
     path: str = ""
+    only: tuple[str, ...] | None = None
     command: tuple[str, ...] | None = None
     wait_for: str | None = None
+    pauses: bool = False
     signal: int | None = None
     error: int | None = None
-    disk_stays_full: bool = False
+    stays: bool = False
 
 
 Blows = Blow | Sequence[Blow]
@@ -56,25 +62,41 @@ def kill(nth: int = 1, operation: str | None = None, path: str = "") -> Blow:
     return Blow(nth, operation, path, signal=signal.SIGKILL)
 
 
-# In which ways a sweep strikes.
-BLOWS: dict[str, Callable[[int], Blow]] = {
-    "kill": kill,
-    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
-    "broken": lambda nth: Blow(nth, error=errno.EIO),
+# What fails on a full disk. Removing, renaming and flushing still work.
+NEEDS_SPACE = ("create", "write", "append", "mkdir", "symlink", "link", "create-ref")
+# What opens a file.
+OPENS = ("create", "append", "overwrite", "fsync-dir")
+
+# In which ways a sweep strikes: what a blow is, but for its place.
+WAYS = {
+    "kill": Blow(signal=signal.SIGKILL),
+    "interrupt": Blow(signal=signal.SIGINT),
+    "full": Blow(error=errno.ENOSPC, only=NEEDS_SPACE, stays=True),
+    "broken": Blow(error=errno.EIO),
+    "forbidden": Blow(error=errno.EACCES),
+    "read-only": Blow(error=errno.EROFS, stays=True),
+    "no handles": Blow(error=errno.EMFILE, only=OPENS),
+    "full for a moment": Blow(error=errno.ENOSPC),
 }
+# Errors that are not tried at every operation but for `make torture`, there each of them.
+FAILING = ("broken", "forbidden", "read-only", "no handles", "full for a moment")
+KINDS = ("kill", "full", "failing")
 
 
 @dataclass(frozen=True)
 class Struck:
     """How a run ended; the last of `operations` is the one that the blow prevented.
 
-    A negative code is the signal that ended it.
+    A negative code is the signal that ended it. `beside` is the command that went on while
+    this one paused, None if that did not come to pass; `has_waited` is one that slept.
     """
 
     code: int
     stdout: str
     stderr: str
     operations: tuple[tuple[str, str], ...]
+    beside: Struck | None = None
+    has_waited: bool = False
 
     @property
     def json(self) -> Any:
@@ -103,17 +125,32 @@ class Driver:
             text=True,
         )
 
-    def run(self, cwd: Path, *words: str, blow: Blows = (), deep: bool = False) -> Struck:
-        """Run a command and wait for its end; `deep` counts calls of the system as well."""
+    def run(
+        self,
+        cwd: Path,
+        *words: str,
+        blow: Blows = (),
+        deep: bool = False,
+        opening: bool = False,
+    ) -> Struck:
+        """Run a command and wait for its end; `deep` counts calls of the system as well, and
+        `opening` those that open a file or a folder, to read it too."""
+        return self._ask({**_request(cwd, words, blow), "deep": deep, "opening": opening})
+
+    def beside(self, cwd: Path, words: Sequence[str], nth: int, *others: str) -> Struck:
+        """Let a command stand still before an operation while another runs, to its end unless
+        it waits for the first. The other may be one of git's."""
+        request = _request(cwd, words, Blow(nth, pauses=True))
+        return self._ask({**request, "beside": _request(cwd, others, ())})
+
+    def _ask(self, request: dict[str, Any]) -> Struck:
         assert self._server.stdin is not None and self._server.stdout is not None
-        self._server.stdin.write(json.dumps(_request(cwd, words, blow, deep)) + "\n")
+        self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         answer = self._server.stdout.readline()
         if not answer:
             pytest.exit(f"the process that runs the commands has gone: {self._server.wait()}")
-        reply = json.loads(answer)
-        reply["operations"] = tuple(map(tuple, reply["operations"]))
-        return Struck(**reply)
+        return _struck(json.loads(answer))
 
     def close(self) -> None:
         self._server.communicate()
@@ -134,18 +171,28 @@ def start(
     )
 
 
-def _request(cwd: Path, words: Sequence[str], blow: Blows, deep: bool = False) -> dict[str, Any]:
+def _request(cwd: Path, words: Sequence[str], blow: Blows) -> dict[str, Any]:
     return {
         "cwd": str(cwd),
         "env": dict(os.environ),
         "words": list(words),
         "blows": [asdict(each) for each in ([blow] if isinstance(blow, Blow) else blow)],
-        "deep": deep,
+        "deep": False,
+        "opening": False,
         "announce_sleep": None,
+        "beside": None,
     }
 
 
-def sample(operations: Sequence[tuple[str, str]], every: int, *, edges: bool = False) -> list[int]:
+def _struck(reply: dict[str, Any]) -> Struck:
+    operations = tuple(map(tuple, reply["operations"]))
+    beside = reply.get("beside")
+    return Struck(
+        **{**reply, "operations": operations, "beside": None if beside is None else _struck(beside)}
+    )
+
+
+def sample(operations: Operations, every: int, *, edges: bool = False) -> list[int]:
     """Which operations of a run to strike: all for `make torture`, else every so many, and
     with `edges` the first and the last of each name."""
     count = len(operations)
@@ -157,6 +204,41 @@ def sample(operations: Sequence[tuple[str, str]], every: int, *, edges: bool = F
         chosen.add(names.index(name) + 1)
         chosen.add(count - names[::-1].index(name))
     return sorted(chosen)
+
+
+def strikes(
+    operations: Operations, kind: str, every: int, *, edges: bool = False
+) -> Iterator[tuple[int, str, Blow]]:
+    """The operations of a run to strike, each with the way to do it, by name and as a blow.
+
+    Of "failing", which is several ways, each operation that is tried gets another.
+    """
+    ways = FAILING if kind == "failing" else (kind,)
+    for turn, nth in enumerate(sample(operations, every, edges=edges)):
+        turned = [ways[(turn + step) % len(ways)] for step in range(len(ways))]
+        blows = [(way, _blow_at(operations, nth, WAYS[way])) for way in turned]
+        possible = [(nth, way, blow) for way, blow in blows if blow is not None]
+        yield from possible if TORTURE else possible[:1]
+
+
+def _blow_at(operations: Operations, nth: int, way: Blow) -> Blow | None:
+    """None if it cannot happen to that operation."""
+    counted = [way.only is None or name in way.only for name, _ in operations[:nth]]
+    return replace(way, nth=sum(counted)) if counted[-1] else None
+
+
+def check_told(struck: Struck, way: str) -> None:
+    """A failure that can be made good is not one; any other is told in one line and a hint."""
+    if struck.code != 0:
+        assert struck.code == {"kill": -signal.SIGKILL, "interrupt": 130}.get(way, 1), struck
+    lines = struck.stderr.splitlines()
+    if struck.code == 1:
+        assert [line.split(":")[0] for line in lines] == ["error", "hint"], struck
+        assert "this is a bug" not in struck.stderr, struck
+    elif struck.code == 130:
+        assert lines[0] == "interrupted", struck
+    else:
+        assert lines == [], struck
 
 
 class Sweep:

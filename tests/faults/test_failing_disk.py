@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -18,23 +19,25 @@ from faults.rollbacks import (
     other_branch,
     whole,
 )
-from faults.striking import TORTURE, Blow, Driver, Struck, Sweep, sample, start
-from faults.test_struck_save import check_message
+from faults.striking import (
+    TORTURE,
+    Blow,
+    Driver,
+    Struck,
+    Sweep,
+    check_told,
+    start,
+    strikes,
+)
 from helpers import git
 
 Record = Callable[[str, object], None]
 
-BLOWS: dict[str, Callable[[int], Blow]] = {
-    "full for a moment": lambda nth: Blow(nth, error=errno.ENOSPC),
-    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
-    "broken": lambda nth: Blow(nth, error=errno.EIO),
-    "forbidden": lambda nth: Blow(nth, error=errno.EACCES),
-    "interrupt": lambda nth: Blow(nth, signal=signal.SIGINT),
-}
 WAYS = ["--continue", "--abort"]
+MAY_BE_LEFT = ("forbidden", "read-only")
 
 
-@pytest.mark.parametrize("kind", BLOWS)
+@pytest.mark.parametrize("kind", ["full", "failing", "interrupt"])
 @pytest.mark.parametrize("name", ["whole", "other branch", *(["submodules"] if TORTURE else [])])
 def test_a_rollback_that_fails_anywhere_says_so_and_is_finished_or_taken_back_exactly(
     name: str, kind: str, driver: Driver, tmp_path: Path, record_property: Record
@@ -43,16 +46,17 @@ def test_a_rollback_that_fails_anywhere_says_so_and_is_finished_or_taken_back_ex
     operations = driver.run(scene.copy(), *scene.words).operations
 
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=30):
-            way = WAYS[nth % 2]
-            with sweep.trying((nth, operations[nth - 1], way)):
+        every = 11 if kind == "failing" else 30
+        for turn, (nth, how, blow) in enumerate(strikes(operations, kind, every)):
+            way = WAYS[(turn + nth) % 2]
+            with sweep.trying((nth, operations[nth - 1], how, way)):
                 sweep.count("operations of rollbacks struck")
                 top = scene.copy()
-                struck = driver.run(top, *scene.words, blow=BLOWS[kind](nth))
+                struck = driver.run(top, *scene.words, blow=blow)
                 if struck.code != 4:
-                    check_message(struck, kind)
+                    check_told(struck, how)
                 else:  # the one path that may not be touched is left and listed
-                    assert kind == "forbidden" and "left '" in struck.stderr, struck
+                    assert how in MAY_BE_LEFT and "left '" in struck.stderr, struck
                 _recover(driver, scene, top, struck, way)
                 commit(top)
                 sweep.count("failures survived")
@@ -125,12 +129,17 @@ def test_a_recovery_that_fails_can_be_repeated(
     operations = driver.run(scene.copy(), "rollback", way).operations
 
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=20):
-            with sweep.trying((nth, operations[nth - 1])):
+        for nth, how, blow in strikes(operations, "failing", every=20):
+            with sweep.trying((nth, operations[nth - 1], how)):
                 sweep.count("operations of recoveries struck")
                 top = scene.copy()
-                struck = driver.run(top, "rollback", way, blow=BLOWS["broken"](nth))
-                check_message(struck, "broken")
+                struck = driver.run(top, "rollback", way, blow=blow)
+                if struck.code == 4:
+                    assert how in MAY_BE_LEFT and "left '" in struck.stderr, struck
+                    (reported,) = re.findall(r"Rolled back to checkpoint (\S+)", struck.stdout)
+                    assert driver.run(top, "rollback", "--yes", "--head", reported).code == 0
+                else:
+                    check_told(struck, how)
                 if has_journal(top):
                     assert driver.run(top, "rollback", way).code == 0
                 scene.check(top, reached)

@@ -42,7 +42,7 @@ ROLLBACKS = ["whole", "by path", "other branch"]
 WAYS = ["--continue", "--abort"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ORDERLY = {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM, signal.SIGHUP: -signal.SIGHUP}
-PROGRAM = (sys.executable, "-I", "-c", "from ckpt.cli import program; program()")
+PROGRAM = (sys.executable, "-I", "-c", "from ckpt.__main__ import program; program()")
 
 
 @dataclass(frozen=True)
@@ -286,6 +286,70 @@ def test_a_save_that_waits_for_a_filter_ends_in_order_of_what_was_sent(
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+# The signal comes when the filter has been started and nobody has it in hand yet.
+STRUCK_IN_POPEN = """
+import os, signal, subprocess, sys
+number, note = int(sys.argv.pop(1)), sys.argv.pop(1)
+execute = subprocess.Popen._execute_child
+def struck(self, *words, **options):
+    execute(self, *words, **options)
+    with open(note, "w") as file:
+        file.write(str(self.pid))
+    os.kill(os.getpid(), number)
+subprocess.Popen._execute_child = struck
+from ckpt.__main__ import program
+program()
+"""
+
+
+@pytest.mark.parametrize("kind", ["clean", "process"])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_filter_that_is_just_being_started_does_not_outlive_us(
+    number: signal.Signals, kind: str, repo: Path, tmp_path: Path
+) -> None:
+    (repo / ".gitattributes").write_text("*.py filter=slow\n")
+    git("config", f"filter.slow.{kind}", "exec sleep 30")
+    (repo / "src/app.py").write_text("print('edited')\n")
+    note = tmp_path / "pid"
+    words = [sys.executable, "-I", "-c", STRUCK_IN_POPEN, str(int(number)), str(note), "save"]
+
+    ran = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    assert (ran.returncode, ran.stderr) == (ORDERLY[number], "interrupted\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+    assert leftovers(repo) == [] and _temporary_objects(repo) == []
+
+
+STRUCK_IN_A_FORK = """
+import os, signal, sys, time
+from ckpt import interrupts
+from ckpt.worktree.parallel import both
+interrupts.install()
+fork = os.fork
+def struck():
+    pid = fork()
+    if pid == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return pid
+os.fork = struck
+try:
+    print(both(lambda: "one", lambda: "two", pays=True), flush=True)
+finally:
+    print("cleared up", flush=True)
+"""
+
+
+def test_a_signal_to_a_fork_of_ours_ends_only_that(repo: Path) -> None:
+    """It would clear up what is not its own; its half of the work is done after all."""
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", STRUCK_IN_A_FORK], capture_output=True, text=True
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "('one', 'two')\ncleared up\n"
+
+
 WRAPPED = """
 import os, signal, sys
 from ckpt import cli, manager
@@ -310,11 +374,58 @@ def test_an_interrupt_while_python_makes_a_class_is_no_bug_of_ours(repo: Path) -
     assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, "interrupted\n")
 
 
+STRUCK_AT = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from ckpt.__main__ import program
+program()
+"""
+
+
+@pytest.mark.parametrize("module", ["ckpt.cli", "ckpt.interrupts", "ckpt.commands.list"])
+def test_ctrl_c_while_the_rest_of_ckpt_is_imported_gives_no_traceback(
+    module: str, repo: Path
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", STRUCK_AT.format(module=module), "list"],
+        capture_output=True,
+        text=True,
+    )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
+STRUCK_AT_THE_END = """
+import os, signal
+from ckpt import interrupts
+end = interrupts.ignore
+def struck():
+    end()
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
+interrupts.ignore = struck
+from ckpt.__main__ import program
+program()
+"""
+
+
+def test_a_signal_when_all_is_done_comes_too_late(repo: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", STRUCK_AT_THE_END, "list"], capture_output=True, text=True
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_what_is_ignored_where_it_was_started_stays_so(repo: Path) -> None:
     """`nohup git ckpt save`, say: the terminal goes, the work goes on."""
     ignoring = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
     telling = (
-        "from ckpt.process import interrupts; interrupts.install(); "
+        "from ckpt import interrupts; interrupts.install(); "
         "os.kill(os.getpid(), signal.SIGHUP); print('alive')"
     )
     ran = subprocess.run(
@@ -325,7 +436,7 @@ def test_what_is_ignored_where_it_was_started_stays_so(repo: Path) -> None:
 
 CLEARING_UP_HANGS = """
 import time
-from ckpt.process import interrupts
+from ckpt import interrupts
 interrupts.PATIENCE = float({patience!r})
 interrupts.install()
 try:

@@ -4,7 +4,6 @@ the same file again brings the rest, each checkpoint once."""
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,18 +11,13 @@ from pathlib import Path
 import pytest
 from faults.driver import IMPORT
 from faults.rollbacks import leftovers
-from faults.striking import Blow, Driver, Sweep, kill, sample
+from faults.striking import KINDS, Driver, Sweep, strikes
 from helpers import ckpt_here, fsck, git, verified
 
 from ckpt import CheckpointManager
 
 Record = Callable[[str, object], None]
 CHECKPOINTS = 4
-BLOWS: dict[str, Callable[[int], Blow]] = {
-    "kill": kill,
-    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
-    "broken": lambda nth: Blow(nth, error=errno.EIO),
-}
 
 
 def export(repo: Path, file: Path, kind: str) -> Path:
@@ -44,7 +38,7 @@ def names(top: Path) -> list[str]:
     return sorted(one["name"] for one in listed)
 
 
-@pytest.mark.parametrize("kind", BLOWS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", ["bundle", "json"])
 def test_an_import_struck_anywhere_can_be_repeated_and_brings_each_checkpoint_once(
     form: str, kind: str, driver: Driver, repo: Path, tmp_path: Path, record_property: Record
@@ -61,11 +55,11 @@ def test_an_import_struck_anywhere_can_be_repeated_and_brings_each_checkpoint_on
     wanted = names(tmp_path / "0")
     operations = unstruck.operations
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=16, edges=kind == "kill"):
-            with sweep.trying((nth, operations[nth - 1])):
+        for nth, way, blow in strikes(operations, kind, every=16, edges=kind == "kill"):
+            with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count("operations of imports struck")
                 top = copied(nth)
-                struck = driver.run(top, *words, blow=BLOWS[kind](nth))
+                struck = driver.run(top, *words, blow=blow)
                 assert struck.code in (0, 1, -9), struck
                 assert set(names(top)) <= set(wanted)
                 assert fsck(top) == [] and verified(top) == []

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import errno
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults.striking import Blow, Driver, Struck, Sweep, kill, sample
+from faults.striking import KINDS, Blow, Driver, Struck, Sweep, kill, strikes
 from helpers import fsck, git, tree_state
 
 Record = Callable[[str, object], None]
@@ -25,13 +24,6 @@ UNINSTALL = ("uninstall",)
 SHELL_HOOK = "#!/bin/sh\necho shell >>hooks-ran\n"
 PYTHON_HOOK = "#!/usr/bin/env python3\nopen('hooks-ran', 'a').write('python\\n')\n"
 SETTINGS = '{\n  "model": "any"\n}\n'
-
-BLOWS: dict[str, Callable[[int], Blow]] = {
-    "kill": kill,
-    "full": lambda nth: Blow(nth, error=errno.ENOSPC, disk_stays_full=True),
-    "broken": lambda nth: Blow(nth, error=errno.EIO),
-    "interrupt": lambda nth: Blow(nth, signal=signal.SIGINT),
-}
 
 
 class Place:
@@ -64,7 +56,7 @@ class Place:
         }
 
     def left(self) -> list[Path]:
-        patterns = ("*.lock", ".tmp-*", "lock-*", ".ckpt-tmp-*", "*.new")
+        patterns = ("*.lock", ".tmp-*", "lock-*", ".ckpt-tmp-*", "*.new", "*.ckpt-new")
         return [path for pattern in patterns for path in self.home.rglob(pattern)]
 
 
@@ -105,7 +97,7 @@ def check_usable(top: Path) -> None:
 CHECKOUT = ("checkout", "-q", "--detach")
 
 
-@pytest.mark.parametrize("kind", BLOWS)
+@pytest.mark.parametrize("kind", [*KINDS, "interrupt"])
 @pytest.mark.parametrize("words", [INSTALL, UNINSTALL], ids=["install", "uninstall"])
 def test_an_install_struck_anywhere_leaves_hooks_that_work_and_the_next_one_ends_it(
     words: tuple[str, ...], kind: str, driver: Driver, place: Place, record_property: Record
@@ -121,11 +113,12 @@ def test_an_install_struck_anywhere_leaves_hooks_that_work_and_the_next_one_ends
     assert (wanted == original) == (words == UNINSTALL)
     operations = unstruck.operations
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=12 if kind == "kill" else 24):
-            with sweep.trying((nth, operations[nth - 1])):
+        every = 12 if kind == "kill" else 24
+        for nth, way, blow in strikes(operations, kind, every):
+            with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count(f"operations of {words[0]} struck")
                 place.put(before)
-                struck = driver.run(place.top, *words, blow=BLOWS[kind](nth))
+                struck = driver.run(place.top, *words, blow=blow)
                 assert struck.code in (0, 1, 4, 130, -9), struck
                 struck_state = place.keep("struck")
                 check_usable(place.top)
@@ -152,6 +145,25 @@ def of_man(difference: Difference) -> bool:
 def differing(found: State, wanted: State) -> list[Difference]:
     paths = sorted(found.keys() | wanted.keys())
     return [(p, found.get(p), wanted.get(p)) for p in paths if found.get(p) != wanted.get(p)]
+
+
+@pytest.mark.parametrize(
+    "name", ["ckpt-guard", "hooks/pre-commit", "hooks/post-checkout", "settings.local.json"]
+)
+@pytest.mark.parametrize("then", [UNINSTALL, ("install", "--hooks", "pre-push")])
+def test_what_a_killed_install_has_not_finished_goes_with_the_next_or_with_uninstall(
+    then: tuple[str, ...], name: str, driver: Driver, place: Place
+) -> None:
+    original = place.state()
+    assert driver.run(place.top, *INSTALL, blow=kill(1, "write", f"{name}.ckpt-new")).killed
+    assert len(list(place.home.rglob("*.ckpt-new"))) == 1
+
+    check_done(driver.run(place.top, *then))
+
+    assert place.left() == []
+    if then != UNINSTALL:
+        check_done(driver.run(place.top, *UNINSTALL))
+    assert differing(place.state(), original) == []
 
 
 def test_a_hook_keeps_its_name_where_the_disk_has_no_room_for_a_second(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from faults.rollbacks import leftovers
-from faults.striking import BLOWS, Driver, Sweep, sample
+from faults.striking import KINDS, Driver, Sweep, strikes
 from helpers import fsck, git
 
 from ckpt import CheckpointManager
@@ -63,7 +63,7 @@ def check(driver: Driver, top: Path, before: Path) -> None:
     assert fsck(top) == []
 
 
-@pytest.mark.parametrize("kind", BLOWS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_prune_struck_anywhere_loses_nothing_and_the_next_one_ends_it(
     kind: str, before: Path, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
@@ -74,11 +74,11 @@ def test_a_prune_struck_anywhere_loses_nothing_and_the_next_one_ends_it(
     operations = driver.run(unstruck, *WORDS).operations
     assert [len(refs(unstruck, prefix)) for prefix in PREFIXES] == [3, 4]
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=6, edges=kind == "kill"):
-            with sweep.trying((nth, operations[nth - 1])):
+        for nth, way, blow in strikes(operations, kind, every=6, edges=kind == "kill"):
+            with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count("operations of prune struck")
                 top = copied(nth)
-                struck = driver.run(top, *WORDS, blow=BLOWS[kind](nth))
+                struck = driver.run(top, *WORDS, blow=blow)
                 assert struck.code in (0, 1, -9)
                 check(driver, top, before)
                 again = driver.run(top, *WORDS)

@@ -15,6 +15,7 @@ from faults.rollbacks import (
     commit,
     differences,
     has_journal,
+    leftovers,
     look,
     save,
     whole,
@@ -46,6 +47,29 @@ def test_a_rollback_killed_anywhere_is_finished_or_taken_back_exactly(
                 if reached == scene.after:
                     _undo(driver, scene, top)
                 commit(top)
+                sweep.count("kills survived" if struck.killed else "runs over before the blow")
+
+
+@pytest.mark.parametrize("name", SCENES if TORTURE else ["other branch"])
+def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_is_the_journals(
+    name: str, driver: Driver, tmp_path: Path, record_property: Record
+) -> None:
+    scene = SCENES[name](tmp_path / "before")
+    operations = driver.run(scene.copy(), *scene.words).operations
+
+    with Sweep(record_property) as sweep:
+        for turn, nth in enumerate(sample(operations, every=18)):
+            with sweep.trying((nth, operations[nth - 1])):
+                sweep.count("operations of rollbacks struck")
+                top = scene.copy()
+                struck = driver.run(top, *scene.words, blow=kill(nth))
+                saved = driver.run(top, "save", "next", "--json")
+                assert saved.code == 0, saved
+                ref = saved.json["checkpoint"]["ref"]
+                assert ".ckpt-tmp-" not in git("ls-tree", "-r", "--name-only", ref, cwd=top)
+                if has_journal(top):
+                    assert driver.run(top, "rollback", WAYS[turn % 2]).code == 0
+                assert leftovers(top) == []
                 sweep.count("kills survived" if struck.killed else "runs over before the blow")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -72,7 +71,6 @@ def save(worker: Worker, manager: CheckpointManager) -> None:
             assert saved.outcome in ("created", "unchanged"), saved
             worker.saved.append((saved.id, content))
         worker.trying("saves", lambda: manager.create(kind="auto", session=worker.name))
-        time.sleep(random.random() / 2)  # or who goes back would never find the worktree at rest
 
 
 def go_back(worker: Worker, manager: CheckpointManager) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,60 @@ def test_a_save_waits_while_a_rollback_is_at_work(driver: Driver, tmp_path: Path
     assert saved["during_rollback"] is False
     scene.check(top, scene.after)
     assert driver.run(top, "rollback", "patient", "--json").json["safety"] is None
+
+
+# Each stays in its save until another has begun one, unless none does.
+SAVE_WITHOUT_PAUSE = """
+import os, sys, time
+from ckpt import CheckpointManager
+from ckpt.engine.snapshot import SaveRequest, save
+top, name, folder = sys.argv[1:]
+
+def begun():
+    return {each.name: each.stat().st_size for each in os.scandir(folder) if each.name != name}
+
+def overlap(present):
+    others, until = begun(), time.monotonic() + 0.3
+    with open(os.path.join(folder, name), "a") as file:
+        file.write("x")
+    while begun() == others and time.monotonic() < until:
+        time.sleep(0.002)
+
+with CheckpointManager(top) as manager:
+    while not os.path.exists(folder + ".stop"):
+        save(manager.repository, manager.settings, SaveRequest(), complete=overlap)
+"""
+
+
+def test_a_rollback_gets_its_turn_beside_saves_without_a_pause(tmp_path: Path) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    folder = tmp_path / "saves"
+    folder.mkdir()
+    names = [f"saver-{number}" for number in range(4)]
+    words = [sys.executable, "-I", "-c", SAVE_WITHOUT_PAUSE, str(top)]
+    savers = [
+        subprocess.Popen([*words, name, str(folder)], stderr=subprocess.PIPE, text=True)
+        for name in names
+    ]
+
+    def wait_for_saves(more: int) -> None:
+        for name, saver in zip(names, savers, strict=True):
+            wait_for(folder / name, saver)
+            wanted = (folder / name).stat().st_size + more
+            while (folder / name).stat().st_size < wanted:
+                assert saver.poll() is None, saver.communicate()
+                time.sleep(0.005)
+
+    wait_for_saves(1)
+    rollback = start(top, *scene.words)
+    stderr = rollback.communicate()[1]
+    wait_for_saves(2)
+    folder.with_name("saves.stop").touch()
+
+    assert (rollback.returncode, stderr) == (0, "")
+    assert [(saver.communicate()[1], saver.returncode) for saver in savers] == [("", 0)] * 4
+    scene.check(top, scene.after)
 
 
 def test_a_save_after_a_crash_is_marked_and_never_the_latest(

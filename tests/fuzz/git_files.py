@@ -29,10 +29,11 @@ from ckpt.store.deltas import make_delta
 from ckpt.store.format import read_format
 from ckpt.store.index import CorruptIndex, read_index
 from ckpt.store.loose import DamagedObject, parse_loose
+from ckpt.store.multi_pack import MultiPackIndex
 from ckpt.store.object_format import SHA1
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.pack_entries import apply_delta, object_size, parse_entry
-from ckpt.store.pack_index import DamagedIndex, MultiPackIndex, load_pack_index
+from ckpt.store.pack_index import DamagedIndex, load_pack_index
 from ckpt.store.packed_refs import PackedRefs
 from ckpt.store.reftable import CorruptReftable, read_stack
 from ckpt.worktree import attributes, ignore

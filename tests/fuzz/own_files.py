@@ -165,8 +165,8 @@ def what_was_made_here(folder: Path) -> tuple[Samples, Read]:
     def read(data: bytes) -> object:
         (folder / "ckpt/made-here").write_bytes(data)
         made_here.tidy(str(folder), lambda: {ID})
-        return made_here.holds(str(folder), ID, "1" * 40), made_here.strangers(
-            str(folder), {ID: ""}
+        return made_here.holds(str(folder), ID, "1" * 40), made_here.Record(str(folder)).lacks(
+            ID, ""
         )
 
     return [(folder / "ckpt/made-here").read_bytes()], read

@@ -146,13 +146,79 @@ def test_a_long_record_is_tidied(tmp_path: Path) -> None:
     assert (tmp_path / "ckpt/made-here").stat().st_size < 100
 
 
+def test_list_and_show_tell_whose_a_checkpoint_is(theirs: Path, ours: Path) -> None:
+    own = ckpt_here("save", "own", "--json", cwd=ours, code=0).json["checkpoint"]["id"]
+    assert "foreign" not in ckpt_here("list", cwd=ours, code=0).stdout
+
+    brought = fetched(theirs, ours)
+    lines = ckpt_here("list", cwd=ours, code=0).stdout.splitlines()
+    marks = lines[0].index("MARKS")
+    assert {line[:24]: line[marks:] for line in lines[1:3]} == {own: "", brought: "foreign"}
+    assert "foreign ones were not made here; a rollback looks them over before" in lines
+    told = ckpt_here("list", "--json", cwd=ours, code=0).json["checkpoints"]
+    assert {each["id"]: each["foreign"] for each in told} == {own: False, brought: True}
+    for each, foreign in ((own, False), (brought, True)):
+        assert ckpt_here("show", each, "--json", cwd=ours).json["checkpoint"]["foreign"] == foreign
+        shown = ckpt_here("show", each, cwd=ours, code=0).stdout
+        assert ("Origin:   foreign: not made in this repository\n" in shown) == foreign
+    with CheckpointManager(ours) as manager:
+        assert [each.name for each in manager if each.foreign] == ["theirs"]
+
+
+def test_a_list_reads_the_record_once(
+    theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        fetched(theirs, ours)
+        ckpt_here("save", cwd=ours, code=0)
+    reads = []
+    usual = made_here._read
+    monkeypatch.setattr(made_here, "_read", lambda place: reads.append(place) or usual(place))
+
+    told = ckpt_here("list", "--json", cwd=ours, code=0).json["checkpoints"]
+    assert [each["foreign"] for each in told].count(True) == 3
+    assert len(reads) == 1
+
+
 def test_one_of_a_day_to_come_is_neither_the_latest_nor_followed(scene: Scene) -> None:
     scene.forge.checkpoint()
+    forged = scene.forge.id
 
     saved = ckpt_here("save", "now", "--json", code=0).json["checkpoint"]["id"]
 
     assert saved < "2099"
     assert ckpt_here("show", "latest", "--json", code=0).json["checkpoint"]["id"] == saved
+    assert ckpt_here("list", "-n", "1", "--json", code=0).json["checkpoints"][0]["id"] == forged
+    with CheckpointManager(".") as manager:
+        newest = manager.latest()
+        assert newest is not None
+        assert newest.id == saved
+        assert manager.rollback_to_latest().target.id == saved
+
+
+def test_one_of_a_day_to_come_takes_no_name_of_ours(scene: Scene) -> None:
+    named = ckpt_here("show", "--json", code=0).json["checkpoint"]
+    scene.forge.checkpoint()
+    forged = scene.forge.id
+
+    assert ckpt_here("show", forged, "--json", code=0).json["checkpoint"]["name"] == named["name"]
+    assert ckpt_here("show", named["name"], "--json", code=0).json["checkpoint"] == named
+    with CheckpointManager(".") as manager:
+        newest = manager.latest(name=named["name"])
+        assert newest is not None
+        assert newest.id == named["id"]
+        assert manager.rollback(named["name"]).target.id == named["id"]
+    ckpt_here("drop", named["id"], code=0)
+    assert ckpt_here("show", named["name"], "--json", code=0).json["checkpoint"]["id"] == forged
+
+
+def test_one_of_a_day_to_come_does_not_make_every_state_a_new_one(scene: Scene) -> None:
+    scene.forge.checkpoint(scene.forge.tree(("100644", b"theirs", scene.forge.blob())))
+    first = ckpt_here("save", "--kind", "auto", "--json", code=0).json
+
+    again = ckpt_here("save", "--kind", "auto", "--json", code=0).json
+    assert again["outcome"] == "unchanged"
+    assert again["checkpoint"]["id"] == first["checkpoint"]["id"]
 
 
 # Its files

@@ -65,6 +65,7 @@ RARE = {
     "ckpt.usage",
     "ckpt.worktree.filter_process",
     "ckpt.worktree.filters",
+    "ckpt.worktree.named",
 }
 BACK = {"ckpt.engine.rollback", "ckpt.engine.plan", "ckpt.engine.apply", "ckpt.worktree.write"}
 WORK = ENGINE | RARE | BACK | {"ckpt.manager", "ckpt.models", "ckpt.store", "ckpt.worktree"}
@@ -190,3 +191,10 @@ def test_a_rollback_has_imported_everything_before_it_changes_a_file(line: str) 
     ran = subprocess.run([sys.executable, "-I", "-c", code, *line.split()], capture_output=True)
 
     assert ran.stderr.split() == [b"True"]
+
+
+def test_a_recovery_can_save_a_file_it_comes_upon_with_what_it_has_imported() -> None:
+    to_save_it = {"ckpt.engine.rules", "ckpt.worktree.named", "ckpt.worktree.scan"}
+    code = "import sys, ckpt.engine.recovery; print(*sys.modules, file=sys.stderr)"
+
+    assert to_save_it <= loaded(code)

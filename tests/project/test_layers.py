@@ -18,9 +18,9 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
-    {"errors", "hashing", "jsontext", "patterns", "project", "values"},
+    {"errors", "hashing", "interrupts", "jsontext", "patterns", "project", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
-    {"policy", "setting_sources"},
+    {"patchtext", "policy", "setting_sources"},
     {"setting_files", "setting_retention"},
     {"process", "settings", "store", "worktree"},
     {"arguments", "configure", "install", "tracking"},
@@ -29,7 +29,7 @@ LAYERS = [
     {"diagnosis", "manager"},
     {"aio", "run"},
     {"crash", "documents", "progress", "render"},
-    {"health_documents", "render_gc", "render_run", "render_status"},
+    {"health_documents", "render_gc", "render_rollback", "render_run", "render_status"},
     {"render_verify", "render_rescue"},
     {"render_doctor"},
     {"output", "triggers"},
@@ -88,13 +88,18 @@ def modules() -> list[tuple[Path, ast.Module]]:
     return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
+@cache
+def uses() -> list[tuple[Path, list[str]]]:
+    return [(path, sorted(names_used(tree))) for path, tree in modules()]
+
+
 def using(*patterns: str, outside: Set[str] = frozenset()) -> list[str]:
     """The modules, but for some or those of some units, that use a name like one of these."""
     return [
         f"{path.relative_to(PACKAGE)}: {name}"
-        for path, tree in modules()
+        for path, names in uses()
         if unit(path) not in outside and str(path.relative_to(PACKAGE)) not in outside
-        for name in sorted(names_used(tree))
+        for name in names
         if any(fnmatchcase(name, pattern) for pattern in patterns)
     ]
 

@@ -6,14 +6,11 @@ Nothing is downloaded: pip takes wheels that are made of what is installed here.
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from helpers import git
+from helpers import git, pre_commit
 from wheelhouse import wheelhouse
 
 from ckpt.commands.hook import EVENTS
@@ -23,19 +20,6 @@ TOP = Path(__file__).resolve().parents[2]
 MANIFEST = TOP / ".pre-commit-hooks.yaml"
 TEMPLATE = TOP / "templates/pre-commit-config.yaml"
 HOSTILE = "import os; os.abort()\n"
-
-
-def pre_commit(*words: str | Path, cwd: Path | None = None) -> str:
-    ran = subprocess.run(
-        [sys.executable, "-m", "pre_commit", *words],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    said = os.fsdecode(ran.stdout)
-    assert ran.returncode == 0, said
-    return said
 
 
 @pytest.fixture

@@ -4,11 +4,12 @@ nothing else, and an undo brings all of it back."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from helpers import git
-from hypothesis import example, given, settings
+from helpers import copy_anew, git, tree_state
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scenes import remove, state, write
 
@@ -31,9 +32,8 @@ Contents = dict[str, str]
 
 
 def files(top: Path) -> Contents:
-    found = (path for path in top.rglob("*") if path.is_file())
-    names = {str(path.relative_to(top)): path for path in found}
-    return {name: path.read_text() for name, path in names.items() if not name.startswith(".git/")}
+    entries = tree_state(top).items()
+    return {os.fsdecode(name): text.decode() for name, (kind, _, text) in entries if kind == "file"}
 
 
 def expected(then: Contents, now: Contents, left: dict[str, str | None]) -> Contents:
@@ -54,12 +54,20 @@ def _collide(one: str, other: str) -> bool:
     return one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("places")
+@pytest.fixture
+def pattern(tmp_path: Path) -> Path:
+    """The repository that each example begins with."""
+    top = tmp_path / "pattern"
+    top.mkdir()
+    for path in AT_FIRST:
+        write(top, path, "first")
+    git("init", "-q", cwd=top)
+    git("add", "a", "d/x", cwd=top)
+    git("commit", "-qm", "first", cwd=top)
+    return top
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example([("agent", "a", None), ("person", "a/in", "one")])
 @example([("agent", "new", "one"), ("agent", "new", None), ("person", "new", "two")])
 @example([("agent", "d", "one"), ("person", "d/x", "two"), ("agent", "b", None)])
@@ -67,15 +75,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example([("person", "d", "one"), ("agent", "d", "one")])
 @given(steps)
 def test_only_what_the_agent_left_goes_back(
-    places: Path, done: list[tuple[str, str, str | None]]
+    pattern: Path, done: list[tuple[str, str, str | None]]
 ) -> None:
-    top = places / str(len(list(places.iterdir())))
-    top.mkdir()
-    for path in AT_FIRST:
-        write(top, path, "first")
-    git("init", "-q", cwd=top)
-    git("add", "a", "d/x", cwd=top)
-    git("commit", "-qm", "first", cwd=top)
+    top = pattern.parent / str(len(os.listdir(pattern.parent)))
+    copy_anew(pattern, top)
     with CheckpointManager(top, session=SESSION) as manager:
         manager.create("start")
         then = files(top)

@@ -23,8 +23,8 @@ from ckpt.store.index import (
     UnsupportedIndex,
     matches,
     read_index,
-    stat_fields,
 )
+from ckpt.store.index_file import stat_fields
 from ckpt.store.index_writer import write_index
 
 BLOB = b"ce013625030ba8dba906f756967f9e9ca394464a"

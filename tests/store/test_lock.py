@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Locks: ours dies with its process, git's is left only if it is somebody else's."""
+"""Git's locks: one is left only if it is somebody else's."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import time
 from pathlib import Path
 
 import pytest
@@ -16,25 +16,13 @@ from byhand import failing, files_below, observed
 
 from ckpt.errors import Busy
 from ckpt.store.lock import (
+    check_free,
     clear_dead_locks,
     clear_own_locks,
-    gc_lock,
     holding,
     holding_all,
-    prune_lock,
     replace_locked,
-    worktree_lock,
 )
-
-CommonLock = Callable[..., AbstractContextManager[None]]
-
-HOLD = """
-import sys
-from ckpt.store.lock import worktree_lock
-with worktree_lock(sys.argv[1], exclusive=sys.argv[2] == "exclusive", timeout=0):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -47,143 +35,6 @@ def index(tmp_path: Path) -> Path:
     (tmp_path / "git").mkdir()
     (tmp_path / "git/index").write_bytes(b"old")
     return tmp_path / "git/index"
-
-
-@contextmanager
-def held_elsewhere(private: Path, mode: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that holds the lock."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(private), mode],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def can_lock(private: Path, *, exclusive: bool) -> bool:
-    try:
-        with worktree_lock(str(private), exclusive=exclusive, timeout=0):
-            return True
-    except Busy:
-        return False
-
-
-# Ours
-
-
-def test_a_rollback_shuts_everyone_out(private: Path) -> None:
-    with held_elsewhere(private, "exclusive"):
-        assert not can_lock(private, exclusive=True)
-        assert not can_lock(private, exclusive=False)
-
-
-def test_saves_go_together_and_keep_a_rollback_out(private: Path) -> None:
-    with held_elsewhere(private, "shared"):
-        assert can_lock(private, exclusive=False)
-        assert not can_lock(private, exclusive=True)
-
-
-def test_the_lock_of_a_killed_process_is_free(private: Path) -> None:
-    with held_elsewhere(private, "exclusive") as process:
-        process.kill()
-        process.wait()
-
-        assert can_lock(private, exclusive=True)
-
-
-def test_whoever_waits_gets_the_lock_when_it_is_free(private: Path) -> None:
-    with held_elsewhere(private, "exclusive") as process:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdin = None
-        with worktree_lock(str(private), exclusive=True, timeout=60):
-            pass
-
-
-def test_the_process_that_holds_the_lock_is_named(private: Path) -> None:
-    with (
-        held_elsewhere(private, "exclusive") as process,
-        pytest.raises(Busy, match=rf"another ckpt command .* \(process {process.pid}\)"),
-        worktree_lock(str(private), exclusive=False, timeout=0),
-    ):
-        pass
-
-
-@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux tells who holds a lock")
-def test_who_holds_the_lock_is_named_and_not_who_held_it_before(private: Path) -> None:
-    """A rollback that was killed has left its number, which may be anybody's by now."""
-    with held_elsewhere(private, "exclusive") as killed:
-        pass
-    assert (private / "lock").read_text() == f"{killed.pid}\n"
-    with (
-        held_elsewhere(private, "shared") as process,
-        pytest.raises(Busy, match=rf"\(process {process.pid}\)"),
-        worktree_lock(str(private), exclusive=True, timeout=0),
-    ):
-        pass
-
-
-@pytest.mark.parametrize("lock", [prune_lock, gc_lock])
-def test_whoever_prunes_or_collects_is_named_too(lock: CommonLock, tmp_path: Path) -> None:
-    with (
-        lock(str(tmp_path), timeout=0),
-        pytest.raises(Busy, match=rf"in this repository( \(process {os.getpid()}\))?$"),
-        lock(str(tmp_path), timeout=0),
-    ):
-        pass
-
-
-def test_the_lock_is_free_after_an_error(private: Path) -> None:
-    with pytest.raises(KeyError), worktree_lock(str(private), exclusive=True, timeout=0):
-        raise KeyError
-
-    assert can_lock(private, exclusive=True)
-
-
-def test_two_threads_of_one_process_shut_each_other_out_too(private: Path) -> None:
-    with worktree_lock(str(private), exclusive=True, timeout=0):
-        assert not can_lock(private, exclusive=True)
-
-
-def test_a_fork_that_lives_on_does_not_hold_the_lock_of_its_parent(private: Path) -> None:
-    reader, writer = os.pipe()
-    with worktree_lock(str(private), exclusive=True, timeout=0):
-        child = os.fork()
-        if child == 0:
-            os.close(writer)
-            os.read(reader, 1)
-            os._exit(0)
-    with worktree_lock(str(private), exclusive=True, timeout=0):
-        pass
-
-    for fd in (reader, writer):
-        os.close(fd)
-    assert os.waitpid(child, 0)[1] == 0
-
-
-def test_the_lock_file_is_private(private: Path) -> None:
-    private.parent.mkdir()
-    with worktree_lock(str(private), exclusive=True, timeout=0):
-        assert private.stat().st_mode & 0o777 == 0o700
-        assert (private / "lock").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_link_in_place_of_the_lock_file_is_not_followed(private: Path, tmp_path: Path) -> None:
-    private.mkdir(parents=True)
-    (private / "lock").symlink_to(tmp_path / "victim")
-
-    with pytest.raises(OSError), worktree_lock(str(private), exclusive=True, timeout=0):
-        pass
-    assert not (tmp_path / "victim").exists()
-
-
-# Git's
 
 
 def test_a_file_is_replaced_whole_under_the_lock(index: Path, private: Path) -> None:
@@ -328,13 +179,42 @@ def test_a_lock_of_a_living_process_is_never_cleared(index: Path, private: Path)
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         clear_own_locks(str(private), [str(index)])
-        with pytest.raises(Busy):
+        named = f"held by process {process.pid}$" if Path("/proc/locks").exists() else "exists"
+        with pytest.raises(Busy, match=named):
             replace_locked(str(index), b"new", str(private))
         assert index.with_name("index.lock").exists()
     finally:
         process.communicate(b"")
 
     assert process.returncode == 0
+    assert files_below(index.parent) == ["index"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux tells who has it open")
+def test_whoever_has_a_lock_of_gits_open_is_named(index: Path, private: Path) -> None:
+    writing = "exec 3>index.lock; echo held; read line"
+    with subprocess.Popen(
+        ["sh", "-c", writing], cwd=index.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(Busy, match=rf"index\.lock' is held by process {process.pid}$"):
+            check_free([str(index)], str(private), patience=0)
+        process.communicate(b"\n")
+    with pytest.raises(Busy, match=r"index\.lock' exists"):
+        check_free([str(index)], str(private), patience=0)
+
+
+def test_a_lock_that_goes_in_time_is_waited_for_and_a_dead_one_is_not(
+    index: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = index.with_name("index.lock")
+    lock.touch()
+    monkeypatch.setattr(time, "sleep", lambda seconds: lock.unlink())
+    check_free([str(index)], str(private), patience=60)
+
+    killed(index, private, "rename")
+    check_free([str(index)], str(private), patience=0)
     assert files_below(index.parent) == ["index"]
 
 
@@ -406,3 +286,64 @@ def test_of_several_locks_those_are_held_that_nobody_else_holds(index: Path, pri
         assert all(Path(place + ".lock").exists() for place in held)
 
     assert [name for name in files_below(index.parent) if name.endswith(".lock")] == ["b.lock"]
+
+
+def test_without_locks_of_the_kernels_files_are_replaced_and_nothing_counts_as_dead(
+    index: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A living process's lock could not be told from a dead one's."""
+    killed(index, private, "rename")
+    before = files_below(index.parent)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    clear_own_locks(str(private), [str(index)])
+    with pytest.raises(Busy):
+        replace_locked(str(index), b"newer", str(private))
+    assert files_below(index.parent) == before
+
+    other = index.with_name("other")
+    assert replace_locked(str(other), b"new", str(private))
+    assert other.read_bytes() == b"new"
+
+
+def test_a_private_file_that_somebody_looks_at_when_it_is_made_is_made_anew(
+    index: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who clears up may have it open, and locked, before its process has."""
+    system_lock, looked_at = fcntl.flock, []
+
+    def be_second(fd: int, mode: int) -> None:
+        if not looked_at:
+            looked_at.append(os.open(next(private.iterdir()), os.O_RDONLY))
+            system_lock(looked_at[0], mode)
+        system_lock(fd, mode)
+
+    monkeypatch.setattr(fcntl, "flock", be_second)
+
+    assert replace_locked(str(index), b"new", str(private))
+    assert files_below(index.parent) == ["index"]
+    os.close(looked_at[0])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_users_private_file_is_left_and_stops_nobody(
+    index: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private.mkdir()
+    foreign = private / "lock-0123456789abcdef"
+    foreign.touch(0o600)
+    for folder in (index.parent, private):
+        folder.chmod(0o777)
+    monkeypatch.chdir(index.parent)  # into which others cannot come by its path
+    os.seteuid(65534)
+    try:
+        clear_own_locks("./ckpt", ["./index"])
+        assert replace_locked("./index", b"new", "./ckpt")
+    finally:
+        os.seteuid(0)
+
+    assert index.read_bytes() == b"new"
+    assert files_below(private) == [foreign.name]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from ckpt.errors import Refused
 from ckpt.store import staging
-from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index, stat_fields
-from ckpt.store.index_file import KnownFile, compose
+from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index
+from ckpt.store.index_file import KnownFile, compose, stat_fields
 from ckpt.store.index_writer import write_index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository

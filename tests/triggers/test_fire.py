@@ -18,7 +18,7 @@ from saving import committed, write_all
 
 from ckpt.models import Kind, Outcome
 from ckpt.setting_types import TRIGGERS
-from ckpt.store.lock import worktree_lock
+from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.trigger_log import TriggerLog, TriggerNotes
 from ckpt.triggers import fire as module
 from ckpt.triggers.fire import Fired, Request, fire

@@ -17,7 +17,7 @@ from ckpt.engine.prune import look
 from ckpt.models import Checkpoint, Kind
 from ckpt.policy import Rules
 from ckpt.settings import Settings
-from ckpt.store.lock import prune_lock
+from ckpt.store.kernel_lock import prune_lock
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from byhand import locked_half_way
 from helpers import ckpt_here, git, tree_state
 
 NEWER_GIT = os.environ.get("CKPT_TEST_GIT")  # read before the tests are isolated
@@ -156,13 +157,20 @@ def test_a_trigger_that_took_longer_than_it_may_is_told(installed: Path) -> None
     assert told["mend"] == "git config ckpt.hookBudget 0.004s"
 
 
-def test_wrong_settings_and_an_interrupted_rollback_are_told(installed: Path) -> None:
-    (installed / "ckpt.toml").write_text("max_file_size = true\n")
-    (installed / ".git/ckpt/journal").write_text("{")
+def test_wrong_settings_and_an_interrupted_rollback_are_told(repo: Path) -> None:
+    ckpt_here("save", "start", code=0)
+    git("commit", "-q", "--allow-empty", "-m", "later")
+    with locked_half_way(repo / ".git/refs/heads/main.lock"):
+        ckpt_here("rollback", "start", "--head", code=4)
+    (repo / "ckpt.toml").write_text("max_file_size = true\n")
     told = doctor(code=1)
 
     assert "max_file_size" in only(told["settings"], "warning")["detail"]
     assert only(told["rollback"], "problem")["mend"] == "git ckpt rollback --continue"
+    (repo / ".git/ckpt/journal").write_text("{")
+    told = doctor(code=1)
+    assert only(told["journal"], "problem")["mend"] == "git ckpt doctor --fix"
+    assert "rollback" not in told  # nothing can go on with it
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from helpers import fsck, git, tree_state, verified
 from saving import Saver, committed, content, lose_all_checkpoints, prune, write_all
 
+from ckpt.engine import wholeness
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
 from ckpt.store.objects import ObjectStore
@@ -111,6 +112,37 @@ def test_dropped_by_ckpt_and_gone_from_the_trash(saver: Saver) -> None:
         saved = saver.save()
 
     check(saver, saved)
+
+
+@pytest.mark.parametrize("lost", ["d/e/new", "d/e", "d", "fresh", "d/x"])
+@pytest.mark.parametrize("lives_on", [True, False])
+def test_what_a_broken_disk_took_is_written_again_from_the_files(
+    saver: Saver, lost: str, lives_on: bool
+) -> None:
+    write_all(saver.top, EDITED)
+    first = saver.settle()
+    name = git("rev-parse", f"{first.commit}:{lost}", cwd=saver.top).strip()
+    (saver.top / ".git/objects" / name[:2] / name[2:]).unlink()
+    assert verified(saver.top) != []
+    if not lives_on:
+        saver.start_anew()
+    saved = saver.save(check=False)
+
+    assert saved.tree == first.tree
+    check(saver, saved)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_of_many_files_a_part_is_looked_for_each_time(
+    saver: Saver, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wholeness, "_MOST_LOOKED_FOR", most)
+    write_all(saver.top, {f"new/{number}": b"%d\n" % number for number in range(5)})
+    first = saver.settle()
+    name = git("rev-parse", f"{first.commit}:new/3", cwd=saver.top).strip()
+    (saver.top / ".git/objects" / name[:2] / name[2:]).unlink()
+    while verified(saver.top) != []:
+        saver.save(check=False)
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=NAMES)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
+from byhand import locked_half_way
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
@@ -319,14 +321,21 @@ def test_a_missing_commit_of_head_stops_the_move_before_anything_happens(repo: P
     assert before == (git("status", "--porcelain"), head())
 
 
-def test_a_held_lock_on_head_stops_the_move_and_can_be_recovered_from(repo: Path) -> None:
+@pytest.mark.parametrize("lock", ["HEAD.lock", "refs/heads/main.lock"])
+def test_a_lock_that_comes_half_way_stops_the_move_and_can_be_recovered_from(
+    lock: str, repo: Path
+) -> None:
     before, saved = state(repo), save()
+    git("switch", "-q", "--detach")
     commit(repo, "one")
-    write(repo, ".git/refs/heads/main.lock", "")
+    git("branch", "-f", "main")
+    held = repo / ".git" / lock
 
-    busy = rollback(saved, "--head", code=4)["error"]
-    assert busy["code"] == "busy"
-    (repo / ".git/refs/heads/main.lock").unlink()
+    with locked_half_way(held):
+        busy = rollback(saved, "--head", code=4)["error"]
+        assert busy["code"] == "busy"
+        assert f"half way: unable to lock '{str(held).removesuffix('.lock')}'" in busy["message"]
+        assert f".git/{lock}" in ckpt("rollback", "--continue", code=4).stderr
     ckpt("rollback", "--continue", code=0)
     assert state(repo) == before
 
@@ -399,3 +408,56 @@ def test_a_bare_repository_does_not_occupy_its_branch(
     rollback(saved, "--head", "--yes")
 
     assert (head(), branch()) == (then, "main")
+
+
+# Git at work
+
+
+LOCKS = ["HEAD.lock", "refs/heads/main.lock", "index.lock"]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_of_gits_stops_a_rollback_before_anything_happens(
+    lock: str, repo: Path, two_later: tuple[str, str, State]
+) -> None:
+    saved, _, _ = two_later
+    before, refs = state(repo), git("for-each-ref")
+    write(repo, f".git/{lock}", "")
+
+    refused = rollback("--head", saved, code=4)["error"]
+
+    assert (refused["code"], refused["message"].startswith("unable to lock ")) == ("busy", True)
+    assert f".git/{lock}" in refused["message"]
+    assert "remove that file" in refused["hint"]
+    assert (state(repo), git("for-each-ref")) == (before, refs)
+    assert not (repo / ".git/ckpt/journal").exists()
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_that_git_holds_for_a_moment_is_waited_for(
+    lock: str, repo: Path, two_later: tuple[str, str, State]
+) -> None:
+    saved, then, before = two_later
+    held = repo / ".git" / lock
+    held.touch()
+    release = threading.Timer(0.2, held.unlink)
+    release.start()
+
+    rollback("--head", saved)
+
+    release.join()
+    assert head() == then
+    assert state(repo) == before
+
+
+def test_branches_that_stay_may_be_locked_by_whoever_works_on_them(
+    repo: Path, two_later: tuple[str, str, State]
+) -> None:
+    saved, then, _ = two_later
+    git("branch", "other")
+    for lock in ("refs/heads/other.lock", "packed-refs.lock"):
+        write(repo, f".git/{lock}", "")
+
+    rollback("--head", saved)
+
+    assert head() == then

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from byhand import locked_half_way
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
@@ -32,9 +33,9 @@ def states(repo: Path) -> tuple[State, State]:
     git("commit", "-q", "-a", "-m", "later")
     write(repo, "untracked", "now\n")
     before = state(repo)
-    write(repo, ".git/refs/heads/main.lock", "")
-    assert ckpt("rollback", "start", "--head", "--json", code=4).json["error"]["code"] == "busy"
-    (repo / ".git/refs/heads/main.lock").unlink()
+    with locked_half_way(repo / ".git/refs/heads/main.lock"):
+        stopped = ckpt("rollback", "start", "--head", "--json", code=4).json["error"]
+    assert stopped["code"] == "busy"
     return then, before
 
 

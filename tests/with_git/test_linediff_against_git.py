@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ckpt.linediff import count, quote_path, unified
+from ckpt.linediff import count
+from ckpt.patchtext import quote_path, unified
 
 Content = bytes | None
 File = tuple[int, Content]  # mode and content

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from helpers import ckpt_here, fsck, git
+from helpers import ckpt_here, fsck, git, git_commit, pre_commit
 from scenes import State, link, remove, state, write
 
 from ckpt.manager import CheckpointManager
@@ -35,20 +35,6 @@ def config(*entries: str, stages: str = "pre-commit") -> str:
         for n, entry in enumerate(entries)
     ]
     return "repos:\n- repo: local\n  hooks:\n" + "".join(hooks)
-
-
-def pre_commit(*words: str | Path, cwd: Path, code: int = 0) -> str:
-    """What pre-commit says; its store is in the test's own home."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "pre_commit", *words],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    said = os.fsdecode(ran.stdout)
-    assert ran.returncode == code, said
-    return said
 
 
 @pytest.fixture
@@ -111,16 +97,7 @@ def work(top: Path) -> None:
 
 
 def commit(top: Path, *words: str, code: int = 0) -> str:
-    ran = subprocess.run(
-        ["git", "commit", "-m", "next", *words],
-        cwd=top,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    said = os.fsdecode(ran.stdout)
-    assert ran.returncode == code, said
-    return said
+    return git_commit(*words, cwd=top, code=code)
 
 
 def use(top: Path, text: str, **files: str | bytes) -> None:
@@ -149,6 +126,21 @@ def roll_back(top: Path) -> State:
 
 def quiet(said: str) -> bool:
     return "Passed" in said and "warning:" not in said and "partial" not in said
+
+
+def stage(top: Path) -> None:
+    """Something to commit, whatever else is there."""
+    write(top, "staged", "staged\n")
+    git("add", "staged", cwd=top)
+
+
+def check_commit(top: Path, *words: str) -> None:
+    """A commit saves what is on disk now, and has nothing to say about it."""
+    before = state(top)
+
+    assert quiet(commit(top, *words))
+
+    assert roll_back(top) == before
 
 
 @pytest.mark.parametrize(
@@ -185,13 +177,9 @@ def test_names_that_are_not_utf_8_come_back(top: Path) -> None:
     git("add", "-A", cwd=top)
     commit(top, "--no-verify")
     write(top, b"\xff\xfe name", "edited\n")
-    write(top, "staged", "staged\n")
-    git("add", "staged", cwd=top)
-    before = state(top)
+    stage(top)
 
-    assert quiet(commit(top))
-
-    assert roll_back(top) == before
+    check_commit(top)
 
 
 def test_what_other_hooks_do_to_edited_files_is_not_saved(top: Path) -> None:
@@ -262,8 +250,7 @@ def test_files_that_shall_be_added_later_are_saved_as_untracked(top: Path) -> No
     """pre-commit takes them out of the index, and nothing tells that they were there."""
     write(top, "intended", "intended\n")
     git("add", "--intent-to-add", "intended", cwd=top)
-    write(top, "staged", "staged\n")
-    git("add", "staged", cwd=top)
+    stage(top)
     write(top, "text", "edited\n")
     before = state(top)
 
@@ -280,11 +267,8 @@ def test_files_that_shall_be_added_later_are_known_from_the_index_left_alone(top
     write(top, "intended", "intended\n")
     git("add", "--intent-to-add", "intended", cwd=top)
     write(top, "text", "edited\n")
-    before = state(top)
 
-    assert quiet(commit(top, "--", "text"))
-
-    assert roll_back(top) == before
+    check_commit(top, "--", "text")
 
 
 def test_a_branch_that_was_switched_to_is_saved_and_a_file_is_not(top: Path) -> None:
@@ -481,13 +465,9 @@ def test_converted_files_come_back_as_git_writes_them(top: Path, name: str) -> N
     if name == "ident":
         edited = edited.replace(b"\r\n", b"\n")
     write(top, "a.txt", edited)
-    write(top, "staged", "staged\n")
-    git("add", "staged", cwd=top)
-    before = state(top)
+    stage(top)
 
-    assert quiet(commit(top))
-
-    assert roll_back(top) == before
+    check_commit(top)
 
 
 def test_a_filtered_file_comes_back_as_its_driver_makes_it(top: Path) -> None:
@@ -495,21 +475,16 @@ def test_a_filtered_file_comes_back_as_its_driver_makes_it(top: Path) -> None:
     git("config", "filter.rot.smudge", "tr b-za a-z", cwd=top)
     use(top, config(SAVE), **{".gitattributes": "*.rot filter=rot\n", "a.rot": "abc\n"})
     write(top, "a.rot", "xyz\n")
-    write(top, "staged", "staged\n")
-    git("add", "staged", cwd=top)
-    before = state(top)
+    stage(top)
 
-    assert quiet(commit(top))
-
-    assert roll_back(top) == before
+    check_commit(top)
 
 
 def test_what_only_hidden_rules_ignore_is_not_saved(top: Path) -> None:
     use(top, config(SAVE), **{".gitignore": "*.log\n"})
     write(top, ".gitignore", "*.log\n*.secret\n")
     write(top, "my.secret", "secret\n")
-    write(top, "staged", "staged\n")
-    git("add", "staged", cwd=top)
+    stage(top)
 
     assert quiet(commit(top))
 
@@ -523,8 +498,7 @@ def test_a_rule_that_was_taken_out_and_hidden_makes_the_checkpoint_partial(top: 
     use(top, config(SAVE), **{".gitignore": "*.log\n"})
     write(top, ".gitignore", "")
     write(top, "my.log", "log\n")
-    write(top, "staged", "staged\n")
-    git("add", "staged", cwd=top)
+    stage(top)
 
     assert "what only the edits of '.gitignore' let in" in commit(top)
 
@@ -552,11 +526,8 @@ def test_whatever_the_repository_is_like_the_edits_are_found(
 ) -> None:
     git(*words, cwd=top)
     work(top)
-    before = state(top)
 
-    assert quiet(commit(top))
-
-    assert roll_back(top) == before
+    check_commit(top)
 
 
 @pytest.mark.slow
@@ -570,11 +541,8 @@ def test_a_repository_with_longer_ids_is_saved_just_so(top: Path, tmp_path: Path
     commit(longer, "--no-verify")
     pre_commit("install", cwd=longer)
     work(longer)
-    before = state(longer)
 
-    assert quiet(commit(longer))
-
-    assert roll_back(longer) == before
+    check_commit(longer)
 
 
 def test_a_commit_in_a_subfolder_saves_everything(top: Path) -> None:
@@ -592,13 +560,9 @@ def test_where_modes_are_not_gone_by_edits_are_found(top: Path) -> None:
     git("config", "core.fileMode", "false", cwd=top)
     write(top, "tool", "edited\n", 0o755)
     write(top, "text", "edited\n")
-    write(top, "staged", "staged\n")
-    git("add", "staged", cwd=top)
-    before = state(top)
+    stage(top)
 
-    assert quiet(commit(top))
-
-    assert roll_back(top) == before
+    check_commit(top)
 
 
 def test_a_hook_of_git_that_came_first_and_this_one_leave_one_checkpoint(top: Path) -> None:
@@ -608,11 +572,8 @@ def test_a_hook_of_git_that_came_first_and_this_one_leave_one_checkpoint(top: Pa
     write(top, ".git/hooks/pre-commit", hook, 0o755)
     pre_commit("install", cwd=top)
     work(top)
-    before = state(top)
 
-    assert quiet(commit(top))
-
-    assert roll_back(top) == before
+    check_commit(top)
 
 
 def test_pre_commit_within_pre_commit_sees_what_the_outer_one_hid(top: Path) -> None:
@@ -622,11 +583,8 @@ def test_pre_commit_within_pre_commit_sees_what_the_outer_one_hid(top: Path) -> 
         **{"inner.yaml": config(SAVE)},
     )
     work(top)
-    before = state(top)
 
-    assert quiet(commit(top))
-
-    assert roll_back(top) == before
+    check_commit(top)
 
 
 @pytest.mark.parametrize("setting", ["CKPT_DISABLE=1", "CKPT_DISABLE=ckpt-save", "config"])

@@ -12,7 +12,7 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git, loose_object, tree_state, verified
 from reftables import migrate
-from scenes import write
+from scenes import divide, write
 
 from ckpt.store import unreachable
 
@@ -205,12 +205,7 @@ def test_the_commit_from_before_a_checkpoint_was_pinned_is_not_lost(repo: Path) 
 
 
 def test_what_a_merge_in_progress_needs_is_not_lost(repo: Path) -> None:
-    git("checkout", "-q", "-b", "side")
-    write(repo, "README.md", "theirs\n")
-    git("commit", "-q", "-a", "-m", "theirs")
-    git("checkout", "-q", "main")
-    write(repo, "README.md", "ours\n")
-    git("commit", "-q", "-a", "-m", "ours")
+    divide(repo, "side")
     subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
     git("branch", "-q", "-D", "side")
     forget_reflogs()
@@ -377,7 +372,7 @@ def test_they_are_listed_by_time_and_chosen_by_number_or_id(repo: Path) -> None:
 def test_what_is_not_lost_cannot_be_chosen(repo: Path) -> None:
     lose_a_stash(repo, "stashed\n")
 
-    for word in ("2", "0", "nowhere", git("rev-parse", "HEAD").strip()):
+    for word in ("2", "0", "1" * 5000, "nowhere", git("rev-parse", "HEAD").strip()):
         assert ckpt("rescue", word, code=3).stdout == ""
     assert ckpt("rescue", "-n", "-1", code=2).stdout == ""
     assert ckpt("rescue", "1", "latest-one", code=2).stdout == ""

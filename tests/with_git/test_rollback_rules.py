@@ -11,7 +11,7 @@ import pytest
 from helpers import Ran, fsck, git, loose_object, tree_state
 from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
-from scenes import hollow, link, remove, state, unprivileged, write
+from scenes import divide, hollow, link, remove, state, unprivileged, write
 
 
 def save(*words: str) -> str:
@@ -746,12 +746,7 @@ def test_a_file_untracked_at_the_checkpoint_never_comes_back_staged(repo: Path) 
 @pytest.fixture
 def conflict(repo: Path) -> str:
     """The id of a checkpoint from before a merge that has stopped."""
-    git("checkout", "-q", "-b", "other")
-    write(repo, "README.md", "theirs\n")
-    git("commit", "-q", "-a", "-m", "theirs")
-    git("checkout", "-q", "main")
-    write(repo, "README.md", "ours\n")
-    git("commit", "-q", "-a", "-m", "ours")
+    divide(repo, "other")
     saved = save()
     with pytest.raises(AssertionError, match="CONFLICT"):
         git("merge", "other")

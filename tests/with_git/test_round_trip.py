@@ -11,31 +11,8 @@ import pytest
 from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git, status, tree_state
-from scenes import State, accident, link, project, remove, staged, state, work, write
-
-
-def save(top: Path, *words: str) -> str:
-    return ckpt("save", "--json", *words, cwd=top, code=0).json["checkpoint"]["id"]
-
-
-def there_and_back(top: Path, destroy, ckpt=ckpt) -> tuple[State, State]:
-    """Save, destroy, roll back, undo, redo; fails unless each step is exact."""
-    before = state(top)
-    saved = save(top)
-    assert state(top) == before
-    destroy(top)
-    destroyed = state(top)
-    assert destroyed != before
-
-    ckpt("rollback", saved, "--yes", cwd=top, code=0)
-    assert state(top) == before
-    assert fsck(top) == []
-    ckpt("undo", cwd=top, code=0)
-    assert state(top) == destroyed
-    ckpt("undo", cwd=top, code=0)
-    assert state(top) == before
-    assert fsck(top) == []
-    return before, destroyed
+from journeys import save, there_and_back
+from scenes import accident, divide, link, project, remove, staged, state, work, write
 
 
 def test_destroyed_work_comes_back_exactly_and_undo_brings_the_destruction_back(
@@ -44,7 +21,7 @@ def test_destroyed_work_comes_back_exactly_and_undo_brings_the_destruction_back(
     top = project(tmp_path / "project")
     work(top)
 
-    before, destroyed = there_and_back(top, accident, ckpt_process)
+    before, destroyed = there_and_back(top, accident, ckpt=ckpt_process)
 
     assert len(before.files) > 300
     assert b"docs/part 0/text.md" not in destroyed.files
@@ -145,12 +122,7 @@ def test_the_sides_of_conflicts_come_back(repo: Path) -> None:
 
 
 def test_a_merge_that_was_resolved_wrongly_becomes_unresolved_again(repo: Path) -> None:
-    git("checkout", "-q", "-b", "other")
-    write(repo, "README.md", "theirs\n")
-    git("commit", "-q", "-a", "-m", "theirs")
-    git("checkout", "-q", "main")
-    write(repo, "README.md", "ours\n")
-    git("commit", "-q", "-a", "-m", "ours")
+    divide(repo, "other")
     with pytest.raises(AssertionError, match="CONFLICT"):
         git("merge", "other")
 

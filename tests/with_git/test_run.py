@@ -473,28 +473,36 @@ def test_when_the_terminal_goes_away_the_way_back_is_still_gone(
     assert not (repo / "new").exists()
 
 
-@LIMITS
-def test_in_a_pipeline_the_command_can_still_read_the_terminal(
-    repo: Path, limit: list[str]
-) -> None:
+def reading(limit: list[str]) -> str:
+    """The line that runs a command which reads another."""
     script = "echo ready; read line; echo got $line"
-    line = " ".join([*PROGRAM, "run", *limit, "--", "sh", "-c", f"'{script}'"])
+    return " ".join([*PROGRAM, "run", *limit, "--", "sh", "-c", f"'{script}'"])
+
+
+@contextmanager
+def in_a_shell() -> Iterator[Terminal]:
     with Terminal(["bash", "--norc", "--noprofile", "-i"]) as terminal:
-        terminal.type(f"{line} | cat; echo code $?\n")
-        terminal.wait_for("\nready")
-        terminal.type("words\n")
-        terminal.wait_for("got words")
-        terminal.wait_for("code 0")
+        yield terminal
         terminal.type("exit\n")
         terminal.end()
 
 
 @LIMITS
+def test_in_a_pipeline_the_command_can_still_read_the_terminal(
+    repo: Path, limit: list[str]
+) -> None:
+    with in_a_shell() as terminal:
+        terminal.type(f"{reading(limit)} | cat; echo code $?\n")
+        terminal.wait_for("\nready")
+        terminal.type("words\n")
+        terminal.wait_for("got words")
+        terminal.wait_for("code 0")
+
+
+@LIMITS
 def test_ctrl_z_stops_it_for_the_shell_and_it_goes_on(repo: Path, limit: list[str]) -> None:
-    script = "echo ready; read line; echo got $line"
-    line = " ".join([*PROGRAM, "run", *limit, "--", "sh", "-c", f"'{script}'"])
-    with Terminal(["bash", "--norc", "--noprofile", "-i"]) as terminal:
-        terminal.type(f"PS1='prompt> '\n{line}\n")
+    with in_a_shell() as terminal:
+        terminal.type(f"PS1='prompt> '\n{reading(limit)}\n")
         terminal.wait_for("\nready")
         terminal.type("\x1a")
         terminal.wait_for("Stopped")
@@ -505,5 +513,3 @@ def test_ctrl_z_stops_it_for_the_shell_and_it_goes_on(repo: Path, limit: list[st
         terminal.type("words\n")
         terminal.wait_for("got words")
         terminal.wait_for("code 0")
-        terminal.type("exit\n")
-        terminal.end()

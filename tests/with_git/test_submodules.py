@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from byhand import locked_half_way
 from faults.rollbacks import Look, leftovers, look, repositories
 from helpers import Ran, fsck, git, loose_object
 from helpers import ckpt as ckpt_apart
@@ -900,10 +901,9 @@ def test_a_submodule_that_is_gone_when_a_rollback_is_finished_is_left_and_listed
     target = save(top, "--recurse")["id"]
     disturb(top)
     git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
-    (top / ".git/refs/heads/main.lock").touch()
-    ran = ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
-    assert "stopped half way" in ran.stderr
-    (top / ".git/refs/heads/main.lock").unlink()
+    with locked_half_way(top / ".git/refs/heads/main.lock"):
+        ran = ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
+        assert "stopped half way" in ran.stderr
     shutil.rmtree(top / "lib")
 
     ran = ckpt("rollback", "--continue", cwd=top, code=4)
@@ -918,9 +918,8 @@ def stopped(top: Path) -> str:
     found = save(top, "--recurse")
     disturb(top)
     git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
-    (top / ".git/refs/heads/main.lock").touch()
-    ckpt("rollback", found["id"], "--recurse", "--head", cwd=top, code=4)
-    (top / ".git/refs/heads/main.lock").unlink()
+    with locked_half_way(top / ".git/refs/heads/main.lock"):
+        ckpt("rollback", found["id"], "--recurse", "--head", cwd=top, code=4)
     linked: str = found["nested"][0]["checkpoint"]
     return linked
 
@@ -960,9 +959,8 @@ def test_a_rollback_that_stopped_is_taken_back_in_submodules_that_were_done_alre
     disturb(top)
     git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
     disturbed = look(top)
-    (top / ".git/refs/heads/main.lock").touch()
-    ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
-    (top / ".git/refs/heads/main.lock").unlink()
+    with locked_half_way(top / ".git/refs/heads/main.lock"):
+        ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
     assert (top / "lib/file").read_text() == "file of lib\n"
     write(top, "lib/file", "edited after that\n")
 
@@ -980,13 +978,10 @@ def test_a_rollback_of_a_submodule_alone_that_stopped_is_not_mistaken_for_a_part
     target = save(top, "--recurse")["id"]
     disturb(top)
     git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
-    (top / ".git/refs/heads/main.lock").touch()
-    ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
-    (top / ".git/refs/heads/main.lock").unlink()
-    alone = top / ".git/modules/lib/HEAD.lock"
-    alone.touch()
-    ckpt("undo", cwd=top / "lib", code=4)
-    alone.unlink()
+    with locked_half_way(top / ".git/refs/heads/main.lock"):
+        ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
+    with locked_half_way(top / ".git/modules/lib/HEAD.lock"):
+        ckpt("undo", cwd=top / "lib", code=4)
 
     ran = ckpt("rollback", "--abort", cwd=top, code=4)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git, loose_object
-from scenes import write
+from scenes import divide, write
 
 from ckpt import ids
 from ckpt.manager import CheckpointManager
@@ -164,12 +164,7 @@ def test_with_borrowed_objects_all_is_well_too(repo: Path, tmp_path: Path) -> No
 
 
 def test_amid_a_merge_all_is_well_until_its_other_side_is_lost(repo: Path) -> None:
-    git("checkout", "-q", "-b", "side")
-    write(repo, "README.md", "theirs\n")
-    git("commit", "-q", "-a", "-m", "theirs")
-    git("checkout", "-q", "main")
-    write(repo, "README.md", "ours\n")
-    git("commit", "-q", "-a", "-m", "ours")
+    divide(repo, "side")
     subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
     side = git("rev-parse", "side").strip()
     save()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""Our own locks: of the kernel, so that they die with their process.
+
+A rollback holds the worktree's alone, saves hold it together, so that no save ever sees half
+a rollback of a living process. Saves that overlap without a gap would never let a rollback in;
+so everyone passes a turnstile first, in which a rollback that waits shuts new saves out: the
+lock of the folder itself. A save has a time budget, and when half of it is gone it passes all
+the same. The lock alone keeps the two apart; the turnstile only says whose turn it is, and
+older versions know nothing of it.
+
+On a file system without such locks there is none: the journal marks what was saved meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ckpt import disk
+from ckpt.errors import Busy
+
+_POLL_SECONDS = 0.02
+_PATIENCE_OF_SAVES = 0.5  # of the time they have
+_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+# What systems say of a lock where they have none.
+# NFS has some only for who may write to the file, and so none of a folder.
+_NO_LOCKS = {
+    *(errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP),
+    *(errno.EBADF, errno.EISDIR, errno.EINVAL),
+}
+
+
+@contextmanager
+def worktree_lock(private_dir: str, *, exclusive: bool, timeout: float) -> Iterator[None]:
+    """Hold the worktree's lock, waiting at most `timeout` seconds for it."""
+    disk.ensure_private_dir(private_dir)
+    deadline = time.monotonic() + timeout
+    fd = os.open(os.path.join(private_dir, "lock"), _OPEN | os.O_CREAT, 0o600)
+    try:
+        with _turn(private_dir, exclusive, deadline) as is_ours:
+            mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+            if not is_ours or not acquire(fd, mode, deadline):
+                raise _busy(fd, "worktree")
+        if exclusive:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        with releasing(fd):
+            yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _turn(private_dir: str, exclusive: bool, deadline: float) -> Iterator[bool]:
+    """Stand in the turnstile while we wait for the lock; False if another rollback stands there."""
+    fd = os.open(private_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if exclusive:
+            is_ours = acquire(fd, fcntl.LOCK_EX, deadline)
+        else:
+            now = time.monotonic()
+            acquire(fd, fcntl.LOCK_SH, now + (deadline - now) * _PATIENCE_OF_SAVES)
+            is_ours = True
+        with releasing(fd):
+            yield is_ours
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def prune_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
+    """Alone change what is in the trash of a repository, and what goes there."""
+    with _common_lock(common_dir, "prune-lock", timeout):
+        yield
+
+
+@contextmanager
+def gc_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
+    """Alone repack what checkpoints hold: two would write the same packs."""
+    with _common_lock(common_dir, "gc-lock", timeout):
+        yield
+
+
+@contextmanager
+def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
+    private_dir = os.path.join(common_dir, "ckpt")
+    disk.ensure_private_dir(private_dir)
+    try:
+        fd = os.open(os.path.join(private_dir, name), _OPEN | os.O_CREAT, 0o600)
+    except PermissionError:  # another user's, in a repository that several share
+        yield
+        return
+    try:
+        if not acquire(fd, fcntl.LOCK_EX, time.monotonic() + timeout):
+            raise _busy(fd, "repository")
+        with releasing(fd):
+            yield
+    finally:
+        os.close(fd)
+
+
+def acquire(fd: int, mode: int, deadline: float, poll: float = _POLL_SECONDS) -> bool:
+    """Take a lock, waiting for it until the deadline; False if it was another's all the time."""
+    while try_lock(fd, mode) is False:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(poll)
+    return True
+
+
+def try_lock(fd: int, mode: int) -> bool | None:
+    """Take a lock; False if another process has it, None where there are no such locks."""
+    try:
+        fcntl.flock(fd, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return None
+    return True
+
+
+@contextmanager
+def releasing(fd: int) -> Iterator[None]:
+    """Give up the lock on a file afterwards. To close it is not enough: a fork has it open too,
+    and may live on; but what it does not hold, it must not give up."""
+    holder = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() == holder:
+            try_lock(fd, fcntl.LOCK_UN)
+
+
+def _busy(fd: int, place: str) -> Busy:
+    from ckpt.store.lock_holder import holder_of
+
+    holder = holder_of(fd)
+    who = f" (process {holder})" if holder else ""
+    return Busy(
+        f"another ckpt command is at work in this {place}{who}",
+        hint="wait for it to end, then try again",
+    )

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Too few files may be open: a command succeeds or says so, and loses nothing.
+
+A limit fails whatever is opened once so many are open; the sweep fails the opening of one file or
+folder, to read it too: what cannot be read must never pass for what is not there.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faults.rollbacks import Scene, differences, has_journal, leftovers, look, whole
+from faults.striking import TORTURE, Blow, Driver, Struck, Sweep, sample
+from helpers import Ran, ckpt, fsck, git, verified
+
+from ckpt import CheckpointManager
+
+Record = Callable[[str, object], None]
+
+# With fewer than five, Python itself does not start.
+LIMITS = range(5, 41, 2) if TORTURE else (6, 9, 12, 15)
+COMMANDS = {
+    "save": ("save", "again"),
+    "verify": ("verify", "--all"),
+    "prune": ("prune",),
+    "gc": ("gc", "--force"),
+}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """With two checkpoints that prune drops."""
+    scene = whole(tmp_path / "before")
+    with CheckpointManager(scene.top) as manager:
+        for _ in range(5):
+            assert manager.create(kind="session")
+    return scene
+
+
+def limited(limit: int, *words: str, cwd: Path) -> Ran:
+    under = ("sh", "-c", 'ulimit -n "$0" && exec "$@"', str(limit))
+    return ckpt(*words, cwd=cwd, under=under)
+
+
+def check_told(ran: Ran | Struck) -> None:
+    if ran.code != 0:
+        assert ran.code == 1, ran
+        assert [line.split(":")[0] for line in ran.stderr.splitlines()] == ["error", "hint"], ran
+        assert "this is a bug" not in ran.stderr, ran
+        assert "Too many open files" in ran.stderr, ran
+
+
+def finish(driver: Driver, scene: Scene, top: Path) -> None:
+    """With as many files as usual, all of it succeeds, whatever was begun before."""
+    if has_journal(top):
+        assert driver.run(top, "rollback", "--continue").code == 0
+    for words in (*COMMANDS.values(), scene.words):
+        ran = driver.run(top, *words)
+        assert (ran.code, ran.stderr) == (0, ""), ran
+    scene.check(top, scene.after)
+
+
+def test_with_a_low_limit_each_command_succeeds_or_says_so_and_later_succeeds(
+    scene: Scene, driver: Driver, record_property: Record
+) -> None:
+    with Sweep(record_property) as sweep:
+        for limit in LIMITS:
+            with sweep.trying(limit):
+                top = scene.copy()
+                for words in COMMANDS.values():
+                    check_told(limited(limit, *words, cwd=top))
+                    sweep.count("commands with few files")
+                assert differences(look(top), scene.before) == []
+                check_told(limited(limit, *scene.words, cwd=top))
+                sweep.count("commands with few files")
+                finish(driver, scene, top)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "rollback"])
+def test_a_file_or_folder_that_cannot_be_opened_does_not_pass_for_one_that_is_not_there(
+    command: str, scene: Scene, driver: Driver, record_property: Record
+) -> None:
+    words = scene.words if command == "rollback" else COMMANDS[command]
+    ran = driver.run(scene.copy(), *words, opening=True)
+    opened = [each for each in ran.operations if each[0] == "opening"]
+    with Sweep(record_property) as sweep:
+        for nth in sample(opened, every=40):
+            with sweep.trying((nth, opened[nth - 1])):
+                sweep.count("files and folders not opened")
+                top = scene.copy()
+                blow = Blow(nth, "opening", error=errno.EMFILE)
+                struck = driver.run(top, *words, blow=blow, opening=True)
+                check_told(struck)
+                if command != "rollback":
+                    assert differences(look(top), scene.before) == []
+                repeat(driver, scene, top, words)
+
+
+def repeat(driver: Driver, scene: Scene, top: Path, words: tuple[str, ...]) -> None:
+    """Nothing is gone, and the same command again succeeds."""
+    assert checkpoints_and_trash(top) >= checkpoints_and_trash(scene.top)
+    if has_journal(top):
+        assert driver.run(top, "rollback", "--continue").code == 0
+    ran = driver.run(top, *words)
+    assert (ran.code, ran.stderr) == (0, ""), ran
+    assert fsck(top) == [] and verified(top) == []
+    assert leftovers(top) == []
+    if words == scene.words:
+        assert differences(look(top), scene.after) == []
+
+
+def checkpoints_and_trash(top: Path) -> set[str]:
+    words = ["for-each-ref", "--format=%(refname:lstrip=-1) %(objectname)"]
+    return set(git(*words, "refs/checkpoints", "refs/checkpoints-trash", cwd=top).splitlines())

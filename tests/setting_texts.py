@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""Settings out of what a person writes: a file, git config, the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckpt.setting_files import from_ckpt_toml
+from ckpt.setting_sources import SettingsError, Source, from_environ, from_git_config
+from ckpt.settings import Settings, load
+
+
+def of_file(text: str) -> Settings:
+    return load([from_ckpt_toml(text.encode())])
+
+
+def of_git(*items: tuple[str, str]) -> Settings:
+    return load([from_git_config((name, value, "/x/config") for name, value in items)])
+
+
+def of_env(**env: str) -> Settings:
+    return load([from_environ(env)])
+
+
+def error_of(*sources: Source) -> SettingsError:
+    with pytest.raises(SettingsError) as caught:
+        load(sources)
+    return caught.value

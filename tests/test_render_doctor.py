@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""How `git ckpt doctor` says what it found, for a terminal of any width."""
+
+from __future__ import annotations
+
+from ckpt.diagnosis import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis
+from ckpt.render_doctor import doctor
+
+
+def told(*diagnoses: Diagnosis, width: int = 60) -> list[str]:
+    return [*doctor(diagnoses, lambda _, text: text, width)]
+
+
+def test_what_is_wrong_comes_first_and_what_mends_it_below() -> None:
+    well = Diagnosis("refs", WELL, "all can be read")
+    wrong = Diagnosis("guard", WRONG, "it was taken out", "git ckpt install --guard")
+
+    assert told(well, wrong) == [
+        "problem  guard  it was taken out",
+        "                mend: git ckpt install --guard",
+        "ok       refs   all can be read",
+        "",
+        "1 problem",
+    ]
+
+
+def test_a_command_is_never_broken_and_stands_further_left_if_it_is_long() -> None:
+    steps = ("git config --add a.long.key 'and its value'", "git config --add a.long.key more")
+    found = Diagnosis("push", DOUBTFUL, "some words that take two lines of it", "; ".join(steps))
+
+    assert told(found, width=46) == [
+        "warning  push  some words that take two lines",
+        "               of it",
+        f"  mend: {steps[0]}",
+        f"        {steps[1]}",
+        "",
+        "1 warning",
+    ]
+
+
+def test_what_was_fixed_is_counted_apart() -> None:
+    fixed = Diagnosis("locks", FIXED, "2 locks", done="taken away")
+    left = Diagnosis("push", DOUBTFUL, "a mirror", "git config x y")
+
+    assert told(fixed)[-1] == "Nothing is wrong any more, 1 fixed."
+    assert told(fixed, left)[-1] == "1 warning, 1 fixed"
+    assert told()[-1] == "Nothing is wrong."

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""`git ckpt doctor` warns where checkpoints leave the repository, or are taken out of it, by a
+plain push or fetch; and what it says is what git does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from helpers import ckpt_here as ckpt
+from helpers import git
+
+from ckpt.engine.remotes import find_unasked
+from ckpt.engine.repair import Flaw
+from ckpt.store.repository import discover
+
+ID = "20260101-000000-000-aaaa"
+REF = f"refs/checkpoints/{ID}"
+IN_TRASH = "refs/checkpoints-trash/20260102/20260101-000000-000-aaab"
+
+
+@pytest.fixture
+def remote(repo: Path, tmp_path: Path) -> Path:
+    """A bare repository that is called `other` here, where there are two checkpoints."""
+    path = tmp_path / "other.git"
+    git("init", "-q", "--bare", str(path))
+    git("remote", "add", "other", str(path), cwd=repo)
+    git("push", "-q", "other", "main", cwd=repo)
+    for ref in (REF, IN_TRASH):
+        git("update-ref", ref, "HEAD", cwd=repo)
+    return path
+
+
+def flaws(repo: Path, subject: str) -> list[Flaw]:
+    with discover(str(repo), dict(os.environ)) as found:
+        return [each for each in find_unasked(found) if each.subject == subject]
+
+
+def configure(repo: Path, settings: list[str]) -> None:
+    with (repo / ".git/config").open("a") as file:
+        for setting in settings:
+            key, _, value = setting.partition("=")
+            section, *middle, name = key.split(".")
+            file.write(f"""[{section}{"".join(f' "{each}"' for each in middle)}]\n""")
+            file.write(f"{name} = {value}\n")
+
+
+def follow(repo: Path, mend: str | None) -> None:
+    """Type what doctor says."""
+    assert mend is not None
+    subprocess.run(mend, shell=True, cwd=repo, check=True)
+
+
+def try_to(repo: Path, *words: str) -> None:
+    """Some of these have nothing to send, which git calls a failure."""
+    subprocess.run(["git", *words], cwd=repo, capture_output=True)
+
+
+def ours(place: Path) -> set[str]:
+    words = ("for-each-ref", "--format=%(refname)", "refs/checkpoints", "refs/checkpoints-trash")
+    return set(git(*words, cwd=place).split())
+
+
+def sent(repo: Path, remote: Path) -> set[str]:
+    """What of ours a plain push brings to the other side, under whatever name."""
+    before = set(git("for-each-ref", "--format=%(refname)", cwd=remote).split())
+    try_to(repo, "push", "-q", "other")
+    after = set(git("for-each-ref", "--format=%(refname)", cwd=remote).split())
+    return {name for name in after - before if "main" not in name}
+
+
+P, M = "remote.other.push=", "remote.other.mirror=true"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param([M], id="mirror"),
+        pytest.param([M, P + "+:"], id="mirror of all that match"),
+        pytest.param([P + "refs/*"], id="every ref"),
+        pytest.param([P + "+refs/*:refs/*"], id="every ref by force"),
+        pytest.param([P + "*:*"], id="star"),
+        pytest.param([P + "refs/check*:refs/elsewhere*"], id="under another name"),
+        pytest.param([P + "refs/heads/*", P + "refs/*"], id="the second of two"),
+        pytest.param([P + "refs/*", P + "^refs/checkpoints/*"], id="the trash is left"),
+        pytest.param([P + "refs/checkpoints/*"], id="made for checkpoints"),
+        pytest.param([P + f"checkpoints/{ID}:refs/heads/one"], id="one alone"),
+        pytest.param([P + f"checkpoints/{ID}:refs/x/y", P + f"^{REF}"], id="one by its other name"),
+        pytest.param([P + "refs/*", P + f"^{REF}"], id="another one than that"),
+    ],
+)
+def test_a_push_that_sends_checkpoints_is_told_with_what_stops_it(
+    settings: list[str], repo: Path, remote: Path
+) -> None:
+    configure(repo, settings)
+
+    config = (repo / ".git/config").read_text()
+    for _ in range(2):  # one refspec at a time
+        (found, *_) = flaws(repo, "push")
+        assert not found.is_wrong
+        assert "'git push other' sends checkpoints along" in found.detail
+        follow(repo, found.by_hand)
+        if not flaws(repo, "push"):
+            break
+    assert flaws(repo, "push") == []
+    assert sent(repo, remote) == set()
+    (repo / ".git/config").write_text(config)
+    assert sent(repo, remote) != set()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param(["push.default=matching"], id="matching"),
+        pytest.param([P + ":"], id="all that match"),
+        pytest.param([P + "HEAD"], id="HEAD"),
+        pytest.param([P + "refs/heads/*", P + "refs/tags/*"], id="branches and tags"),
+        pytest.param([P + "refs/*", P + "^refs/checkpoints*"], id="all but these"),
+        pytest.param([P + "^refs/checkpoints*", P + "refs/*"], id="all but these, said first"),
+        pytest.param(
+            [P + "refs/*", P + "^refs/checkpoints/*", P + "^refs/checkpoints-trash/*"],
+            id="all but both",
+        ),
+        pytest.param([M, P + "refs/*", P + "^refs/checkpoints*"], id="mirror but for these"),
+        pytest.param([M, P + "refs/heads/*"], id="mirror of branches"),
+        pytest.param([M, P + "^refs/checkpoints*"], id="mirror of nothing"),
+        pytest.param([M, "remote.other.mirror=no"], id="mirror no longer"),
+        pytest.param([P + f"checkpoints/{ID}", P + f"^{REF}"], id="taken out by name"),
+        pytest.param([P + "refs/c*:refs/x*", P + "^refs/x*"], id="taken out by their other name"),
+        pytest.param([P + f":{REF}"], id="a removal"),
+    ],
+)
+def test_no_push_is_told_that_sends_none(settings: list[str], repo: Path, remote: Path) -> None:
+    configure(repo, settings)
+
+    assert flaws(repo, "push") == []
+    assert sent(repo, remote) == set()
+
+
+F, PRUNE = "remote.other.fetch=", "fetch.prune=true"
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_wrong"),
+    [
+        pytest.param([F + "+refs/*:refs/*", PRUNE], True, id="mirror"),
+        pytest.param([F + "refs/*:refs/*", "remote.other.prune=1"], True, id="of this remote"),
+        pytest.param([F + "refs/heads/*:refs/*", PRUNE], True, id="branches as refs"),
+        pytest.param([F + "+refs/*:refs/*"], False, id="if somebody prunes"),
+        pytest.param([F + "refs/checkpoints/*:refs/checkpoints/*", PRUNE], True, id="these alone"),
+    ],
+)
+def test_a_fetch_that_takes_checkpoints_away_is_told_with_what_stops_it(
+    settings: list[str], is_wrong: bool, repo: Path, remote: Path
+) -> None:
+    git("checkout", "-q", "--detach", cwd=repo)
+    configure(repo, settings)
+    words = ["fetch", *([] if is_wrong else ["--prune"]), "other"]
+    before = ours(repo)
+
+    (found,) = flaws(repo, "fetch")
+    assert found.is_wrong == is_wrong
+    assert f"'git {' '.join(words)}' takes away" in found.detail
+    config = (repo / ".git/config").read_text()
+    follow(repo, found.by_hand)
+    assert flaws(repo, "fetch") == []
+    try_to(repo, *words)
+    assert ours(repo) == before
+    (repo / ".git/config").write_text(config)
+    try_to(repo, *words)
+    assert ours(repo) < before
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param([PRUNE], id="as git clone has it"),
+        pytest.param([F + "refs/checkpoints/*:refs/checkpoints/*"], id="on purpose"),
+        pytest.param([F + "+refs/*:refs/mirrors/*", PRUNE], id="beside"),
+        pytest.param(
+            [F + "refs/checkpoints/*:refs/checkpoints/*", PRUNE, "remote.other.prune=false"],
+            id="not of this remote",
+        ),
+        pytest.param([F + "+refs/*:refs/*", F + "^refs/checkpoints*", PRUNE], id="but for these"),
+    ],
+)
+def test_no_fetch_is_told_that_takes_none(settings: list[str], repo: Path, remote: Path) -> None:
+    git("checkout", "-q", "--detach", cwd=repo)
+    configure(repo, settings)
+    before = ours(repo)
+
+    assert flaws(repo, "fetch") == []
+    try_to(repo, "fetch", "-q", "other")
+    assert ours(repo) == before
+
+
+def test_doctor_says_it_and_fix_leaves_it_to_the_user(repo: Path, remote: Path) -> None:
+    configure(repo, ["remote.up stream.mirror=true", "remote.up stream.fetch=+refs/*:refs/*"])
+    before = (repo / ".git/config").read_text()
+    for ref in (REF, IN_TRASH):
+        git("update-ref", "-d", ref, cwd=repo)
+    told = ckpt("doctor", "--fix", "--json", cwd=repo, code=0).json["diagnoses"]
+
+    found = {one["subject"]: one for one in told if one["subject"] in ("push", "fetch")}
+    assert {(one["state"], one["done"]) for one in found.values()} == {("warning", None)}
+    assert found["push"]["mend"].startswith("git config 'remote.up stream.push' '+refs/*:refs/*'; ")
+    assert (repo / ".git/config").read_text() == before
+    follow(repo, found["push"]["mend"])
+    follow(repo, found["fetch"]["mend"])
+    assert flaws(repo, "push") == flaws(repo, "fetch") == []
+
+
+def test_damaged_refs_do_not_keep_it_from_telling(repo: Path, remote: Path) -> None:
+    configure(repo, [M])
+    (repo / ".git/packed-refs").write_text("half a li")
+
+    assert len(flaws(repo, "push")) == 1
