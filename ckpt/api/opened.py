@@ -9,6 +9,7 @@ is told as an error of ours.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # How long the configuration that was read on opening may be taken for that of now, in seconds.
 _A_MOMENT = 0.005
+# How many seconds whoever closes waits: not for ever, as he may hold what others wait for.
+_LONG = 60.0
 
 
 class OpenedWorktree:
@@ -51,6 +54,7 @@ class OpenedWorktree:
             self._repo = _open(name, env, store)
         self._given = settings
         self._mutex = ThreadLock()
+        self._is_closing = False
         self._fresh_until = monotonic() + _A_MOMENT
 
     @property
@@ -83,8 +87,31 @@ class OpenedWorktree:
         return journal_exists(self._repo.private_dir)
 
     def close(self) -> None:
-        """Let go of open pack files; the manager can be used again afterwards."""
-        self._repo.close()
+        """Let go of open pack files; the manager can be used again afterwards.
+
+        Waits for what other threads are at. What goes on for long, or is what this is called from,
+        lets go when it ends.
+        """
+        if self._mutex.is_foreign:
+            self._leave_to_parent()
+            return
+        self._is_closing = True
+        # When Python ends, other threads stand still.
+        if self._mutex.acquire(timeout=0 if sys.is_finalizing() else _LONG):
+            try:
+                self._close_if_asked()
+            finally:
+                self._mutex.release()
+
+    def _close_if_asked(self) -> None:
+        if self._is_closing and not self._mutex.is_entered_again:
+            self._is_closing = False
+            self._repo.close()
+
+    def _leave_to_parent(self) -> None:
+        """Begin anew in a fork: what is open is the parent's, which may be in the midst of it."""
+        self._repo = replace(self._repo)
+        self._is_closing = False
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
@@ -120,9 +147,12 @@ class OpenedWorktree:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         if self._mutex.is_foreign:
-            self._repo = replace(self._repo)  # without the files that are open in the parent
+            self._leave_to_parent()
         with self._mutex:
-            yield
+            try:
+                yield
+            finally:
+                self._close_if_asked()
 
     def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
         """Paths as callers have them, from the folder that was opened, as the repository's."""

@@ -28,7 +28,7 @@ from ckpt.engine.head import (
     commits_to_keep,
     move_head,
 )
-from ckpt.engine.holding import hold_changing
+from ckpt.engine.holding import hold_changing, prove_changing
 from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.last_rollback import finish, options_to_undo
 from ckpt.engine.nested import link
@@ -229,14 +229,16 @@ class _Rollback:
 
     def secure(self) -> Checkpoint:
         """Save the present, the innermost first; gives back the safety checkpoint."""
-        present, move = self._prepared.present, self._prepared.move
+        present, plan, move = self._prepared.present, self._prepared.plan, self._prepared.move
         check_locks(self._repo, move)
         taken = {path: nested.secure() for path, nested in self._nested.items()}
         present.nested = link(present.nested, taken)
-        hold_changing(self._repo, present, self._prepared.plan)
         if present.source is not None and len(present.fresh) <= _FEW:
             present.cache = None
-        self._safety = self._save_safety(present, move)
+        with self._repo.objects.wary():
+            hold_changing(self._repo, present, plan)
+            prove_changing(self._repo, self._worktree, self._smudger, present, plan)
+            self._safety = self._save_safety(present, move)
         self._record = self._journal(self._prepared)
         return self._safety
 

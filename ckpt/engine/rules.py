@@ -8,6 +8,7 @@ needs to know neither git's configuration nor ours.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from itertools import takewhile
 
 from ckpt.engine.excludes import inside
@@ -76,6 +77,7 @@ def deny_stack(settings: Settings, ignore_case: bool) -> IgnoreStack:
     return _stack(settings.deny_patterns, ignore_case)
 
 
+@lru_cache(8)  # one save asks several times, a running process with each save
 def _stack(patterns: tuple[str, ...], ignore_case: bool) -> IgnoreStack:
     text = "\n".join(patterns).encode("utf-8", "surrogateescape")
     return IgnoreStack.root(parse(text, ignore_case=ignore_case))

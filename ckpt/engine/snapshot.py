@@ -24,7 +24,7 @@ from ckpt.engine.pending import journal_exists
 from ckpt.engine.present import Present
 from ckpt.engine.publishing import LONGEST_WAIT, NO_TIME, draft_of, publish
 from ckpt.engine.summary import summarise
-from ckpt.engine.wholeness import has_what_it_relies_on, is_whole
+from ckpt.engine.wholeness import flush_what_git_wrote, has_what_it_relies_on, is_whole
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
     Checkpoint,
@@ -169,6 +169,7 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
     stats, compared = summarise(objects, present, tree, staged[record.INDEX].id)
     if not has_what_it_relies_on(objects, present, compared):
         raise ObjectsPruned
+    flush_what_git_wrote(objects, present, compared)
     if present.cache is not None:
         present.cache = replace(present.cache, compared=compared)
     files: Mapping[bytes, StateFile] = {}

@@ -18,6 +18,7 @@ import os
 import zlib
 from binascii import Error as NotHexadecimal
 from binascii import hexlify, unhexlify
+from contextlib import contextmanager
 
 from ckpt import disk
 from ckpt.errors import CkptError
@@ -42,6 +43,7 @@ from ckpt.store.streams import (
     loose_pieces,
     patched_pieces,
 )
+from ckpt.store.unflushed import Unflushed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ class ObjectStore:
         self._folders: list[str] | None = None
         self._fresh: set[ObjectID] = set()
         self._touched: set[str] = set()
+        self._unflushed = Unflushed(path, object_format.oid_length)
+        self._is_wary = False
 
     # -- reading ---------------------------------------------------------------
 
@@ -361,6 +365,10 @@ class ObjectStore:
         Returns what was added: also what was there, and may be gone if git pruned meanwhile.
         """
         added = {*self._pending.ids(), *self._fresh}
+        try:
+            self._unflushed.sync()
+        except FileNotFoundError:
+            raise ObjectsPruned from None
         self._pending.flush()
         self._forget_looks()
         return added
@@ -377,8 +385,32 @@ class ObjectStore:
     def _freshen(self, object_id: ObjectID) -> bool:
         """True if the object exists and git's gc has been told that it is in use."""
         if object_id not in self._fresh and self._find_and_touch(object_id):
+            if self._is_wary and not self._is_sound(object_id):
+                return False
             self._fresh.add(object_id)
         return object_id in self._fresh
+
+    @contextmanager
+    def wary(self) -> Iterator[None]:
+        """Meanwhile, what the repository has is read before it is relied on, and written anew if
+        it is damaged: what is added now may soon be nowhere else."""
+        self._fresh.clear()
+        self._is_wary = True
+        try:
+            yield
+        finally:
+            self._is_wary = False
+
+    def _is_sound(self, object_id: ObjectID) -> bool:
+        try:
+            self.check(object_id, self.kind(object_id) or b"blob")
+        except MissingObject:
+            return False
+        return True
+
+    def rely_on(self, object_ids: Iterable[ObjectID]) -> None:
+        """Let the next `flush` make durable what git has written of these just now."""
+        self._unflushed.note_all(object_ids)
 
     def _find_and_touch(self, object_id: ObjectID) -> bool:
         if self._touch(loose_path(self.path, object_id)):
@@ -392,8 +424,11 @@ class ObjectStore:
     def _touch(self, path: str) -> bool:
         if path not in self._touched:
             try:
-                if not os.stat(path).st_size:  # what a crash of the machine makes of a file
+                status = os.stat(path)
+                if not status.st_size:  # what a crash of the machine makes of a file
                     return False
+                if not path.endswith(".pack"):
+                    self._unflushed.note(path, status)
                 disk.utime(path)
             except OSError:
                 return False
@@ -404,3 +439,4 @@ class ObjectStore:
         self._folders = None
         self._fresh.clear()
         self._touched.clear()
+        self._unflushed.clear()

@@ -20,7 +20,13 @@ from ckpt import disk
 from ckpt.store.loose import DamagedObject
 from ckpt.store.pack_entries import KINDS, parse_entry
 from ckpt.store.streams import level_of
-from ckpt.store.temporaries import TEMPORARY_INDEX, TEMPORARY_PACK
+from ckpt.store.temporaries import (
+    KEPT_BY_US,
+    TEMPORARY_INDEX,
+    TEMPORARY_PACK,
+    is_keep_of_ours,
+    noted_packs,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +36,6 @@ if TYPE_CHECKING:
     from ckpt.store.sharing import Sharing
     from ckpt.store.temporaries import Temporaries
 
-KEPT_BY_US = b"ckpt: until its ref is made\n"
 _DELTA = 6  # on an object before it in the same pack
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
 _SURELY_DEAD = 3600.0  # seconds, after which nobody is about to make a ref
@@ -231,21 +236,20 @@ def release_left_over(folder: str) -> list[str]:
     """Let git have the packs of processes that were killed before they could say so, and take
     those away that never got an index; returns the files that went."""
     removed = []
+    living = noted_packs(os.path.dirname(folder))
     for name in os.listdir(folder):
-        keep = os.path.join(folder, name)
-        if name.endswith(".keep"):
+        keep, stem = os.path.join(folder, name), name.removesuffix(".keep")
+        if stem != name and stem not in living:
             with suppress(OSError):
-                if os.stat(keep).st_mtime < time.time() - _SURELY_DEAD and _is_ours(keep):
-                    removed += _release(keep, keep.removesuffix(".keep"))
+                is_old = os.stat(keep).st_mtime < time.time() - _SURELY_DEAD
+                if is_old and is_keep_of_ours(keep):
+                    removed += _release(keep, os.path.join(folder, stem))
     return removed
 
 
 def is_kept_by_us(pack: str) -> bool:
     """Whether a process of ours keeps a pack from git, or died before it let go of it."""
-    try:
-        return _is_ours(pack.removesuffix(".pack") + ".keep")
-    except OSError:
-        return False
+    return is_keep_of_ours(pack.removesuffix(".pack") + ".keep")
 
 
 def _release(keep: str, stem: str) -> list[str]:
@@ -255,15 +259,6 @@ def _release(keep: str, stem: str) -> list[str]:
     for path in gone:
         disk.unlink(path)
     return gone
-
-
-def _is_ours(keep: str) -> bool:
-    with open(keep, "rb") as file:
-        contents = file.read(len(KEPT_BY_US) + 1)
-    if contents:
-        return contents == KEPT_BY_US
-    stem = keep.removesuffix(".keep")  # of a process that was killed before it could write
-    return not os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx")
 
 
 def entry_header(number: int, size: int) -> bytes:

@@ -235,8 +235,13 @@ class Pending:
     def discard(self) -> None:
         """Forget what was added, and leave nothing of it behind.
 
-        What was flushed before is named by a ref by now, and no longer kept from git.
+        What was flushed before is named by a ref by now, and no longer kept from git. What a
+        fork's parent added, and may go on with, stays where it is.
         """
+        if self._temporaries.are_foreign:
+            self._kept.clear()
+            self._pack = None
+            self._files.clear()
         while self._kept:
             self._kept.pop().release()
         self._forget_held()

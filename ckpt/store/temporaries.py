@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from contextlib import suppress
 
 from ckpt import disk
@@ -31,6 +32,7 @@ TEMPORARY_PACK = "tmp_pack_"
 TEMPORARY_INDEX = "tmp_idx_"
 _MARK = lazy_pattern(TEMPORARY_OBJECT + "[0-9a-f]{16}")
 _STEM = lazy_pattern("pack-[0-9a-f]{40,64}")
+KEPT_BY_US = b"ckpt: until its ref is made\n"
 _LARGEST_MARK = 1 << 16
 
 
@@ -42,6 +44,7 @@ class Temporaries:
         self._sharing = sharing
         self._mark = ""
         self._fd = -1
+        self._pid = 0
         self._count = 0
 
     def name(self, kind: str) -> str:
@@ -58,26 +61,33 @@ class Temporaries:
             self._mark = os.path.join(self._folder, disk.temporary_name(TEMPORARY_OBJECT))
             fd = disk.create(self._mark, 0o644)
             try:
-                try_lock(fd, fcntl.LOCK_EX)
-                # Before it was locked, who clears up may have taken it for a dead process's.
-                if os.fstat(fd).st_nlink:
+                # Before it is locked, who clears up may take it for a dead process's.
+                is_ours = try_lock(fd, fcntl.LOCK_EX) is not False
+                if is_ours and os.fstat(fd).st_nlink:
                     self._sharing.adjust(self._mark)
-                    self._fd = fd
+                    self._fd, self._pid = fd, os.getpid()
                     return
             except BaseException:
                 _remove(self._mark)
                 os.close(fd)
                 raise
+            _remove(self._mark)
             os.close(fd)
 
     def note_pack(self, stem: str) -> None:
         """A pack will have this name, and is nobody's if we die before a ref needs it."""
         disk.write(self._fd, os.path.basename(stem).encode() + b"\n", self._mark)
 
+    @property
+    def are_foreign(self) -> bool:
+        """Whether they are of the process that ours was forked from."""
+        return self._fd >= 0 and self._pid != os.getpid()
+
     def end(self) -> None:
         """Nothing is left that is not finished."""
         if self._fd >= 0:
-            _remove(self._mark)
+            if not self.are_foreign:
+                _remove(self._mark)
             os.close(self._fd)
             self._fd = -1
 
@@ -89,9 +99,8 @@ def clear_dead(folder: str) -> list[str]:
 
 def dead_files(folder: str) -> Iterator[list[str]]:
     """What each killed process left; while it is at hand, nobody else takes it."""
-    for name in _names(folder):
-        if name.startswith(TEMPORARY_OBJECT) and _MARK.fullmatch(name):
-            yield from _left_by(folder, os.path.join(folder, name))
+    for name in _marks(folder):
+        yield from _left_by(folder, os.path.join(folder, name))
 
 
 def _left_by(folder: str, mark: str) -> Iterator[list[str]]:
@@ -101,12 +110,29 @@ def _left_by(folder: str, mark: str) -> Iterator[list[str]]:
     except OSError:  # it has ended, or is another user's
         return
     try:
-        if try_lock(fd, fcntl.LOCK_EX):
-            packs = os.pread(fd, _LARGEST_MARK, 0).decode("ascii", "replace").split()
+        if stat.S_ISREG(os.fstat(fd).st_mode) and try_lock(fd, fcntl.LOCK_EX):
             # The mark goes last: by it alone the rest is known.
-            yield [*_left(folder, mark.rpartition("_")[2], packs), mark]
+            yield [*_left(folder, mark.rpartition("_")[2], _packs_in(fd)), mark]
     finally:
         os.close(fd)
+
+
+def noted_packs(folder: str) -> set[str]:
+    """The names of packs that processes which may be alive are at."""
+    found: set[str] = set()
+    for name in _marks(folder):
+        with suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+            found.update(_packs_in(file.fileno()))
+    return found
+
+
+def _marks(folder: str) -> list[str]:
+    names = _names(folder)
+    return [name for name in names if name.startswith(TEMPORARY_OBJECT) and _MARK.fullmatch(name)]
+
+
+def _packs_in(fd: int) -> list[str]:
+    return os.pread(fd, _LARGEST_MARK, 0).decode("ascii", "replace").split()
 
 
 def _left(folder: str, token: str, packs: list[str]) -> Iterator[str]:
@@ -121,7 +147,22 @@ def _left(folder: str, token: str, packs: list[str]) -> Iterator[str]:
         yield from (os.path.join(place, name) for name in _names(place) if name.startswith(own))
     for stem in (os.path.join(pack_folder, name) for name in packs if _STEM.fullmatch(name)):
         unseen = () if os.path.exists(stem + ".idx") else (stem + ".pack",)
-        yield from filter(os.path.exists, (*unseen, stem + ".keep"))
+        yield from filter(os.path.exists, unseen)
+        if is_keep_of_ours(stem + ".keep"):
+            yield stem + ".keep"
+
+
+def is_keep_of_ours(path: str) -> bool:
+    """Whether ckpt keeps a pack from git, or a process of it died before it could say so."""
+    try:
+        with open(path, "rb") as file:
+            contents = file.read(len(KEPT_BY_US) + 1)
+    except OSError:
+        return False
+    if contents:
+        return contents == KEPT_BY_US
+    stem = path.removesuffix(".keep")
+    return not os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx")
 
 
 def _names(folder: str) -> list[str]:
@@ -132,10 +173,10 @@ def _names(folder: str) -> list[str]:
 
 
 def _is_gone(path: str) -> bool:
-    """Take a file away, if it is ours to take in a repository that several share."""
+    """Take a file away, if that can be done: whoever comes here came for something else."""
     try:
         disk.unlink(path)
-    except (FileNotFoundError, PermissionError):
+    except OSError:
         return False
     return True
 

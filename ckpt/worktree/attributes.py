@@ -12,7 +12,6 @@ Left out: reading the files, and not following a .gitattributes that is a symlin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 
 from ckpt.patterns import lazy_pattern
 from ckpt.values import value_class
@@ -155,7 +154,7 @@ class _Rules:
         else:
             import re
 
-            expression = re.compile(b"(?:%s)\\Z" % wildmatch.expression(glob, count()))
+            expression = re.compile(b"(?:%s)\\Z" % wildmatch.expression(glob))
             self._wild.append((expression.match, pattern.anchored, number))
 
     def matching(self, path: bytes, name: bytes) -> list[int]:

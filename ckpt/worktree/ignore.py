@@ -2,15 +2,14 @@
 """Which paths git ignores: the patterns of .gitignore, info/exclude and core.excludesFile.
 
 A walk asks for every name it meets, so the patterns of a file are not tried one by one: most
-become entries of a few dictionaries, and the rest one regular expression.
+become entries of a few dictionaries. Of the rest, only those are matched whose longest plain
+part the name has: tried together, as one regular expression, thousands would take minutes.
 
 Left out: reading the files (and not following a .gitignore that is a symlink), and whether a
 path is tracked, which git asks before it asks these rules.
 """
 
 from __future__ import annotations
-
-from itertools import count
 
 from ckpt.values import value_class
 from ckpt.worktree import wildmatch
@@ -101,8 +100,8 @@ class _Matcher:
         for number, pattern in patterns:
             if not self._look_up(pattern, number, prefix):
                 wild[pattern.anchored].append((number, pattern.glob))
-        self._wild_names = _alternatives(wild[False])
-        self._wild_paths = _alternatives(wild[True])
+        self._wild_names = _WildGlobs(wild[False])
+        self._wild_paths = _WildGlobs(wild[True])
         self._known: dict[bytes, int] = {}
 
     def _look_up(self, pattern: Pattern, number: int, prefix: bytes) -> bool:
@@ -149,9 +148,7 @@ class _Matcher:
         for tail, number in self._tails.get(name, ()) if self._tails else ():
             if number > found and (b"/" + path[start:]).endswith(b"/" + tail):
                 found = number
-        if self._wild_paths and (match := self._wild_paths(path, start)):
-            found = max(found, _number(match))
-        return found
+        return self._wild_paths.last(path, start, found)
 
     def _last_for_name(self, name: bytes) -> int:
         found = self._names.get(name, -1)
@@ -161,9 +158,7 @@ class _Matcher:
             found = _last_with_ends(self._endings.get(name[-1:], ()), name, found)
         if self._beginnings:
             found = _last_with_ends(self._beginnings.get(name[:1], ()), name, found)
-        if self._wild_names and (match := self._wild_names(name)):
-            found = max(found, _number(match))
-        return found
+        return self._wild_names.last(name, 0, found)
 
 
 def _last_with_ends(patterns: Iterable[_Ends], name: bytes, found: int) -> int:
@@ -173,25 +168,40 @@ def _last_with_ends(patterns: Iterable[_Ends], name: bytes, found: int) -> int:
     return found
 
 
-def _alternatives(
-    globs: Sequence[tuple[int, wildmatch.Glob]],
-) -> Callable[..., re.Match[bytes] | None] | None:
-    """One expression for all, the last first; the empty group that ends each tells which it is."""
-    if not globs:
-        return None
-    groups = count()
-    each = [
-        b"%s(?P<n%d>)" % (wildmatch.expression(glob, groups), number)
-        for number, glob in reversed(globs)
-    ]
-    import re
+class _WildGlobs:
+    """Globs that need an expression, which is made when it is first asked; each has a number."""
 
-    return re.compile(b"(?:%s)\\Z" % b"|".join(each)).match
+    __slots__ = ("_globs", "_matchers", "_parts")
 
+    def __init__(self, globs: Sequence[tuple[int, wildmatch.Glob]]) -> None:
+        self._globs = dict(globs)
+        # As text, in which Python finds a part in a tenth of the time that it takes in bytes.
+        self._parts = [
+            (wildmatch.plain_part(glob).decode("latin-1"), number)
+            for number, glob in reversed(globs)
+        ]
+        self._matchers: dict[int, Callable[[bytes, int], re.Match[bytes] | None]] = {}
 
-def _number(match: re.Match[bytes]) -> int:
-    assert match.lastgroup is not None
-    return int(match.lastgroup[1:])
+    def last(self, path: bytes, start: int, found: int) -> int:
+        """The number of the last glob that matches a path from start, or else what was found."""
+        if not self._parts:
+            return found
+        text = path.decode("latin-1")
+        for number in [number for part, number in self._parts if part in text]:
+            if number <= found:
+                break
+            if self._matcher(number)(path, start):
+                return number
+        return found
+
+    def _matcher(self, number: int) -> Callable[[bytes, int], re.Match[bytes] | None]:
+        matcher = self._matchers.get(number)
+        if matcher is None:
+            import re
+
+            expression = wildmatch.expression(self._globs[number])
+            matcher = self._matchers[number] = re.compile(expression + b"\\Z").match
+        return matcher
 
 
 class Rules:

@@ -13,7 +13,7 @@ ignore.py's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import count, product
 from math import prod
 
 # A step is a choice of what a name may go on with, a segment is what stands between two `*`,
@@ -91,11 +91,26 @@ def _spell(steps: Sequence[Step]) -> list[bytes] | None:
     return [b"".join(choice) for choice in product(*steps)]
 
 
-def expression(glob: Glob, groups: Iterator[int]) -> bytes:
-    """A regular expression for the whole of a path; groups gives numbers not used in it yet.
+def plain_part(glob: Glob) -> bytes:
+    """The longest of the parts that stand for themselves, all of which a matching path has."""
+    plain: list[bytes] = [b""]
+    for component in glob:
+        for segment in component:
+            plain.append(b"")
+            for step in segment:
+                if len(step) == 1:
+                    plain[-1] += step[0]
+                else:
+                    plain.append(b"")
+    return max(plain, key=len)
+
+
+def expression(glob: Glob) -> bytes:
+    """A regular expression for the whole of a path.
 
     What stands between two `**` is taken where it first fits, and not tried again.
     """
+    groups = count()
     runs: list[list[bytes]] = [[]]
     for component in glob[:-1]:
         if component == STARS:

@@ -16,12 +16,13 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt
+from helpers import ckpt, ckpt_here
 
 import ckpt as package
 from ckpt import cli, ids, setting_retention, usage
@@ -236,6 +237,7 @@ def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
     assert f"{ids.MAX_NAME} characters" in " ".join(man("save"))
 
 
+@cache
 def environment_variables() -> set[str]:
     """The names that the code looks up: texts that look like one, and nothing else does."""
     name = re.compile(r"(GIT|CKPT|XDG|SUDO)_[A-Z_]*[A-Z]|NO_COLOR|HOME|TERM")
@@ -317,11 +319,11 @@ CALLS = {
 def test_the_readme_lists_the_fields_of_every_document(repo: Path) -> None:
     rows = table("Automation", "command")
     documented = {name: row[1].split(", ") for row in rows for name in row[0].split(", ")}
-    ckpt("save", "first", code=0)
+    ckpt_here("save", "first", code=0)
     (repo / "new.txt").write_text("new\n")
 
-    found = {name: ckpt(*call, "--json", code=0).json for name, call in CALLS.items()}
-    found["any"] = ckpt("show", "nowhere", "--json", code=3).json
+    found = {name: ckpt_here(*call, "--json", code=0).json for name, call in CALLS.items()}
+    found["any"] = ckpt_here("show", "nowhere", "--json", code=3).json
     assert found.keys() - {"any"} == set(cli.COMMANDS)
     for name, document in found.items():
         assert document.pop("schema") == 1
@@ -342,8 +344,8 @@ def test_the_json_in_the_readme_has_the_fields_of_the_real_documents(repo: Path)
     (repo / ".env").write_text("TOKEN=abc\n")
 
     words = ["save", "named", "-m", "text", "--data", '{"step": 3}', "--json"]
-    assert shape(saved) == shape(ckpt(*words, code=0).json)
-    assert shape(failed) == shape(ckpt("rollback", "nowhere", "--json", code=3).json)
+    assert shape(saved) == shape(ckpt_here(*words, code=0).json)
+    assert shape(failed) == shape(ckpt_here("rollback", "nowhere", "--json", code=3).json)
 
 
 # The README's own commands

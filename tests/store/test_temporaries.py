@@ -14,8 +14,16 @@ from pathlib import Path
 import pytest
 from byhand import files_below, object_store
 
+from ckpt.store import temporaries
+from ckpt.store.pack_writer import release_left_over
 from ckpt.store.sharing import NOT_SHARED
-from ckpt.store.temporaries import TEMPORARY_OBJECT, Temporaries, clear_dead, dead_files
+from ckpt.store.temporaries import (
+    KEPT_BY_US,
+    TEMPORARY_OBJECT,
+    Temporaries,
+    clear_dead,
+    dead_files,
+)
 
 STEM = "pack-" + 20 * "ab"
 # Writes what a save writes, tells that it has, and waits for its end.
@@ -98,7 +106,7 @@ def half_a_pack(folder: Path, noted: str = STEM) -> Temporaries:
     """As a process leaves it that died between the names of a pack and of its index."""
     (folder / "pack").mkdir()
     for suffix in (".pack", ".keep"):
-        (folder / "pack" / (STEM + suffix)).write_bytes(b"")
+        (folder / "pack" / (STEM + suffix)).write_bytes(KEPT_BY_US)
     made = Temporaries(str(folder), NOT_SHARED)
     made.name(TEMPORARY_OBJECT)
     made.note_pack(noted)
@@ -186,3 +194,45 @@ def test_a_mark_that_somebody_took_before_it_was_locked_is_made_again(
     assert clear_dead(str(tmp_path)) == []
     made.end()
     assert files_below(tmp_path) == []
+
+
+def test_a_mark_that_somebody_looks_at_when_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = iter([False, True])
+    monkeypatch.setattr(temporaries, "try_lock", lambda fd, mode: next(locks))
+    made = Temporaries(str(tmp_path), NOT_SHARED)
+    made.name(TEMPORARY_OBJECT)
+
+    assert len(files_below(tmp_path)) == 1
+    assert [*locks] == []
+    made.end()
+
+
+def test_what_cannot_be_taken_away_is_in_nobodys_way(tmp_path: Path) -> None:
+    token = 8 * "ab"
+    (tmp_path / f"{TEMPORARY_OBJECT}{token}").write_bytes(b"")
+    (tmp_path / f"{TEMPORARY_OBJECT}{token}_1").mkdir()
+    os.mkfifo(tmp_path / f"{TEMPORARY_OBJECT}{8 * 'cd'}")
+    (tmp_path / f"{TEMPORARY_OBJECT}{8 * 'ef'}").mkdir()
+
+    assert clear_dead(str(tmp_path)) == [str(tmp_path / f"{TEMPORARY_OBJECT}{token}")]
+    save(tmp_path)
+
+
+def test_a_pack_that_somebody_else_keeps_stays_kept(tmp_path: Path) -> None:
+    forget(half_a_pack(tmp_path))
+    (tmp_path / f"pack/{STEM}.idx").write_bytes(b"")
+    (tmp_path / f"pack/{STEM}.keep").write_bytes(b"for a clone that borrows it\n")
+    clear_dead(str(tmp_path))
+
+    assert (tmp_path / f"pack/{STEM}.keep").exists()
+
+
+def test_a_process_that_sleeps_for_hours_keeps_its_pack(tmp_path: Path) -> None:
+    made = half_a_pack(tmp_path)
+    os.utime(tmp_path / f"pack/{STEM}.keep", (0, 0))
+
+    assert release_left_over(str(tmp_path / "pack")) == []
+    made.end()
+    assert len(release_left_over(str(tmp_path / "pack"))) == 2

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import re
-from itertools import count
-
 import pytest
 
 from ckpt.worktree import wildmatch
@@ -52,11 +49,15 @@ def test_a_glob_that_can_match_nothing_is_none(text):
     assert wildmatch.read(text, ignore_case=False) is None
 
 
-def test_two_expressions_with_the_same_groups_can_stand_in_one():
-    groups = count()
-    globs = [read(b"*a*b*"), read(b"**/x*y*z/**/w")]
-    both = re.compile(b"|".join(wildmatch.expression(glob, groups) for glob in globs))
-
-    assert both.fullmatch(b"1a2b3")
-    assert both.fullmatch(b"p/x1y2z/q/w")
-    assert not both.fullmatch(b"p/x1y2/q/w")
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (b"*a*bcd*ef*", b"bcd"),
+        (b"lib[0-9]*x", b"lib"),
+        (b"a\\*b?c", b"a*b"),
+        (b"**/x/long*/[Yy]", b"long"),
+        (b"[ab]?*", b""),
+    ],
+)
+def test_the_longest_part_that_stands_for_itself_is_in_every_path_that_matches(text, part):
+    assert wildmatch.plain_part(read(text)) == part

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Objects that git wrote a moment ago, and that may be in memory only.
+
+Git does not wait until a loose object is on the disk. A checkpoint that takes over what
+`git add` or `git commit` has just written would not survive a power cut, and a rollback may
+already have replaced the file. So these are flushed before the ref is made. Packs are not
+looked at: them git does flush.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ckpt import disk
+from ckpt.store.loose import loose_path, read_loose
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dulwich.objects import ObjectID
+else:
+    ObjectID = bytes
+
+# Seconds, after which the kernel has written everything by itself: it begins after half a minute.
+_WRITTEN_OUT = 120.0
+
+
+class Unflushed:
+    """Those of one object folder that something relies on."""
+
+    def __init__(self, folder: str, id_length: int) -> None:
+        self._folder = folder
+        self._id_length = id_length
+        self._paths: set[str] = set()
+
+    def note(self, path: str, status: os.stat_result) -> bool:
+        """Remember a loose object if it is young."""
+        is_young = status.st_mtime > time.time() - _WRITTEN_OUT
+        if is_young:
+            self._paths.add(path)
+        return is_young
+
+    def note_all(self, object_ids: Iterable[ObjectID]) -> None:
+        """The same for objects and all that they name: what names nothing young is older."""
+        todo = [*object_ids]
+        while todo:
+            object_id = todo.pop()
+            path = loose_path(self._folder, object_id)
+            try:
+                if path not in self._paths and self.note(path, os.stat(path)):
+                    todo += self._named_in(path)
+            except OSError:  # in a pack, or another repository's
+                continue
+
+    def _named_in(self, path: str) -> list[ObjectID]:
+        from ckpt.store.trees import GITLINK, parse_tree
+
+        try:
+            kind, data = read_loose(path)
+            if kind == b"tree":
+                entries = parse_tree(data, self._id_length)
+                return [child for _, mode, child in entries if mode != GITLINK]
+        except ValueError:
+            return []
+        lines = data.partition(b"\n\n")[0].splitlines() if kind == b"commit" else []
+        words = (line.split() for line in lines)
+        named = (line[1] for line in words if line[0] in (b"tree", b"parent") and len(line) == 2)
+        return [*map(ObjectID, named)]
+
+    def sync(self) -> None:
+        """Make them durable, contents and names; FileNotFoundError if one is gone."""
+        if self._paths:
+            disk.fsync_files(sorted(self._paths))
+            disk.fsync_dirs(sorted({os.path.dirname(path) for path in self._paths}))
+            self._paths.clear()
+
+    def clear(self) -> None:
+        self._paths.clear()
