@@ -233,6 +233,16 @@ class Preparation:
     def _capture_and_plan(
         self, force: frozenset[bytes], given_up: frozenset[bytes]
     ) -> tuple[Present, Plan]:
+        try:
+            return self._captured_and_planned(force, given_up)
+        except MissingObject:  # maybe one that only the cache names, and that can be made again
+            scan_cache.forget(self._repo)
+            with self._repo.objects.wary():
+                return self._captured_and_planned(force, given_up)
+
+    def _captured_and_planned(
+        self, force: frozenset[bytes], given_up: frozenset[bytes]
+    ) -> tuple[Present, Plan]:
         options = self._options
         objects = self._repo.objects.scratch() if options.dry_run else self._repo.objects
         present = capture(

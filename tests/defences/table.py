@@ -173,6 +173,18 @@ DEFENCES = (
         MEANWHILE + "test_all_edits_after_the_crash_are_in_one_checkpoint",
     ),
     _of(
+        "what is replaced is read first, whatever its stat data say",
+        "ckpt/engine/rollback.py:             prove_changing( =>             (lambda *_: None)(",
+        "tests/with_git/test_proof.py::"
+        "test_bytes_that_came_without_a_trace_are_saved_before_they_go",
+    ),
+    _of(
+        "what is replaced is held by an object that can be read",
+        "ckpt/store/objects.py: self._is_wary and not self._is_sound(object_id) => False",
+        "tests/with_git/test_proof.py::"
+        "test_an_object_that_a_disk_has_damaged_is_written_again_before_its_file_goes",
+    ),
+    _of(
         "every object is read before the first file changes",
         "ckpt/engine/prepare.py: self._smudger.check(action.path, action.after) => pass",
         RULES + "test_a_missing_object_stops_a_rollback_before_anything_happens",
@@ -197,6 +209,11 @@ DEFENCES = (
         "names are on the disk before a ref is made",
         "ckpt/store/pending.py: disk.fsync_dirs([self._path, *folders]) => pass",
         "tests/store/test_objects.py::test_the_names_are_durable_when_a_flush_returns",
+    ),
+    _of(
+        "so is what git has just written",
+        "ckpt/engine/snapshot.py: flush_what_git_wrote(objects, present, compared) => pass",
+        "tests/store/test_unflushed.py::test_what_git_has_just_written_is_flushed",
     ),
     _of(
         "a pack is kept from git until its ref is made",
@@ -241,7 +258,7 @@ DEFENCES = (
     ),
     _of(
         "and never after a living one",
-        "ckpt/store/temporaries.py: if try_lock(fd, fcntl.LOCK_EX): => if True:",
+        "ckpt/store/temporaries.py:  and try_lock(fd, fcntl.LOCK_EX): => :",
         TEMPORARIES + "test_of_a_living_process_nothing_goes",
     ),
     _of(
