@@ -20,7 +20,6 @@ from binascii import Error as NotHexadecimal
 from binascii import hexlify, unhexlify
 from contextlib import contextmanager
 
-from ckpt import disk
 from ckpt.errors import CkptError
 from ckpt.store.alternates import object_folders
 from ckpt.store.loose import (
@@ -34,6 +33,7 @@ from ckpt.store.loose import (
 from ckpt.store.packs import PackList
 from ckpt.store.pending import ObjectsPruned as ObjectsPruned
 from ckpt.store.pending import Pending
+from ckpt.store.reuse import Reuse
 from ckpt.store.sharing import NOT_SHARED, Sharing
 from ckpt.store.streams import (
     LARGE,
@@ -43,7 +43,6 @@ from ckpt.store.streams import (
     loose_pieces,
     patched_pieces,
 )
-from ckpt.store.unflushed import Unflushed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,10 +91,13 @@ class ObjectStore:
         self._pending = Pending(path, object_format, sharing)
         self._packs = PackList(object_format)
         self._folders: list[str] | None = None
-        self._fresh: set[ObjectID] = set()
-        self._touched: set[str] = set()
-        self._unflushed = Unflushed(path, object_format.oid_length)
-        self._is_wary = False
+        self._reuse = Reuse(
+            path,
+            object_format,
+            find=self._find_pack,
+            borrowed=lambda: self._all_folders()[1:],
+            is_sound=self._is_sound,
+        )
 
     # -- reading ---------------------------------------------------------------
 
@@ -304,6 +306,10 @@ class ObjectStore:
         except NotHexadecimal:
             return None
 
+    def _find_pack(self, raw_id: bytes) -> Pack | None:
+        place = self._look().find(raw_id)
+        return None if place is None else place[0]
+
     def _look(self) -> PackList:
         """Packs as they were at the first look since the last flush: a newer one may be
         missed, and what it holds is then written once more."""
@@ -335,7 +341,7 @@ class ObjectStore:
     def add(self, kind: bytes, data: bytes) -> ObjectID:
         """Write an object unless the repository has it; durable after `flush`."""
         object_id = self.hash(kind, data)
-        if object_id not in self._pending and not self._freshen(object_id):
+        if object_id not in self._pending and not self._reuse.holds(object_id):
             self._pending.add(object_id, kind, data)
         return object_id
 
@@ -355,7 +361,7 @@ class ObjectStore:
         if size <= LARGE:
             return self.add(b"blob", b"".join(file_pieces(fd, size)))
         object_id = self.hash_file(fd, size)
-        if object_id not in self._pending and not self._freshen(object_id):
+        if object_id not in self._pending and not self._reuse.holds(object_id):
             self._pending.add_file(object_id, fd, size)
         return object_id
 
@@ -364,9 +370,9 @@ class ObjectStore:
 
         Returns what was added: also what was there, and may be gone if git pruned meanwhile.
         """
-        added = {*self._pending.ids(), *self._fresh}
+        added = {*self._pending.ids(), *self._reuse.ids}
         try:
-            self._unflushed.sync()
+            self._reuse.sync()
         except FileNotFoundError:
             raise ObjectsPruned from None
         self._pending.flush()
@@ -382,24 +388,16 @@ class ObjectStore:
         self.discard()
         self._packs.close()
 
-    def _freshen(self, object_id: ObjectID) -> bool:
-        """True if the object exists and git's gc has been told that it is in use."""
-        if object_id not in self._fresh and self._find_and_touch(object_id):
-            if self._is_wary and not self._is_sound(object_id):
-                return False
-            self._fresh.add(object_id)
-        return object_id in self._fresh
-
     @contextmanager
     def wary(self) -> Iterator[None]:
         """Meanwhile, what the repository has is read before it is relied on, and written anew if
         it is damaged: what is added now may soon be nowhere else."""
-        self._fresh.clear()
-        self._is_wary = True
+        self._reuse.ids.clear()
+        self._reuse.is_wary = True
         try:
             yield
         finally:
-            self._is_wary = False
+            self._reuse.is_wary = False
 
     def _is_sound(self, object_id: ObjectID) -> bool:
         try:
@@ -410,33 +408,8 @@ class ObjectStore:
 
     def rely_on(self, object_ids: Iterable[ObjectID]) -> None:
         """Let the next `flush` make durable what git has written of these just now."""
-        self._unflushed.note_all(object_ids)
-
-    def _find_and_touch(self, object_id: ObjectID) -> bool:
-        if self._touch(loose_path(self.path, object_id)):
-            return True
-        place = self._look().find(unhexlify(object_id))
-        if place is not None:
-            return place[0].is_whole() and self._touch(place[0].path)
-        borrowed = self._all_folders()[1:]
-        return any(self._touch(loose_path(folder, object_id)) for folder in borrowed)
-
-    def _touch(self, path: str) -> bool:
-        if path not in self._touched:
-            try:
-                status = os.stat(path)
-                if not status.st_size:  # what a crash of the machine makes of a file
-                    return False
-                if not path.endswith(".pack"):
-                    self._unflushed.note(path, status)
-                disk.utime(path)
-            except OSError:
-                return False
-            self._touched.add(path)
-        return True
+        self._reuse.rely_on(object_ids)
 
     def _forget_looks(self) -> None:
         self._folders = None
-        self._fresh.clear()
-        self._touched.clear()
-        self._unflushed.clear()
+        self._reuse.clear()

@@ -45,11 +45,15 @@ class Unflushed:
     def note_all(self, object_ids: Iterable[ObjectID]) -> None:
         """The same for objects and all that they name: what names nothing young is older."""
         todo = [*object_ids]
+        seen: set[ObjectID] = set()
         while todo:
             object_id = todo.pop()
+            if object_id in seen:
+                continue
+            seen.add(object_id)
             path = loose_path(self._folder, object_id)
             try:
-                if path not in self._paths and self.note(path, os.stat(path)):
+                if self.note(path, os.stat(path)):
                     todo += self._named_in(path)
             except OSError:  # in a pack, or another repository's
                 continue

@@ -180,7 +180,7 @@ DEFENCES = (
     ),
     _of(
         "what is replaced is held by an object that can be read",
-        "ckpt/store/objects.py: self._is_wary and not self._is_sound(object_id) => False",
+        "ckpt/store/reuse.py: self.is_wary and not self._is_sound(object_id) => False",
         "tests/with_git/test_proof.py::"
         "test_an_object_that_a_disk_has_damaged_is_written_again_before_its_file_goes",
     ),
