@@ -126,9 +126,14 @@ def _at_once(flush: Callable[[Path], None], paths: Sequence[Path]) -> None:
         raise errors[0]
 
 
+def syncs_instead_of(count: int) -> bool:
+    """Whether for so many files everything is flushed, so that no more need be named."""
+    return count > MANY_FILES and sys.platform == "linux"
+
+
 def sync_instead_of(count: int) -> bool:
     """Flush everything, if so many files are to be flushed that it is quicker."""
-    if count <= MANY_FILES or sys.platform != "linux":
+    if not syncs_instead_of(count):
         return False
     _about_to("sync", b"")
     os.sync()  # on Linux, unlike elsewhere, it returns when all is written

@@ -46,7 +46,7 @@ class Unflushed:
         """The same for objects and all that they name: what names nothing young is older."""
         todo = [*object_ids]
         seen: set[ObjectID] = set()
-        while todo:
+        while todo and not disk.syncs_instead_of(len(self._paths)):
             object_id = todo.pop()
             if object_id in seen:
                 continue
