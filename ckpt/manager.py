@@ -33,7 +33,7 @@ from ckpt.arguments import (
     check_texts,
 )
 from ckpt.errors import Busy, NotFound, UsageError
-from ckpt.models import Checkpoint, Kind, Outcome, SaveResult, Scope
+from ckpt.models import TRIGGERED, Checkpoint, Kind, Outcome, SaveResult, Scope
 from ckpt.values import replace
 
 TYPE_CHECKING = False
@@ -110,14 +110,14 @@ class CheckpointManager(CheckpointKeeper):
         are ignored. With `recurse`, submodules and other repositories inside get checkpoints of
         their own.
         """
-        from ckpt.api.saving import GivenState, request_of, save
-        from ckpt.engine.snapshot import TRIGGERED
-
         check_texts(name=name, description=description, session=session, trigger=trigger)
         check_mappings(metadata=metadata, context=context)
         if not self.enabled or (as_kind(kind) in TRIGGERED and self._is_off(trigger)):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         with self._writing():
+            # Here, as a signal's handler that calls in the midst of it could not import it.
+            from ckpt.api.saving import GivenState, request_of, save
+
             request = request_of(
                 self._repo,
                 self._scope,
@@ -232,11 +232,12 @@ class CheckpointManager(CheckpointKeeper):
         with self._looking() if dry_run else self._writing():
             target = self._find(which)
             if self._scope is Scope.STATE or target.scope is Scope.STATE:
-                return follow(restore_state(target, options, self._tracked))
-            if keep_edits:
-                options = replace(options, ledger=self._ledger(target, session))
-
-            result = roll_back(self._repo, self.forgiving_settings, target, options, self._tracked)
+                result = restore_state(target, options, self._tracked)
+            else:
+                if keep_edits:
+                    options = replace(options, ledger=self._ledger(target, session))
+                settings = self.forgiving_settings
+                result = roll_back(self._repo, settings, target, options, self._tracked)
         return follow(result)
 
     def rollback_to_latest(self, **options: Unpack[RollbackKeywords]) -> RollbackResult:

@@ -42,6 +42,9 @@ class Kind(_Word):
     SAFETY = "safety"
 
 
+TRIGGERED = (Kind.AUTO, Kind.HOOK)
+
+
 class Scope(_Word):
     FULL = "full"
     STATE = "state"

@@ -20,6 +20,7 @@ import helpers
 import pytest
 from figures import pytest_terminal_summary
 from hypothesis import HealthCheck, settings
+from scenes import example
 
 __all__ = ["pytest_terminal_summary"]
 
@@ -176,38 +177,29 @@ def ckpt() -> Callable[..., helpers.Ran]:
 
 
 @pytest.fixture(scope="session")
-def example() -> list[Path]:
-    """Where the repository is, once a test has made it, that all others get a copy of."""
-    return []
+def once(new_folder: Callable[[str], Path]) -> Callable[[Callable[[Path], object]], Path]:
+    """Repositories, each made by a function when a test first asks for it. They are for
+    `helpers.copy_repository`, as a copy takes less time than the git commands that make one."""
+    made: dict[Callable[[Path], object], Path] = {}
+
+    def get(make: Callable[[Path], object]) -> Path:
+        if make not in made:
+            top = new_folder("once") / "repo"
+            top.mkdir()
+            make(top)
+            made[make] = top
+        return made[make]
+
+    return get
 
 
 @pytest.fixture
 def repo(
     tmp_path: Path,
-    example: list[Path],
-    new_folder: Callable[[str], Path],
+    once: Callable[[Callable[[Path], object]], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """A repository on branch main with one commit and nothing changed; the current folder."""
-    if not example:
-        example.append(_make_example(new_folder("example") / "repo"))
-    top = tmp_path / "repo"
-    helpers.copy_anew(example[0], top)
-    helpers.git("update-index", "-q", "--refresh", cwd=top)
+    top = helpers.copy_repository(once(example), tmp_path / "repo")
     monkeypatch.chdir(top)
-    return top
-
-
-def _make_example(top: Path) -> Path:
-    (top / "src").mkdir(parents=True)
-    (top / "README.md").write_text("# An example\n")
-    (top / "src/app.py").write_text("print('hello')\n")
-    (top / "src/data.bin").write_bytes(bytes(range(256)))
-    (top / "run.sh").write_text("#!/bin/sh\nexec python3 src/app.py\n")
-    (top / "run.sh").chmod(0o755)
-    (top / "current").symlink_to("src/app.py")
-    (top / ".gitignore").write_text("*.log\nbuild/\n")
-    helpers.git("init", "-q", cwd=top)
-    helpers.git("add", ".", cwd=top)
-    helpers.git("commit", "-q", "-m", "first", cwd=top)
     return top

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 Place = str | bytes | os.PathLike[str]
@@ -213,6 +214,13 @@ def copy_anew(source: Place, target: Place) -> None:
             copy_anew(entry.path, place)
         else:
             shutil.copy(entry.path, place)
+
+
+def copy_repository(source: Path, target: Path) -> Path:
+    """The same for a repository, whose index then knows the files for unchanged."""
+    copy_anew(source, target)
+    git("update-index", "-q", "--refresh", cwd=target)
+    return target
 
 
 def status(top: Place) -> str:

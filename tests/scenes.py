@@ -225,6 +225,21 @@ def accident(top: Path) -> None:
     git("add", "src/p11/stray.py", "README", cwd=top)
 
 
+def example(top: Path) -> None:
+    """A few files of different kinds, committed."""
+    (top / "src").mkdir()
+    (top / "README.md").write_text("# An example\n")
+    (top / "src/app.py").write_text("print('hello')\n")
+    (top / "src/data.bin").write_bytes(bytes(range(256)))
+    (top / "run.sh").write_text("#!/bin/sh\nexec python3 src/app.py\n")
+    (top / "run.sh").chmod(0o755)
+    (top / "current").symlink_to("src/app.py")
+    (top / ".gitignore").write_text("*.log\nbuild/\n")
+    git("init", "-q", cwd=top)
+    git("add", ".", cwd=top)
+    git("commit", "-q", "-m", "first", cwd=top)
+
+
 def divide(top: Path, branch: str) -> None:
     """Change one file on a new branch and on main, which is checked out: they cannot be merged."""
     git("checkout", "-q", "-b", branch, cwd=top)

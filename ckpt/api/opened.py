@@ -19,7 +19,7 @@ from ckpt import paths as repo_paths
 from ckpt.api.locks import ThreadLock
 from ckpt.arguments import as_path, check_type
 from ckpt.engine.pending import journal_exists
-from ckpt.errors import CkptError, DiskError, UsageError
+from ckpt.errors import Busy, CkptError, DiskError, UsageError
 from ckpt.store.repository import Repository, discover
 from ckpt.values import replace
 
@@ -54,7 +54,7 @@ class OpenedWorktree:
             self._repo = _open(name, env, store)
         self._given = settings
         self._mutex = ThreadLock()
-        self._is_closing = False
+        self._is_closing = self._is_at_work = False
         self._fresh_until = monotonic() + _A_MOMENT
 
     @property
@@ -111,7 +111,7 @@ class OpenedWorktree:
     def _leave_to_parent(self) -> None:
         """Begin anew in a fork: what is open is the parent's, which may be in the midst of it."""
         self._repo = replace(self._repo)
-        self._is_closing = False
+        self._is_closing = self._is_at_work = False
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
@@ -135,14 +135,27 @@ class OpenedWorktree:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Alone in this process, with the configuration and settings of now."""
+        """Alone in this process, with the configuration and settings of now, and not amid
+        another such call: both would take what was added, or its end, for their own."""
         with self._alone(), _telling_of_the_disk():
-            if monotonic() > self._fresh_until:
-                self._repo = self._repo.reloaded()
-                self.__dict__.pop("settings", None)
-                self.__dict__.pop("forgiving_settings", None)
-            self._fresh_until = 0.0
-            yield
+            if self._is_at_work:  # a callback calls, or a signal's handler
+                raise Busy(
+                    "another call of this manager is under way in the same thread",
+                    hint="call it when that one has returned",
+                )
+            try:
+                self._is_at_work = True
+                self._refresh()
+                yield
+            finally:
+                self._is_at_work = False
+
+    def _refresh(self) -> None:
+        if monotonic() > self._fresh_until:
+            self._repo = self._repo.reloaded()
+            self.__dict__.pop("settings", None)
+            self.__dict__.pop("forgiving_settings", None)
+        self._fresh_until = 0.0
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

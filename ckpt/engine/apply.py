@@ -198,7 +198,7 @@ class Applier:
             # Not our doing now, but maybe that of a rollback which died before it was durable.
             self._settled.append(action.path)
             if action.after is not None and status is not None:
-                self.done.files[action.path] = (action.after.entry, status)
+                self.done.files[action.path] = (action.after.git_entry, status)
             return False
         if status is not None and found is None:
             self.done.blocked[action.path] = "special"

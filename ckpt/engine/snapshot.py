@@ -27,6 +27,7 @@ from ckpt.engine.summary import summarise
 from ckpt.engine.wholeness import flush_what_git_wrote, has_what_it_relies_on, is_whole
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
+    TRIGGERED,
     Checkpoint,
     Details,
     Kind,
@@ -62,7 +63,6 @@ _ATTEMPTS = 5
 LAST_ATTEMPT = _ATTEMPTS - 1
 # Kinds in the order in which retention lets them go.
 _LASTING = (Kind.AUTO, Kind.SESSION, Kind.SAFETY, Kind.HOOK, Kind.MANUAL, Kind.FEATURE)
-TRIGGERED = (Kind.AUTO, Kind.HOOK)
 
 
 @value_class

@@ -88,10 +88,21 @@ class Facts:
                 yield f"it says that {_shown(path)} was on disk, and does not have it"
 
     def _nested(self, recorded: Recorded) -> Iterator[str]:
-        for state in recorded.manifest.nested:
-            entry = self._entry(recorded.tree, to_bytes(state.path))
-            if entry is not None and entry.mode != GITLINK:
-                yield f"it calls {_shown(to_bytes(state.path))} a repository, and has another there"
+        for path in (to_bytes(state.path) for state in recorded.manifest.nested):
+            entry = self._entry(recorded.tree, path)
+            if entry is None or entry.mode == GITLINK:
+                continue
+            if entry.mode != FOLDER or not self._is_tracked_below(recorded, path):
+                yield f"it calls {_shown(path)} a repository, and has another there"
+
+    def _is_tracked_below(self, recorded: Recorded, folder: bytes) -> bool:
+        """Whether a folder has tracked files, which stay so if a repository is begun in it."""
+        flags = staging.read_flags(self._repo.objects, recorded.state_tree)
+        stages = staging.stage_trees(self._repo.objects, recorded.state_tree)
+        held = (self._entry(tree, folder) for tree in stages if tree is not None)
+        return any(entry is not None and entry.mode == FOLDER for entry in held) or any(
+            is_within(from_json(item), (folder,)) for item in flags.get("intent_to_add", ())
+        )
 
     # -- what is staged ------------------------------------------------------------
 

@@ -66,7 +66,8 @@ class GitConfig:
         if value is None:
             raise UsageError(
                 f"bad boolean value '{entry.value}' for '{key}' in {entry.place}: "
-                "expected true, yes, on, 1, false, no, off or 0"
+                "expected true, yes, on, 1, false, no, off or 0",
+                hint=_where_it_stands(key),
             )
         return value
 
@@ -76,11 +77,17 @@ class GitConfig:
         if entry is None:
             return None
         if entry.value is None:
-            raise UsageError(f"missing value for '{key}' in {entry.place}: expected a path")
+            raise UsageError(
+                f"missing value for '{key}' in {entry.place}: expected a path",
+                hint=_where_it_stands(key),
+            )
         value = entry.value.removeprefix(":(optional)")
         path = expand_user(value, self._env)
         if path is None:
-            raise UsageError(f"failed to expand user dir in '{value}' for '{key}' in {entry.place}")
+            raise UsageError(
+                f"failed to expand user dir in '{value}' for '{key}' in {entry.place}",
+                hint=_where_it_stands(key),
+            )
         return None if value != entry.value and not os.path.lexists(path) else path
 
     def items(self, section: str) -> list[tuple[str, str, str]]:
@@ -99,3 +106,7 @@ class GitConfig:
     def _last(self, key: str) -> Entry | None:
         entries = self._by_key.get(canonical(key))
         return entries[-1] if entries else None
+
+
+def _where_it_stands(key: str) -> str:
+    return f"git config --show-origin --get-all {key}"

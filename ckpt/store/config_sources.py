@@ -146,7 +146,10 @@ class Reader:
 def _system_files(env: Mapping[str, str]) -> Iterator[str]:
     without = parse_bool(env.get("GIT_CONFIG_NOSYSTEM", "false"))
     if without is None:
-        raise UsageError("bad boolean environment value for 'GIT_CONFIG_NOSYSTEM'")
+        raise UsageError(
+            "bad boolean environment value for 'GIT_CONFIG_NOSYSTEM'",
+            hint="unset GIT_CONFIG_NOSYSTEM",
+        )
     if not without:
         yield env.get("GIT_CONFIG_SYSTEM", "/etc/gitconfig")
 

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Mapping
 from functools import cached_property
 
-from ckpt.errors import CkptError, Refused
+from ckpt.errors import CkptError, DiskError, Refused
 from ckpt.patterns import lazy_pattern
 from ckpt.store.config import GitConfig
 from ckpt.store.format import RepositoryFormat, read_format
@@ -240,12 +240,12 @@ def is_git_dir(path: str) -> bool:
 
 
 def read_gitfile(path: str) -> str | None:
-    """Where a `.git` file points, or None if it is not one."""
+    """Where a `.git` file points, or None if it is not one; DiskError if it may not be read."""
     try:
         with open(path, "rb") as file:
             contents = file.read(8192)
-    except OSError:
-        return None
+    except OSError as error:
+        raise DiskError(error) from error
     if not contents.startswith(b"gitdir: ") or b"\0" in contents:
         return None
     target = os.fsdecode(contents[len(b"gitdir: ") :].rstrip(b"\r\n"))
@@ -255,10 +255,10 @@ def read_gitfile(path: str) -> str | None:
 def nested_head(folder: bytes, hex_length: int = 40) -> ObjectID | None:
     """The commit that a submodule's HEAD names, if it has one."""
     dot_git = os.path.join(os.fsdecode(folder), ".git")
-    git_dir = read_gitfile(dot_git) if os.path.isfile(dot_git) else dot_git
-    if git_dir is None or not is_git_dir(git_dir):
-        return None
     try:
+        git_dir = read_gitfile(dot_git) if os.path.isfile(dot_git) else dot_git
+        if git_dir is None or not is_git_dir(git_dir):
+            return None
         common_dir = _common_dir(git_dir)
         has_tables = os.path.isdir(os.path.join(common_dir, "reftable"))
         return _kind_of_refs(has_tables)(git_dir, common_dir, hex_length).head().commit

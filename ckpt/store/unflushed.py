@@ -13,7 +13,7 @@ import os
 import time
 
 from ckpt import disk
-from ckpt.store.loose import loose_path, read_loose
+from ckpt.store.loose import loose_path, read_header, read_loose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Unflushed:
         from ckpt.store.trees import GITLINK, parse_tree
 
         try:
+            if read_header(path)[0] == b"blob":  # it names nothing, and may be large
+                return []
             kind, data = read_loose(path)
             if kind == b"tree":
                 entries = parse_tree(data, self._id_length)

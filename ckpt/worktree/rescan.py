@@ -97,6 +97,7 @@ class _Rescan:
     def run(self, doubtful: Iterable[bytes]) -> Changes:
         for listing in self._listings.unwalked():
             self._forget(listing)
+        self._check_top()
         for listing, places in self._listings.changed(self._base):
             self._compare(listing, places)
         self._relist.update(folder for folder in doubtful if self._listings.get(folder))
@@ -105,6 +106,7 @@ class _Rescan:
         return self._changes
 
     def run_only(self, folders: Iterable[bytes], files: Iterable[bytes]) -> Changes:
+        self._check_top()
         self._relist = {folder for folder in folders if self._listings.get(folder)}
         for path in files:
             status = self._lstat(path)
@@ -116,6 +118,11 @@ class _Rescan:
         if self._relist:
             self._list_anew()
         return self._changes
+
+    def _check_top(self) -> None:
+        """Of a folder that nobody could list, the one above tells; the top has none."""
+        if self._listings.get(b"") is None:
+            raise Overtaken
 
     def _compare(self, listing: Listing, places: list[int]) -> None:
         """Decide what to look at in a folder; `places` are those of the paths that differ."""

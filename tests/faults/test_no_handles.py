@@ -112,6 +112,36 @@ def repeat(driver: Driver, scene: Scene, top: Path, words: tuple[str, ...]) -> N
     assert leftovers(top) == []
     if words == scene.words:
         assert differences(look(top), scene.after) == []
+    else:
+        assert saved_tree(driver, top) == saved_tree(driver, scene.top)
+
+
+def saved_tree(driver: Driver, top: Path) -> str:
+    """What a save finds, that nothing hinders."""
+    saved = driver.run(top, "save", "unhindered", "--json")
+    assert saved.json["outcome"] == "created", saved
+    return git("rev-parse", f"{saved.json['checkpoint']['ref']}^{{tree}}", cwd=top)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_a_save_that_cannot_list_the_top_folder_says_so_and_the_next_one_is_whole(
+    known: bool, scene: Scene, driver: Driver
+) -> None:
+    """Whether it goes by what the save before it has seen, or by the index."""
+    top = scene.copy()
+    if known:
+        assert driver.run(top, "save").code == 0
+        (top / "later").touch()
+    else:
+        (top / ".git/ckpt/scan").unlink()
+    blow = Blow(1, "opening", f"{top}/", error=errno.EMFILE, stays=True)
+
+    struck = driver.run(top, "save", "partial", "--json", blow=blow, opening=True)
+    assert struck.json["outcome"] == "partial", struck
+    assert struck.json["checkpoint"]["skipped"] == [{"path": "", "reason": "unreadable"}]
+    (top / "later").unlink(missing_ok=True)
+
+    assert saved_tree(driver, top) == saved_tree(driver, scene.top)
 
 
 def checkpoints_and_trash(top: Path) -> set[str]:

@@ -245,6 +245,7 @@ def test_a_value_that_is_no_boolean_names_file_line_key_and_words(machine):
         f"bad boolean value 'maybe' for 'core.bare' in {path}:2: "
         "expected true, yes, on, 1, false, no, off or 0"
     )
+    assert caught.value.hint == "git config --show-origin --get-all core.bare"
 
 
 def test_a_path_is_expanded_with_the_home_of_the_environment(machine):

@@ -313,3 +313,22 @@ def test_a_pack_that_was_cut_off_holds_nothing_that_need_not_be_written(store: O
         assert all(map(other.is_new, names))
         other.flush()
         assert [other.read(name, b"blob") for name in names] == CONTENTS[-3:]
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_a_fork_that_gives_up_leaves_what_its_parent_added(
+    store: ObjectStore, is_flushed: bool
+) -> None:
+    add(store)
+    if is_flushed:
+        store.flush()
+    before = files(store)
+    child = os.fork()
+    if child == 0:
+        store.discard()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert files(store) == before
+    store.flush()
+    check(store)

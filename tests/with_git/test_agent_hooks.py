@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt, git
+from helpers import ckpt, ckpt_here, git
 
 from ckpt.engine.session_state import SessionState, look
 from ckpt.install.agent_formats import AGENTS, FORMATS
@@ -28,7 +28,7 @@ class Loop:
 
     def __init__(self, agent: str, top: Path) -> None:
         self.agent, self.top = agent, top
-        ckpt("install", "--agent", agent, cwd=top, code=0)
+        ckpt_here("install", "--agent", agent, cwd=top, code=0)
         self._hooks = json.loads((top / FORMATS[agent].local).read_text())["hooks"]
 
     def sample(self, event: str) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Loop:
         return SessionState(str(self.top / ".git/ckpt"), session)
 
     def checkpoints(self, kind: str) -> list[dict[str, Any]]:
-        found = ckpt("list", "--kind", kind, "--json", cwd=self.top, code=0).json
+        found = ckpt_here("list", "--kind", kind, "--json", cwd=self.top, code=0).json
         return list(found["checkpoints"])
 
 
@@ -109,7 +109,7 @@ def test_a_destroyed_turn_comes_back(agent: str, repo: Path) -> None:
     loop.tell("before-destroying")
     (repo / "created.txt").unlink()
     (repo / "README.md").unlink()
-    ckpt("rollback", "latest", code=0)
+    ckpt_here("rollback", "latest", code=0)
 
     assert (repo / "created.txt").read_text() == "an hour of work\n"
     assert (repo / "README.md").exists()
@@ -138,7 +138,7 @@ def test_a_checkpoint_that_fails_stops_no_agent(agent: str, repo: Path) -> None:
 
     assert "no checkpoint was taken" in ran.stderr
     assert ran.stdout == ("" if agent in SILENT else "{}\n")
-    assert f"{agent}" in ckpt("status").stdout
+    assert f"{agent}" in ckpt_here("status").stdout
 
 
 def test_tools_that_run_at_once_wait_for_the_one_checkpoint(repo: Path) -> None:
@@ -158,22 +158,22 @@ def test_tools_that_run_at_once_wait_for_the_one_checkpoint(repo: Path) -> None:
 
 def test_agents_are_installed_alone_unless_more_is_asked_for(repo: Path) -> None:
     words = ["install", "--agent", "codex", "--agent", "gemini", "--agent", "codex"]
-    told = ckpt(*words, "--json", code=0).json["steps"]
+    told = ckpt_here(*words, "--json", code=0).json["steps"]
     assert [step["what"] for step in told if step["action"] == "added"][:2] == [
         "codex: its hooks",
         "gemini: its hooks",
     ]
     assert not (repo / ".git/hooks/pre-commit").exists()
-    ckpt("install", "--agent", "cursor", "--hooks", "pre-commit", code=0)
+    ckpt_here("install", "--agent", "cursor", "--hooks", "pre-commit", code=0)
     assert (repo / ".git/hooks/pre-commit").exists()
-    ckpt("uninstall", "--agent", "gemini", "--agent", "cursor", code=0)
+    ckpt_here("uninstall", "--agent", "gemini", "--agent", "cursor", code=0)
 
     assert [(repo / FORMATS[a].local).exists() for a in AGENTS] == [False, True, False, False]
     assert (repo / ".git/hooks/pre-commit").exists()
-    ckpt("uninstall", code=0)
+    ckpt_here("uninstall", code=0)
     assert git("status", "--short") == ""
     assert not (repo / ".git/hooks/pre-commit").exists()
-    ckpt("install", "--agent", "nobody", code=2)
+    ckpt_here("install", "--agent", "nobody", code=2)
 
 
 def test_an_agent_for_all_repositories_has_no_part_in_their_hooks(repo: Path) -> None:
@@ -181,20 +181,20 @@ def test_an_agent_for_all_repositories_has_no_part_in_their_hooks(repo: Path) ->
         return [line for line in git("config", "--list").split("\n") if "templatedir" in line]
 
     git("config", "--global", "--unset", "init.templateDir")
-    ckpt("install", "--agent", "gemini", "--global", code=0)
+    ckpt_here("install", "--agent", "gemini", "--global", code=0)
     assert template() == []
-    ckpt("install", "--hooks", "pre-push", "--global", code=0)
+    ckpt_here("install", "--hooks", "pre-push", "--global", code=0)
     with_hooks = template()
-    ckpt("uninstall", "--agent", "gemini", "--global", code=0)
+    ckpt_here("uninstall", "--agent", "gemini", "--global", code=0)
 
     assert template() == with_hooks != []
-    ckpt("uninstall", "--global", code=0)
+    ckpt_here("uninstall", "--global", code=0)
 
 
 def test_settings_that_are_no_json_stop_nothing_else(repo: Path) -> None:
     (repo / ".gemini").mkdir()
     (repo / ".gemini/settings.json").write_text("{,}")
-    ran = ckpt("install", "--agent", "gemini", "--agent", "cursor", code=4)
+    ran = ckpt_here("install", "--agent", "gemini", "--agent", "cursor", code=4)
 
     assert "not valid JSON, line 1" in ran.stderr
     assert (repo / ".gemini/settings.json").read_text() == "{,}"

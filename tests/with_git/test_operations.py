@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt_here as ckpt
-from helpers import fsck, git
-from scenes import state, write
+from helpers import copy_repository, fsck, git
+from scenes import example, state, write
 
 # What is no part of an operation, or is told by git's own commands.
 _ELSEWHERE = ("objects", "logs", "ckpt", "info", "hooks", "branches", "worktrees")
@@ -267,23 +267,33 @@ each_operation = pytest.mark.parametrize("stopped", OPERATIONS, ids=lambda stopp
 
 
 @pytest.fixture
-def history(repo: Path) -> Path:
+def history(
+    once: Callable[[Callable[[Path], object]], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    top = copy_repository(once(branches), tmp_path / "repo")
+    monkeypatch.chdir(top)
+    return top
+
+
+def branches(top: Path) -> None:
     """Branches that conflict: `main` and `topic` change the same lines, `side` another file."""
-    git("switch", "-q", "-c", "side")
-    write(repo, "aside", "aside\n")
-    git("add", "--all")
-    git("commit", "-q", "-m", "side")
-    git("switch", "-q", "-c", "topic", "main")
+    example(top)
+    git("switch", "-q", "-c", "side", cwd=top)
+    write(top, "aside", "aside\n")
+    git("add", "--all", cwd=top)
+    git("commit", "-q", "-m", "side", cwd=top)
+    git("switch", "-q", "-c", "topic", "main", cwd=top)
     for number in (1, 2):
-        write(repo, "src/app.py", f"topic {number}\n")
-        write(repo, f"topic{number}", f"{number}\n")
-        git("add", "--all")
-        git("commit", "-q", "-m", f"topic {number}")
-    git("switch", "-q", "main")
+        write(top, "src/app.py", f"topic {number}\n")
+        write(top, f"topic{number}", f"{number}\n")
+        git("add", "--all", cwd=top)
+        git("commit", "-q", "-m", f"topic {number}", cwd=top)
+    git("switch", "-q", "main", cwd=top)
     for number in (1, 2, 3, 4):
-        write(repo, "src/app.py", f"main {number}\n")
-        git("commit", "-q", "-a", "-m", f"main {number}")
-    return repo
+        write(top, "src/app.py", f"main {number}\n")
+        git("commit", "-q", "-a", "-m", f"main {number}", cwd=top)
 
 
 def refs() -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from helpers import ckpt_here, fsck, git, git_commit, pre_commit
+from helpers import ckpt_here, copy_repository, fsck, git, git_commit, pre_commit
 from scenes import State, link, remove, state, write
 
 from ckpt.manager import CheckpointManager
@@ -38,10 +38,18 @@ def config(*entries: str, stages: str = "pre-commit") -> str:
 
 
 @pytest.fixture
-def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a file of every kind, in which pre-commit runs `ckpt-save`."""
-    top = tmp_path / "repo"
-    top.mkdir()
+def top(
+    once: Callable[[Callable[[Path], object]], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    top = copy_repository(once(project), tmp_path / "repo")
+    monkeypatch.chdir(top)
+    return top
+
+
+def project(top: Path) -> None:
+    """A file of every kind, and pre-commit, which runs `ckpt-save`."""
     git("init", "-q", cwd=top)
     write(top, ".pre-commit-config.yaml", config(SAVE))
     write(top, "text", "".join(f"line {n}\n" for n in range(40)))
@@ -64,8 +72,6 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git("add", "-A", cwd=top)
     git("commit", "-q", "-m", "first", cwd=top)
     pre_commit("install", cwd=top)
-    monkeypatch.chdir(top)
-    return top
 
 
 def work(top: Path) -> None:

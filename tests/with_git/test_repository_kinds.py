@@ -438,3 +438,13 @@ def test_without_permission_to_write_one_can_look_and_a_save_says_why(repo: Path
     assert refused.code == rolled.code == 1
     assert "Permission denied" in refused.stderr
     assert (repo / "README.md").read_text() == "again\n"
+
+
+def test_a_gitfile_that_may_not_be_read_is_told_as_such(repo: Path, tmp_path: Path) -> None:
+    git("worktree", "add", "-q", str(tmp_path / "linked"))
+    gitfile = tmp_path / "linked/.git"
+    gitfile.chmod(0)
+
+    refused = ckpt_process("save", under=unprivileged(), cwd=tmp_path / "linked", code=1)
+
+    assert refused.stderr.startswith(f"error: '{gitfile}': Permission denied\nhint: check ")

@@ -434,6 +434,20 @@ def test_what_is_broken_in_a_repository_inside_is_found_on_request(repo: Path) -
     assert "in 'module': " in ckpt("verify", "--recurse", code=1).stdout
 
 
+@pytest.mark.parametrize("add", [("add", "."), ("add", "-N", ".")])
+def test_a_repository_that_was_begun_among_tracked_files_is_no_lie(
+    repo: Path, add: tuple[str, ...]
+) -> None:
+    write(repo, "inside/file", "tracked\n")
+    git(*add)
+    git("init", "-q", "inside")
+    git("commit", "-q", "--allow-empty", "-m", "its first", cwd=repo / "inside")
+    write(repo, "inside/file", "edited\n")
+
+    assert [state["path"] for state in save()["nested"]] == ["inside"]
+    assert verify(code=0)[0]["whole"]
+
+
 # Partial clones
 
 

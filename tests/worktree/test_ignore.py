@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
@@ -205,6 +207,19 @@ class TestFiles:
             *(None, None, None, None)
         ]
         assert rules.decide(b"sub/x/b", False) is None
+
+    def test_of_thousands_of_wild_lines_those_are_tried_that_a_name_may_match(self, monkeypatch):
+        compiled: list[bytes] = []
+        compile = re.compile
+        monkeypatch.setattr(re, "compile", lambda text: compiled.append(text) or compile(text))
+        lines = [b"*a*b%d*c*\n!/x*/n%d*/*y\n" % (n, n) for n in range(1000, 3000)]
+        rules = parse(b"".join(lines))
+
+        assert rules.decide(b"a b2345 c", False) is True
+        assert rules.decide(b"x/n1234/y", False) is False
+        assert rules.decide(b"c b2345 a", False) is None
+        assert rules.decide(b"a b99 c", False) is None
+        assert len(compiled) == 2
 
     def test_a_later_file_beats_an_earlier_one(self):
         stack = IgnoreStack.root(parse(b"a\nb\nc"), parse(b"!b\n!c"))
