@@ -460,6 +460,24 @@ DEFENCES = (
         "test_a_file_overwritten_in_the_tick_in_which_it_is_read_is_read_again",
     ),
     _of(
+        "closing waits for other threads",
+        "ckpt/api/opened.py: if self._mutex.acquire(timeout=0 if sys.is_finalizing() else _LONG):"
+        " => if not self._repo.close():",
+        "tests/test_at_work.py::test_closing_waits_for_what_another_thread_is_at",
+    ),
+    _of(
+        "closing waits for what it is called from",
+        "ckpt/api/opened.py: if self._is_closing and not self._mutex.is_entered_again:"
+        " => if self._is_closing:",
+        "tests/test_at_work.py::"
+        "test_a_manager_that_was_to_be_closed_is_closed_when_the_deed_is_done",
+    ),
+    _of(
+        "a fork leaves what its parent added",
+        "ckpt/store/pending.py: if self._temporaries.are_foreign: => if False:",
+        "tests/store/test_pending.py::test_a_fork_that_gives_up_leaves_what_its_parent_added",
+    ),
+    _of(
         "a process that is just being started is not lost",
         "ckpt/interrupts.py: if not _holds: => if True:",
         "tests/faults/test_interrupts.py::"
