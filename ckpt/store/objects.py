@@ -371,11 +371,7 @@ class ObjectStore:
         Returns what was added: also what was there, and may be gone if git pruned meanwhile.
         """
         added = {*self._pending.ids(), *self._reuse.ids}
-        try:
-            self._reuse.sync()
-        except FileNotFoundError:
-            raise ObjectsPruned from None
-        self._pending.flush()
+        self._pending.flush(self._reuse.unflushed.paths)
         self._forget_looks()
         return added
 

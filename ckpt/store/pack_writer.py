@@ -62,6 +62,7 @@ class PackWriter:
         self._folders = [folder]
         # Not named after its content: two processes with the same never meet.
         self.stem = os.path.join(folder, f"pack-{os.urandom(object_format.oid_length).hex()}")
+        temporaries.note_pack(self.stem)
         try:
             self._fd = disk.create(self._path, 0o444)
         except FileNotFoundError:

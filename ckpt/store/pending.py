@@ -34,7 +34,7 @@ from ckpt.store.temporaries import TEMPORARY_OBJECT, Temporaries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from dulwich.objects import ObjectID
 
@@ -119,8 +119,8 @@ class Pending:
     def write_kept(self, object_id: ObjectID, kind: bytes, data: bytes) -> None:
         """Write an object to a pack of its own, which git leaves alone until `discard`."""
         pack = self._new_pack()
-        pack.add(object_id, kind, data)
         try:
+            pack.add(object_id, kind, data)
             pack.finish()
         except BaseException as error:
             pack.discard()
@@ -131,11 +131,9 @@ class Pending:
 
     def _new_pack(self) -> PackWriter:
         try:
-            pack = PackWriter(self._path, self._format, self._sharing, self._temporaries)
-            self._temporaries.note_pack(pack.stem)
+            return PackWriter(self._path, self._format, self._sharing, self._temporaries)
         except FileNotFoundError:
             raise ObjectsPruned from None
-        return pack
 
     def _begin_pack(self) -> None:
         """Move what is held into a pack that is not finished."""
@@ -199,23 +197,24 @@ class Pending:
 
     # -- the end ---------------------------------------------------------------
 
-    def flush(self) -> None:
-        """Make everything durable and visible: contents first, then names."""
+    def flush(self, others: Collection[str] = ()) -> None:
+        """Make everything durable and visible: contents first, then names. `others` are files of
+        objects that are visible already: together with the rest they take no longer."""
         try:
             if self._pack is not None:
                 self._pack.finish()
                 self._kept.append(self._pack)
                 self._pack = None
             self._lay_down()
-            if self._files:
-                self._flush_files()
+            if self._files or others:
+                self._flush_files(others)
             if not self._kept:
                 self._temporaries.end()
         except FileNotFoundError:
             raise ObjectsPruned from None
 
-    def _flush_files(self) -> None:
-        disk.fsync_files(list(self._files.values()))
+    def _flush_files(self, others: Collection[str]) -> None:
+        disk.fsync_files([*self._files.values(), *others])
         targets = {object_id: loose_path(self._path, object_id) for object_id in self._files}
         folders = sorted({os.path.dirname(target) for target in targets.values()})
         for folder in folders:
@@ -223,7 +222,7 @@ class Pending:
         for object_id, target in targets.items():
             self._publish(self._files[object_id], target)
             del self._files[object_id]
-        disk.fsync_dirs([self._path, *folders])
+        disk.fsync_dirs([self._path, *sorted({*folders, *map(os.path.dirname, others)})])
 
     def _publish(self, path: str, target: str) -> None:
         try:

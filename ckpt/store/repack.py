@@ -154,7 +154,6 @@ class _Repacking:
         temporaries = Temporaries(objects.path, self._sharing)
         try:
             writer = PackWriter(objects.path, objects.object_format, self._sharing, temporaries)
-            temporaries.note_pack(writer.stem)
             return self._write(writer, rows, temporaries.end)
         except FileNotFoundError:
             raise Busy(

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Reuse:
-    """What was found since the last flush: `ids`. If `is_wary`, `is_sound` has the last word."""
+    """What was found since the last flush: `ids`, and what of it is `unflushed`. If it
+    `is_wary`, `is_sound` has the last word."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Reuse:
         self._find = find
         self._borrowed = borrowed
         self._is_sound = is_sound
-        self._unflushed = Unflushed(folder, object_format.oid_length)
+        self.unflushed = Unflushed(folder, object_format.oid_length)
         self._touched: set[str] = set()
         self.ids: set[ObjectID] = set()
         self.is_wary = False
@@ -69,7 +70,7 @@ class Reuse:
                 if not status.st_size:  # what a crash of the machine makes of a file
                     return False
                 if not path.endswith(".pack"):
-                    self._unflushed.note(path, status)
+                    self.unflushed.note(path, status)
                 disk.utime(path)
             except OSError:
                 return False
@@ -78,12 +79,9 @@ class Reuse:
 
     def rely_on(self, object_ids: Iterable[ObjectID]) -> None:
         """Others, that were not asked for here, are to be flushed too, if they are young."""
-        self._unflushed.note_all(object_ids)
-
-    def sync(self) -> None:
-        self._unflushed.sync()
+        self.unflushed.note_all(object_ids)
 
     def clear(self) -> None:
         self.ids.clear()
         self._touched.clear()
-        self._unflushed.clear()
+        self.unflushed.paths.clear()

@@ -28,25 +28,25 @@ _WRITTEN_OUT = 120.0
 
 
 class Unflushed:
-    """Those of one object folder that something relies on."""
+    """Those of one object folder that something relies on, by their `paths`."""
 
     def __init__(self, folder: str, id_length: int) -> None:
         self._folder = folder
         self._id_length = id_length
-        self._paths: set[str] = set()
+        self.paths: set[str] = set()
 
     def note(self, path: str, status: os.stat_result) -> bool:
         """Remember a loose object if it is young."""
         is_young = status.st_mtime > time.time() - _WRITTEN_OUT
         if is_young:
-            self._paths.add(path)
+            self.paths.add(path)
         return is_young
 
     def note_all(self, object_ids: Iterable[ObjectID]) -> None:
         """The same for objects and all that they name: what names nothing young is older."""
         todo = [*object_ids]
         seen: set[ObjectID] = set()
-        while todo and not disk.syncs_instead_of(len(self._paths)):
+        while todo and not disk.syncs_instead_of(len(self.paths)):
             object_id = todo.pop()
             if object_id in seen:
                 continue
@@ -74,13 +74,3 @@ class Unflushed:
         words = (line.split() for line in lines)
         named = (line[1] for line in words if line[0] in (b"tree", b"parent") and len(line) == 2)
         return [*map(ObjectID, named)]
-
-    def sync(self) -> None:
-        """Make them durable, contents and names; FileNotFoundError if one is gone."""
-        if self._paths:
-            disk.fsync_files(sorted(self._paths))
-            disk.fsync_dirs(sorted({os.path.dirname(path) for path in self._paths}))
-            self._paths.clear()
-
-    def clear(self) -> None:
-        self._paths.clear()

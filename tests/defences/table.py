@@ -202,12 +202,12 @@ DEFENCES = (
     # The object store, and git's garbage collection
     _of(
         "contents are on the disk before they have names",
-        "ckpt/store/pending.py: disk.fsync_files(list(self._files.values())) => pass",
+        "ckpt/store/pending.py: disk.fsync_files([*self._files.values(), *others]) => pass",
         "tests/store/test_objects.py::test_every_content_is_on_the_disk_before_any_gets_its_name",
     ),
     _of(
         "names are on the disk before a ref is made",
-        "ckpt/store/pending.py: disk.fsync_dirs([self._path, *folders]) => pass",
+        "ckpt/store/pending.py: disk.fsync_dirs([self._path, => list([self._path,",
         "tests/store/test_objects.py::test_the_names_are_durable_when_a_flush_returns",
     ),
     _of(

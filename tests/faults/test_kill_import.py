@@ -48,6 +48,7 @@ def test_an_import_struck_anywhere_can_be_repeated_and_brings_each_checkpoint_on
     words = (IMPORT, str(file), *(["--state"] if form == "json" else []))
 
     def copied(number: int) -> Path:
+        shutil.rmtree(tmp_path / str(number), ignore_errors=True)
         return Path(shutil.copytree(before, tmp_path / str(number), symlinks=True))
 
     unstruck = driver.run(copied(0), *words)

@@ -68,6 +68,7 @@ def test_a_prune_struck_anywhere_loses_nothing_and_the_next_one_ends_it(
     kind: str, before: Path, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
     def copied(number: int) -> Path:
+        shutil.rmtree(tmp_path / str(number), ignore_errors=True)
         return Path(shutil.copytree(before, tmp_path / str(number), symlinks=True))
 
     unstruck = copied(0)
