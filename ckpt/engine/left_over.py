@@ -13,11 +13,10 @@ import os
 import time
 from contextlib import suppress
 
-from ckpt import disk
 from ckpt.patterns import lazy_pattern
 from ckpt.store.pack_writer import release_left_over
 from ckpt.store.roots import git_dirs
-from ckpt.store.temporaries import dead_files
+from ckpt.store.temporaries import dead_files, is_gone, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _PRIVATE = lazy_pattern(r"\.tmp-[0-9a-f]{16}")
 def clear(repo: Repository, now: float | None = None) -> list[str]:
     """Take away what is left over in a repository; returns the paths."""
     repo.refs.clear_dead_locks()
-    removed = [path for path in unfinished(repo, now) if _is_gone(path)]
+    removed = [path for path in unfinished(repo, now) if is_gone(path)]
     with suppress(OSError):
         removed += release_left_over(os.path.join(repo.objects.path, "pack"))
     return removed
@@ -54,25 +53,9 @@ def _unfinished(repo: Repository) -> Iterator[str]:
     private = [os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)]
     for pattern, places in ((_OBJECT, [objects, *folders]), (_PRIVATE, private)):
         for folder in places:
-            for name in _names(folder):
+            for name in names_in(folder):
                 if pattern.fullmatch(name):
                     yield os.path.join(folder, name)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _is_gone(path: str) -> bool:
-    """Take a file away, if it is ours to take in a repository that several share."""
-    try:
-        disk.unlink(path)
-    except (FileNotFoundError, PermissionError):
-        return False
-    return True
 
 
 def _is_older(path: str, moment: float) -> bool:

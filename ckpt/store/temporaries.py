@@ -94,7 +94,7 @@ class Temporaries:
 
 def clear_dead(folder: str) -> list[str]:
     """Take away what killed processes left in an object folder; returns what went."""
-    return [path for left in dead_files(folder) for path in left if _is_gone(path)]
+    return [path for left in dead_files(folder) for path in left if is_gone(path)]
 
 
 def dead_files(folder: str) -> Iterator[list[str]]:
@@ -127,7 +127,7 @@ def noted_packs(folder: str) -> set[str]:
 
 
 def _marks(folder: str) -> list[str]:
-    names = _names(folder)
+    names = names_in(folder)
     return [name for name in names if name.startswith(TEMPORARY_OBJECT) and _MARK.fullmatch(name)]
 
 
@@ -144,7 +144,7 @@ def _left(folder: str, token: str, packs: list[str]) -> Iterator[str]:
         (pack_folder, (TEMPORARY_PACK, TEMPORARY_INDEX)),
     ):
         own = tuple(f"{kind}{token}_" for kind in kinds)
-        yield from (os.path.join(place, name) for name in _names(place) if name.startswith(own))
+        yield from (os.path.join(place, name) for name in names_in(place) if name.startswith(own))
     for stem in (os.path.join(pack_folder, name) for name in packs if _STEM.fullmatch(name)):
         unseen = () if os.path.exists(stem + ".idx") else (stem + ".pack",)
         yield from filter(os.path.exists, unseen)
@@ -165,14 +165,15 @@ def is_keep_of_ours(path: str) -> bool:
     return not os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx")
 
 
-def _names(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
+    """What is in a folder; nothing if it is not there, or may not be looked at."""
     try:
         return os.listdir(folder)
     except OSError:
         return []
 
 
-def _is_gone(path: str) -> bool:
+def is_gone(path: str) -> bool:
     """Take a file away, if that can be done: whoever comes here came for something else."""
     try:
         disk.unlink(path)

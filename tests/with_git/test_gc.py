@@ -347,6 +347,7 @@ def test_by_itself_it_packs_when_objects_have_piled_up_and_there_is_time(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repacking, "_ONE_FOLDER", ".")
+    monkeypatch.setattr(repacking, "_MANY_IN_ONE", 3)  # how many folders there are is by chance
     monkeypatch.setattr(repacking.repack_checkpoints, "__kwdefaults__", DEFAULTS | {"at_least": 20})
     saved = save_many(repo)
     with CheckpointManager(repo) as manager:
@@ -366,6 +367,7 @@ def test_by_itself_it_packs_when_objects_have_piled_up_and_there_is_time(
 
 def test_saves_pack_what_has_piled_up(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repacking, "_ONE_FOLDER", ".")
+    monkeypatch.setattr(repacking, "_MANY_IN_ONE", 3)  # how many folders there are is by chance
     monkeypatch.setattr(repacking.repack_checkpoints, "__kwdefaults__", DEFAULTS | {"at_least": 20})
     monkeypatch.setattr(tally, "EVERY", 5)
     save_many(repo, 4)
