@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 
-from ckpt import ids
+from ckpt import disk, ids
 from ckpt.engine.collector import without_collector
 from ckpt.errors import CkptError, NotFound, UsageError
 from ckpt.models import Checkpoint, Kind, Scope
@@ -248,11 +248,11 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     text = record.commit_text(data.tree, data.parents, message, checkpoint.timestamp)
     try:
         commit = repo.objects.add_kept(b"commit", text)
+        if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
+            disk.fsync_files(made_here.note(repo.common_dir, checkpoint.id, commit.decode()))
         _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
     finally:
         repo.objects.discard()
-    if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
-        made_here.note(repo.common_dir, checkpoint.id, commit.decode())
     return load(repo, checkpoint.id, commit)
 
 

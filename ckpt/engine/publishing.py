@@ -77,9 +77,9 @@ def publish(
             draft = replace(draft, id=ids.new_id(now, newest))
         message = record.compose_message(draft)
         commit = record.write_commit(repo.objects, tree, parents, message, now)
-        relied_on |= repo.objects.flush()
+        noted = made_here.note(repo.common_dir, draft.id, commit.decode())
+        relied_on |= repo.objects.flush(noted)
         if repo.refs.create(draft.ref.encode(), commit):
-            made_here.note(repo.common_dir, draft.id, commit.decode())
             wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
             if not is_whole(commit, relied_on):
                 repo.refs.remove(draft.ref.encode(), commit)

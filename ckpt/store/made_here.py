@@ -3,8 +3,9 @@
 
 Refs come by `git fetch` too, and can be written by hand; what they say of themselves counts
 for nothing. A line here names an id and the commit that it had: another commit under the same
-id is another's. To note one is to append a line, which is neither read before nor flushed:
-what a power cut or a user takes away makes a checkpoint foreign, and no less restorable.
+id is another's. To note one is to append a line, before the ref is made and flushed with the
+checkpoint's objects, and without a look at the lines before it, of which a power cut may have
+left half a one. What a user takes away makes a checkpoint foreign, and no less restorable.
 
 Left out: what is done with a foreign one, which is the business of `engine/foreign.py`.
 """
@@ -23,8 +24,11 @@ _NAME = "made-here"
 _LARGEST = 1 << 20  # in bytes; beyond, lines of checkpoints that are gone are let go
 
 
-def note(common_dir: str, checkpoint_id: str, commit: str) -> None:
-    """Remember that a checkpoint was made here; not being able to is no failure."""
+def note(common_dir: str, checkpoint_id: str, commit: str) -> tuple[str, ...]:
+    """Remember that a checkpoint was made here; not being able to is no failure.
+
+    Returns the files that have to be flushed.
+    """
     path = _path(common_dir)
     try:
         try:
@@ -33,7 +37,8 @@ def note(common_dir: str, checkpoint_id: str, commit: str) -> None:
             disk.ensure_private_dir(os.path.dirname(path))
             disk.append_private(path, _line(checkpoint_id, commit))
     except OSError:
-        pass
+        return ()
+    return (path,)
 
 
 def holds(common_dir: str, checkpoint_id: str, commit: str) -> bool:
@@ -44,17 +49,20 @@ def holds(common_dir: str, checkpoint_id: str, commit: str) -> bool:
 class Record:
     """The record as it is when the first question is asked: of a thousand, it is read once."""
 
-    __slots__ = ("_common_dir", "_lines")
+    __slots__ = ("_common_dir", "_data", "_lines")
 
     def __init__(self, common_dir: str) -> None:
         self._common_dir = common_dir
+        self._data = b""
         self._lines: frozenset[bytes] | None = None
 
     def lacks(self, checkpoint_id: str, commit: str) -> bool:
         """What `holds` denies."""
         if self._lines is None:
-            self._lines = frozenset(_read(self._common_dir).splitlines(keepends=True))
-        return _line(checkpoint_id, commit) not in self._lines
+            self._data = _read(self._common_dir)
+            self._lines = frozenset(self._data.splitlines(keepends=True))
+        line = _line(checkpoint_id, commit)
+        return line not in self._lines and line not in self._data
 
 
 def tidy(common_dir: str, existing: Callable[[], Container[str]]) -> None:

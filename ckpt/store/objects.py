@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Git objects: where they are, reading them whole, and adding new ones.
+"""Git objects: reading them whole, and adding new ones.
 
 Reading and writing are our own. dulwich would take as long to be imported as git takes for
 half a save; its writer names its temporary file after the object and never flushes it, so
@@ -14,23 +14,13 @@ is never held whole, neither on its way in nor out. Repacking is left to git.
 
 from __future__ import annotations
 
-import os
 import zlib
-from binascii import Error as NotHexadecimal
 from binascii import hexlify, unhexlify
 from contextlib import contextmanager
 
 from ckpt.errors import CkptError
-from ckpt.store.alternates import object_folders
-from ckpt.store.loose import (
-    DamagedObject,
-    exists,
-    loose_path,
-    loose_size,
-    read_header,
-    read_loose,
-)
-from ckpt.store.packs import PackList
+from ckpt.store.copies import Copies
+from ckpt.store.loose import DamagedObject, loose_size, read_header, read_loose
 from ckpt.store.pending import ObjectsPruned as ObjectsPruned
 from ckpt.store.pending import Pending
 from ckpt.store.reuse import Reuse
@@ -50,11 +40,10 @@ if TYPE_CHECKING:
 
     from dulwich.objects import ObjectID as ObjectID
 
+    from ckpt.store.copies import Copy
     from ckpt.store.object_format import ObjectFormat
     from ckpt.store.packs import Pack
     from ckpt.store.scratch import ScratchObjects
-
-    Copy = Pending | str | tuple[Pack, int]  # not flushed, a loose object's path, or in a pack
 else:
     ObjectID = bytes
 
@@ -87,15 +76,13 @@ class ObjectStore:
         self.path = path
         self.is_partial = is_partial
         self.object_format = object_format
-        self._alternates = tuple(alternates)
         self._pending = Pending(path, object_format, sharing)
-        self._packs = PackList(object_format)
-        self._folders: list[str] | None = None
+        self._copies = Copies(path, object_format, tuple(alternates), self._pending)
         self._reuse = Reuse(
             path,
             object_format,
-            find=self._find_pack,
-            borrowed=lambda: self._all_folders()[1:],
+            find=self._copies.pack_with,
+            borrowed=lambda: self._copies.folders[1:],
             is_sound=self._is_sound,
         )
 
@@ -114,7 +101,7 @@ class ObjectStore:
         return ObjectID(digest.id)
 
     def has(self, object_id: ObjectID) -> bool:
-        return next(self._copies(object_id, only_there=True), None) is not None
+        return next(self._copies.of(object_id, only_there=True), None) is not None
 
     def lacks(self, object_id: ObjectID) -> bool:
         """Not here though it should be; a partial clone may leave anything at its remote."""
@@ -126,7 +113,7 @@ class ObjectStore:
 
     def size(self, object_id: ObjectID) -> int | None:
         """How large an object is; None if it is not to be found whole."""
-        for copy in self._copies(object_id):
+        for copy in self._copies.of(object_id):
             try:
                 return self._size_of(object_id, copy)
             except (FileNotFoundError, DamagedObject):
@@ -136,7 +123,7 @@ class ObjectStore:
     def sizes(self, object_ids: Iterable[ObjectID]) -> dict[ObjectID, int]:
         """The same for many; those that are not to be found are left out."""
         found: dict[ObjectID, int] = {}
-        left = self._only_ids(object_ids)
+        left = self._copies.only_ids(object_ids)
         for _ in range(2):  # git may repack meanwhile
             found.update(self._packed_sizes(left))
             left.difference_update(found)
@@ -144,11 +131,11 @@ class ObjectStore:
             left.difference_update(found)
             if not left:
                 break
-            self._look_again()
+            self._copies.look_again()
         return found
 
     def _packed_sizes(self, object_ids: Iterable[ObjectID]) -> Iterator[tuple[ObjectID, int]]:
-        for pack, places in self._look().find_many(map(unhexlify, object_ids)):
+        for pack, places in self._copies.packs.find_many(map(unhexlify, object_ids)):
             try:
                 for raw_id, size in pack.sizes(places):
                     yield ObjectID(hexlify(raw_id)), size
@@ -157,7 +144,7 @@ class ObjectStore:
 
     def _loose_sizes(self, object_ids: Iterable[ObjectID]) -> Iterator[tuple[ObjectID, int]]:
         for object_id in object_ids:
-            sizes = map(loose_size, self._loose_paths(object_id))
+            sizes = map(loose_size, self._copies.loose_paths(object_id))
             if object_id in self._pending:
                 yield object_id, self._pending.header(object_id)[1]
             else:
@@ -165,27 +152,11 @@ class ObjectStore:
 
     def missing(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
         """Those that are not there, as things are now and not at the last look."""
-        asked = set(object_ids)
-        left = self._only_ids(asked)
-        damaged = asked - left
-        for _ in range(2):  # git may repack meanwhile
-            self._look_again()
-            for _, places in self._packs.find_many(map(unhexlify, left)):
-                left.difference_update(map(hexlify, places.values()))
-            left = {i for i in left if not self._is_loose(i)}
-            if not left:
-                break
-        return left | damaged
-
-    def _only_ids(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
-        return {i for i in object_ids if self._raw(i) is not None}
-
-    def _is_loose(self, object_id: ObjectID) -> bool:
-        return object_id in self._pending or any(map(exists, self._loose_paths(object_id)))
+        return self._copies.missing(object_ids)
 
     def kind(self, object_id: ObjectID) -> bytes | None:
         """What an object is: commit, tree, blob or tag; None if it is not to be found."""
-        for copy in self._copies(object_id):
+        for copy in self._copies.of(object_id):
             try:
                 return self._kind_of(object_id, copy)
             except (FileNotFoundError, DamagedObject):
@@ -193,22 +164,13 @@ class ObjectStore:
         return None
 
     def beginning_with(self, prefix: bytes) -> set[ObjectID]:
-        """Every object whose id begins so, as people and git's own lists shorten them; at
-        least two digits."""
-        found = self._look().beginning_with(prefix)
-        for folder in self._all_folders():
-            try:
-                names = os.listdir(os.path.join(folder, os.fsdecode(prefix[:2])))
-            except OSError:
-                continue
-            found |= {prefix[:2] + os.fsencode(name) for name in names}
-        length = self.object_format.hex_length
-        return {ObjectID(i) for i in found if len(i) == length and i.startswith(prefix)}
+        """Every object whose id begins so, with at least two digits."""
+        return self._copies.beginning_with(prefix)
 
     def read(self, object_id: ObjectID, kind: bytes) -> bytes:
         """The content of an object of that kind, checked against its id."""
         problem = "missing object"
-        for copy in self._copies(object_id):
+        for copy in self._copies.of(object_id):
             try:
                 found, data = self._read_copy(object_id, copy)
             except FileNotFoundError:
@@ -226,7 +188,7 @@ class ObjectStore:
 
     def _read_copy(self, object_id: ObjectID, copy: Copy) -> tuple[bytes, bytes]:
         if isinstance(copy, tuple):
-            return self._packs.read(*copy)
+            return self._copies.packs.read(*copy)
         return read_loose(copy) if isinstance(copy, str) else copy.read(object_id)
 
     def _size_of(self, object_id: ObjectID, copy: Copy) -> int:
@@ -236,7 +198,7 @@ class ObjectStore:
 
     def _kind_of(self, object_id: ObjectID, copy: Copy) -> bytes:
         if isinstance(copy, tuple):
-            return self._packs.kind(*copy)
+            return self._copies.packs.kind(*copy)
         return (read_header(copy) if isinstance(copy, str) else copy.header(object_id))[0]
 
     def pieces(self, object_id: ObjectID, kind: bytes = b"blob") -> Iterator[bytes]:
@@ -260,7 +222,7 @@ class ObjectStore:
             pass
 
     def _large(self, object_id: ObjectID) -> Iterator[bytes]:
-        for copy in self._copies(object_id, only_there=True):
+        for copy in self._copies.of(object_id, only_there=True):
             if isinstance(copy, tuple):
                 try:
                     return self._packed_pieces(*copy)
@@ -270,65 +232,10 @@ class ObjectStore:
         return iter(())
 
     def _packed_pieces(self, pack: Pack, offset: int) -> Iterator[bytes]:
-        chain, base = self._packs.chain(pack, offset)
+        chain, base = self._copies.packs.chain(pack, offset)
         streams = [inflated(pack.pread, entry[2]) for pack, _, entry, _ in chain]
         pieces = streams.pop() if base is None else iter((base[1],))
         return patched_pieces(pieces, streams, self.path)
-
-    # -- finding ---------------------------------------------------------------
-
-    def _copies(self, object_id: ObjectID, only_there: bool = False) -> Iterator[Copy]:
-        """Where an object is, or may be, one place after the other."""
-        raw_id = self._raw(object_id)
-        if raw_id is None:
-            return
-        if object_id in self._pending:
-            yield self._pending
-            return
-        own, *others = paths = self._loose_paths(object_id)
-        if not only_there or exists(own):  # quicker to tell than by looking into several packs
-            yield own
-        place = self._look().find(raw_id)
-        if place is not None:
-            yield place
-        yield from filter(exists, others) if only_there else others
-        if place is not None or not self._packs.is_current():  # git may repack meanwhile
-            self._look_again()
-            yield from self._packs.find_all(raw_id)
-            yield from filter(exists, paths) if only_there else paths
-
-    def _raw(self, object_id: ObjectID) -> bytes | None:
-        """The bytes that an id stands for; None if it is none."""
-        if len(object_id) != self.object_format.hex_length:
-            return None
-        try:
-            return unhexlify(object_id)
-        except NotHexadecimal:
-            return None
-
-    def _find_pack(self, raw_id: bytes) -> Pack | None:
-        place = self._look().find(raw_id)
-        return None if place is None else place[0]
-
-    def _look(self) -> PackList:
-        """Packs as they were at the first look since the last flush: a newer one may be
-        missed, and what it holds is then written once more."""
-        if self._folders is None:
-            self._look_again()
-        return self._packs
-
-    def _look_again(self) -> None:
-        self._folders = object_folders(self.path, self._alternates)
-        self._packs.look(self._folders)
-
-    def _all_folders(self) -> list[str]:
-        """The repository's own, then its alternates."""
-        self._look()
-        return self._folders or []
-
-    def _loose_paths(self, object_id: ObjectID) -> list[str]:
-        """Where an object may be that is in no pack, here first."""
-        return [loose_path(folder, object_id) for folder in self._all_folders()]
 
     def scratch(self) -> ScratchObjects:
         """A store over this one whose additions are kept in memory only."""
@@ -365,13 +272,14 @@ class ObjectStore:
             self._pending.add_file(object_id, fd, size)
         return object_id
 
-    def flush(self) -> set[ObjectID]:
-        """Make everything added durable and visible: contents first, then names.
+    def flush(self, others: Iterable[str] = ()) -> set[ObjectID]:
+        """Make everything added durable and visible: contents first, then names. `others` are
+        files that have to be on the disk before anything refers to what was added.
 
         Returns what was added: also what was there, and may be gone if git pruned meanwhile.
         """
         added = {*self._pending.ids(), *self._reuse.ids}
-        self._pending.flush(self._reuse.unflushed.paths)
+        self._pending.flush({*others, *self._reuse.unflushed.paths})
         self._forget_looks()
         return added
 
@@ -382,7 +290,7 @@ class ObjectStore:
 
     def close(self) -> None:
         self.discard()
-        self._packs.close()
+        self._copies.close()
 
     @contextmanager
     def wary(self) -> Iterator[None]:
@@ -407,5 +315,5 @@ class ObjectStore:
         self._reuse.rely_on(object_ids)
 
     def _forget_looks(self) -> None:
-        self._folders = None
+        self._copies.forget()
         self._reuse.clear()

@@ -198,8 +198,8 @@ class Pending:
     # -- the end ---------------------------------------------------------------
 
     def flush(self, others: Collection[str] = ()) -> None:
-        """Make everything durable and visible: contents first, then names. `others` are files of
-        objects that are visible already: together with the rest they take no longer."""
+        """Make everything durable and visible: contents first, then names. `others` are files
+        that are visible already: together with the rest they take no longer."""
         try:
             if self._pack is not None:
                 self._pack.finish()

@@ -77,6 +77,6 @@ class ScratchObjects(ObjectStore):
             self._left_out[object_id] = size
         return object_id
 
-    def flush(self) -> set[ObjectID]:
+    def flush(self, others: Iterable[str] = ()) -> set[ObjectID]:
         """Nothing is ever made durable here."""
         return set()

@@ -116,6 +116,19 @@ def test_a_record_that_cannot_be_written_stops_no_save(repo: Path) -> None:
     assert is_foreign(repo, ckpt_here("save", "--json", code=0).json["checkpoint"]["id"])
 
 
+@pytest.mark.parametrize("rest", [b"20260101-0000", b"\0\0\0\0"])
+def test_half_a_line_that_a_power_cut_left_in_the_record_makes_no_later_one_foreign(
+    repo: Path, rest: bytes
+) -> None:
+    ckpt_here("save", code=0)
+    with (repo / ".git/ckpt/made-here").open("ab") as file:
+        file.write(rest)
+
+    own = ckpt_here("save", "--json", code=0).json["checkpoint"]
+    assert not ckpt_here("show", own["id"], "--json", code=0).json["checkpoint"]["foreign"]
+    assert not is_foreign(repo, own["id"])
+
+
 def test_to_pin_a_checkpoint_does_not_change_whose_it_is(theirs: Path, ours: Path) -> None:
     brought = fetched(theirs, ours)
     own = ckpt_here("save", "--json", cwd=ours, code=0).json["checkpoint"]["id"]

@@ -352,8 +352,8 @@ def test_what_deltas_are_based_on_is_kept_up_to_a_bound(
     pack(Path(store.path), *contents, deltify=True)
     for _ in range(2):
         assert [store.read(blob_id(data), b"blob") for data in contents] == contents
-        kept = store._packs._bases
-        assert sum(len(data) for _, data in kept.values()) == store._packs._bases_size <= 5000
+        listed = store._copies.packs
+        assert sum(len(data) for _, data in listed._bases.values()) == listed._bases_size <= 5000
 
 
 # Alternates

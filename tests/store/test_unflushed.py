@@ -72,6 +72,12 @@ def test_what_git_has_just_written_is_flushed(
     assert {*paths, *map(os.path.dirname, paths)} <= flushed
 
 
+def test_that_a_checkpoint_was_made_here_is_on_the_disk_before_its_ref(repo: Path) -> None:
+    record = repo / ".git/ckpt/made-here"
+
+    assert {str(record), str(record.parent)} <= flushed_before_the_ref(repo)
+
+
 def test_what_is_older_has_been_written_by_the_kernel(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,3 +85,16 @@ def test_what_is_older_has_been_written_by_the_kernel(
     monkeypatch.setattr(unflushed, "_WRITTEN_OUT", -60.0)
 
     assert path not in flushed_before_the_ref(repo)
+
+
+def test_that_a_pinned_checkpoint_was_made_here_is_on_the_disk_before_its_ref_moves(
+    repo: Path,
+) -> None:
+    with CheckpointManager(repo) as manager:
+        checkpoint_id = manager.create("one").id
+        with observed() as seen:
+            manager.pin(checkpoint_id)
+
+    flushed = seen.index(("fsync", str(repo / ".git/ckpt/made-here")))
+    moved = next(n for n, (_, path) in enumerate(seen) if path.endswith(checkpoint_id))
+    assert flushed < moved, seen
