@@ -26,7 +26,8 @@ def as_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (git_dir / "ckpt/lock").touch()
     for path in (git_dir, git_dir / "objects"):
         os.chown(path, NOBODY, NOBODY)
-    monkeypatch.chdir(tmp_path)  # into which others cannot come by its path
+    tmp_path.chmod(0o711)
+    monkeypatch.chdir(tmp_path)  # the folders around it let nobody through
     os.seteuid(NOBODY)
     yield
     os.seteuid(0)
