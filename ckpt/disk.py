@@ -46,12 +46,28 @@ def create(path: Path, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
     return os.open(path, flags, mode, dir_fd=dir_fd)
 
 
+def open_or_create(path: Path, flags: int, mode: int = 0o600) -> int:
+    """Open a file that stays where it is, a log or a lock, and is made if it is not there."""
+    try:
+        return os.open(path, flags | os.O_CLOEXEC)
+    except FileNotFoundError:
+        _about_to("create", path)
+        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, mode)
+
+
 def write(fd: int, data: bytes | memoryview, path: Path) -> None:
     """Write all of `data`; `path` only names the file for the observer."""
     _about_to("write", path)
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def truncate(fd: int, path: Path) -> None:
+    """Take away all that is in a file, if there is anything."""
+    if os.fstat(fd).st_size:
+        _about_to("truncate", path)
+        os.ftruncate(fd, 0)
 
 
 def fsync(fd: int, path: Path) -> None:
@@ -167,9 +183,33 @@ def unlink(path: Path, *, dir_fd: int | None = None) -> None:
     os.unlink(path, dir_fd=dir_fd)
 
 
+def discard(path: Path, *, dir_fd: int | None = None) -> None:
+    """Take away what will not be finished. Where that fails it is left to the next command, as
+    what a killed process leaves is: there is something worse to tell."""
+    try:
+        unlink(path, dir_fd=dir_fd)
+    except OSError:
+        pass
+
+
 def mkdir(path: Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
     _about_to("mkdir", path)
     os.mkdir(path, mode, dir_fd=dir_fd)
+
+
+def make_folders(path: str) -> list[str]:
+    """Create a folder and those above it, as far as they are not there; returns the new ones."""
+    missing, new = [], []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path) or "."
+    for folder in reversed(missing):
+        try:
+            mkdir(folder)
+        except FileExistsError:  # another process was quicker
+            continue
+        new.append(folder)
+    return new
 
 
 def rmdir(path: Path, *, dir_fd: int | None = None) -> None:
@@ -203,7 +243,7 @@ def ensure_private_dir(path: str) -> None:
         if stat.S_ISDIR(os.lstat(path).st_mode):
             return
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_folders(os.path.dirname(path))
     try:
         mkdir(path, 0o700)
     except FileExistsError:
@@ -219,8 +259,7 @@ def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
         fsync(fd, temporary)
         rename(temporary, path)
     except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+        discard(temporary)
         raise
     finally:
         os.close(fd)
@@ -237,8 +276,7 @@ def _create_locked(path: str, mode: int) -> int:
             if os.fstat(fd).st_nlink:
                 return fd
         except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+            discard(path)
             os.close(fd)
             raise
         os.close(fd)
@@ -273,20 +311,18 @@ def replace_cache_file(path: str, parts: Iterable[bytes]) -> None:
     process leaves that dies here, the next one writes over.
     """
     temporary = path + ".new"
-    _about_to("create", temporary)
-    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = open_or_create(temporary, os.O_RDWR | os.O_NOFOLLOW)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.path.samestat(os.fstat(fd), os.lstat(temporary)):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), temporary)
         try:
-            os.ftruncate(fd, 0)
+            truncate(fd, temporary)
             for part in parts:
                 write(fd, part, temporary)
             rename(temporary, path)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
+            discard(temporary)
             raise
     finally:
         os.close(fd)

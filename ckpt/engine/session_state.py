@@ -200,12 +200,12 @@ class SessionState:
         path = self._path(name)
         disk.ensure_private_dir(os.path.dirname(self.folder))
         disk.ensure_private_dir(self.folder)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_NOFOLLOW
         try:
-            return os.open(path, flags, 0o600)
+            return disk.open_or_create(path, flags)
         except FileNotFoundError:  # forgotten between the two
             disk.ensure_private_dir(self.folder)
-            return os.open(path, flags, 0o600)
+            return disk.open_or_create(path, flags)
 
     def _read_turn(self) -> tuple[int, bool]:
         try:

@@ -17,14 +17,14 @@ EVERY = 25  # saves; in between, that many more than the rules keep are there
 _A_DAY = 86400
 _NAME = "saves"
 _HEAD = 11  # bytes: seconds since 1970, and a line break
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
 
 
 def count_save(private_dir: str) -> bool:
     """Count one more; True if it is time to look."""
     path = os.path.join(private_dir, _NAME)
     try:
-        fd = os.open(path, _FLAGS, 0o600)
+        fd = disk.open_or_create(path, _FLAGS)
     except OSError:
         return False
     try:

@@ -200,7 +200,7 @@ def _put_in(record: Record, agent: str, path: str, python: str) -> None:
         agent_text.add(draft, agent, agent_text.wanted(agent, python))
     made = missing_folders(os.path.dirname(path))
     _note(record, agent, path, draft, is_new=text is None, made=made)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    disk.make_folders(os.path.dirname(path))
     _write(path, draft.text)
 
 

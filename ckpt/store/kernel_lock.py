@@ -18,14 +18,14 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ckpt import disk
 from ckpt.errors import Busy
 
 _POLL_SECONDS = 0.02
 _PATIENCE_OF_SAVES = 0.5  # of the time they have
-_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW
 # What systems say of a lock where they have none.
 # NFS has some only for who may write to the file, and so none of a folder.
 _NO_LOCKS = {
@@ -39,19 +39,26 @@ def worktree_lock(private_dir: str, *, exclusive: bool, timeout: float) -> Itera
     """Hold the worktree's lock, waiting at most `timeout` seconds for it."""
     disk.ensure_private_dir(private_dir)
     deadline = time.monotonic() + timeout
-    fd = os.open(os.path.join(private_dir, "lock"), _OPEN | os.O_CREAT, 0o600)
+    fd = disk.open_or_create(os.path.join(private_dir, "lock"), _FLAGS)
     try:
         with _turn(private_dir, exclusive, deadline) as is_ours:
             mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
             if not is_ours or not acquire(fd, mode, deadline):
                 raise _busy(fd, "worktree")
-        if exclusive:
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         with releasing(fd):
+            if exclusive:
+                _sign(fd, os.path.join(private_dir, "lock"))
             yield
     finally:
         os.close(fd)
+
+
+def _sign(fd: int, path: str) -> None:
+    """Say who holds a lock, for those who wait where the kernel does not tell; a full disk may
+    keep us from saying it."""
+    with suppress(OSError):
+        disk.truncate(fd, path)
+        disk.write(fd, b"%d\n" % os.getpid(), path)
 
 
 @contextmanager
@@ -90,7 +97,7 @@ def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
     private_dir = os.path.join(common_dir, "ckpt")
     disk.ensure_private_dir(private_dir)
     try:
-        fd = os.open(os.path.join(private_dir, name), _OPEN | os.O_CREAT, 0o600)
+        fd = disk.open_or_create(os.path.join(private_dir, name), _FLAGS)
     except PermissionError:  # another user's, in a repository that several share
         yield
         return

@@ -40,7 +40,7 @@ class Lock:
     def replace(self, contents: bytes) -> None:
         """Give the file other contents and stay locked, as more is to be done with it."""
         with _private_file(self._private_dir) as (fd, private):
-            _like(fd, self._path)
+            _like(fd, private, self._path)
             disk.write(fd, contents, private)
             disk.fsync(fd, private)
             disk.rename(private, self._path)
@@ -63,7 +63,7 @@ def replace_locked(
     """
     lock = path + ".lock"
     with _private_file(private_dir) as (fd, private):
-        _like(fd, path)
+        _like(fd, private, path)
         sharing.adjust(private)
         disk.write(fd, contents, private)
         disk.fsync(fd, private)
@@ -107,8 +107,14 @@ def _private_file(private_dir: str) -> Iterator[tuple[int, str]]:
     fd, private = _create_private(private_dir)
     try:
         yield fd, private
+    except _LockStays:
+        raise
+    except BaseException:
+        disk.discard(private)
+        raise
+    else:
+        disk.discard(private)
     finally:
-        _forget(private)
         os.close(fd)
 
 
@@ -122,17 +128,17 @@ def _create_private(private_dir: str) -> tuple[int, str]:
             if try_lock(fd, fcntl.LOCK_EX) is not False and os.fstat(fd).st_nlink:
                 return fd, private
         except BaseException:
-            _forget(private)
+            disk.discard(private)
             os.close(fd)
             raise
-        _forget(private)
+        disk.discard(private)
         os.close(fd)
 
 
-def _like(fd: int, path: str) -> None:
+def _like(fd: int, private: str, path: str) -> None:
     """Give the new file the bits of the one it replaces: a repository may be shared."""
     try:
-        os.fchmod(fd, os.stat(path).st_mode & 0o777)
+        disk.chmod(fd, os.stat(path).st_mode & 0o777, private)
     except (FileNotFoundError, NotADirectoryError):
         pass
 
@@ -150,10 +156,21 @@ def _taken(private: str, path: str, patience: float, sharing: Sharing) -> Iterat
         if inode is not None and _inode(lock) == inode:
             disk.unlink(lock)
     except BaseException:
-        # Nobody could tell it from another process's once the private name is gone.
         if inode is not None and _inode(lock) == inode:
-            os.unlink(lock)
+            _remove(lock)
         raise
+
+
+class _LockStays(OSError):
+    """A lock cannot be taken away. It can be told from another process's, later, only while
+    the private file has its name."""
+
+
+def _remove(lock: str) -> None:
+    try:
+        disk.unlink(lock)
+    except OSError as error:
+        raise _LockStays(error.errno, error.strerror, lock) from error
 
 
 def _take(private: str, path: str, deadline: float, sharing: Sharing) -> None:
@@ -216,17 +233,10 @@ def _copy(private: str, lock: str) -> None:
             disk.write(fd, file.read(), lock)
         disk.fsync(fd, lock)
     except BaseException:
-        os.unlink(lock)
+        disk.discard(lock)
         raise
     finally:
         os.close(fd)
-
-
-def _forget(private: str) -> None:
-    try:
-        os.unlink(private)
-    except FileNotFoundError:
-        pass
 
 
 def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
@@ -265,7 +275,7 @@ def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bo
             is_published = any(_inode(path) == inode for path in files)
             # Else by it alone another lock can be told from git's.
             if is_published or _names_of(private) == 1:
-                _forget(private)
+                disk.discard(private)
     return cleared
 
 

@@ -39,7 +39,7 @@ def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
             continue
         if os.path.isdir(target):
             disk.rename(target, os.path.join(room, "old-" + os.path.basename(name)))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        disk.make_folders(os.path.dirname(target))
         disk.rename(source, target)
     disk.fsync_dir(git_dir)
     clear_leftovers(private_dir)
@@ -60,7 +60,7 @@ def _make_room(private_dir: str) -> str:
 
 
 def _write(path: str, contents: bytes) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    disk.make_folders(os.path.dirname(path))
     fd = disk.create(path, 0o666)
     try:
         disk.write(fd, contents, path)

@@ -172,7 +172,7 @@ class PackWriter:
             self._path = self.stem + ".pack"
             disk.rename(index, self.stem + ".idx")
         except BaseException:
-            _remove(index)
+            disk.discard(index)
             raise
         self._close()
         disk.fsync_dirs(self._folders)
@@ -223,7 +223,7 @@ class PackWriter:
         """Leave nothing behind. A pack with an index is visible, and stays."""
         self._close()
         if not os.path.exists(self.stem + ".idx"):
-            _remove(self._path)
+            disk.discard(self._path)
         self.release()
 
     def _close(self) -> None:
@@ -310,8 +310,3 @@ def _fan_out(raw_ids: list[bytes]) -> bytes:
         total += count
         sums.append(total)
     return pack(">256I", *sums)
-
-
-def _remove(path: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(path)

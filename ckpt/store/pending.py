@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from contextlib import suppress
 
 from ckpt import disk
 from ckpt.errors import Busy
@@ -110,7 +109,7 @@ class Pending:
             for piece in pieces:
                 disk.write(fd, piece, path)
         except BaseException:
-            os.unlink(path)
+            disk.discard(path)
             raise
         finally:
             os.close(fd)
@@ -161,7 +160,7 @@ class Pending:
             self._sharing.adjust(path)
         except BaseException:
             os.close(fd)
-            os.unlink(path)
+            disk.discard(path)
             raise
         return fd, path
 
@@ -248,8 +247,7 @@ class Pending:
             self._pack.discard()
             self._pack = None
         for path in self._files.values():
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+            disk.discard(path)
         self._files.clear()
         self._temporaries.end()
 

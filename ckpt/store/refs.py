@@ -272,7 +272,7 @@ class Refs(RefBatches):
         if is_new and not self.logs_updates:
             return
         self.sharing.make_folders(os.path.dirname(log))
-        fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = disk.open_or_create(log, os.O_WRONLY | os.O_APPEND, 0o666)
         try:
             disk.write(fd, line, log)
         finally:

@@ -58,15 +58,7 @@ class Sharing:
 
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as shared ones where they are new."""
-        missing = []
-        while not os.path.isdir(path):
-            missing.append(path)
-            path = os.path.dirname(path)
-        for folder in reversed(missing):
-            try:
-                disk.mkdir(folder)
-            except FileExistsError:
-                continue
+        for folder in disk.make_folders(path):
             self.adjust(folder)
 
 

@@ -15,7 +15,6 @@ import errno
 import os
 import zlib
 from binascii import hexlify
-from contextlib import suppress
 
 from ckpt import disk
 from ckpt.errors import is_want
@@ -178,8 +177,7 @@ def _without_name(folder: str) -> tuple[int, int, str]:
         except FileNotFoundError:
             os.close(writing)
             continue
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+        disk.discard(path)
         return writing, reading, path
 
 

@@ -68,10 +68,10 @@ class Temporaries:
                     self._fd, self._pid = fd, os.getpid()
                     return
             except BaseException:
-                _remove(self._mark)
+                disk.discard(self._mark)
                 os.close(fd)
                 raise
-            _remove(self._mark)
+            disk.discard(self._mark)
             os.close(fd)
 
     def note_pack(self, stem: str) -> None:
@@ -87,7 +87,7 @@ class Temporaries:
         """Nothing is left that is not finished."""
         if self._fd >= 0:
             if not self.are_foreign:
-                _remove(self._mark)
+                disk.discard(self._mark)
             os.close(self._fd)
             self._fd = -1
 
@@ -180,8 +180,3 @@ def is_gone(path: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _remove(path: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(path)

@@ -133,12 +133,12 @@ class Worktree:
                 disk.write(fd, piece, path)
             disk.chmod(fd, permissions, path)
             if not unchanged():
-                self._drop(temporary, handle)
+                disk.unlink(temporary, dir_fd=handle)
                 return None
             disk.rename(temporary, name, dir_fd=handle)
             return os.fstat(fd)
         except BaseException:
-            self._drop(temporary, handle)
+            disk.discard(temporary, dir_fd=handle)
             raise
         finally:
             os.close(fd)
@@ -151,11 +151,11 @@ class Worktree:
         disk.symlink(target, temporary, dir_fd=handle)
         try:
             if not unchanged():
-                self._drop(temporary, handle)
+                disk.unlink(temporary, dir_fd=handle)
                 return None
             disk.rename(temporary, name, dir_fd=handle)
         except BaseException:
-            self._drop(temporary, handle)
+            disk.discard(temporary, dir_fd=handle)
             raise
         return os.stat(name, dir_fd=handle, follow_symlinks=False)
 
@@ -288,12 +288,6 @@ class Worktree:
         """Forget the handles on a folder and on those below it; without a path, on all."""
         while self._open and (not path or (self._open[-1][0] + b"/").startswith(path + b"/")):
             os.close(self._open.pop()[1])
-
-    def _drop(self, temporary: bytes, handle: int) -> None:
-        try:
-            os.unlink(temporary, dir_fd=handle)
-        except FileNotFoundError:
-            pass
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

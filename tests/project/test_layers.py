@@ -18,6 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
+    {"owners"},
     {"errors", "hashing", "interrupts", "jsontext", "patterns", "project", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
     {"patchtext", "policy", "setting_sources"},

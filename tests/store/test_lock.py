@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from byhand import failing, files_below, observed
 
+from ckpt import disk
 from ckpt.errors import Busy
 from ckpt.store.lock import (
     check_free,
@@ -54,8 +55,8 @@ def test_the_content_is_durable_before_the_file_has_it(index: Path, private: Pat
     with observed() as seen:
         replace_locked(str(index), b"new", str(private))
 
-    operations = [operation for operation, _ in seen]
-    assert operations[-6:] == ["create", "write", "fsync", "link", "rename", "fsync-dir"]
+    operations = [operation for operation, _ in seen if operation != "unlink"]
+    assert operations[-7:] == ["create", "chmod", "write", "fsync", "link", "rename", "fsync-dir"]
     assert seen[-1] == ("fsync-dir", str(index.parent))
 
 
@@ -83,6 +84,27 @@ def test_a_failure_leaves_neither_lock_nor_private_file(
         replace_locked(str(index), b"new", str(private))
 
     assert index.read_bytes() == b"old"
+    assert files_below(index.parent) == ["index"]
+
+
+def test_a_lock_that_cannot_be_taken_away_is_later_known_for_ours(
+    index: Path, private: Path
+) -> None:
+    """Though the private file could be, and with it what tells the lock from another's."""
+
+    def fail(operation: str, path: str | bytes) -> None:
+        if operation == "rename" or (operation, path) == ("unlink", f"{index}.lock"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    disk.observer = fail
+    try:
+        with pytest.raises(OSError):
+            replace_locked(str(index), b"new", str(private))
+    finally:
+        disk.observer = None
+    assert index.with_name("index.lock").exists()
+
+    clear_own_locks(str(private), [str(index)])
     assert files_below(index.parent) == ["index"]
 
 
