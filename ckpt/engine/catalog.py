@@ -231,6 +231,18 @@ def select(
         ]
 
 
+def still_holds(repo: Repository, checkpoint_id: str, tree: bytes, state: bytes) -> bool:
+    """Whether a checkpoint is there with the trees that it had; pinning writes it anew."""
+    try:
+        commit = repo.refs.checkpoint(checkpoint_id)
+        if commit is None:
+            return False
+        found = record.read_commit(repo.objects, commit)
+    except CkptError:
+        return False
+    return found.tree == tree and found.parents[-1:] == (state,)
+
+
 def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
     """Pin or unpin: a new commit with the same trees under the same id.
 

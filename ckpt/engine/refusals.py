@@ -9,6 +9,14 @@ from ckpt.errors import Busy, CkptError, Refused, RollbackError, disk_hint
 from ckpt.store.lock import check_free, clear_own_locks
 from ckpt.store.repository import Repository
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ckpt.store.objects import MissingObject
+
+    Stopped: TypeAlias = OSError | Busy | MissingObject
+
 # An editor's `git status` may hold a lock for a moment.
 _PATIENCE = 0.5
 _RECOVERY = (
@@ -51,13 +59,13 @@ def branches_of(move: HeadMove | None) -> list[bytes]:
     return [branch for branch in branches if branch is not None]
 
 
-def interrupted(error: OSError | Busy) -> CkptError:
+def interrupted(error: Stopped) -> CkptError:
     """Why a rollback stopped half way, and how to go on."""
     kind, cause = _cause(error)
     return kind(f"the rollback stopped half way: {cause}", hint=_RECOVERY)
 
 
-def not_begun(error: OSError | Busy) -> CkptError:
+def not_begun(error: Stopped) -> CkptError:
     """Why a rollback could not even write its journal."""
     kind, cause = _cause(error)
     mend = disk_hint(error) if isinstance(error, OSError) else "wait for it to end"
@@ -67,7 +75,9 @@ def not_begun(error: OSError | Busy) -> CkptError:
     )
 
 
-def _cause(error: OSError | Busy) -> tuple[type[Busy] | type[RollbackError], str]:
+def _cause(error: Stopped) -> tuple[type[Busy] | type[RollbackError], str]:
     if isinstance(error, Busy):
         return Busy, error.message
+    if isinstance(error, CkptError):
+        return RollbackError, error.message
     return RollbackError, error.strerror or str(error)

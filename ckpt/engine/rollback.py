@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 
 from ckpt.configure import load_forgiving
-from ckpt.engine import family, journal, operation
+from ckpt.engine import family, journal, operation, scan_cache
 from ckpt.engine.apply import Applied, Applier, Found, keep
-from ckpt.engine.catalog import Catalog
+from ckpt.engine.catalog import Catalog, still_holds
 from ckpt.engine.changes import FileState, HeadMove
 from ckpt.engine.family import Family
 from ckpt.engine.head import (
@@ -34,13 +34,14 @@ from ckpt.engine.last_rollback import finish, options_to_undo
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
 from ckpt.engine.present import Present
+from ckpt.engine.publishing import LONGEST_WAIT
 from ckpt.engine.recorded import Recorded, opened
 from ckpt.engine.refusals import check_locks, interrupted, not_begun
 from ckpt.engine.restage import known_files, limited, misled_files, restage
 from ckpt.engine.rollback_report import foreseen, report
 from ckpt.engine.smudging import Smudger
-from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
-from ckpt.errors import Busy, NotFound, RollbackError
+from ckpt.engine.snapshot import LAST_ATTEMPT, LOCK_TIMEOUT, SaveRequest, write
+from ckpt.errors import Busy, NotFound, Refused, RollbackError
 from ckpt.models import (
     Checkpoint,
     Kind,
@@ -50,8 +51,10 @@ from ckpt.models import (
 from ckpt.paths import is_within, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
-from ckpt.store.kernel_lock import worktree_lock
+from ckpt.store.kernel_lock import prune_lock, worktree_lock
+from ckpt.store.objects import MissingObject, ObjectsPruned
 from ckpt.store.operation_record import read_now
+from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.repository import Repository
 from ckpt.values import replace
 from ckpt.worktree.write import UnsafePath, Worktree
@@ -72,13 +75,19 @@ def rollback(
     """Bring the worktree, the index and (if asked) HEAD back to `target`."""
     if b"" in options.paths:  # the top of the worktree is all of it
         options = replace(options, paths=())
-    with ExitStack() as stack:
-        stack.enter_context(_locked(repo))
-        try:
-            run = _Rollback(repo, settings, opened(repo, target, options.trust), options, stack)
-            return run.go()
-        finally:  # also if there was nothing to do: git prunes what is left lying about
-            repo.objects.discard()
+    for attempt in range(LAST_ATTEMPT + 1):
+        with ExitStack() as stack:
+            stack.enter_context(_locked(repo))
+            try:
+                run = _Rollback(repo, settings, opened(repo, target, options.trust), options, stack)
+                return run.go()
+            except ObjectsPruned:  # before anything was touched
+                if attempt == LAST_ATTEMPT:
+                    raise
+            finally:  # also if there was nothing to do: git prunes what is left lying about
+                repo.objects.discard()
+        wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _locked(repo: Repository) -> AbstractContextManager[None]:
@@ -141,7 +150,7 @@ class _Rollback:
         self.secure()
         try:
             return self.carry_out()
-        except (OSError, Busy) as error:
+        except (OSError, Busy, MissingObject) as error:
             begun = self._has_begun or journal.exists(self._repo.private_dir)
             raise (interrupted if begun else not_begun)(error) from error
 
@@ -253,6 +262,8 @@ class _Rollback:
         saved = write(self._repo, present, request).checkpoint
         if saved is None:
             raise RollbackError("the safety checkpoint was not made", hint="git ckpt save")
+        if present.source is not None:  # whose own checkpoint may go, now that this one is there
+            present.source = scan_cache.held_by(present.source, saved)
         return saved
 
     def _journal(self, prepared: Prepared) -> Journal:
@@ -285,7 +296,10 @@ class _Rollback:
     # -- from here on the worktree changes ----------------------------------------------
 
     def carry_out(self) -> RollbackResult:
-        journal.write(self._repo.private_dir, self._record)
+        # Whoever drops checkpoints has done so and is seen, or comes later and sees the journal.
+        with prune_lock(self._repo.common_dir, timeout=LOCK_TIMEOUT):
+            self._check_held()
+            journal.write(self._repo.private_dir, self._record)
         self._has_begun = True
         results = tuple(
             NestedResult(to_str(path), nested.foresee() if nested.is_idle else nested.carry_out())
@@ -293,6 +307,17 @@ class _Rollback:
         )
         self._link_again()
         return replace(self._apply(self._prepared), nested=results)
+
+    def _check_held(self) -> None:
+        """Refuse to begin what could be neither finished nor taken back."""
+        for needed in (self._target.checkpoint, self._safety):
+            trees = (needed.tree.encode(), needed.state_commit.encode())
+            if not still_holds(self._repo, needed.id, *trees):
+                raise Refused(
+                    f"the rollback did not begin: checkpoint '{needed.id}' was dropped meanwhile",
+                    hint=f"nothing was touched; 'git ckpt restore-dropped {needed.id}' "
+                    "may bring it back",
+                )
 
     def _link_again(self) -> None:
         """What changed in a nested repository meanwhile is in another safety checkpoint."""

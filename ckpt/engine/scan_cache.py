@@ -19,12 +19,11 @@ import zlib
 from contextlib import suppress
 
 from ckpt import disk
+from ckpt.engine.catalog import still_holds
 from ckpt.engine.gather import NEVER, Clock
 from ckpt.engine.index_facts import IndexFacts
 from ckpt.engine.summary import Compared
-from ckpt.errors import CkptError
 from ckpt.models import Checkpoint
-from ckpt.store import record
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.values import replace, value_class
@@ -100,15 +99,18 @@ def is_damaged(repo: Repository) -> bool:
 
 
 def is_held(repo: Repository, cache: ScanCache) -> bool:
-    """Whether the checkpoint is still there that holds the objects; pinning writes it anew."""
-    try:
-        commit = repo.refs.checkpoint(cache.holder)
-        if commit is None:
-            return False
-        found = record.read_commit(repo.objects, commit)
-    except CkptError:
-        return False
-    return found.tree == cache.tree and found.parents[-1:] == (cache.state,)
+    """Whether the checkpoint is still there that holds the objects."""
+    return still_holds(repo, cache.holder, cache.tree, cache.state)
+
+
+def held_by(cache: ScanCache, holder: Checkpoint) -> ScanCache:
+    """The same, of which another checkpoint holds all objects by now."""
+    return replace(
+        cache,
+        holder=holder.id,
+        tree=ObjectID(holder.tree.encode()),
+        state=ObjectID(holder.state_commit.encode()),
+    )
 
 
 def clock(repo: Repository) -> Clock:
@@ -133,14 +135,8 @@ def _dates_folders(repo: Repository) -> bool:
 def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
     """Keep what a save found; that it cannot be written is no error, nobody depends on it."""
     assert present.cache is not None
-    cache = replace(
-        present.cache,
-        index=present.index,
-        chunks=present.listings.pack(),
-        holder=holder.id,
-        tree=ObjectID(holder.tree.encode()),
-        state=ObjectID(holder.state_commit.encode()),
-    )
+    found = replace(present.cache, index=present.index, chunks=present.listings.pack())
+    cache = held_by(found, holder)
     paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
     path = _path(repo)
     if cache.unwritten > paths // _ONE_IN or disk.is_left_over(path):

@@ -437,6 +437,18 @@ DEFENCES = (
     ),
     # Others at work
     _of(
+        "what a rollback is about to need is not dropped",
+        "ckpt/engine/rollback.py: self._check_held() => pass",
+        "tests/faults/test_standing_still.py::"
+        "test_a_rollback_whose_checkpoint_is_dropped_meanwhile_does_not_begin_or_keeps_it",
+    ),
+    _of(
+        "a lock that cannot be taken away stays known for ours",
+        "ckpt/store/lock.py: except _LockStays: => except ZeroDivisionError:",
+        "tests/store/test_lock.py::"
+        "test_a_lock_that_cannot_be_taken_away_is_later_known_for_ours",
+    ),
+    _of(
         "a rollback that waits goes before new saves",
         "ckpt/store/kernel_lock.py: acquire(fd, fcntl.LOCK_SH, now + => float(now +",
         "tests/store/test_kernel_lock.py::test_a_save_lets_a_rollback_go_first_that_waits",

@@ -148,3 +148,35 @@ def _check_undo(driver: Driver, scene: Scene, top: Path, reached: Look) -> None:
         undone = driver.run(top, "undo", "--yes")
         assert undone.code == 0, undone
         check_state(top, scene.before)
+
+
+@pytest.mark.parametrize("dropped", ["target", "later"])
+def test_a_rollback_whose_checkpoint_is_dropped_meanwhile_does_not_begin_or_keeps_it(
+    dropped: str, driver: Driver, tmp_path: Path, record_property: Record
+) -> None:
+    """`later` is the one that the scan cache relies on, and that the rollback can do without."""
+    scene = SCENES["whole"](tmp_path / "before")
+
+    def with_later() -> Path:
+        top = scene.copy()
+        assert driver.run(top, "save", "later").code == 0
+        return top
+
+    operations = driver.run(with_later(), *scene.words).operations
+    journal = next(at for at, (_, path) in enumerate(operations) if path.endswith("/ckpt/journal"))
+    with Sweep(record_property) as sweep:
+        for nth in sample(operations[: journal + 8], every=8):
+            with sweep.trying((nth, operations[nth - 1])):
+                sweep.count("operations of rollbacks held up")
+                top = with_later()
+                there = refs(top, "refs/checkpoints")
+                struck = driver.beside(top, scene.words, nth, "drop", dropped)
+                assert struck.beside is not None, struck
+                was_in_time = struck.beside.code == 0 and not struck.beside.has_waited
+                if dropped == "target" and was_in_time:
+                    assert struck.code == 4 and "did not begin" in struck.stderr, struck
+                else:
+                    assert (struck.code, struck.stderr) == (0, ""), struck
+                assert not has_journal(top)
+                check_state(top, scene.before if struck.code else scene.after)
+                check_nothing_lost(top, there)
