@@ -29,6 +29,7 @@ Path = str | bytes
 MANY_FILES = 500
 _THREADS = 8
 _THREADS_PAY = 3
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # Called before each operation with its name and path; a test sets it, nobody else.
 observer: Callable[[str, Path], None] | None = None
@@ -238,16 +239,39 @@ def temporary_name(prefix: str) -> str:
 
 
 def ensure_private_dir(path: str) -> None:
-    """Create a folder that only its owner can enter, with its parents."""
-    try:
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            return
-    except FileNotFoundError:
-        make_folders(os.path.dirname(path))
+    """Create a folder that only its owner can enter, with its parents. A link in its place leads
+    to what is not ours to write or clear away: NotADirectoryError."""
+    if _is_folder(path):
+        return
+    make_folders(os.path.dirname(path))
     try:
         mkdir(path, 0o700)
     except FileExistsError:
-        pass
+        if not _is_folder(path):  # else another process was quicker
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def private_names(path: str) -> list[str]:
+    """What is in a private folder; nothing if there is none, or something else in its place."""
+    try:
+        fd = os.open(path, _FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return []
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
 
 
 @contextmanager
@@ -371,10 +395,13 @@ def remove_private_file(path: str) -> None:
 
 def remove_tree(path: str) -> None:
     """Take a private folder away with all that is in it; no matter if it was not there."""
-    for folder, folders, names in os.walk(path, topdown=False):
-        for name in names:
-            unlink(os.path.join(folder, name))
-        for name in folders:
-            rmdir(os.path.join(folder, name))
-    if os.path.isdir(path):
-        rmdir(path)
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return
+    if not is_folder:  # a link is taken away, never what it leads to
+        unlink(path)
+        return
+    for name in private_names(path):
+        remove_tree(os.path.join(path, name))
+    rmdir(path)

@@ -52,6 +52,10 @@ def disk_hint(error: OSError) -> str:
     """What a person can do about it."""
     if error.errno in _TOO_MANY_OPEN:
         return "allow more open files, as 'ulimit -n 1024' does"
+    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
+        return "move away what is there in its place"
+    if error.errno == errno.EFBIG:
+        return "allow larger files, as 'ulimit -f unlimited' does"
     if error.errno == errno.EROFS:
         return "mount the file system for writing"
     if error.errno == errno.EACCES:

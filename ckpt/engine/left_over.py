@@ -13,6 +13,7 @@ import os
 import time
 from contextlib import suppress
 
+from ckpt import disk
 from ckpt.patterns import lazy_pattern
 from ckpt.store.pack_writer import release_left_over
 from ckpt.store.roots import git_dirs
@@ -50,12 +51,11 @@ def _unfinished(repo: Repository) -> Iterator[str]:
     """Temporary files of ours, whoever is at work at them."""
     objects = repo.objects.path
     folders = [f"{objects}/pack", *(f"{objects}/{number:02x}" for number in range(256))]
-    private = [os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)]
-    for pattern, places in ((_OBJECT, [objects, *folders]), (_PRIVATE, private)):
-        for folder in places:
-            for name in names_in(folder):
-                if pattern.fullmatch(name):
-                    yield os.path.join(folder, name)
+    for folder in (objects, *folders):
+        yield from (os.path.join(folder, n) for n in names_in(folder) if _OBJECT.fullmatch(n))
+    for folder in (os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)):
+        names = disk.private_names(folder)
+        yield from (os.path.join(folder, name) for name in names if _PRIVATE.fullmatch(name))
 
 
 def _is_older(path: str, moment: float) -> bool:

@@ -22,6 +22,7 @@ from ckpt import disk
 from ckpt.engine.pending import SESSIONS
 from ckpt.errors import Busy
 from ckpt.hashing import sha256
+from ckpt.patterns import lazy_pattern
 from ckpt.store.kernel_lock import acquire, releasing
 from ckpt.values import value_class
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     Record = tuple[bytes, int, "Content", bytes]  # kind, turn, content, path
 
+_LENGTH = 32  # of a session's name, which is a checksum
+_NAME = lazy_pattern(f"[0-9a-f]{{{_LENGTH}}}")
 _TURN, _WRITES, _SAVING = "turn", "writes", "saving"
 _TURN_SIZE = 64  # always, so that it can be written when the disk is full
 _END = b"\0"  # of a record; no path holds one
@@ -83,7 +86,7 @@ class SessionState:
     """
 
     def __init__(self, private_dir: str, session: str) -> None:
-        name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
         self.folder = os.path.join(private_dir, SESSIONS, name)
 
     @property
@@ -274,14 +277,13 @@ def look(path: str | bytes) -> Content:
 
 
 def every_session(private_dir: str) -> Iterator[SessionState]:
-    """The sessions that are known in a worktree."""
-    try:
-        names = os.listdir(os.path.join(private_dir, SESSIONS))
-    except OSError:
+    """The sessions that are known in a worktree; nothing else that lies there is one."""
+    if SESSIONS not in disk.private_names(private_dir):
         return
-    for name in names:
+    folder = os.path.join(private_dir, SESSIONS)
+    for name in filter(_NAME.fullmatch, disk.private_names(folder)):
         state = SessionState(private_dir, "")
-        state.folder = os.path.join(private_dir, SESSIONS, name)
+        state.folder = os.path.join(folder, name)
         yield state
 
 

@@ -328,10 +328,7 @@ def _names_of(path: str) -> int:
 
 
 def _names_in(private_dir: str, prefix: str) -> list[str]:
-    try:
-        return [name for name in os.listdir(private_dir) if name.startswith(prefix)]
-    except FileNotFoundError:
-        return []
+    return [name for name in disk.private_names(private_dir) if name.startswith(prefix)]
 
 
 def _inode(path: str) -> tuple[int, int] | None:

@@ -47,7 +47,7 @@ def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
 
 def clear_leftovers(private_dir: str) -> None:
     """Remove what was taken out, or not yet put in, also by a process that was killed."""
-    for name in os.listdir(private_dir) if os.path.isdir(private_dir) else ():
+    for name in disk.private_names(private_dir):
         if name.startswith(_PREFIX):
             disk.remove_tree(os.path.join(private_dir, name))
 

@@ -372,6 +372,24 @@ DEFENCES = (
         " => def replacing(path: str, temporary: str, mode: int = 0o644)",
         "tests/test_disk.py::test_private_files_are_their_owners",
     ),
+    _of(
+        "a link in place of a private folder is not written to",
+        "ckpt/disk.py: if not _is_folder(path):  # else another process was quicker => if False:",
+        "tests/hostile/test_planted.py::test_a_private_folder_that_is_a_link_is_not_written_to",
+    ),
+    _of(
+        "what a link leads to is not cleared away with it",
+        "ckpt/disk.py: if not is_folder:  # a link is taken away, never what it leads to"
+        " => if not os.path.isdir(path):",
+        "tests/hostile/test_planted.py::"
+        "test_an_operation_that_is_a_link_is_taken_away_and_not_what_it_leads_to",
+    ),
+    _of(
+        "a link among the sessions is not one of them",
+        "ckpt/engine/session_state.py: disk.private_names(folder)) => os.listdir(folder))",
+        "tests/hostile/test_planted.py::"
+        "test_a_session_that_is_a_link_is_never_cleared_away_with_what_it_leads_to",
+    ),
     # Errors and signals
     _of(
         "a bug is one line and a log",
@@ -445,8 +463,7 @@ DEFENCES = (
     _of(
         "a lock that cannot be taken away stays known for ours",
         "ckpt/store/lock.py: except _LockStays: => except ZeroDivisionError:",
-        "tests/store/test_lock.py::"
-        "test_a_lock_that_cannot_be_taken_away_is_later_known_for_ours",
+        "tests/store/test_lock.py::test_a_lock_that_cannot_be_taken_away_is_later_known_for_ours",
     ),
     _of(
         "a rollback that waits goes before new saves",

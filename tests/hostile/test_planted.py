@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""A git dir that somebody else has packed, with links where ckpt keeps its private files.
+
+Unpacked by a user it is the user's, and every link in it leads where its maker wants: nothing
+there is ever written or taken away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from helpers import ckpt, ckpt_here, git, tree_state
+
+A_LONG_TIME_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """Somebody's work, untouched for a long time, beside the repository."""
+    folder = tmp_path / "outside"
+    names = ["thesis/chapter", ".tmp-0123456789abcdef", "lock-0123456789abcdef", f"{'a' * 32}/turn"]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("precious\n")
+    for path in (folder, *folder.glob("**/*")):
+        os.utime(path, (A_LONG_TIME_AGO, A_LONG_TIME_AGO))
+    return folder
+
+
+def start_session(top: Path) -> None:
+    event = {"session_id": "s1", "cwd": str(top), "hook_event_name": "SessionStart"}
+    ckpt("hook", "claude-code", cwd=top, stdin=json.dumps(event), code=0)
+
+
+@pytest.mark.parametrize("place", ["sessions", "sessions/" + "b" * 32, "sessions/x"])
+def test_a_session_that_is_a_link_is_never_cleared_away_with_what_it_leads_to(
+    place: str, repo: Path, outside: Path
+) -> None:
+    before = tree_state(outside)
+    link = repo / ".git/ckpt" / place
+    link.parent.mkdir(parents=True, mode=0o700)
+    link.symlink_to(outside)
+
+    start_session(repo)
+
+    assert tree_state(outside) == before
+
+
+def test_an_operation_that_is_a_link_is_taken_away_and_not_what_it_leads_to(
+    repo: Path, outside: Path
+) -> None:
+    before = tree_state(outside)
+    ckpt_here("save", "start", cwd=repo, code=0)
+    (repo / ".git/MERGE_HEAD").write_text(git("rev-parse", "HEAD"))
+    (repo / ".git/ckpt/op-0123456789abcdef").symlink_to(outside)
+
+    ckpt_here("rollback", "start", "--head", cwd=repo, code=0)
+
+    assert tree_state(outside) == before
+    assert not (repo / ".git/MERGE_HEAD").exists()
+    assert not (repo / ".git/ckpt/op-0123456789abcdef").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["save"], ["rollback", "start", "--yes"], ["undo"], ["prune"], ["gc"], ["drop", "start"]),
+        *(["doctor", "--fix"], ["status"], ["list"], ["verify", "--all"]),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_private_folder_that_is_a_link_is_not_written_to(
+    words: list[str], repo: Path, outside: Path
+) -> None:
+    ckpt_here("save", "start", cwd=repo, code=0)
+    (repo / ".git/ckpt").rename(repo / ".git/aside")
+    (repo / "new").write_text("new\n")
+    outside.chmod(0o700)
+    (repo / ".git/ckpt").symlink_to(outside)
+    before = tree_state(outside)
+
+    ran = ckpt_here(*words, cwd=repo)
+
+    assert tree_state(outside) == before
+    if words[0] in ("save", "rollback"):
+        assert (ran.code, "Not a directory" in ran.stderr) == (1, True), ran
+        assert "move away what is there" in ran.stderr
