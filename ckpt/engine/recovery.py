@@ -174,6 +174,7 @@ class _Recovery:
         repo, record = self.repo, self.record
         locks = [repo.index_path, *repo.refs.lock_candidates(*branches_of(record.head))]
         clear_own_locks(repo.private_dir, locks)
+        repo.refs.clear_dead_locks(*branches_of(record.head))
         check_locks(repo, record.head)
         self._clear_temporaries()
         self.strangers.save_all()

@@ -31,6 +31,7 @@ def check_ready(repo: Repository) -> None:
         raise Refused("a rollback was interrupted in this worktree", hint=_RECOVERY)
     journal.check_memory(repo.private_dir)
     clear_own_locks(repo.private_dir, [repo.index_path, *repo.refs.lock_candidates()])
+    repo.refs.clear_dead_locks()
     check_locks(repo, None)
 
 

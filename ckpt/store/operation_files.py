@@ -23,7 +23,7 @@ def clear(git_dir: str, private_dir: str) -> None:
     for name in (*reversed(FOLDERS), *reversed(FILES)):
         if name != ORIG_HEAD and os.path.lexists(os.path.join(git_dir, name)):
             disk.rename(os.path.join(git_dir, name), os.path.join(doomed, os.path.basename(name)))
-    disk.fsync_dir(git_dir)
+    _flush_names(git_dir)
     clear_leftovers(private_dir)
 
 
@@ -41,7 +41,7 @@ def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
             disk.rename(target, os.path.join(room, "old-" + os.path.basename(name)))
         disk.make_folders(os.path.dirname(target))
         disk.rename(source, target)
-    disk.fsync_dir(git_dir)
+    _flush_names(git_dir)
     clear_leftovers(private_dir)
 
 
@@ -50,6 +50,12 @@ def clear_leftovers(private_dir: str) -> None:
     for name in disk.private_names(private_dir):
         if name.startswith(_PREFIX):
             disk.remove_tree(os.path.join(private_dir, name))
+
+
+def _flush_names(git_dir: str) -> None:
+    """Of every folder that such a file is in; a linked worktree may have none for its refs."""
+    folders = {os.path.dirname(os.path.join(git_dir, name)) for name in (*FILES, *FOLDERS)}
+    disk.fsync_dirs(sorted(filter(os.path.isdir, folders)))
 
 
 def _make_room(private_dir: str) -> str:

@@ -39,8 +39,8 @@ class RefBatches(RefFiles):
         """
         paths = {self._path(ref): ref for ref in renamed if is_safe(ref)}
         with (
-            holding_all(paths, self._private_dir, sharing=self.sharing) as held,
-            holding(self._packed_path, self._private_dir, patience=PACKED_PATIENCE) as lock,
+            holding_all(paths, self._shared_dir, sharing=self.sharing) as held,
+            holding(self._packed_path, self._shared_dir, patience=PACKED_PATIENCE) as lock,
         ):
             packed = self._packed()
             locked = {paths[path]: renamed[paths[path]] for path in held}

@@ -151,7 +151,7 @@ class RefFiles:
         is_written = replace_locked(
             path,
             value + b"\n",
-            self._private_dir,
+            self._private_dir_for(ref),
             still_valid,
             patience=patience,
             sharing=self.sharing,
@@ -194,7 +194,8 @@ class RefFiles:
         """Delete a ref under its lock; False if `still_valid` says no by then."""
         _check_safe(ref)
         path = self._path(ref)
-        with holding(path, self._private_dir, patience=patience, sharing=self.sharing):
+        private_dir = self._private_dir_for(ref)
+        with holding(path, private_dir, patience=patience, sharing=self.sharing):
             is_valid = still_valid()
             if is_valid:
                 self._remove_locked(ref, path)
@@ -204,7 +205,7 @@ class RefFiles:
         return is_valid
 
     def _remove_locked(self, ref: bytes, path: str) -> None:
-        with holding(self._packed_path, self._private_dir, patience=PACKED_PATIENCE) as lock:
+        with holding(self._packed_path, self._shared_dir, patience=PACKED_PATIENCE) as lock:
             packed = self._packed()
             if packed.get(ref) is not None:
                 lock.replace(packed.without(ref))
@@ -219,7 +220,7 @@ class RefFiles:
 
         As git does it: the new file first and durable, then each loose ref that is still the same.
         """
-        with holding(self._packed_path, self._private_dir, patience=PACKED_PATIENCE) as lock:
+        with holding(self._packed_path, self._shared_dir, patience=PACKED_PATIENCE) as lock:
             loose = {name: self._loose_value(name) for name in self._all_loose(prefixes)}
             found = {
                 os.fsencode(name): value
@@ -243,7 +244,7 @@ class RefFiles:
         have been dropped and brought back since."""
         path = self._path(ref)
         is_same = False
-        with suppress(Busy), holding(path, self._private_dir, sharing=self.sharing):
+        with suppress(Busy), holding(path, self._shared_dir, sharing=self.sharing):
             is_same = value == self._object_id(read_loose(path)) == self._packed().get(ref)
             if is_same:
                 remove_file(path)
@@ -257,6 +258,17 @@ class RefFiles:
 
     def _base(self, ref: bytes) -> str:
         return self.common_dir if is_shared(ref) else self.git_dir
+
+    def _private_dir_for(self, ref: bytes) -> str:
+        return self._shared_dir if is_shared(ref) else self._private_dir
+
+    @property
+    def _shared_dir(self) -> str:
+        """Where our files behind locks are that stand in the way of every worktree: not in one
+        that can be removed, unless what there is belongs to another user."""
+        common = os.path.join(self.common_dir, "ckpt")
+        is_usable = os.access(common, os.W_OK | os.X_OK) or not os.path.lexists(common)
+        return common if is_usable else self._private_dir
 
     def _object_id(self, contents: bytes | None) -> ObjectID | None:
         return None if not contents else object_id(contents, self._hex_length)

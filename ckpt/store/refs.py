@@ -132,7 +132,7 @@ class Refs(RefBatches):
     def create(self, ref: bytes, target: ObjectID) -> bool:
         """Add a ref; False if the name is taken."""
         disk.touch_ref("create-ref", ref)
-        clear_dead_locks(self._private_dir, self.lock_candidates)
+        self.clear_dead_locks()
         for folder in {self._private_dir, os.path.join(self.common_dir, "ckpt")}:
             clear_unfinished(folder)
         return self._write(ref, target, lambda: self._is_free(ref))
@@ -153,13 +153,17 @@ class Refs(RefBatches):
         disk.touch_ref("move-refs", b"%d" % len(moved))
         return self.rename_all(moved)
 
-    def clear_dead_locks(self) -> None:
+    def clear_dead_locks(self, *branches: bytes) -> None:
         """Take away the locks that killed processes left, of whatever worktree."""
         linked = os.path.join(self.common_dir, "worktrees")
         git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
+
+        def candidates() -> list[str]:
+            return self.lock_candidates(*branches)
+
         for git_dir in git_dirs:
             with suppress(PermissionError):  # another user's, in a repository that several share
-                clear_dead_locks(os.path.join(git_dir, "ckpt"), self.lock_candidates)
+                clear_dead_locks(os.path.join(git_dir, "ckpt"), candidates)
 
     # -- HEAD --------------------------------------------------------------------
 
