@@ -259,13 +259,12 @@ def _is_folder(path: str) -> bool:
 
 
 def private_names(path: str) -> list[str]:
-    """What is in a private folder; nothing if there is none, or something else in its place."""
+    """What is in a private folder; nothing if there is none, or something else in its place, or
+    another user's."""
     try:
         fd = os.open(path, _FOLDER)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
     except OSError as error:
-        if error.errno != errno.ELOOP:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
             raise
         return []
     try:

@@ -23,7 +23,7 @@ from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.last_rollback import finish
 from ckpt.engine.nested import open_nested
 from ckpt.engine.recorded import Recorded, file_state, opened
-from ckpt.engine.refusals import branches_of, check_locks
+from ckpt.engine.refusals import branches_of, check_locks, clear_locks
 from ckpt.engine.restage import known_files, restage
 from ckpt.engine.rollback import UNDO
 from ckpt.engine.rollback_report import listed
@@ -36,7 +36,6 @@ from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.kernel_lock import worktree_lock
-from ckpt.store.lock import clear_own_locks
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, lookup
 from ckpt.values import replace, value_class
@@ -172,9 +171,7 @@ class _Recovery:
 
     def go(self) -> RollbackResult:
         repo, record = self.repo, self.record
-        locks = [repo.index_path, *repo.refs.lock_candidates(*branches_of(record.head))]
-        clear_own_locks(repo.private_dir, locks)
-        repo.refs.clear_dead_locks(*branches_of(record.head))
+        clear_locks(repo, *branches_of(record.head))
         check_locks(repo, record.head)
         self._clear_temporaries()
         self.strangers.save_all()

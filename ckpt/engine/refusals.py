@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ckpt.engine import journal
 from ckpt.engine.changes import HeadMove
 from ckpt.errors import Busy, CkptError, Refused, RollbackError, disk_hint
@@ -30,9 +32,16 @@ def check_ready(repo: Repository) -> None:
     if journal.exists(repo.private_dir):
         raise Refused("a rollback was interrupted in this worktree", hint=_RECOVERY)
     journal.check_memory(repo.private_dir)
-    clear_own_locks(repo.private_dir, [repo.index_path, *repo.refs.lock_candidates()])
-    repo.refs.clear_dead_locks()
+    clear_locks(repo)
     check_locks(repo, None)
+
+
+def clear_locks(repo: Repository, *branches: bytes) -> None:
+    """Take away what killed processes left locked of the index, HEAD, these branches and our own
+    refs."""
+    files = [repo.index_path, *repo.refs.lock_candidates(*branches)]
+    for private_dir in {repo.private_dir, os.path.join(repo.common_dir, "ckpt")}:
+        clear_own_locks(private_dir, files)
 
 
 def check_locks(repo: Repository, move: HeadMove | None) -> None:

@@ -153,17 +153,14 @@ class Refs(RefBatches):
         disk.touch_ref("move-refs", b"%d" % len(moved))
         return self.rename_all(moved)
 
-    def clear_dead_locks(self, *branches: bytes) -> None:
+    def clear_dead_locks(self) -> None:
         """Take away the locks that killed processes left, of whatever worktree."""
         linked = os.path.join(self.common_dir, "worktrees")
         git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
 
-        def candidates() -> list[str]:
-            return self.lock_candidates(*branches)
-
         for git_dir in git_dirs:
             with suppress(PermissionError):  # another user's, in a repository that several share
-                clear_dead_locks(os.path.join(git_dir, "ckpt"), candidates)
+                clear_dead_locks(os.path.join(git_dir, "ckpt"), self.lock_candidates)
 
     # -- HEAD --------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ class ReftableRefs(Refs):
     def remove(self, ref: bytes, old: ObjectID) -> bool:
         raise ReadOnlyRefs
 
-    def clear_dead_locks(self, *branches: bytes) -> None:
+    def clear_dead_locks(self) -> None:
         raise ReadOnlyRefs
 
     def move_all(self, moved: Mapping[bytes, tuple[ObjectID, bytes | None]]) -> set[bytes]:

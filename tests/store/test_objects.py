@@ -87,8 +87,9 @@ def test_the_names_are_durable_when_a_flush_returns(store: ObjectStore) -> None:
 
     folders = {str(loose(store, name).parent) for name in made} | {store.path}
     after = seen[max(n for n, (operation, _) in enumerate(seen) if operation == "rename") + 1 :]
-    assert {operation for operation, _ in after} == {"fsync-dir"}
-    assert {path for _, path in after} == folders
+    *flushed, (last, _) = after
+    assert (last, {operation for operation, _ in flushed}) == ("unlink", {"fsync-dir"})
+    assert {path for _, path in flushed} == folders
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux waits for sync()")
