@@ -52,7 +52,7 @@ def disk_hint(error: OSError) -> str:
     """What a person can do about it."""
     if error.errno in _TOO_MANY_OPEN:
         return "allow more open files, as 'ulimit -n 1024' does"
-    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
+    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO):
         return "move away what is there in its place"
     if error.errno == errno.EFBIG:
         return "allow larger files, as 'ulimit -f unlimited' does"

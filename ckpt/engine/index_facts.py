@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from ckpt import regular
 from ckpt.paths import folders_above
 from ckpt.store.index import SKIP_WORKTREE, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID
@@ -97,7 +98,7 @@ def index_identity(repo: Repository) -> Identity | None:
     Git puts a new file in its place each time, which ends in a checksum of its own.
     """
     try:
-        fd = os.open(repo.index_path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = regular.opened(repo.index_path)
     except OSError:
         return None
     try:

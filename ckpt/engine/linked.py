@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from ckpt import regular
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.nested import repository_around
@@ -44,10 +45,10 @@ def _linked_worktrees(repo: Repository) -> Iterator[str]:
     folder = os.path.join(repo.common_dir, "worktrees")
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
-            with open(os.path.join(folder, name, "gitdir"), "rb") as file:
-                place = os.path.dirname(to_str(file.read().rstrip(b"\n")))
+            named = regular.read(os.path.join(folder, name, "gitdir"))
         except OSError:
             continue
+        place = os.path.dirname(to_str(named.rstrip(b"\n")))
         if os.path.isdir(place):
             yield os.path.realpath(place)
 

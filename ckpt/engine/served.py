@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from shlex import quote
 
+from ckpt import regular
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.repair import Flaw
@@ -106,12 +107,10 @@ def _hooks(repo: Repository) -> str:
 
 def _beginning(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return b"\n".join(
-                line for line in file.read(1 << 16).splitlines() if not line.startswith(b"#")
-            )
+        lines = regular.beginning(path, 1 << 16).splitlines()
     except OSError:
         return b""
+    return b"\n".join(line for line in lines if not line.startswith(b"#"))
 
 
 def _web_root(repo: Repository) -> Iterator[Flaw]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 
+from ckpt import regular
 from ckpt.engine import truth
 from ckpt.engine.catalog import load
 from ckpt.engine.verify_targets import Target, every_target
@@ -187,8 +188,8 @@ class _Gatherer:
 def _ends_of_history(repo: Repository) -> frozenset[ObjectID]:
     """The commits at which a shallow clone ends: their parents are elsewhere."""
     try:
-        with open(os.path.join(repo.common_dir, "shallow"), "rb") as file:
-            return frozenset(map(ObjectID, file.read().split()))
+        found = regular.read(os.path.join(repo.common_dir, "shallow"), regular.LARGE)
+        return frozenset(map(ObjectID, found.split()))
     except OSError as error:
         if is_want(error):
             raise

@@ -14,7 +14,7 @@ import os
 import stat
 from shlex import quote
 
-from ckpt import disk
+from ckpt import disk, regular
 from ckpt.hashing import sha256
 from ckpt.install import agent_text, json_edit
 from ckpt.install.agent_formats import FORMATS, user_path
@@ -171,8 +171,7 @@ def _notes(target: Target, agent: str, path: str, is_new: bool) -> Iterator[Step
 def _read(path: str) -> str | None:
     """The text of a settings file; None if there is none."""
     try:
-        with open(path, "rb") as file:
-            return file.read().decode("utf-8")
+        return regular.read(path).decode("utf-8")
     except FileNotFoundError:
         return None
     except (UnicodeDecodeError, OSError) as error:

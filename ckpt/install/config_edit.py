@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from ckpt import disk
+from ckpt import disk, regular
 from ckpt.errors import Refused
 from ckpt.install.record import Record
 from ckpt.store.config_syntax import ConfigError, parse_file
@@ -100,8 +100,7 @@ class ConfigFile:
 
     def _read(self) -> bytes:
         try:
-            with open(self.path, "rb") as file:
-                return file.read()
+            return regular.read(self.path)
         except FileNotFoundError:
             return b""
 

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from shlex import quote, split
 
-from ckpt import disk
+from ckpt import disk, regular
 from ckpt.install.assets import asset
 from ckpt.install.config_edit import ConfigFile
 from ckpt.install.hook_text import PROGRAM
@@ -208,8 +208,7 @@ def what_is_gone(path: str) -> str | None:
 
 def read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return regular.read(path)
     except OSError:
         return b""
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from ckpt import regular
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,8 +47,7 @@ def absent(path: str) -> list[str]:
 
 def _named_in(folder: str) -> Iterator[str]:
     try:
-        with open(os.path.join(folder, "info", "alternates"), "rb") as file:
-            lines = file.read().split(b"\n")
+        lines = regular.read(os.path.join(folder, "info", "alternates")).split(b"\n")
     except OSError:
         return
     for line in lines:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from ckpt.errors import UsageError, is_want
+from ckpt import regular
+from ckpt.errors import UsageError, disk_hint, is_want
 from ckpt.patterns import lazy_pattern
 from ckpt.store.config_syntax import (
     COMMAND_LINE,
@@ -169,8 +170,7 @@ def _global_files(env: Mapping[str, str]) -> Iterator[str]:
 
 def _content(path: str, unreadable_ok: bool) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return regular.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as error:
@@ -179,7 +179,9 @@ def _content(path: str, unreadable_ok: bool) -> bytes:
         if unreadable_ok and isinstance(error, PermissionError):
             return b""
         raise ConfigError(
-            f"unable to access '{path}': {error.strerror}", details={"file": path}
+            f"unable to access '{path}': {error.strerror}",
+            hint=f"{disk_hint(error)}, then try again",
+            details={"file": path},
         ) from error
 
 
@@ -195,6 +197,5 @@ def _branch(git_dir: str) -> str | None:
 
 
 def _symref(head: str) -> str:
-    with open(head, "rb") as file:
-        kind, _, target = os.fsdecode(file.read(4096)).partition(":")
+    kind, _, target = os.fsdecode(regular.beginning(head, 4096)).partition(":")
     return target.strip() if kind == "ref" else ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import zlib
 
+from ckpt import regular
 from ckpt.errors import is_want
 
 _HEADER = 64  # more than any header has
@@ -81,7 +82,7 @@ def _parse_header(data: bytes) -> tuple[bytes, int, int]:
 
 def _content(path: str, length: int) -> bytes:
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(regular.opened(path), "rb", buffering=0) as file:
             content = file.read() if length < 0 else file.read(length)
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None

@@ -14,6 +14,7 @@ import mmap
 import os
 from struct import Struct, calcsize, unpack, unpack_from
 
+from ckpt import regular
 from ckpt.errors import is_want
 
 TYPE_CHECKING = False
@@ -263,7 +264,7 @@ def _may_be_of_version_1(data: bytes | mmap.mmap, id_length: int) -> bool:
 
 def load(path: str) -> bytes | mmap.mmap:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = regular.opened(path)
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -18,6 +18,7 @@ import zlib
 from binascii import hexlify
 from collections import OrderedDict
 
+from ckpt import regular
 from ckpt.errors import is_want
 from ckpt.store.loose import LARGEST_WHOLE, DamagedObject, loose_path, read_loose
 from ckpt.store.pack_entries import HEAD_LENGTH, KINDS, apply_delta, object_size, parse_entry
@@ -164,7 +165,7 @@ class Pack:
             raise DamagedObject(str(error)) from error
 
     def _open(self) -> int:
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = regular.opened(self.path)
         header = os.pread(fd, 8, 0)
         if header not in (b"PACK\0\0\0\2", b"PACK\0\0\0\3"):
             os.close(fd)
@@ -188,7 +189,7 @@ class Pack:
 
 def _end(path: str, back: int) -> bytes:
     """The last bytes of a file."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = regular.opened(path)
     try:
         return os.pread(fd, back, max(os.fstat(fd).st_size - back, 0))
     finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 
+from ckpt import regular
 from ckpt.store.config import GitConfig
 
 _AT_ONCE = ("now", "all")
@@ -24,8 +25,7 @@ def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> None
 
 def _prunes_at_once(common_dir: str, config: GitConfig) -> bool:
     try:
-        with open(os.path.join(common_dir, "gc.pid"), "rb") as file:
-            pid = int(file.read(64).split()[0])
+        pid = int(regular.beginning(os.path.join(common_dir, "gc.pid"), 64).split()[0])
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = os.fsdecode(file.read()).split("\0")
     except (OSError, ValueError, IndexError):  # none, or over, or a system that does not tell

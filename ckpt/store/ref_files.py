@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from ckpt import disk
+from ckpt import disk, regular
 from ckpt.errors import Busy, CkptError, Refused, is_want
 from ckpt.store.lock import holding, replace_locked
 from ckpt.store.objects import ObjectID
@@ -67,8 +67,7 @@ class RefFiles:
 
     def _packed(self) -> PackedRefs:
         try:
-            with open(self._packed_path, "rb") as file:
-                data = file.read()
+            data = regular.read(self._packed_path, regular.LARGE)
         except FileNotFoundError:
             data = b""
         return PackedRefs(data, self._hex_length)
@@ -388,8 +387,7 @@ def _remove_if_empty(folder: str) -> bool:
 
 def read_file(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return regular.read(path)
     except OSError as error:
         if is_want(error):
             raise

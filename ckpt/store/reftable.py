@@ -16,6 +16,7 @@ import zlib
 from binascii import hexlify
 from collections.abc import Iterator
 
+from ckpt import regular
 from ckpt.errors import CkptError
 from ckpt.values import NamedTuple
 
@@ -59,8 +60,7 @@ def _read_stack(folder: str, hash_len: int) -> dict[bytes, Target]:
     refs: dict[bytes, Target] = {}
     for name in _table_names(folder):
         path = os.path.join(folder, name)
-        with open(path, "rb") as file:
-            data = file.read()
+        data = regular.read(path, regular.LARGE)
         try:
             for ref, target in read_table(data, hash_len):
                 refs.pop(ref, None)
@@ -73,8 +73,7 @@ def _read_stack(folder: str, hash_len: int) -> dict[bytes, Target]:
 
 def _table_names(folder: str) -> list[str]:
     try:
-        with open(os.path.join(folder, "tables.list"), "rb") as file:
-            names = os.fsdecode(file.read()).splitlines()
+        names = os.fsdecode(regular.read(os.path.join(folder, "tables.list"))).splitlines()
     except FileNotFoundError:
         return []
     if any("/" in name or not name for name in names):

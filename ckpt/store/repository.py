@@ -16,6 +16,7 @@ import stat
 from collections.abc import Mapping
 from functools import cached_property
 
+from ckpt import regular
 from ckpt.errors import CkptError, DiskError, Refused
 from ckpt.patterns import lazy_pattern
 from ckpt.store.config import GitConfig
@@ -242,8 +243,7 @@ def is_git_dir(path: str) -> bool:
 def read_gitfile(path: str) -> str | None:
     """Where a `.git` file points, or None if it is not one; DiskError if it may not be read."""
     try:
-        with open(path, "rb") as file:
-            contents = file.read(8192)
+        contents = regular.beginning(path, 8192)
     except OSError as error:
         raise DiskError(error) from error
     if not contents.startswith(b"gitdir: ") or b"\0" in contents:
@@ -285,10 +285,10 @@ def _resolve_git_dir(path: str, shown: str) -> str:
 
 def _common_dir(git_dir: str) -> str:
     try:
-        with open(os.path.join(git_dir, "commondir"), "rb") as file:
-            target = os.fsdecode(file.read().rstrip(b"\r\n"))
+        found = regular.read(os.path.join(git_dir, "commondir"))
     except FileNotFoundError:
         return git_dir
+    target = os.fsdecode(found.rstrip(b"\r\n"))
     if "\0" in target:
         path = os.path.join(git_dir, "commondir")
         raise CkptError(f"invalid commondir: '{path}'", hint="git worktree repair")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from binascii import unhexlify
 
+from ckpt import regular
 from ckpt.errors import CkptError
 from ckpt.store.index import read_index
 from ckpt.store.resolve_undo import resolved
@@ -77,8 +78,7 @@ def _logged(logs: str, hex_length: int) -> set[bytes]:
         ]
         for name in names:
             try:
-                with open(os.path.join(folder, name), "rb") as file:
-                    lines = file.read().split(b"\n")
+                lines = regular.read(os.path.join(folder, name), regular.LARGE).split(b"\n")
             except OSError:
                 continue
             for line in lines:
@@ -95,8 +95,7 @@ def _indexes(repo: Repository, git_dir: str) -> Iterator[Index]:
         return
     for name in ("index", *names):
         try:
-            with open(os.path.join(git_dir, name), "rb") as file:
-                data = file.read()
+            data = regular.read(os.path.join(git_dir, name), regular.LARGE)
             yield read_index(
                 data, hash_len=repo.object_format.oid_length, hash_name=repo.format.hash_name
             )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 
-from ckpt import jsontext
+from ckpt import jsontext, regular
 from ckpt.errors import Refused
 from ckpt.paths import folders_above, from_json, is_within, to_json, to_str
 from ckpt.store.index import (
@@ -93,8 +93,8 @@ def _read_staged(repo: Repository) -> Staged:
 
 
 def _read_file(repo: Repository) -> tuple[bytes, int]:
-    with open(repo.index_path, "rb") as file:
-        return file.read(), os.fstat(file.fileno()).st_mtime_ns
+    data, status = regular.read_with_status(repo.index_path, regular.LARGE)
+    return data, status.st_mtime_ns
 
 
 def parse_staged(repo: Repository, data: bytes, mtime: int) -> Staged:
@@ -133,8 +133,7 @@ def _shared(repo: Repository, name: str) -> Index:
     """The shared part of a split index; its name is its checksum."""
     path = os.path.join(repo.git_dir, name)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = regular.read(path, regular.LARGE)
     except FileNotFoundError:
         raise _SharedIndexGone(f"the index needs '{path}', which is not there") from None
     if data[-repo.object_format.oid_length :].hex() != name.rpartition(".")[2]:

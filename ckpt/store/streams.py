@@ -16,7 +16,7 @@ import os
 import zlib
 from binascii import hexlify
 
-from ckpt import disk
+from ckpt import disk, regular
 from ckpt.errors import is_want
 from ckpt.store.loose import DamagedObject
 from ckpt.store.pack_entries import copy_instruction, varint
@@ -250,7 +250,7 @@ def inflated(read: Callable[[int, int], bytes], position: int, *, alone: bool = 
 
 def _open(path: str) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return regular.opened(path)
     except OSError as error:
         if is_want(error):
             raise

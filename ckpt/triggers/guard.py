@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 
+from ckpt import regular
 from ckpt.errors import CkptError
 from ckpt.triggers import git_words
 from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
@@ -154,8 +155,7 @@ def _linked(repo: Repository) -> Iterator[str]:
     place = os.path.join(repo.common_dir, "worktrees")
     for name in os.listdir(place) if os.path.isdir(place) else ():
         try:
-            with open(os.path.join(place, name, "gitdir"), "rb") as file:
-                dot_git = os.fsdecode(file.read().rstrip(b"\n"))
+            dot_git = os.fsdecode(regular.read(os.path.join(place, name, "gitdir")).rstrip(b"\n"))
         except OSError:
             continue
         folder = os.path.dirname(os.path.join(place, name, dot_git))

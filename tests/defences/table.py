@@ -390,6 +390,13 @@ DEFENCES = (
         "tests/hostile/test_planted.py::"
         "test_a_session_that_is_a_link_is_never_cleared_away_with_what_it_leads_to",
     ),
+    _of(
+        "a pipe is not waited for, and a device not read to its end",
+        "ckpt/regular.py: if not stat.S_ISREG(status.st_mode) and not _is_null_device(status):"
+        " => if False:",
+        "tests/hostile/test_special_files.py::"
+        "test_a_nested_repository_with_one_is_noted_and_all_else_is_saved",
+    ),
     # Errors and signals
     _of(
         "a bug is one line and a log",

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
     {"owners"},
-    {"errors", "hashing", "interrupts", "jsontext", "patterns", "project", "values"},
+    {"errors", "hashing", "interrupts", "jsontext", "patterns", "project", "regular", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
     {"patchtext", "policy", "setting_sources"},
     {"setting_files", "setting_retention"},

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reftables import Value, put_stack, table
 
+from ckpt import regular
 from ckpt.errors import CkptError, Refused
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
@@ -91,14 +92,14 @@ def test_tables_that_git_joins_meanwhile_are_looked_for_again(
     put_stack(tmp_path, table({b"refs/heads/a": ONE}))
     (tmp_path / "tables.list").rename(tmp_path / "later")
     (tmp_path / "tables.list").write_text("gone.ref\n")
-    real_open = open
+    really_opened = regular.opened
 
-    def joining(path: str, mode: str) -> object:
+    def joining(path: str) -> int:
         if path.endswith("gone.ref"):
             os.replace(tmp_path / "later", tmp_path / "tables.list")
-        return real_open(path, mode)
+        return really_opened(path)
 
-    monkeypatch.setattr("builtins.open", joining)
+    monkeypatch.setattr(regular, "opened", joining)
 
     assert list(read_stack(str(tmp_path), 20)) == [b"refs/heads/a"]
 

@@ -15,6 +15,7 @@ from byhand import open_repository as opened
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ckpt import regular
 from ckpt.errors import Refused
 from ckpt.store import staging
 from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index
@@ -84,15 +85,15 @@ def test_a_split_index_that_git_joins_meanwhile_is_read_again(
     repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_index(repo, entry(objects, b"a"), extensions={b"link": b"\1" * 20})
-    real_open = open
+    really_opened = regular.opened
 
-    def joining(path: str, mode: str) -> object:
+    def joining(path: str) -> int:
         if "sharedindex" in path:
             monkeypatch.undo()
             put_index(repo, entry(objects, b"whole"))
-        return real_open(path, mode)
+        return really_opened(path)
 
-    monkeypatch.setattr("builtins.open", joining)
+    monkeypatch.setattr(regular, "opened", joining)
 
     assert [e.path for e in staging.read_staged(repo).index.entries] == [b"whole"]
 
