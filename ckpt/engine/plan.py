@@ -115,7 +115,7 @@ def make_plan(
     if target.state_files:
         from ckpt.engine import state_files
 
-        state_files.extend(plan, present, target, limits)
+        state_files.extend(plan, present, target, worktree, limits)
     plan.actions.sort(key=lambda action: action.path)
     _block(plan, present, objects, worktree, given_up)
     _plan_folders(plan, present, target, worktree, limits)
@@ -204,7 +204,7 @@ def _block(
             settled.add(action.path)
         elif obstacles:
             plan.obstacles.update(obstacles)
-            plan.blocked[action.path] = _reason(obstacles[0], present, worktree)
+            plan.blocked[action.path] = why_unheld(obstacles[0], present, worktree)
 
     def in_vain(action: Action) -> bool:
         """Nothing is given up for a path that stays blocked all the same."""
@@ -239,7 +239,8 @@ def _is_initialised(submodule: bytes, present: Present) -> bool:
     return any(to_bytes(state.path) == submodule for state in present.nested)
 
 
-def _reason(obstacle: bytes, present: Present, worktree: Worktree) -> str:
+def why_unheld(obstacle: bytes, present: Present, worktree: Worktree) -> str:
+    """Why the present says nothing about what is on disk."""
     if worktree.is_git_dir(obstacle):
         return GIT_DIR
     for path in (obstacle, *folders_above(obstacle)):

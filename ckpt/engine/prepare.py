@@ -129,11 +129,15 @@ class Preparation:
     def check(self) -> None:
         """Refuse what can be refused before the present is looked at."""
         check_ready(self._repo)
-        if self._target.is_foreign and not self._options.trust:
+        if not self._is_trusted:
             from ckpt.engine import foreign
 
             foreign.check_target(self._target, head=self._options.head)
         self._check_target()
+
+    @property
+    def _is_trusted(self) -> bool:
+        return not self._target.is_foreign or self._options.trust
 
     def prepare(self) -> Prepared:
         present, plan = self._look()
@@ -191,7 +195,7 @@ class Preparation:
     def _look(self) -> tuple[Present, Plan]:
         created = frozenset(filter(self._is_file, self._options.created))
         ours = created | frozenset(filter(self._is_file, self._options.replaced))
-        if self._target.state_files:
+        if self._target.state_files and self._is_trusted:
             from ckpt.engine import state_files
 
             limits = self._options.paths

@@ -5,6 +5,9 @@ A checkpoint holds the bytes of each as they were on disk, apart from the worktr
 save one that is ignored makes neither a diff nor a later checkpoint see it. In a rollback
 they are files like all others: the safety checkpoint holds what is there now, the journal
 says what becomes of it. One that was not there at the checkpoint is recorded as absent.
+
+Those of somebody else's checkpoint are no more than its other files: what is ignored here, or
+left out, stays, whoever calls it a state file.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import stat
 from ckpt.engine.apply import keep, look
 from ckpt.engine.changes import Action, FileState
 from ckpt.engine.excludes import inside
-from ckpt.engine.plan import GIT_DIR, SUBMODULE, Plan
+from ckpt.engine.plan import GIT_DIR, SUBMODULE, Plan, why_unheld
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.errors import CkptError, UsageError
@@ -89,12 +92,16 @@ def _unreadable(path: bytes, reason: str) -> CkptError:
 def existing(target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]) -> Iterator[bytes]:
     """The state files of a checkpoint in whose places something is now."""
     for path in _within(target, limits):
-        try:
-            status = worktree.lstat(path)
-        except PermissionError:
-            continue
-        if status is not None and not stat.S_ISDIR(status.st_mode):
+        if _is_file(worktree, path):
             yield path
+
+
+def _is_file(worktree: Worktree, path: bytes) -> bool:
+    try:
+        status = worktree.lstat(path)
+    except PermissionError:
+        return False
+    return status is not None and not stat.S_ISDIR(status.st_mode)
 
 
 def _within(target: Recorded, limits: tuple[bytes, ...]) -> Iterator[bytes]:
@@ -103,9 +110,15 @@ def _within(target: Recorded, limits: tuple[bytes, ...]) -> Iterator[bytes]:
             yield path
 
 
-def extend(plan: Plan, present: Present, target: Recorded, limits: tuple[bytes, ...]) -> None:
-    """Plan what becomes of state files that are not in the target's tree: the present holds
-    what is there now."""
+def extend(
+    plan: Plan,
+    present: Present,
+    target: Recorded,
+    worktree: Worktree,
+    limits: tuple[bytes, ...],
+) -> None:
+    """Plan what becomes of state files that are not in the target's tree: what the present
+    holds may go, what it does not is left."""
     for path in _within(target, limits):
         if lookup(target.objects, target.tree, path) is not None:
             continue  # it is planned for like any other
@@ -121,6 +134,9 @@ def extend(plan: Plan, present: Present, target: Recorded, limits: tuple[bytes, 
         if here != there:
             plan.actions.append(Action(path, here, there))
             plan.differing.add(path)
+        elif there is None and _is_file(worktree, path):
+            plan.obstacles.add(path)
+            plan.blocked[path] = why_unheld(path, present, worktree)
 
 
 def _state(file: StateFile) -> FileState | None:

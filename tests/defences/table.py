@@ -135,6 +135,18 @@ DEFENCES = (
         "ckpt/engine/recorded.py: 0o777 if trust else 0o777 & ~_umask() => 0o777",
         FOREIGN + "test_bits_are_no_wider_than_those_that_files_get_here",
     ),
+    _of(
+        "what is left alone here is left alone whoever calls it a state file",
+        "ckpt/engine/prepare.py: if self._target.state_files and self._is_trusted:"
+        " => if self._target.state_files:",
+        FOREIGN + "test_what_is_left_alone_here_is_left_alone_whoever_calls_it_a_state_file",
+    ),
+    _of(
+        "and it is said that it is still there",
+        "ckpt/engine/state_files.py: elif there is None and _is_file(worktree, path):"
+        " => elif False:",
+        FOREIGN + "test_what_is_left_alone_here_is_left_alone_whoever_calls_it_a_state_file",
+    ),
     # Writing into the worktree
     _of(
         "no folder is entered through a link",

@@ -267,6 +267,61 @@ def test_bits_of_a_state_file_are_no_wider_either(theirs: Path, ours: Path) -> N
     assert (ours / "x.log").stat().st_mode & 0o7777 == 0o644
 
 
+STATE_FILES = ("x.log", "gone.log", ".env", "new.log", "plain")
+
+
+@pytest.fixture
+def state_brought(theirs: Path, ours: Path) -> str:
+    """A checkpoint whose state files no checkpoint here would hold, all but the last two."""
+    for top in (theirs, ours):
+        (top / ".git/info/exclude").write_text("*.log\n")
+    for name in ("x.log", "new.log", "plain"):
+        (theirs / name).write_text("theirs\n")
+    for name in ("x.log", "gone.log", ".env", "plain"):
+        (ours / name).write_text("ours\n")
+    words = [word for name in STATE_FILES for word in ("--state-file", name)]
+    ckpt_here("save", "theirs", *words, cwd=theirs, code=0)
+    git("fetch", "-q", str(theirs), ALL_REFS, cwd=ours)
+    return "theirs"
+
+
+def contents(top: Path, *names: str) -> list[str | None]:
+    return [(top / name).read_text() if (top / name).exists() else None for name in names]
+
+
+def test_what_is_left_alone_here_is_left_alone_whoever_calls_it_a_state_file(
+    ours: Path, state_brought: str
+) -> None:
+    result = ckpt_here("rollback", state_brought, "--json", cwd=ours, code=4).json
+
+    skipped = {item["path"]: item["reason"] for item in result["skipped"]}
+    assert skipped == {"x.log": "ignored", "gone.log": "ignored", ".env": "denied"}
+    assert contents(ours, "x.log", "gone.log", ".env") == ["ours\n"] * 3
+    assert contents(ours, "new.log", "plain") == ["theirs\n"] * 2
+
+
+@pytest.mark.parametrize("words", ["--trust", "--overwrite-ignored"])
+def test_on_request_they_go_back_and_come_again(ours: Path, state_brought: str, words: str) -> None:
+    ckpt_here("rollback", state_brought, words, cwd=ours, code=0)
+    theirs = "theirs\n"
+    assert contents(ours, *STATE_FILES) == [theirs, None, None, theirs, theirs]
+
+    ckpt_here("undo", cwd=ours, code=0)
+    assert contents(ours, *STATE_FILES) == ["ours\n"] * 3 + [None, "ours\n"]
+
+
+def test_a_state_file_that_is_there_already_is_nothing_to_tell(
+    ours: Path, state_brought: str
+) -> None:
+    (ours / "x.log").write_text("theirs\n")
+    (ours / "gone.log").unlink()
+    (ours / ".env").unlink()
+
+    ckpt_here("rollback", state_brought, cwd=ours, code=0)
+
+    assert contents(ours, *STATE_FILES)[:3] == ["theirs\n", None, None]
+
+
 @pytest.mark.parametrize("trust", [(), ("--trust",)], ids=["", "trusting"])
 def test_nothing_gets_into_a_git_dir_of_another_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: tuple[str, ...]
