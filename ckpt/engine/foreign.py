@@ -12,13 +12,19 @@ which also takes the rest as it is; what can never be right is refused even then
 from __future__ import annotations
 
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.tree_check import TreeCheck, Unsafe, check_blobs, shown
+from ckpt.engine.tree_check import TreeCheck, Unsafe, check_blobs, check_path, shown
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, Scope
+from ckpt.paths import to_bytes
 from ckpt.store.objects import ObjectID
 from ckpt.store.record import read_commit
 from ckpt.store.ref_names import is_ref_name
 from ckpt.store.repository import Repository
+from ckpt.store.resolve_undo import resolved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
 
@@ -83,14 +89,25 @@ def _check_parts(target: Recorded) -> set[ObjectID]:
     try:
         trees.check(target.tree)
         trees.check(target.state_tree)
-        _, _ = target.checkpoint.operation, target.state_files
-        if target.checkpoint.scope is Scope.FULL:
-            _, _ = target.manifest, target.index
+        _ = target.checkpoint.operation
+        for path in _told_paths(target):
+            check_path(path)
     except CkptError as error:
         raise Unsafe(error.message) from None
     except _DAMAGE as error:
         raise Unsafe(f"it is damaged ({error!r})") from None
     return trees.blobs
+
+
+def _told_paths(target: Recorded) -> Iterator[bytes]:
+    """The paths that are not in trees alone, and that something is written to."""
+    yield from target.state_files
+    if target.checkpoint.scope is not Scope.FULL:
+        return
+    yield from target.manifest.empty_folders
+    yield from (to_bytes(state.path) for state in target.manifest.nested)
+    yield from (entry.path for entry in target.index.entries if entry.intent_to_add)
+    yield from (record.path for record in resolved(target.index))
 
 
 def _check_head(target: Recorded) -> None:

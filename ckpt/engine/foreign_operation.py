@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 
-from ckpt.engine.tree_check import Unsafe, shown
-from ckpt.store.index_check import check_path
+from ckpt.engine.tree_check import Unsafe, check_path, shown
 from ckpt.store.operation import TODO_LISTS
 from ckpt.store.operation_record import OperationState
 from ckpt.store.ref_names import is_ref_name
@@ -74,7 +73,7 @@ def _are_conflicts(data: bytes) -> bool:
     try:
         for path in _CONFLICT.findall(data):
             check_path(path)
-    except ValueError:
+    except Unsafe:
         return False
     return not _CONFLICT.sub(b"", data)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Are the trees of somebody else's checkpoint such as git would put into a worktree?
+"""Are the trees and paths of somebody else's checkpoint such as git would put into a worktree?
 
 Stricter than reading them is: also names that only other file systems take for `.git` are
 refused, modes that git does not write, entries out of order, and what unfolds into more files
@@ -13,7 +13,16 @@ from ckpt.errors import CkptError
 from ckpt.paths import to_str
 from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.trees import EXECUTABLE, FOLDER, GITLINK, REGULAR, SYMLINK, read_tree
+from ckpt.store.trees import (
+    EXECUTABLE,
+    FOLDER,
+    GITLINK,
+    REGULAR,
+    SYMLINK,
+    UnsafeTree,
+    check_name,
+    read_tree,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +115,23 @@ def check_blobs(objects: ObjectStore, blobs: Iterable[ObjectID]) -> None:
 def _check_entry(name: bytes, mode: int) -> None:
     if mode not in _MODES:
         raise Unsafe(f"'{shown(name)}' has the unknown mode {mode:o}")
+    _check_name(name)
+
+
+def check_path(path: bytes) -> None:
+    """Refuse a path that no tree could have had: it came in another way."""
+    names = path.split(b"/")
+    if len(names) > _MOST_LEVELS:
+        raise Unsafe("its folders are too deep")
+    try:
+        for name in names:
+            check_name(name)
+            _check_name(name)
+    except UnsafeTree as error:
+        raise Unsafe(error.message) from None
+
+
+def _check_name(name: bytes) -> None:
     if len(name) > _LONGEST_NAME or is_git_dir(name):
         raise Unsafe(f"'{shown(name)}' is no name for a file")
 

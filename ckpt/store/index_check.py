@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Is an index that a checkpoint holds one that git could have written?
 
-Git takes its own index at its word: a path in it that leaves the worktree, or one that is
-there twice, would be believed by the next `git checkout` or `git commit`. What comes from
-trees has been looked at name by name; what comes from JSON has not.
+Git takes its own index at its word: a path in it that leaves the worktree, one that is there
+twice, or in a folder that is a file, would be believed by the next `git checkout` or `git
+commit`. What comes from trees has been looked at name by name; what comes from JSON has not.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, UnsafeTree, check_name
 
@@ -32,11 +34,20 @@ def check(entries: Sequence[IndexEntry], resolved: Iterable[Resolved], hex_lengt
         if before is not None and before.path == entry.path and before.stage == entry.stage:
             raise ValueError("a path is there twice")
         before = entry
+    if any(entry.intent_to_add for entry in entries):  # else one tree has all that is staged
+        _check_folders(entries)
     for path, sides in resolved:
         check_path(path)
         for side in sides:
             if side is not None and (len(side[1]) != hex_length or not _HEX.issuperset(side[1])):
                 raise ValueError("a side of a conflict that is no object")
+
+
+def _check_folders(entries: Iterable[IndexEntry]) -> None:
+    """ValueError for a staged path below another; a zero sorts what is below it right after it."""
+    staged = sorted(entry.path.replace(b"/", b"\0") for entry in entries if entry.stage == 0)
+    if any(after.startswith(before + b"\0") for before, after in pairwise(staged)):
+        raise ValueError("a path is both a file and a folder")
 
 
 def check_path(path: bytes) -> None:

@@ -99,6 +99,16 @@ DEFENCES = (
         HOSTILE,
     ),
     _of(
+        "nothing is staged below a file",
+        'ckpt/store/index_check.py: raise ValueError("a path is both a file and a folder") => pass',
+        "tests/store/test_staging.py::test_nothing_is_staged_below_a_file",
+    ),
+    _of(
+        "a path in no tree has names like those in trees",
+        "ckpt/engine/foreign.py: check_path(path) => pass",
+        HOSTILE,
+    ),
+    _of(
         "nothing is told to a terminal that it would obey",
         "ckpt/output.py: if not text.isprintable(): => if False:",
         FOREIGN + "test_a_terminal_is_never_told_what_to_do",

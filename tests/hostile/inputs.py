@@ -339,6 +339,17 @@ def manifest(**changes: object) -> Make:
     return make
 
 
+def intended(*paths: str) -> dict[str, object]:
+    """Flags of an index with paths that shall be added."""
+    return {"version": 2, "intent_to_add": [{"path": p, "mode": "100644"} for p in paths]}
+
+
+def inside(path: str) -> dict[str, object]:
+    """A repository in the worktree, as a manifest has it."""
+    rest = dict.fromkeys(("branch", "commit", "problem"))
+    return {"path": path, "checkpoint": ID, "dirty": False, **rest}
+
+
 def huge_manifest(forge: Forge) -> None:
     """Of more than a hundred megabytes, in a few kilobytes."""
     packer = zlib.compressobj(9)
@@ -385,29 +396,12 @@ STATES: Mapping[str, Make] = {
     "a folder of no name": manifest(empty_folders=[{"path": ""}]),
     "a folder with a zero": manifest(empty_folders=[{"path": "a\0b"}]),
     "half a character": manifest(empty_folders=[{"path": "\ud800"}]),
-    "nested outside": manifest(
-        nested=[
-            {
-                "path": "../outside",
-                "branch": None,
-                "checkpoint": ID,
-                "commit": None,
-                "dirty": False,
-                "problem": None,
-            }
-        ]
-    ),
+    "nested outside": manifest(nested=[inside("../outside")]),
     "deep flags": part("index_flags__json", DEEP_JSON),
     "flags of lists": part("index_flags__json", DEEP_LIST),
     "flags of the wrong kind": part("index_flags__json", {"intent_to_add": 7}),
-    "intended outside": part(
-        "index_flags__json",
-        {"version": 2, "intent_to_add": [{"path": "../outside/x", "mode": "100644"}]},
-    ),
-    "intended in the git dir": part(
-        "index_flags__json",
-        {"version": 2, "intent_to_add": [{"path": ".git/x", "mode": "100644"}]},
-    ),
+    "intended outside": part("index_flags__json", intended("../outside/x")),
+    "intended in the git dir": part("index_flags__json", intended(".git/x")),
     "intended of a bad mode": part(
         "index_flags__json",
         {"version": 2, "intent_to_add": [{"path": "x", "mode": "-7777777777777"}]},
@@ -416,6 +410,9 @@ STATES: Mapping[str, Make] = {
         "index_flags__json",
         {"version": 2, "intent_to_add": [{"path": "README.md", "mode": "100644"}] * 2},
     ),
+    "intended below a file": part("index_flags__json", intended("README.md/x")),
+    "intended above a file": part("index_flags__json", intended("src")),
+    "intended below another": part("index_flags__json", intended("new", "new.x", "new/x/y")),
     "resolved outside": part(
         "index_flags__json",
         {
@@ -471,6 +468,23 @@ def state_file(path: str, permissions: object = 0o644, content: bytes = b"hostil
 
     return make
 
+
+# Paths that are in no tree, and of which some file system takes a part for the git dir.
+GIT_DIRS = ("git~1/x", "a/GIT~1", ".g\u200cit/x", ".git /x", ".git::$DATA", "a\\..\\.git")
+PATHS: Mapping[str, Make] = {
+    f"{what} at {path[:12]!a}": make(path)
+    for path in (*GIT_DIRS, "a/" * 600 + "a")
+    for what, make in {
+        "an empty folder": lambda path: manifest(empty_folders=[{"path": path}]),
+        "a repository": lambda path: manifest(nested=[inside(path)]),
+        "an intended file": lambda path: part("index_flags__json", intended(path)),
+        "a resolved conflict": lambda path: part(
+            "index_flags__json",
+            {"version": 2, "resolve_undo": [{"path": path, "sides": [None, None, None]}]},
+        ),
+        "no state file": lambda path: state_file(path, None),
+    }.items()
+}
 
 STATE_FILES: Mapping[str, Make] = {
     "a state file outside": state_file("../outside/x"),

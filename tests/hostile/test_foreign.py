@@ -485,6 +485,7 @@ NEVER_RIGHT = {
     "terms that are no words": put("BISECT_TERMS", "$(evil)\n`evil`\n"),
     "a conflict outside": put("MERGE_RR", f"{ONE}\t../outside/x\0"),
     "a conflict in the git dir": put("MERGE_RR", f"{ONE}\t.git/config\0"),
+    "a conflict in what may be the git dir": put("MERGE_RR", f"{ONE}\tgit~1/config\0"),
     "no conflict": put("MERGE_RR", "evil"),
     "a link for a commit": put("MERGE_HEAD", "ref: refs/heads/main\n"),
     "no commit": put("CHERRY_PICK_HEAD", "evil\n"),

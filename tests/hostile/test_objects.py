@@ -12,6 +12,7 @@ from hostile.inputs import (
     COMMITS,
     HARMLESS,
     OBJECTS,
+    PATHS,
     REFS,
     STATE_FILES,
     STATES,
@@ -21,7 +22,7 @@ from hostile.inputs import (
 )
 from hostile.scene import Scene
 
-EVERY = {**TREES, **OBJECTS, **COMMITS, **STATES, **STATE_FILES, **REFS}
+EVERY = {**TREES, **OBJECTS, **COMMITS, **STATES, **PATHS, **STATE_FILES, **REFS}
 AT_ONCE = 16
 
 
@@ -38,6 +39,7 @@ REFUSED = [
         "objects": OBJECTS,
         "commits": COMMITS,
         "states": {**STATES, **STATE_FILES},
+        "paths": PATHS,
         "refs": REFS,
     }.items()
     for names in groups(inputs)
@@ -45,7 +47,7 @@ REFUSED = [
 
 
 def test_no_name_is_used_twice() -> None:
-    inputs = (TREES, OBJECTS, COMMITS, STATES, STATE_FILES, REFS)
+    inputs = (TREES, OBJECTS, COMMITS, STATES, PATHS, STATE_FILES, REFS)
 
     assert len(EVERY) == sum(map(len, inputs))
     assert EVERY.keys() >= HARMLESS

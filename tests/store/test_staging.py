@@ -236,6 +236,28 @@ def test_flags_of_another_shape_are_refused(document: Any, objects: ObjectStore)
         staging.read_state(objects, state)
 
 
+@pytest.mark.parametrize(
+    ("staged", "intended"), [("a", "a/x"), ("a/x", "a"), ("a/b/x", "a"), ("b", "a a/x")]
+)
+def test_nothing_is_staged_below_a_file(staged: str, intended: str, objects: ObjectStore) -> None:
+    others = [entry(objects, name, intent_to_add=True) for name in intended.encode().split()]
+    around = [entry(objects, name) for name in (b"a.b", b"a0")]  # sorted between, or after
+
+    with pytest.raises(ValueError, match="both a file and a folder"):
+        there_and_back(objects, index(entry(objects, staged.encode()), *others, *around))
+
+
+def test_a_side_of_a_conflict_may_have_a_file_where_a_folder_is(objects: ObjectStore) -> None:
+    before = index(
+        entry(objects, b"a", stage=2),
+        entry(objects, b"a/x"),
+        entry(objects, b"a/y", b"", intent_to_add=True),
+        entry(objects, b"a.b"),
+    )
+
+    assert staging.same(there_and_back(objects, before), before)
+
+
 def test_an_index_that_names_a_missing_object_is_not_saved(objects: ObjectStore) -> None:
     with pytest.raises(MissingObject, match="'a' needs missing"):
         staging.write_state(objects, index(IndexEntry.of(b"a", NOWHERE, 0o100644)))
