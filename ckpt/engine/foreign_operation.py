@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from ckpt.engine.operation_objects import ONE_COMMIT
 from ckpt.engine.tree_check import Unsafe, check_path, shown
 from ckpt.store.operation import TODO_LISTS
 from ckpt.store.operation_record import OperationState
@@ -79,6 +80,7 @@ def _are_conflicts(data: bytes) -> bool:
 
 
 _CHECKS: dict[str, Callable[[bytes], object]] = {
+    "id": re.compile(_ID + rb"\s*").fullmatch,
     "ids": re.compile(rb"(?:" + _ID + rb"\s+)*(?:" + _ID + rb")?").fullmatch,
     "number": re.compile(rb"\s*[0-9]{0,9}\s*").fullmatch,
     "flag": re.compile(rb"\s*(?:[a-z-]{1,30}|[01])?\s*").fullmatch,
@@ -94,12 +96,10 @@ _CHECKS: dict[str, Callable[[bytes], object]] = {
     "conflicts": _are_conflicts,
 }
 _FILES = {
-    "ids": """ORIG_HEAD AUTO_MERGE MERGE_AUTOSTASH REBASE_HEAD CHERRY_PICK_HEAD REVERT_HEAD
-        MERGE_HEAD BISECT_EXPECTED_REV BISECT_HEAD rebase-merge/onto rebase-merge/orig-head
-        rebase-merge/autostash rebase-merge/amend rebase-merge/stopped-sha
-        rebase-merge/squash-onto rebase-merge/rewritten-list rebase-merge/rewritten-pending
-        rebase-apply/onto rebase-apply/orig-head rebase-apply/autostash rebase-apply/rewritten
-        rebase-apply/abort-safety rebase-apply/original-commit sequencer/head
+    "id": " ".join(ONE_COMMIT),
+    "ids": """ORIG_HEAD AUTO_MERGE REBASE_HEAD MERGE_HEAD BISECT_EXPECTED_REV rebase-merge/amend
+        rebase-merge/stopped-sha rebase-merge/rewritten-list rebase-merge/rewritten-pending
+        rebase-apply/rewritten rebase-apply/abort-safety rebase-apply/original-commit
         sequencer/abort-safety""",
     "number": "rebase-merge/msgnum rebase-merge/end rebase-apply/next rebase-apply/last",
     "flag": """MERGE_MODE BISECT_ANCESTORS_OK BISECT_FIRST_PARENT rebase-merge/quiet
@@ -153,7 +153,7 @@ def check_files(state: OperationState) -> None:
 
 def _check_of(path: str) -> Callable[[bytes], object]:
     if path.startswith(_REFS) and is_ref_name(path.encode("utf-8", "surrogateescape")):
-        return _CHECKS["ids"]
+        return _CHECKS["id"]
     if _PATCHES.fullmatch(path):
         return _CHECKS["text"]
     found = _CHECK_OF.get(path)

@@ -161,6 +161,8 @@ class Preparation:
         target = self._target
         if self._options.head:
             check_move(self._repo, target)
+            if target.is_foreign or not self._options.undoing:  # else it was so when it was saved
+                self._check_operation()
         elif not self._options.paths:
             now = in_progress(self._repo.git_dir)
             operation.check_operation(
@@ -171,6 +173,12 @@ class Preparation:
             )
         if not self._options.undoing:
             self._check_limits()
+
+    def _check_operation(self) -> None:
+        if self._target.operation.files.contents:
+            from ckpt.engine.operation_objects import check_objects
+
+            check_objects(self._repo.objects, self._target.operation)
 
     def _check_limits(self) -> None:
         """A path that neither state knows is a typing mistake."""

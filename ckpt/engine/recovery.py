@@ -162,8 +162,8 @@ class _Recovery:
         catalog = Catalog(repo)
         safety = Recorded(repo, catalog.get(record.safety))
         target = opened(repo, catalog.get(record.target), record.asked_trust)
-        if forwards and record.operation and target.is_foreign and not record.asked_trust:
-            _check_again(target)
+        if forwards and record.operation and target.is_foreign:
+            _check_again(target, is_trusted=record.asked_trust)
         origin, goal = (safety, target) if forwards else (target, safety)
         record = replace(record, actions=_between(safety, record.actions))
         strangers = Strangers(repo, settings, worktree, record, safety, target)
@@ -277,12 +277,15 @@ class _Recovery:
             journal.take_back(self.repo.private_dir)
 
 
-def _check_again(target: Recorded) -> None:
+def _check_again(target: Recorded, *, is_trusted: bool) -> None:
     """A ref may have been fetched anew since the rollback began: git must not go by what it
     says now."""
     from ckpt.engine import foreign
+    from ckpt.engine.operation_objects import check_objects
 
-    foreign.check_target(target, head=True)
+    if not is_trusted:
+        foreign.check_target(target, head=True)
+    check_objects(target.objects, target.operation)
 
 
 def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -136,6 +136,29 @@ DEFENCES = (
         FOREIGN + "test_what_git_would_not_have_written_is_refused",
     ),
     _of(
+        "an operation comes along only with its commits",
+        "ckpt/engine/operation_objects.py: if not _is_commit( => if False and not _is_commit(",
+        FOREIGN + "test_an_operation_comes_along_only_with_its_commits",
+        "tests/with_git/test_operations.py"
+        "::test_a_merge_with_a_commit_that_is_lost_is_not_begun_again",
+    ),
+    _of(
+        "a ref of an operation names a commit",
+        "ckpt/engine/operation_objects.py: if not _is_id(objects, text): => if False:",
+        FOREIGN + "test_not_even_with_trust_is_there_a_ref_that_names_no_commit",
+    ),
+    _of(
+        "a rollback is not finished with commits that are missing by then",
+        "ckpt/engine/recovery.py: check_objects(target.objects, target.operation) => pass",
+        FOREIGN + "test_nor_with_a_commit_that_is_missing_by_then",
+    ),
+    _of(
+        "an undo gives back what was there, broken or not",
+        "ckpt/engine/prepare.py: if target.is_foreign or not self._options.undoing: => if True:",
+        "tests/with_git/test_operations.py"
+        "::test_an_undo_gives_back_even_an_operation_that_was_broken",
+    ),
+    _of(
         "HEAD goes to branches only",
         "ckpt/engine/foreign.py: if branch is not None and not => if False and not",
         FOREIGN + "test_head_goes_to_no_other_ref_than_a_branch",

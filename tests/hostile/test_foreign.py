@@ -493,6 +493,10 @@ NEVER_RIGHT = {
     "no flag": put("rebase-merge/quiet", "$(evil)"),
     "a file of another name": put("rebase-merge/hooks/evil", "x"),
     "a ref of a bisect": put("refs/bisect/bad", "ref: HEAD\n"),
+    "a ref to nothing": put("refs/rewritten/x", ""),
+    "a ref to two": put("refs/bisect/bad", f"{ONE}\n{ONE}\n"),
+    "a pick of two": put("CHERRY_PICK_HEAD", f"{ONE}\n{ONE}\n"),
+    "a pick of none": put("CHERRY_PICK_HEAD", "\n"),
 }
 
 
@@ -519,6 +523,79 @@ def test_what_git_would_not_have_written_is_refused(
 
     assert "is not safe: " in refused(ours, fetched(theirs, ours))
     scene_count(1)
+
+
+COMMIT_FILES = (
+    *("refs/bisect/bad", "refs/bisect/good-x", "refs/rewritten/x", "MERGE_HEAD", "BISECT_HEAD"),
+    *("CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_AUTOSTASH", "sequencer/head"),
+    *("rebase-merge/onto", "rebase-merge/orig-head", "rebase-merge/autostash"),
+    *("rebase-merge/squash-onto", "rebase-apply/onto", "rebase-apply/orig-head"),
+    "rebase-apply/autostash",
+)
+
+
+def with_file(forge: Forge, path: str, text: str) -> None:
+    files = nested(forge, {f"files/{path}": text.encode()})
+    forge.checkpoint(state=forge.state(op=(FOLDER, files)))
+
+
+@pytest.mark.parametrize("trust", [(), ("--trust",)], ids=["", "trusting"])
+def test_an_operation_comes_along_only_with_its_commits(
+    scene: Scene, trust: tuple[str, ...]
+) -> None:
+    forge = scene.forge
+    kinds = {"no object": ONE, "a blob": forge.blob(), "a tree": forge.tree_id}
+    before, protected = scene.worktree(), scene.protected()
+    for path in COMMIT_FILES:
+        for kind, named in kinds.items():
+            with_file(forge, path, named + "\n")
+            ran = scene.run("rollback", forge.id, "--yes", "--head", *trust, code=1)
+            assert f"'{path}' names it" in ran.stderr, kind
+
+    with_file(forge, "MERGE_HEAD", f"{forge.parents[0]}\n{ONE}\n")
+    scene.run("rollback", forge.id, "--yes", "--head", *trust, code=1)
+    assert (scene.worktree(), scene.protected()) == (before, protected)
+    git("log", "--all")
+    git("gc", "-q")
+    scene.count("hostile inputs refused", len(COMMIT_FILES) * len(kinds) + 1)
+
+
+@pytest.mark.parametrize("text", ["", "\n", f"{ONE} {ONE}\n", "1" * 39, "1" * 64, "../" * 13 + "x"])
+def test_not_even_with_trust_is_there_a_ref_that_names_no_commit(scene: Scene, text: str) -> None:
+    forge = scene.forge
+    before = scene.protected()
+    for path in ("refs/bisect/bad", "refs/rewritten/x", "MERGE_HEAD"):
+        with_file(forge, path, text)
+        ran = scene.run("rollback", forge.id, "--yes", "--head", "--trust", code=1)
+        assert f"'{path}' of the checkpoint's operation names no commit" in ran.stderr
+        assert scene.run("rollback", forge.id, "--yes", "--head").code in (1, 4)
+
+    assert scene.protected() == before
+    scene.count("hostile inputs refused", 3)
+
+
+def test_a_tag_in_a_merge_must_be_one_of_a_commit_that_is_here(scene: Scene) -> None:
+    forge = scene.forge
+    for what in (ONE, "evil"):
+        tag = forge.object("tag", f"object {what}\ntype commit\ntag x\n\nx\n".encode())
+        with_file(forge, "MERGE_HEAD", tag + "\n")
+        ran = scene.run("rollback", forge.id, "--yes", "--head", "--trust", code=1)
+        assert "is missing" in ran.stderr
+    assert operation_of(scene.repo) == set()
+    scene.count("hostile inputs refused", 2)
+
+
+def test_a_merge_of_a_tag_comes_along_with_the_tag(theirs: Path, ours: Path) -> None:
+    git("tag", "-a", "-m", "x", "v1", "topic", cwd=theirs)
+    stopped(theirs, "merge", "v1")
+    brought = fetched(theirs, ours)
+    git("fetch", "-q", str(theirs), "tag", "v1", cwd=ours)
+
+    ckpt_here("rollback", brought, "--head", cwd=ours, code=0)
+
+    tag = git("rev-parse", "v1", cwd=ours)
+    assert (ours / ".git/MERGE_HEAD").read_text() == tag
+    assert git("cat-file", "-t", tag.strip(), cwd=ours) == "tag\n"
 
 
 def test_a_resolution_of_conflicts_to_come_needs_trust(theirs: Path, ours: Path) -> None:
@@ -566,6 +643,28 @@ def test_a_rollback_is_not_finished_with_commands_that_came_meanwhile(
 
     assert "exec evil" in ckpt_here("rollback", "--continue", cwd=ours, code=4).stderr
     assert not (ours / ".git/rebase-merge").exists()
+    ckpt_here("rollback", "--abort", cwd=ours, code=0)
+    assert git("status", "--porcelain", cwd=ours) == ""
+
+
+def test_nor_with_a_commit_that_is_missing_by_then(
+    theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped(theirs, "merge", "topic")
+    brought = fetched(theirs, ours)
+    from ckpt.engine import operation
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(operation, "install", killed)
+        assert ckpt_here("rollback", brought, "--head", "--trust", cwd=ours).code == 130
+    forge = Forge(ours, brought)
+    forge.id = brought
+    with_file(forge, "refs/bisect/bad", ONE)
+
+    assert "is missing" in ckpt_here("rollback", "--continue", cwd=ours, code=1).stderr
     ckpt_here("rollback", "--abort", cwd=ours, code=0)
     assert git("status", "--porcelain", cwd=ours) == ""
 

@@ -544,6 +544,55 @@ def test_an_operation_whose_commits_are_lost_is_not_begun_again(history: Path) -
     assert (git("status", "--porcelain"), git_dir_files(history)) == (before, held)
 
 
+def test_a_merge_with_a_commit_that_is_lost_is_not_begun_again(history: Path) -> None:
+    attempt("merge", "topic")
+    saved = save()
+    git("merge", "--abort")
+    lost = git("rev-parse", "topic").strip()
+    (history / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    before, held = git("status", "--porcelain"), git_dir_files(history)
+
+    assert "'MERGE_HEAD' names it" in ckpt("rollback", "--yes", saved, "--head", code=1).stderr
+    assert (git("status", "--porcelain"), git_dir_files(history)) == (before, held)
+
+
+def test_what_git_goes_on_without_may_be_lost(history: Path) -> None:
+    attempt("cherry-pick", "topic")
+    (history / ".git/ORIG_HEAD").write_text("1" * 40 + "\n")
+    saved = save()
+    before = git_dir_files(history)
+    git("cherry-pick", "--abort")
+
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+
+    assert git_dir_files(history) == before
+
+
+def test_an_undo_gives_back_even_an_operation_that_was_broken(history: Path) -> None:
+    saved = save()
+    attempt("merge", "topic")
+    (history / ".git/MERGE_HEAD").write_text("1" * 40 + "\n")
+    before = git_dir_files(history)
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+
+    ckpt("undo", code=0)
+
+    assert git_dir_files(history) == before
+
+
+def test_a_lock_that_git_left_beside_a_ref_is_no_ref(history: Path) -> None:
+    git("bisect", "start", "main", "main~1")
+    lock = history / ".git/refs/bisect/bad.lock"
+    lock.touch()
+    saved = save()
+    lock.unlink()
+    git("bisect", "reset")
+
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+
+    assert "bisecting" in git("status")
+
+
 def test_what_is_no_file_of_an_operation_never_gets_into_a_git_dir(history: Path) -> None:
     saved = save()
     commit = git("rev-parse", f"refs/checkpoints/{saved}").strip()
