@@ -191,6 +191,10 @@ def discard(path: Path, *, dir_fd: int | None = None) -> None:
         unlink(path, dir_fd=dir_fd)
     except OSError:
         pass
+    except BaseException:  # an interrupt must not keep us from it
+        with suppress(OSError):
+            os.unlink(path, dir_fd=dir_fd)
+        raise
 
 
 def mkdir(path: Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:

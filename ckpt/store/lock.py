@@ -171,6 +171,9 @@ def _remove(lock: str) -> None:
         disk.unlink(lock)
     except OSError as error:
         raise _LockStays(error.errno, error.strerror, lock) from error
+    except BaseException:
+        disk.discard(lock)
+        raise
 
 
 def _take(private: str, path: str, deadline: float, sharing: Sharing) -> None:

@@ -1,27 +1,36 @@
 # SPDX-License-Identifier: MIT
-"""Look at paths of any length.
+"""Look at paths of any length, and never through a link.
 
 A system call takes a path of some 4,096 bytes (1,024 on macOS), a file system has no such
 bound: a folder can be made inside a folder for as long as one likes. What is longer than
 a call takes is reached in several, each from a handle on a folder further down. For all
 other paths, which is nearly always, each function here is the one of `os`.
 
+A folder may become a link while it is looked into, and lead to what is none of the worktree's. So
+who reads a content asks the system where the file is that was opened. If that is not what was
+meant, or the system does not tell, it is opened once more, folder by folder. Paths are absolute
+and without links, as a worktree's own is.
+
 Only for looking; what changes files goes by handle from the top (`write`).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 # Every system takes this much, with room for a name at its end.
 LONGEST = 700
 
-# As within a path that one call takes, links on the way are for the caller to rule out.
-_STEP_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FOLDER_FLAGS = _STEP_FLAGS | os.O_NOFOLLOW
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# On the way a folder need not be readable, where the system knows handles for that.
+_STEP_FLAGS = _FOLDER_FLAGS | getattr(os, "O_PATH", 0)
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_GET_PATH = 50  # F_GETPATH of macOS
 
 
 class FarChild:
@@ -76,19 +85,40 @@ def lstat(path: bytes) -> os.stat_result:
 
 
 def readlink(path: bytes) -> bytes:
+    """Where a link leads that is no further than its own name says."""
+    folder, name = os.path.split(path)
     if len(path) <= LONGEST:
-        return os.readlink(path)
+        handle = os.open(folder, _STEP_FLAGS)
+        try:
+            if _place_of(handle) == folder:
+                return os.readlink(name, dir_fd=handle)
+        finally:
+            os.close(handle)
     with _near(path) as (handle, rest):
         return os.readlink(rest, dir_fd=handle)
 
 
 def open_file(path: bytes) -> int:
     """A handle to read from; never through a link, and without waiting for a pipe's writer."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     if len(path) <= LONGEST:
-        return os.open(path, flags)
+        fd = os.open(path, _FILE_FLAGS)
+        if _place_of(fd) == path:
+            return fd
+        os.close(fd)
     with _near(path) as (handle, rest):
-        return os.open(rest, flags, dir_fd=handle)
+        return os.open(rest, _FILE_FLAGS, dir_fd=handle)
+
+
+def _place_of(fd: int) -> bytes | None:
+    """The path at which an open file is; None where the system does not tell."""
+    try:
+        if sys.platform == "darwin":
+            import fcntl
+
+            return fcntl.fcntl(fd, _GET_PATH, bytes(1024)).partition(b"\0")[0]
+        return os.readlink(b"/proc/self/fd/%d" % fd)
+    except OSError:
+        return None
 
 
 def read_plain_file(path: bytes) -> bytes | None:
@@ -127,17 +157,22 @@ def is_nested_repository(path: bytes) -> bool:
 
 @contextmanager
 def _near(path: bytes) -> Iterator[tuple[int, bytes]]:
-    """A handle on a folder on the way, and the path from there: short enough for a call."""
+    """A handle on the folder that a path is in, reached without a link, and the last name."""
+    *folders, name = path.lstrip(b"/").split(b"/")
     handle = os.open(b"/" if path.startswith(b"/") else b".", _STEP_FLAGS)
     try:
-        rest = path.lstrip(b"/")
-        while len(rest) > LONGEST:
-            folder, _, _ = rest[:LONGEST].rpartition(b"/")
-            if not folder:  # a name that no file system takes: the call will say so
-                break
-            handle, behind = os.open(folder, _STEP_FLAGS, dir_fd=handle), handle
+        for folder in filter(None, folders):
+            handle, behind = _step(handle, folder), handle
             os.close(behind)
-            rest = rest[len(folder) + 1 :]
-        yield handle, rest
+        yield handle, name
     finally:
         os.close(handle)
+
+
+def _step(handle: int, folder: bytes) -> int:
+    try:
+        return os.open(folder, _STEP_FLAGS, dir_fd=handle)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.stat(folder, dir_fd=handle, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), folder) from None
+        raise

@@ -180,6 +180,11 @@ DEFENCES = (
         " => elif False:",
         FOREIGN + "test_what_is_left_alone_here_is_left_alone_whoever_calls_it_a_state_file",
     ),
+    _of(
+        "a content is not read through a folder that became a link",
+        "ckpt/worktree/reach.py: if _place_of(fd) == path: => if True:",
+        "tests/hostile/test_swapped_reads.py::test_nothing_that_a_link_leads_to_is_saved",
+    ),
     # Writing into the worktree
     _of(
         "no folder is entered through a link",

@@ -81,6 +81,9 @@ WAYS = {
 # Errors that are not tried at every operation but for `make torture`, there each of them.
 FAILING = ("broken", "forbidden", "read-only", "no handles", "full for a moment")
 KINDS = ("kill", "full", "failing")
+# After these something unfinished may lie there until the next command: nobody was left to take
+# it away, or the disk did not let it go.
+LEAVING = ("kill", *FAILING)
 
 
 @dataclass(frozen=True)
