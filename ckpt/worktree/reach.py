@@ -21,7 +21,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 # Every system takes this much, with room for a name at its end.
 LONGEST = 700
@@ -62,12 +62,11 @@ def children(folder: bytes) -> list[os.DirEntry[bytes]] | list[FarChild]:
     if len(folder) <= LONGEST:
         with os.scandir(folder) as listing:
             return list(listing)
-    with _near(folder) as (handle, rest):
-        inner = os.open(rest, _FOLDER_FLAGS, dir_fd=handle)
-    try:
+    with (
+        _near(folder) as (handle, rest),
+        _opened(rest, _FOLDER_FLAGS, handle) as inner,
+    ):
         return [_far_child(os.fsencode(name), inner) for name in os.listdir(inner)]
-    finally:
-        os.close(inner)
 
 
 def _far_child(name: bytes, folder: int) -> FarChild:
@@ -86,14 +85,12 @@ def lstat(path: bytes) -> os.stat_result:
 
 def readlink(path: bytes) -> bytes:
     """Where a link leads that is no further than its own name says."""
-    folder, name = os.path.split(path)
     if len(path) <= LONGEST:
-        handle = os.open(folder, _STEP_FLAGS)
-        try:
+        # The folder is not a link, and there is none on the way to it.
+        folder, name = os.path.split(path)
+        with suppress(NotADirectoryError), _opened(folder, _STEP_FLAGS) as handle:
             if _place_of(handle) == folder:
                 return os.readlink(name, dir_fd=handle)
-        finally:
-            os.close(handle)
     with _near(path) as (handle, rest):
         return os.readlink(rest, dir_fd=handle)
 
@@ -107,6 +104,15 @@ def open_file(path: bytes) -> int:
         os.close(fd)
     with _near(path) as (handle, rest):
         return os.open(rest, _FILE_FLAGS, dir_fd=handle)
+
+
+@contextmanager
+def _opened(path: bytes, flags: int, folder: int | None = None) -> Iterator[int]:
+    fd = os.open(path, flags, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _place_of(fd: int) -> bytes | None:

@@ -185,6 +185,11 @@ DEFENCES = (
         "ckpt/worktree/reach.py: if _place_of(fd) == path: => if True:",
         "tests/hostile/test_swapped_reads.py::test_nothing_that_a_link_leads_to_is_saved",
     ),
+    _of(
+        "where a link leads is not read through another",
+        "ckpt/worktree/reach.py: if _place_of(handle) == folder: => if True:",
+        "tests/hostile/test_swapped_reads.py::test_nothing_that_a_link_leads_to_is_saved",
+    ),
     # Writing into the worktree
     _of(
         "no folder is entered through a link",

@@ -18,7 +18,7 @@ from helpers import fsck, git
 from ckpt import CheckpointManager
 
 CALLS = ("open", "scandir", "lstat", "stat", "readlink", "listdir")
-SECRET = "not of this worktree\n"
+SECRET = "of another place\n"  # as long as what is in its place
 
 
 @pytest.fixture
@@ -29,7 +29,8 @@ def top(tmp_path: Path) -> Path:
         for name in ("dir/file", "dir/inner/deep"):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(text)
-        (place / "dir/link").symlink_to(f"to {text.strip()}")
+        for name in ("dir/link", "dir/inner/link"):
+            (place / name).symlink_to(f"to {text.strip()}")
     (tmp_path / "outside/dir/more").write_text(SECRET)
     git("init", "-q", cwd=repo)
     git("add", "dir/file", cwd=repo)
