@@ -6,7 +6,7 @@ Pure, as `render`.
 
 from __future__ import annotations
 
-from ckpt.engine.verify import COMMIT, HEAD, INDEX, OPERATION, STATE, UNTRUE, WORKTREE
+from ckpt.engine.verify import COMMIT, HEAD, HISTORY, INDEX, OPERATION, STATE, UNTRUE, WORKTREE
 from ckpt.paths import to_str
 from ckpt.render import quoted
 
@@ -24,6 +24,7 @@ _WITHIN = {
     INDEX: "all that was staged",
     STATE: "its state",
     HEAD: "HEAD's commit",
+    HISTORY: "the history behind HEAD's commit",
     OPERATION: "a commit that the operation in progress needs",
 }
 _AT = {INDEX: "staged ", STATE: "state ", HEAD: "HEAD's ", OPERATION: "the operation's "}
@@ -74,7 +75,8 @@ def _way_out(found: Verified) -> str:
     lost = [p for p in found.problems if p.object is not None and p.kind is not None]
     if found.target.is_dropped or found.target.id is None:
         return f"look at it with: git show {found.target.ref}"
-    if not found.has_files and lost:
+    is_behind = {at.within for each in found.problems for at in each.places} == {HISTORY}
+    if lost and (is_behind or not found.has_files):
         return (
             "another clone may have it: git -C CLONE cat-file "
             f"{lost[0].kind} {lost[0].object} | git hash-object -t {lost[0].kind} -w --stdin"

@@ -51,5 +51,7 @@ def run(context: Context, which: str | None, name: str | None, limit: int) -> in
 
         chosen = choose(found, which)
         made = rescue(repo, manager.settings, chosen, name, manager.progress)
-        context.output.rescued([with_files(repo, chosen)], len(found), made)
+        if made.lacks is not None:
+            context.output.warning(f"the history behind it is not kept: {made.lacks}")
+        context.output.rescued([with_files(repo, chosen)], len(found), made.checkpoint)
     return 0

@@ -5,7 +5,8 @@ A stash or a commit becomes the checkpoint of the state that it holds, with the 
 stands on as HEAD; the lost commit itself is kept along with it. A content of which no name is
 known, and the edits in a patch, are laid over the present, so that `diff` shows these and
 nothing else. A checkpoint that was let go gets its ref again. What is not saved anew but found
-is verified, and does not stay if it turns out to be half there.
+is verified, and does not stay if it turns out to be half there. If only the history behind a
+stash or commit is, its state is kept without that, on the present HEAD.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ckpt.engine.lost import (
     Lost,
     checkpoint_id,
 )
+from ckpt.engine.lost_history import fault_behind
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.overlay import Edited
 from ckpt.engine.publishing import NO_TIME, draft_of, publish
@@ -66,16 +68,25 @@ class _Held:
     keep: tuple[ObjectID, ...] = ()
 
 
+@value_class
+class Rescued:
+    """The checkpoint that was made; `lacks` is what is missing of the history that it would have
+    had, and that was not kept for it."""
+
+    checkpoint: Checkpoint
+    lacks: str | None = None
+
+
 def rescue(
     repo: Repository,
     settings: Settings,
     lost: Lost,
     name: str | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Checkpoint:
+) -> Rescued:
     """The checkpoint that holds what was lost."""
     if lost.kind == CHECKPOINT:
-        return _brought_back(repo, ObjectID(lost.id.encode()), name)
+        return Rescued(_brought_back(repo, ObjectID(lost.id.encode()), name))
     request = SaveRequest(
         name=name if name is not None else _name_for(lost),
         description=_description(lost),
@@ -83,8 +94,14 @@ def rescue(
     )
     request = snapshot.checked(request)
     if lost.kind in (CONTENT, PATCH):
-        return _laid_over(repo, settings, lost, request, progress)
-    return _sound(repo, _published(repo, request, _held(repo, lost)))
+        return Rescued(_laid_over(repo, settings, lost, request, progress))
+    held = _held(repo, lost)
+    lacks = _lacks(repo, held)
+    if lacks is not None:
+        held = replace(held, head=repo.refs.head().commit, keep=())
+        told = f"{request.description} The history behind it is not kept: {lacks}."
+        request = replace(request, description=told)
+    return Rescued(_sound(repo, _published(repo, request, held)), lacks)
 
 
 def _name_for(lost: Lost) -> str | None:
@@ -118,6 +135,12 @@ def _held(repo: Repository, lost: Lost) -> _Held:
         files |= walk(repo.objects, record.read_commit(repo.objects, untracked[0]).tree)
         tree = write_tree(repo.objects, files)
     return _Held(tree, index, base, (object_id,))
+
+
+def _lacks(repo: Repository, held: _Held) -> str | None:
+    """What is at fault with the history that a checkpoint of this would hold on to."""
+    newest = held.keep[0] if held.keep else held.head
+    return None if newest is None else fault_behind(repo, newest)
 
 
 def _published(repo: Repository, request: SaveRequest, held: _Held) -> Checkpoint:
@@ -209,6 +232,12 @@ def _brought_back(repo: Repository, commit: ObjectID, name: str | None) -> Check
         raise UsageError("a rescued checkpoint keeps its name", hint="leave NAME out")
     message = record.read_commit(repo.objects, commit).message
     found = load(repo, checkpoint_id(message) or "", commit)
+    lacks = fault_behind(repo, commit)
+    if lacks is not None:
+        raise CkptError(
+            f"it is not whole any more: {lacks}",
+            hint=f"git restore --source={commit.decode()} -- PATH",
+        )
     if not repo.refs.create(found.ref.encode(), commit):
         raise Refused(f"'{found.ref}' exists", hint=f"git ckpt show {found.id}")
     return _sound(repo, found)

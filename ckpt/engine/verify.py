@@ -5,22 +5,21 @@ All objects of all checkpoints in question are gathered first and each is read o
 many share it; then each checkpoint gets its answer: what is missing or damaged, and which paths
 that affects. Needed are the commit, its tree, the state commit with its tree, the commits of
 HEAD and of an operation in progress (with their parents, of which a stash has some that
-matter), and the trees of all these. Left out: the history behind, which is git's to check
+matter), and the trees of all these. That HEAD's own parents are there is a glance, and tells
+of a history that git cannot follow. Left out: the rest of the history, which is git's to check
 (`git fsck`), and what is in submodules. Nothing is written.
 """
 
 from __future__ import annotations
 
-import os
-
-from ckpt import regular
 from ckpt.engine import truth
 from ckpt.engine.catalog import load
 from ckpt.engine.verify_targets import Target, every_target
 from ckpt.engine.verify_trees import VerifiedTrees
-from ckpt.errors import CkptError, is_want
+from ckpt.errors import CkptError
 from ckpt.models import Checkpoint
 from ckpt.store import record
+from ckpt.store.history import ends_of_history
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.promises import promised
 from ckpt.store.repository import Repository
@@ -32,13 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 # Where in a checkpoint something is: its own commit, the files, what is staged, the rest of
-# the state, HEAD's commit, and those that an operation in progress needs.
-COMMIT, WORKTREE, INDEX, STATE, HEAD, OPERATION = (
+# the state, HEAD's commit, those right behind it, and those that an operation in progress needs.
+COMMIT, WORKTREE, INDEX, STATE, HEAD, HISTORY, OPERATION = (
     "commit",
     "worktree",
     "index",
     "state",
     "head",
+    "history",
     "operation",
 )
 UNTRUE, NO_CHECKPOINT = "untrue", "no-checkpoint"
@@ -125,7 +125,7 @@ def verify(
             trees.gather(tree)
     inspection.check_blobs(trees.blobs)
     inspection.distrust_packs()
-    kept = _set_promised_apart(repo, inspection)
+    kept = set_promised_apart(repo, inspection)
     facts = truth.Facts(repo)
     found = [_verified(each, inspection, trees, facts) for each in needs]
     if not all(each.is_whole for each in found):
@@ -147,7 +147,7 @@ class _Gatherer:
     def __init__(self, repo: Repository, inspection: Inspection) -> None:
         self._repo = repo
         self._inspection = inspection
-        self._ends = _ends_of_history(repo)
+        self._ends = ends_of_history(repo.common_dir)
 
     def needs_of(self, target: Target) -> _Needs:
         needs = _Needs(target)
@@ -168,7 +168,11 @@ class _Gatherer:
     def _add_commits(self, needs: _Needs, checkpoint: Checkpoint) -> None:
         needs.trees.append((WORKTREE, ObjectID(checkpoint.tree.encode())))
         if checkpoint.head_commit is not None:
-            self._add(needs, HEAD, ObjectID(checkpoint.head_commit.encode()))
+            head = ObjectID(checkpoint.head_commit.encode())
+            parents = self._add(needs, HEAD, head)
+            for parent in parents if head not in self._ends else ():
+                needs.commits.setdefault(parent, HISTORY)
+                self._inspection.read(b"commit", parent)
         state = ObjectID(checkpoint.state_commit.encode())
         for kept in self._add(needs, STATE, state):
             parents = self._add(needs, OPERATION, kept)
@@ -185,18 +189,7 @@ class _Gatherer:
         return found.parents
 
 
-def _ends_of_history(repo: Repository) -> frozenset[ObjectID]:
-    """The commits at which a shallow clone ends: their parents are elsewhere."""
-    try:
-        found = regular.read(os.path.join(repo.common_dir, "shallow"), regular.LARGE)
-        return frozenset(map(ObjectID, found.split()))
-    except OSError as error:
-        if is_want(error):
-            raise
-        return frozenset()
-
-
-def _set_promised_apart(repo: Repository, inspection: Inspection) -> int:
+def set_promised_apart(repo: Repository, inspection: Inspection) -> int:
     """Tell what a partial clone left at its remote from what is lost; returns how much."""
     if not repo.objects.is_partial:
         return 0

@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""How far apart two commits are: the commits that each has and the other lacks.
+"""How far apart two commits are, and what of its history only one of them has.
 
-Walks newest first and stops where everything left is common to both. A history that
+Walks newest first and stops where everything left is common. For the distance, a history that
 is cut off (shallow), or a gap that is very wide, gives None rather than a guess.
 """
 
 from __future__ import annotations
 
 import heapq
+import os
 
-from ckpt.errors import CkptError
+from ckpt import regular
+from ckpt.errors import CkptError, is_want
 from ckpt.patterns import lazy_pattern
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+from ckpt.values import value_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Set
 
 _COMMITTER = lazy_pattern(rb"(?m)^committer .*> (-?\d+) [-+]\d{4}$")
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
@@ -53,15 +60,83 @@ def _settle(objects: ObjectStore, sides: dict[ObjectID, int], common: list[Objec
                 common.append(parent)
 
 
+@value_class
+class Behind:
+    """The commits that one leads to, itself included, and others do not, or more of them where a
+    clock ran backwards; `unreadable` are those that are named and cannot be read."""
+
+    commits: tuple[ObjectID, ...]
+    unreadable: tuple[ObjectID, ...]
+
+
+def behind(
+    objects: ObjectStore, commit: ObjectID, others: Iterable[ObjectID], ends: Set[ObjectID]
+) -> Behind:
+    """Walk back from a commit to what others hold; at `ends` a shallow clone ends."""
+    sides = dict.fromkeys(others, _RIGHT)
+    sides[commit] = sides.get(commit, 0) | _LEFT
+    queue: list[tuple[int, ObjectID, list[ObjectID]]] = []
+    queued: set[ObjectID] = set()
+    left: set[ObjectID] = set()  # of these, those that no other is known to hold
+    unreadable: set[ObjectID] = set()
+
+    def add(found: ObjectID) -> None:
+        (left.add if sides[found] == _LEFT else left.discard)(found)
+        if found in queued:
+            return
+        try:
+            header = _header(objects, found)
+        except MissingObject:  # which may be a tag, among the others
+            left.discard(found)
+            if sides[found] & _LEFT:
+                unreadable.add(found)
+            return
+        heapq.heappush(queue, (-_time_in(header), found, _parents_in(header)))
+        queued.add(found)
+
+    for each in list(sides):
+        add(each)
+    while left:
+        _, current, parents = heapq.heappop(queue)
+        queued.discard(current)
+        left.discard(current)
+        for parent in parents if current not in ends else ():
+            known = sides.get(parent, 0)
+            sides[parent] = known | sides[current]
+            if sides[parent] != known:
+                add(parent)
+    commits = (each for each, side in sides.items() if side == _LEFT and each not in unreadable)
+    return Behind(tuple(commits), tuple(unreadable))
+
+
+def ends_of_history(common_dir: str) -> frozenset[ObjectID]:
+    """The commits at which a shallow clone ends: their parents are elsewhere."""
+    try:
+        found = regular.read(os.path.join(common_dir, "shallow"), regular.LARGE)
+        return frozenset(map(ObjectID, found.split()))
+    except OSError as error:
+        if is_want(error):
+            raise
+        return frozenset()
+
+
 def _header(objects: ObjectStore, commit: ObjectID) -> bytes:
     return objects.read(commit, b"commit").partition(b"\n\n")[0]
 
 
 def _time(objects: ObjectStore, commit: ObjectID) -> int:
-    match = _COMMITTER.search(_header(objects, commit))
+    return _time_in(_header(objects, commit))
+
+
+def _time_in(header: bytes) -> int:
+    match = _COMMITTER.search(header)
     return int(match[1]) if match else 0
 
 
 def _parents(objects: ObjectStore, commit: ObjectID) -> list[ObjectID]:
-    lines = _header(objects, commit).split(b"\n")
+    return _parents_in(_header(objects, commit))
+
+
+def _parents_in(header: bytes) -> list[ObjectID]:
+    lines = header.split(b"\n")
     return [ObjectID(line[7:]) for line in lines if line.startswith(b"parent ")]

@@ -34,6 +34,7 @@ CACHE = "tests/with_git/test_scan_cache.py::"
 KEPT_CACHE = "tests/engine/test_scan_cache.py::"
 WRITING = "tests/worktree/test_write.py::"
 RULES = "tests/with_git/test_rollback_rules.py::"
+RESCUE = "tests/with_git/test_rescue.py::"
 MEANWHILE = "tests/faults/test_edits_meanwhile.py::"
 
 DEFENCES = (
@@ -585,5 +586,17 @@ DEFENCES = (
         "ckpt/install/unfinished.py: remove_dead(path + NEW) => pass",
         "tests/faults/test_kill_install.py::"
         "test_what_a_killed_install_has_not_finished_goes_with_the_next_or_with_uninstall",
+    ),
+    # What was lost
+    _of(
+        "no ref to a history with a gap in it",
+        "ckpt/engine/rescue.py: else fault_behind(repo, newest) => else None",
+        RESCUE + "test_a_commit_whose_history_is_gone_comes_back_without_it",
+        RESCUE + "test_a_stash_on_a_history_that_is_gone_comes_back_without_it",
+    ),
+    _of(
+        "a history counts with all that is in its commits",
+        "ckpt/engine/lost_history.py: trees.gather(tree) => pass",
+        RESCUE + "test_a_commit_of_whose_history_a_content_is_gone_comes_back_without_it",
     ),
 )

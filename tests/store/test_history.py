@@ -11,7 +11,7 @@ import pytest
 from byhand import MOMENT, NOWHERE, commit, object_store
 
 from ckpt.store import history
-from ckpt.store.history import ahead_behind
+from ckpt.store.history import ahead_behind, behind
 from ckpt.store.objects import ObjectID, ObjectStore
 
 
@@ -37,6 +37,16 @@ class Graph:
 
     def apart(self, left: str, right: str) -> tuple[int, int] | None:
         return ahead_behind(self._store, self._ids[left], self._ids[right])
+
+    def behind(self, name: str, *others: str, ends: tuple[str, ...] = ()) -> set[str]:
+        found = behind(
+            self._store,
+            self._ids[name],
+            [self._ids[other] for other in others],
+            {self._ids[end] for end in ends},
+        )
+        assert found.unreadable == ()
+        return {name for name, commit in self._ids.items() if commit in found.commits}
 
 
 @pytest.fixture
@@ -134,3 +144,48 @@ def test_a_commit_without_a_time_is_old(store: ObjectStore) -> None:
     odd = store.add(b"commit", b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nparent " + tree)
 
     assert ahead_behind(store, odd, tree) == (1, 0)
+
+
+# What only one of them has
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "found"),
+    [
+        ("z", "", "abxyz"),
+        ("z", "d", "z"),
+        ("z", "c", "xyz"),
+        ("d", "ac", "dxy"),
+        ("d", "cz", "d"),
+        ("b", "z", ""),
+        ("b", "b", ""),
+    ],
+)
+def test_what_others_hold_is_not_walked_through(
+    graph: Graph, name: str, others: str, found: str
+) -> None:
+    assert graph.behind(name, *others) == {*found}
+
+
+def test_what_a_shallow_clone_leaves_out_is_not_walked_to(graph: Graph) -> None:
+    assert graph.behind("z", ends=("x",)) == {*"xyz"}
+
+
+def test_where_a_clock_ran_backwards_nothing_is_left_out(store: ObjectStore) -> None:
+    graph = Graph(store)
+    graph.add("a", seconds=1000)
+    graph.add("old", "a", seconds=-5000)
+    graph.add("main", "a", seconds=0)
+    graph.add("lost", "old", seconds=3000)
+
+    assert {"lost", "old"} <= graph.behind("lost", "main") <= {"lost", "old", "a"}
+
+
+def test_what_cannot_be_read_is_told_if_it_is_on_the_way(store: ObjectStore) -> None:
+    cut = commit(store, NOWHERE, message="cut")
+    lost = commit(store, cut, message="lost")
+
+    assert behind(store, lost, [], set()).unreadable == (NOWHERE,)
+    assert behind(store, lost, [cut], set()).unreadable == ()
+    assert behind(store, lost, [], {cut}).unreadable == ()
+    assert behind(store, commit(store, message="other"), [NOWHERE, cut], set()).unreadable == ()

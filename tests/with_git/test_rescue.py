@@ -389,6 +389,107 @@ def test_what_is_half_gone_is_listed_and_does_not_become_a_checkpoint(repo: Path
     assert git("for-each-ref", "refs/checkpoints") == ""
 
 
+def lose_history(repo: Path) -> tuple[str, str]:
+    """Two commits of which nothing tells any more; the ids of the first and the second."""
+    ids = []
+    for text in ("first\n", "second\n"):
+        write(repo, "README.md", text)
+        git("commit", "-q", "-a", "-m", text)
+        ids.append(git("rev-parse", "HEAD").strip())
+    return ids[0], ids[1]
+
+
+def forget_history(repo: Path) -> None:
+    git("reset", "-q", "--hard", "HEAD~2")
+    forget_reflogs()
+
+
+def test_a_commit_whose_history_is_gone_comes_back_without_it(repo: Path) -> None:
+    """A ref to it would make every gc fail."""
+    first, second = lose_history(repo)
+    forget_history(repo)
+    os.unlink(loose_object(".git", first))
+    before = look()
+
+    told = ckpt("rescue", second, code=0)
+    assert f"the history behind it is not kept: missing commit {first}" in told.stderr
+    (made,) = ckpt("list", "--json", code=0).json["checkpoints"]
+    assert look() == before
+    assert made["git_state"]["commit_hash"] == git("rev-parse", "HEAD").strip()
+    assert f"not kept: missing commit {first}" in made["description"]
+    assert git("show", f"{made['ref']}:README.md") == "second\n"
+    assert git("show", f"{made['ref']}^2:index/README.md") == "second\n"
+    git("gc", "-q", "--prune=now")
+    assert (fsck("."), verified(".")) == ([], [])
+
+
+@pytest.mark.parametrize("kind", ["tree", "blob"])
+def test_a_commit_of_whose_history_a_content_is_gone_comes_back_without_it(
+    repo: Path, kind: str
+) -> None:
+    first, second = lose_history(repo)
+    gone = git("rev-parse", f"{first}^{{tree}}" if kind == "tree" else f"{first}:README.md").strip()
+    forget_history(repo)
+    os.unlink(loose_object(".git", gone))
+
+    made = rescue(second)["checkpoint"]
+    assert f"not kept: missing {kind} {gone}" in made["description"]
+    assert git("show", f"{made['ref']}:README.md") == "second\n"
+    git("gc", "-q", "--prune=now")
+    assert verified(".") == []
+
+
+def test_a_stash_on_a_history_that_is_gone_comes_back_without_it(repo: Path) -> None:
+    first, _ = lose_history(repo)
+    write(repo, "README.md", "staged\n")
+    git("add", "README.md")
+    write(repo, "README.md", "stashed\n")
+    write(repo, "new", "untracked\n")
+    git("stash", "-q", "-u")
+    stash = git("rev-parse", "stash").strip()
+    git("stash", "drop", "-q")
+    forget_history(repo)
+    os.unlink(loose_object(".git", first))
+
+    made = rescue(stash)["checkpoint"]
+    assert f"not kept: missing commit {first}" in made["description"]
+    assert git("show", f"{made['ref']}:README.md") == "stashed\n"
+    assert git("show", f"{made['ref']}:new") == "untracked\n"
+    assert git("show", f"{made['ref']}^2:index/README.md") == "staged\n"
+    git("gc", "-q", "--prune=now")
+    assert verified(".") == []
+
+
+def test_a_checkpoint_on_a_history_that_is_gone_gets_no_ref(repo: Path) -> None:
+    first, _ = lose_history(repo)
+    saved = ckpt("save", "precious", "--json", code=0).json["checkpoint"]
+    git("update-ref", "-d", saved["ref"])
+    forget_history(repo)
+    os.unlink(loose_object(".git", first))
+
+    told = ckpt("rescue", "1", code=1)
+    assert f"missing commit {first}" in told.stderr
+    assert f"git restore --source={saved['commit']} -- PATH" in told.stderr
+    assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+def test_where_a_shallow_clone_ends_no_history_is_missing(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repo, "README.md", "second\n")
+    git("commit", "-q", "-a", "-m", "second")
+    git("clone", "-q", "--depth=1", f"file://{repo}", str(tmp_path / "shallow"))
+    monkeypatch.chdir(tmp_path / "shallow")
+    stash = lose_a_stash(tmp_path / "shallow", "stashed\n")
+    git("update-ref", "HEAD", git("commit-tree", "-m", "other", "HEAD^{tree}").strip())
+    git("symbolic-ref", "-d", "refs/remotes/origin/HEAD")
+    git("update-ref", "-d", "refs/remotes/origin/main")
+    forget_reflogs()
+
+    made = bring_back(stash)
+    assert git("rev-parse", f"{made['ref']}^2^1").strip() == stash
+
+
 def test_a_damaged_object_does_not_stop_the_search(repo: Path) -> None:
     stash = lose_a_stash(repo, "stashed\n")
     write(repo, "lost.txt", "only ever staged\n")

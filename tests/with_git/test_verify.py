@@ -405,6 +405,31 @@ def test_what_another_clone_has_can_be_brought_from_there(
     assert verify(code=0)[0]["whole"]
 
 
+def test_a_history_that_git_cannot_follow_is_found_right_behind_head(repo: Path) -> None:
+    """With a ref to it no gc comes to an end."""
+    first = git("rev-parse", "HEAD").strip()
+    write(repo, "README.md", "second\n")
+    git("commit", "-q", "-a", "-m", "second")
+    save("one")
+    os.unlink(loose_object(".git", first))
+
+    (found,) = problems()
+    assert (found["problem"], found["object"]) == ("missing", first)
+    assert places(found) == {("history", "")}
+    told = ckpt("verify", code=1).stdout
+    assert f"missing commit {first}: the history behind HEAD's commit" in told
+    assert f"git -C CLONE cat-file commit {first} |" in told
+
+
+def test_where_a_shallow_clone_ends_nothing_is_missing(repo: Path, tmp_path: Path) -> None:
+    write(repo, "README.md", "second\n")
+    git("commit", "-q", "-a", "-m", "second")
+    git("clone", "-q", "--depth=1", f"file://{repo}", str(tmp_path / "shallow"))
+    save("one", top=tmp_path / "shallow")
+
+    assert verify("--all", top=tmp_path / "shallow", code=0)[0]["whole"]
+
+
 # Repositories inside
 
 
