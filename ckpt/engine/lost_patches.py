@@ -17,6 +17,7 @@ from ckpt.engine.binary_patch import LARGEST, BadPatch
 from ckpt.engine.overlay import Edited
 from ckpt.paths import to_str
 from ckpt.patterns import lazy_pattern
+from ckpt.store.history import seconds
 from ckpt.store.index import Index, IndexEntry
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
@@ -59,7 +60,7 @@ def _files(folders: Iterable[str]) -> Iterator[tuple[int, str]]:
         for name in names:
             match = _PATCH.fullmatch(name)
             if match is not None:
-                yield int(match[1]), os.path.join(folder, name)
+                yield seconds(match[1]), os.path.join(folder, name)
 
 
 def edits_in(repo: Repository, path: str) -> dict[bytes, Edited | None] | None:

@@ -113,7 +113,7 @@ def _name_for(lost: Lost) -> str | None:
 
 
 def _description(lost: Lost) -> str:
-    moment = datetime.fromtimestamp(max(lost.time, 0), timezone.utc)
+    moment = datetime.fromtimestamp(lost.time, timezone.utc)
     return f"Rescued {lost.kind} {lost.id} of {moment:%Y-%m-%d %H:%M:%S} UTC."
 
 

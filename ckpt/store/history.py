@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _COMMITTER = lazy_pattern(rb"(?m)^committer .*> (-?\d+) [-+]\d{4}$")
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
 _MOST_COMMITS = 20_000
+_LAST_SECOND = 253_370_764_799  # of the year 9998: whatever the zone, a calendar has it
+_MOST_DIGITS = 15
 
 
 def ahead_behind(objects: ObjectStore, left: ObjectID, right: ObjectID) -> tuple[int, int] | None:
@@ -91,7 +93,7 @@ def behind(
             if sides[found] & _LEFT:
                 unreadable.add(found)
             return
-        heapq.heappush(queue, (-_time_in(header), found, _parents_in(header)))
+        heapq.heappush(queue, (-time_in(header), found, _parents_in(header)))
         queued.add(found)
 
     for each in list(sides):
@@ -124,13 +126,19 @@ def _header(objects: ObjectStore, commit: ObjectID) -> bytes:
     return objects.read(commit, b"commit").partition(b"\n\n")[0]
 
 
-def _time(objects: ObjectStore, commit: ObjectID) -> int:
-    return _time_in(_header(objects, commit))
+def seconds(digits: str | bytes) -> int:
+    """A time since 1970 that anybody may have written, as one that a calendar has."""
+    return min(max(int(digits[:_MOST_DIGITS]), 0), _LAST_SECOND)
 
 
-def _time_in(header: bytes) -> int:
+def time_in(header: bytes) -> int:
+    """When the commit with that header was made; 0 if it does not say so."""
     match = _COMMITTER.search(header)
-    return int(match[1]) if match else 0
+    return seconds(match[1]) if match else 0
+
+
+def _time(objects: ObjectStore, commit: ObjectID) -> int:
+    return time_in(_header(objects, commit))
 
 
 def _parents(objects: ObjectStore, commit: ObjectID) -> list[ObjectID]:

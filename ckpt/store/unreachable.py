@@ -17,6 +17,7 @@ from binascii import unhexlify
 
 from ckpt.patterns import lazy_pattern
 from ckpt.store import operation
+from ckpt.store.history import seconds, time_in
 from ckpt.store.loose import DamagedObject, loose_path
 from ckpt.store.object_scan import cruft_objects, loose_objects, packed_commits
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _MOST_COMMITS = 200_000
 _MOST_TREES = 100_000  # to be read of git's own history
 _FIRST_COMMITS = 500  # whose trees are looked at in any case
-_COMMITTER = lazy_pattern(rb"(?m)^committer .*> (-?\d+) [-+]\d{4}$")
 _FULL_ID = lazy_pattern(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 _ENTRIES = {
     20: lazy_pattern(rb"([0-7]+) [^\0]+\0([\0-\xff]{20})"),
@@ -194,8 +194,7 @@ class _Reach:
         if tree is None:
             return None
         parents = [to_raw(line[7:]) for line in lines if line.startswith(b"parent ")]
-        when = _COMMITTER.search(header)
-        return int(when[1]) if when else 0, tree, [parent for parent in parents if parent]
+        return time_in(header), tree, [parent for parent in parents if parent]
 
     def _read(self, raw_id: bytes, kind: bytes) -> bytes:
         """The content of an object; nothing, if it cannot be read or is of another kind. What
@@ -245,6 +244,6 @@ class _Lost:
 
 def _mtime(objects: ObjectStore, raw_id: bytes) -> int:
     try:
-        return int(os.stat(loose_path(objects.path, to_hex(raw_id))).st_mtime)
+        return seconds(str(int(os.stat(loose_path(objects.path, to_hex(raw_id))).st_mtime)))
     except OSError:
         return 0

@@ -146,6 +146,20 @@ def test_a_commit_without_a_time_is_old(store: ObjectStore) -> None:
     assert ahead_behind(store, odd, tree) == (1, 0)
 
 
+@pytest.mark.parametrize("digits", ["9" * 5000, "-" + "9" * 5000])
+def test_a_time_of_thousands_of_digits_is_only_a_late_or_an_early_one(
+    store: ObjectStore, digits: str
+) -> None:
+    made = commit(store)
+    text = store.read(made, b"commit").replace(
+        b"> %d" % MOMENT.timestamp(), b"> " + digits.encode()
+    )
+    odd = store.add(b"commit", text)
+
+    assert odd != made
+    assert ahead_behind(store, odd, made) == (1, 1)
+
+
 # What only one of them has
 
 

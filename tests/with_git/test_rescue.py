@@ -225,6 +225,18 @@ def test_another_worktrees_head_and_index_hold_what_they_name(repo: Path, tmp_pa
     assert lost() == []
 
 
+@pytest.mark.parametrize("digits", ["99999999999999", "9" * 5000, "-99999999999999"])
+def test_a_date_that_no_calendar_has_does_not_stop_the_search(repo: Path, digits: str) -> None:
+    tree = git("rev-parse", "HEAD^{tree}").strip()
+    text = f"tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> {digits} +0000\n\nodd\n"
+    odd = git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=text).strip()
+    stash = lose_a_stash(repo, "stashed\n")
+
+    assert {each["id"] for each in lost()} == {odd, stash}
+    assert "odd" in ckpt("rescue", code=0).stdout
+    assert rescue(odd)["checkpoint"]["name"] == "rescued: odd"
+
+
 # Where it is
 
 
@@ -346,6 +358,15 @@ def test_a_patch_that_was_put_back_or_is_of_another_repository_is_not_lost(
     assert lost() == []
     write(repo, "README.md", "something else\n")
     assert [each["id"] for each in lost()] == [patch.name]
+
+
+def test_a_patch_of_a_year_that_no_calendar_has_comes_back(repo: Path, isolated: Path) -> None:
+    write(repo, "README.md", "edited\n")
+    patch = hide_edits(repo, isolated / ".cache/pre-commit", 999_999_999_999)
+
+    assert [each["id"] for each in lost()] == [patch.name]
+    assert patch.name in ckpt("rescue", code=0).stdout
+    assert bring_back("1")["stats"]["files_changed"] == 1
 
 
 # Choosing
