@@ -79,7 +79,7 @@ def with_files(repo: Repository, lost: Lost) -> Lost:
             return replace(lost, files=_count_changes(repo, object_id, lost.kind == STASH))
         if lost.kind == TREE:
             return replace(lost, files=_count_files(repo, object_id))
-    except MissingObject:  # cut off, or half of it gone
+    except CkptError:  # cut off, half of it gone, or of no use to anybody
         pass
     return lost
 
