@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _FOLDER = b"rescued/"
 _NAME_LENGTH = 12
-_SHORTEST_ID = 4  # of what may be typed of one; a shorter word is a number in the list
+_SHORTEST_ID = 4  # of what may be typed of one
 
 
 @value_class
@@ -258,12 +258,12 @@ def _sound(repo: Repository, made: Checkpoint) -> Checkpoint:
 
 def choose(found: list[Lost], word: str) -> Lost:
     """The one that a number in the list, an id or the beginning of one stands for."""
-    is_number = word.isascii() and word.isdigit() and len(word) < _SHORTEST_ID
-    if is_number and 0 < int(word) <= len(found):
-        return found[int(word) - 1]
     fitting = [each for each in found if each.id == word] or [
         each for each in found if len(word) >= _SHORTEST_ID and each.id.startswith(word)
     ]
+    numbered = found[int(word) - 1] if _is_number(word, len(found)) else None
+    if numbered is not None and numbered not in fitting:
+        fitting.append(numbered)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -273,3 +273,9 @@ def choose(found: list[Lost], word: str) -> Lost:
         hint="git ckpt rescue",
         details={"available": [each.id for each in found]},
     )
+
+
+def _is_number(word: str, most: int) -> bool:
+    """Whether it counts one of so many in a list."""
+    is_plain = word.isascii() and word.isdigit() and len(word) <= len(str(most))
+    return is_plain and 0 < int(word) <= most

@@ -14,6 +14,9 @@ from helpers import fsck, git, loose_object, tree_state, verified
 from reftables import migrate
 from scenes import divide, write
 
+from ckpt.engine.lost import Lost
+from ckpt.engine.rescue import choose
+from ckpt.errors import NotFound, UsageError
 from ckpt.store import unreachable
 
 KEYS = ["kind", "id", "timestamp", "subject", "files", "bytes", "patch"]
@@ -237,6 +240,29 @@ def test_a_date_that_no_calendar_has_does_not_stop_the_search(repo: Path, digits
     assert rescue(odd)["checkpoint"]["name"] == "rescued: odd"
 
 
+def lose_a_hostile_commit(repo: Path) -> str:
+    """One with a name in it that must never reach a file system."""
+    blob = git("rev-parse", "HEAD:README.md").strip()
+    inner = git("mktree", stdin=f"100644 blob {blob}\tconfig\n").strip()
+    data = b"40000 .git\0" + bytes.fromhex(inner)
+    made = subprocess.run(
+        ["git", "hash-object", "-t", "tree", "-w", "--literally", "--stdin"],
+        input=data,
+        capture_output=True,
+        check=True,
+    )
+    return git("commit-tree", "-m", "hostile", made.stdout.decode().strip()).strip()
+
+
+def test_a_hostile_commit_does_not_stop_the_search(repo: Path) -> None:
+    hostile = lose_a_hostile_commit(repo)
+    stash = lose_a_stash(repo, "stashed\n")
+
+    found = {each["id"]: each for each in lost()}
+    assert found.keys() == {hostile, stash}
+    assert (found[hostile]["subject"], found[hostile]["files"]) == ("hostile", None)
+
+
 # Where it is
 
 
@@ -398,6 +424,23 @@ def test_what_is_not_lost_cannot_be_chosen(repo: Path) -> None:
     assert ckpt("rescue", "-n", "-1", code=2).stdout == ""
     assert ckpt("rescue", "1", "latest-one", code=2).stdout == ""
     assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+def test_of_thousands_each_is_chosen_by_its_number() -> None:
+    found = [Lost("commit", f"{number:x}".rjust(40, "f"), 0, "") for number in range(2500)]
+    found[7] = Lost("commit", "2400".ljust(40, "0"), 0, "")
+    found[1199] = Lost("commit", "1200".ljust(40, "0"), 0, "")
+
+    assert [choose(found, word) for word in ("8", "1000", "2500")] == [
+        found[number - 1] for number in (8, 1000, 2500)
+    ]
+    assert choose(found, "1200") == found[1199]  # by its number and by its id
+    assert choose(found, "24000") == found[7]
+    with pytest.raises(UsageError, match="'2400' is ambiguous"):
+        choose(found, "2400")
+    for word in ("2501", "0", "9999"):
+        with pytest.raises(NotFound):
+            choose(found, word)
 
 
 def test_what_is_half_gone_is_listed_and_does_not_become_a_checkpoint(repo: Path) -> None:
