@@ -33,6 +33,11 @@ def fault_behind(repo: Repository, commit: ObjectID) -> str | None:
     return _fault(repo, inspection, trees)
 
 
+def fault_in(repo: Repository, trees: Iterable[ObjectID]) -> str | None:
+    """The same of trees and all that is in them."""
+    return _fault(repo, Inspection(repo.objects), trees)
+
+
 def _fault(repo: Repository, inspection: Inspection, tops: Iterable[ObjectID]) -> str | None:
     trees = VerifiedTrees(inspection)
     for tree in tops:

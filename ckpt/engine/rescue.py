@@ -28,7 +28,7 @@ from ckpt.engine.lost import (
     Lost,
     checkpoint_id,
 )
-from ckpt.engine.lost_history import fault_behind
+from ckpt.engine.lost_history import fault_behind, fault_in
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.overlay import Edited
 from ckpt.engine.publishing import NO_TIME, draft_of, publish
@@ -40,9 +40,17 @@ from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, Scope, Stats
 from ckpt.store import record, staging
 from ckpt.store.index import Index
-from ckpt.store.objects import ObjectID
+from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, diff_trees, walk, write_tree
+from ckpt.store.trees import (
+    FOLDER,
+    REGULAR,
+    TreeEntry,
+    UnsafeTree,
+    diff_trees,
+    walk,
+    write_tree,
+)
 from ckpt.values import replace, value_class
 from ckpt.worktree.modes import Modes
 
@@ -95,7 +103,7 @@ def rescue(
     request = snapshot.checked(request)
     if lost.kind in (CONTENT, PATCH):
         return Rescued(_laid_over(repo, settings, lost, request, progress))
-    held = _held(repo, lost)
+    held = _usable(repo, lost)
     lacks = _lacks(repo, held)
     if lacks is not None:
         held = replace(held, head=repo.refs.head().commit, keep=())
@@ -135,6 +143,22 @@ def _held(repo: Repository, lost: Lost) -> _Held:
         files |= walk(repo.objects, record.read_commit(repo.objects, untracked[0]).tree)
         tree = write_tree(repo.objects, files)
     return _Held(tree, index, base, (object_id,))
+
+
+def _usable(repo: Repository, lost: Lost) -> _Held:
+    """The same, if all of it is there and fit for a worktree. What is found out only when objects
+    are written would leave them behind, and they would hide what was lost."""
+    try:
+        held = _held(repo, lost)
+        problem = fault_in(repo, (held.tree, held.index))
+    except (MissingObject, UnsafeTree) as error:
+        problem = error.message
+    if problem is None:
+        return held
+    raise CkptError(
+        f"no checkpoint can be made of {lost.kind} '{lost.id}': {problem}",
+        hint=f"git ls-tree -r {lost.id}",
+    )
 
 
 def _lacks(repo: Repository, held: _Held) -> str | None:

@@ -595,6 +595,12 @@ DEFENCES = (
         RESCUE + "test_a_stash_on_a_history_that_is_gone_comes_back_without_it",
     ),
     _of(
+        "what is half gone is found out before anything is written",
+        "ckpt/engine/rescue.py: fault_in(repo, (held.tree, held.index)) => None",
+        RESCUE + "test_what_is_half_gone_stays_listed_and_does_not_become_a_checkpoint",
+        RESCUE + "test_what_is_unsafe_stays_listed_and_does_not_become_a_checkpoint",
+    ),
+    _of(
         "a history counts with all that is in its commits",
         "ckpt/engine/lost_history.py: trees.gather(tree) => pass",
         RESCUE + "test_a_commit_of_whose_history_a_content_is_gone_comes_back_without_it",

@@ -443,14 +443,35 @@ def test_of_thousands_each_is_chosen_by_its_number() -> None:
             choose(found, word)
 
 
-def test_what_is_half_gone_is_listed_and_does_not_become_a_checkpoint(repo: Path) -> None:
-    stash = lose_a_stash(repo, "stashed\n")
-    blob = git("rev-parse", f"{stash}:README.md").strip()
+@pytest.mark.parametrize("kind", ["stash", "commit", "tree"])
+def test_what_is_half_gone_stays_listed_and_does_not_become_a_checkpoint(
+    repo: Path, kind: str
+) -> None:
+    gone = lose_a_stash(repo, "stashed\n")
+    tree = git("rev-parse", f"{gone}^{{tree}}").strip()
+    blob = git("rev-parse", f"{gone}:README.md").strip()
+    if kind != "stash":
+        os.unlink(loose_object(".git", git("rev-parse", f"{gone}^2").strip()))
+        os.unlink(loose_object(".git", gone))
+        gone = tree if kind == "tree" else git("commit-tree", "-m", "lost", tree).strip()
     os.unlink(loose_object(".git", blob))
+    before = lost()
 
+    assert [(each["kind"], each["id"]) for each in before] == [(kind, gone)]
     told = ckpt("rescue", "1", code=1)
-    assert f"missing blob {blob}" in told.stderr
+    assert f"no checkpoint can be made of {kind} '{gone}': missing blob {blob}" in told.stderr
     assert git("for-each-ref", "refs/checkpoints") == ""
+    assert lost() == before
+
+
+def test_what_is_unsafe_stays_listed_and_does_not_become_a_checkpoint(repo: Path) -> None:
+    hostile = lose_a_hostile_commit(repo)
+    before = lost()
+
+    told = ckpt("rescue", hostile, code=1)
+    assert f"no checkpoint can be made of commit '{hostile}': " in told.stderr
+    assert "unsafe name '.git'" in told.stderr
+    assert lost() == before
 
 
 def lose_history(repo: Path) -> tuple[str, str]:
