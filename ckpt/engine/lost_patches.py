@@ -27,6 +27,7 @@ from ckpt.values import value_class
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
 
 _PATCH = lazy_pattern(r"patch([0-9]{1,12})-[1-9][0-9]{0,9}")
 _MOST_PATCHES = 200  # the newest, of all repositories
@@ -90,14 +91,22 @@ def _base(repo: Repository, shortened: bytes) -> ObjectID:
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+    with _opened(path) as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.geteuid():
             raise BadPatch("it is no file of ours")
         if status.st_size > LARGEST:
             raise BadPatch("it is too large")
         return file.read(LARGEST)
+
+
+def _opened(path: str | bytes) -> BinaryIO:
+    """A file that is one: a pipe would have us wait for whoever writes into it."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb")
+    os.close(fd)
+    raise BadPatch("it is no file")
 
 
 def _is_lost(repo: Repository, path: bytes, edited: Edited | None) -> bool:
@@ -105,7 +114,7 @@ def _is_lost(repo: Repository, path: bytes, edited: Edited | None) -> bool:
     if edited is None or repo.objects.has(repo.objects.hash(b"blob", edited.content)):
         return False
     try:
-        with open(os.path.join(os.fsencode(repo.worktree), path), "rb") as file:
+        with _opened(os.path.join(os.fsencode(repo.worktree), path)) as file:
             return file.read(len(edited.content) + 1) != edited.content
-    except OSError:
+    except (BadPatch, OSError):
         return True

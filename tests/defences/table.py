@@ -601,6 +601,12 @@ DEFENCES = (
         RESCUE + "test_what_is_unsafe_stays_listed_and_does_not_become_a_checkpoint",
     ),
     _of(
+        "no pipe is waited for where a patch had a file",
+        "ckpt/engine/lost_patches.py: os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)"
+        " => os.O_NOFOLLOW | os.O_CLOEXEC)",
+        RESCUE + "test_a_pipe_where_a_patch_had_a_file_is_not_waited_for",
+    ),
+    _of(
         "a history counts with all that is in its commits",
         "ckpt/engine/lost_history.py: trees.gather(tree) => pass",
         RESCUE + "test_a_commit_of_whose_history_a_content_is_gone_comes_back_without_it",

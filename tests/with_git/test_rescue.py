@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -393,6 +395,17 @@ def test_a_patch_of_a_year_that_no_calendar_has_comes_back(repo: Path, isolated:
     assert [each["id"] for each in lost()] == [patch.name]
     assert patch.name in ckpt("rescue", code=0).stdout
     assert bring_back("1")["stats"]["files_changed"] == 1
+
+
+def test_a_pipe_where_a_patch_had_a_file_is_not_waited_for(repo: Path, isolated: Path) -> None:
+    write(repo, "README.md", "edited\n")
+    patch = hide_edits(repo, isolated / ".cache/pre-commit")
+    os.unlink("README.md")
+    os.mkfifo("README.md")
+
+    command = [sys.executable, "-I", "-m", "ckpt", "rescue", "--json"]
+    ran = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    assert [each["id"] for each in json.loads(ran.stdout)["lost"]] == [patch.name]
 
 
 # Choosing
