@@ -7,7 +7,7 @@ Pure, as `render`.
 from __future__ import annotations
 
 from ckpt.engine.lost import CONTENT
-from ckpt.render import age, columns
+from ckpt.render import age, columns, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,11 +53,15 @@ def _row(number: int, each: Lost) -> tuple[str, ...]:
     from datetime import datetime, timezone
 
     when = age(datetime.fromtimestamp(each.time, timezone.utc)) if each.time else "unknown"
-    return str(number), when, each.kind, _shown_id(each), _amount(each), each.subject
+    return str(number), when, each.kind, _shown_id(each), _amount(each), _subject(each)
 
 
 def _shown_id(each: Lost) -> str:
     return each.id if each.path is not None else each.id[:_SHORT]
+
+
+def _subject(each: Lost) -> str:
+    return ", ".join(map(quoted, each.paths)) if each.paths else each.subject
 
 
 def _amount(each: Lost) -> str:

@@ -47,8 +47,9 @@ _LONGEST_LINE = 200
 
 @value_class
 class Lost:
-    """`id` is that of the object or, of a patch, the name of its file; `path` is where that is.
-    `files` counts what it changes, or has, and `size` bytes; None where that says nothing."""
+    """`id` is that of the object or, of a patch, the name of its file; `path` is where that is,
+    and `paths` what it changes. `files` counts what it changes, or has, and `size` bytes; None
+    where that says nothing."""
 
     kind: str
     id: str
@@ -57,6 +58,7 @@ class Lost:
     files: int | None = None
     size: int | None = None
     path: str | None = None
+    paths: tuple[str, ...] = ()
 
 
 def find_lost(repo: Repository, patch_folders: Iterable[str]) -> list[Lost]:
@@ -65,7 +67,7 @@ def find_lost(repo: Repository, patch_folders: Iterable[str]) -> list[Lost]:
     found = [*_commits(repo, ends.commits), *_contents(repo, ends.blobs)]
     found += [Lost(TREE, tree.decode(), time, "") for tree, time in ends.trees.items()]
     found += [
-        Lost(PATCH, p.name, p.time, ", ".join(p.paths), files=len(p.paths), path=path)
+        Lost(PATCH, p.name, p.time, ", ".join(p.paths), len(p.paths), path=path, paths=p.paths)
         for path, p in lost_patches(repo, patch_folders).items()
     ]
     return sorted(found, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))

@@ -397,6 +397,21 @@ def test_a_patch_of_a_year_that_no_calendar_has_comes_back(repo: Path, isolated:
     assert bring_back("1")["stats"]["files_changed"] == 1
 
 
+def test_paths_of_a_patch_are_shown_as_git_shows_them(repo: Path, isolated: Path) -> None:
+    """A terminal would obey some of them, and one could pass for a line of its own."""
+    for name in ("a\033[2Jb", "b\n2  now", "größe"):
+        write(repo, name, "before\n")
+        git("add", name)
+    git("commit", "-q", "-m", "odd names")
+    for name in ("a\033[2Jb", "b\n2  now", "größe"):
+        write(repo, name, "after\n")
+    hide_edits(repo, isolated / ".cache/pre-commit")
+
+    assert lost()[0]["subject"] == "a\033[2Jb, b\n2  now, größe"
+    _, row, *_ = ckpt("rescue", code=0).stdout.splitlines()
+    assert row.endswith(r"""  "a\033[2Jb", "b\n2  now", größe""")
+
+
 def test_a_pipe_where_a_patch_had_a_file_is_not_waited_for(repo: Path, isolated: Path) -> None:
     write(repo, "README.md", "edited\n")
     patch = hide_edits(repo, isolated / ".cache/pre-commit")
@@ -404,7 +419,7 @@ def test_a_pipe_where_a_patch_had_a_file_is_not_waited_for(repo: Path, isolated:
     os.mkfifo("README.md")
 
     command = [sys.executable, "-I", "-m", "ckpt", "rescue", "--json"]
-    ran = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, check=True, timeout=30)
     assert [each["id"] for each in json.loads(ran.stdout)["lost"]] == [patch.name]
 
 
