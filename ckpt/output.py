@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ckpt.engine.gc import Collected
     from ckpt.engine.lost import Lost
     from ckpt.engine.prune import PruneResult
+    from ckpt.engine.rescue import Rescued
     from ckpt.engine.space import Space
     from ckpt.engine.status import Status
     from ckpt.engine.verify import VerifyResult
@@ -245,19 +246,18 @@ class Output:
 
         return self._lines(render_verify.verified(result, self.paint))
 
-    def rescued(
-        self, found: Sequence[Lost], total: int, checkpoint: Checkpoint | None = None
-    ) -> None:
+    def rescued(self, found: Sequence[Lost], total: int, made: Rescued | None = None) -> None:
         """What can be rescued, of how many; or the one that was, and what became of it."""
         if self.as_json:
             from ckpt import health_documents
 
+            checkpoint = None if made is None else made.checkpoint
             return self.document(health_documents.rescue(found, total, checkpoint))
         from ckpt import render_rescue
 
-        if checkpoint is None:
+        if made is None:
             return self._lines(render_rescue.lost(found, total, self.paint, self.width()))
-        return self._lines(render_rescue.rescued(found[0], checkpoint, self.paint))
+        return self._lines(render_rescue.rescued(found[0], made, self.paint))
 
     def trash(self, found: Sequence[Dropped]) -> None:
         if self.as_json:

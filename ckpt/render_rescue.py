@@ -6,7 +6,7 @@ Pure, as `render`.
 
 from __future__ import annotations
 
-from ckpt.engine.lost import CONTENT
+from ckpt.paths import to_str
 from ckpt.render import age, columns, quoted
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ckpt.engine.lost import Lost
-    from ckpt.models import Checkpoint
+    from ckpt.engine.rescue import Rescued
 
     Paint = Callable[[str, str], str]
 
@@ -41,11 +41,12 @@ def lost(found: Sequence[Lost], total: int, paint: Paint, width: int) -> Iterato
     yield "make a checkpoint of one:   git ckpt rescue NUMBER [NAME]"
 
 
-def rescued(found: Lost, checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
+def rescued(found: Lost, made: Rescued, paint: Paint) -> Iterator[str]:
+    checkpoint = made.checkpoint
     name = f" '{checkpoint.name}'" if checkpoint.name else ""
     yield f"Rescued {found.kind} {_shown_id(found)}: {paint('id', checkpoint.id)}{name}"
     yield f"look at it:   git ckpt diff {checkpoint.id}"
-    path = f" -- rescued/{found.id[:_SHORT]}" if found.kind == CONTENT else ""
+    path = "" if made.path is None else f" -- {to_str(made.path)}"
     yield f"get it back:  git ckpt rollback {checkpoint.id}{path}"
 
 

@@ -53,5 +53,5 @@ def run(context: Context, which: str | None, name: str | None, limit: int) -> in
         made = rescue(repo, manager.settings, chosen, name, manager.progress)
         if made.lacks is not None:
             context.output.warning(f"the history behind it is not kept: {made.lacks}")
-        context.output.rescued([with_files(repo, chosen)], len(found), made.checkpoint)
+        context.output.rescued([with_files(repo, chosen)], len(found), made)
     return 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
+from itertools import count
 
 from ckpt import ids
 from ckpt.engine import lost_patches, overlay, snapshot
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from ckpt.engine.present import Present
     from ckpt.settings import Settings
 
-_FOLDER = b"rescued/"
+_FOLDER = b"rescued"
 _NAME_LENGTH = 12
 _SHORTEST_ID = 4  # of what may be typed of one
 
@@ -79,10 +80,11 @@ class _Held:
 @value_class
 class Rescued:
     """The checkpoint that was made; `lacks` is what is missing of the history that it would have
-    had, and that was not kept for it."""
+    had, and that was not kept for it, and `path` where a content is in it."""
 
     checkpoint: Checkpoint
     lacks: str | None = None
+    path: bytes | None = None
 
 
 def rescue(
@@ -102,7 +104,9 @@ def rescue(
     )
     request = snapshot.checked(request)
     if lost.kind in (CONTENT, PATCH):
-        return Rescued(_laid_over(repo, settings, lost, request, progress))
+        changes = _changes(repo, lost)
+        made = _laid_over(repo, settings, changes, request, progress)
+        return Rescued(made, path=min(changes) if lost.kind == CONTENT else None)
     held = _usable(repo, lost)
     lacks = _lacks(repo, held)
     if lacks is not None:
@@ -217,12 +221,10 @@ def _stats(repo: Repository, held: _Held) -> Stats:
 def _laid_over(
     repo: Repository,
     settings: Settings,
-    lost: Lost,
+    changes: dict[bytes, Edited | None],
     request: SaveRequest,
     progress: Callable[[int, int], None] | None,
 ) -> Checkpoint:
-    changes = _changes(repo, lost)
-
     def complete(present: Present) -> None:
         overlay.lay_over(repo, present, changes)
 
@@ -244,8 +246,20 @@ def _changes(repo: Repository, lost: Lost) -> dict[bytes, Edited | None]:
             hint=f"git cat-file blob {lost.id} > FILE",
         )
     content = repo.objects.read(ObjectID(lost.id.encode()), b"blob")
-    path = _FOLDER + lost.id[:_NAME_LENGTH].encode()
+    path = b"%s/%s" % (_free_folder(repo), lost.id[:_NAME_LENGTH].encode())
     return {path: Edited(REGULAR, content, None)}
+
+
+def _free_folder(repo: Repository) -> bytes:
+    """Where a content without a name can come back: nothing else is called so."""
+    top = os.fsencode(repo.worktree)
+    names = (_FOLDER + (b"-%d" % number if number > 1 else b"") for number in count(1))
+    return next(name for name in names if _is_free(os.path.join(top, name)))
+
+
+def _is_free(path: bytes) -> bool:
+    is_folder = os.path.isdir(path) and not os.path.islink(path)
+    return not os.path.lexists(os.path.join(path, b".git") if is_folder else path)
 
 
 # -- checkpoints -------------------------------------------------------------------

@@ -160,6 +160,26 @@ def test_what_was_staged_and_reset_is_found_by_its_content(repo: Path) -> None:
     assert (repo / path).read_text() == "\n  only ever staged\nand more\n"
 
 
+@pytest.mark.parametrize("taken", ["file", "link", "dangling", "repository"])
+def test_a_content_comes_back_in_another_folder_if_its_own_is_taken(
+    repo: Path, tmp_path: Path, taken: str
+) -> None:
+    blob = git("hash-object", "-w", "--stdin", stdin="lost\n").strip()
+    if taken == "file":
+        write(repo, "rescued", "something else\n")
+    elif taken == "repository":
+        git("init", "-q", "rescued")
+    else:
+        os.symlink(tmp_path if taken == "link" else "nowhere", "rescued")
+    (repo / "rescued-2").mkdir()
+
+    told = ckpt("rescue", blob, code=0).stdout
+    _, _, path = told.splitlines()[-1].rpartition(" ")
+    assert path == f"rescued-2/{blob[:12]}"
+    ckpt("rollback", "latest", "--", path, code=0)
+    assert (repo / path).read_text() == "lost\n"
+
+
 def test_what_ckpt_writes_for_itself_and_nothing_at_all_are_no_contents(repo: Path) -> None:
     saved = ckpt("save", "--json", code=0).json["checkpoint"]
     own = [git("cat-file", "blob", f"{saved['ref']}^2:{name}") for name in OWN]
