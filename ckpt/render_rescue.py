@@ -44,7 +44,8 @@ def lost(found: Sequence[Lost], total: int, paint: Paint, width: int) -> Iterato
 def rescued(found: Lost, made: Rescued, paint: Paint) -> Iterator[str]:
     checkpoint = made.checkpoint
     name = f" '{checkpoint.name}'" if checkpoint.name else ""
-    yield f"Rescued {found.kind} {_shown_id(found)}: {paint('id', checkpoint.id)}{name}"
+    amount = f" ({_amount(found)})" if _amount(found) else ""
+    yield f"Rescued {found.kind} {_shown_id(found)}{amount}: {paint('id', checkpoint.id)}{name}"
     yield f"look at it:   git ckpt diff {checkpoint.id}"
     path = "" if made.path is None else f" -- {to_str(made.path)}"
     yield f"get it back:  git ckpt rollback {checkpoint.id}{path}"

@@ -49,9 +49,9 @@ def run(context: Context, which: str | None, name: str | None, limit: int) -> in
             return 0
         from ckpt.engine.rescue import choose, rescue
 
-        chosen = choose(found, which)
+        chosen = with_files(repo, choose(found, which))
         made = rescue(repo, manager.settings, chosen, name, manager.progress)
         if made.lacks is not None:
             context.output.warning(f"the history behind it is not kept: {made.lacks}")
-        context.output.rescued([with_files(repo, chosen)], len(found), made)
+        context.output.rescued([chosen], len(found), made)
     return 0

@@ -117,7 +117,11 @@ def rescue(
 
 
 def _name_for(lost: Lost) -> str | None:
-    words = lost.subject if lost.kind in (STASH, COMMIT) else f"{lost.kind} {lost.id[:12]}"
+    if lost.kind == PATCH:
+        words = lost.id  # the name of a file, which says what it is
+    else:
+        short = f"{lost.kind} {lost.id[:_NAME_LENGTH]}"
+        words = lost.subject if lost.kind in (STASH, COMMIT) else short
     try:
         return ids.check_name(f"rescued: {words}"[: ids.MAX_NAME])
     except UsageError:
@@ -126,7 +130,12 @@ def _name_for(lost: Lost) -> str | None:
 
 def _description(lost: Lost) -> str:
     moment = datetime.fromtimestamp(lost.time, timezone.utc)
-    return f"Rescued {lost.kind} {lost.id} of {moment:%Y-%m-%d %H:%M:%S} UTC."
+    changed = f", which changes {_files(lost.files)}" if lost.kind == COMMIT and lost.files else ""
+    return f"Rescued {lost.kind} {lost.id} of {moment:%Y-%m-%d %H:%M:%S} UTC{changed}."
+
+
+def _files(number: int) -> str:
+    return f"{number:,} file{'' if number == 1 else 's'}"
 
 
 # -- states ------------------------------------------------------------------------

@@ -184,7 +184,11 @@ class _Gatherer:
         needs.commits.setdefault(commit, within)
         if self._inspection.read(b"commit", commit) is None:
             return ()
-        found = record.read_commit(self._repo.objects, commit)
+        try:
+            found = record.read_commit(self._repo.objects, commit)
+        except MissingObject:
+            self._inspection.condemn(b"commit", commit, "it names no tree")
+            return ()
         needs.trees.append((within, found.tree))
         return found.parents
 

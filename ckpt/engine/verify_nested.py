@@ -8,6 +8,8 @@ the repository before its own.
 
 from __future__ import annotations
 
+import os
+
 from ckpt.engine.nested import open_nested
 from ckpt.engine.verify import WORKTREE, Place, Problem, Verified, VerifyResult, verify
 from ckpt.engine.verify_targets import every_target
@@ -56,17 +58,22 @@ def _look_into(
     repo: Repository, path: str, ids: set[str], progress: Progress
 ) -> tuple[VerifyResult, Problems]:
     """Verify these checkpoints of a repository inside; by id, what is wrong with each."""
+    if not os.path.lexists(os.path.join(repo.worktree, path)):
+        return _nothing(ids, "the repository is gone")
     try:
         with open_nested(repo, to_bytes(path)) as nested:
             targets = [target for target in every_target(nested) if target.id in ids]
             result = with_nested(nested, verify(nested, targets, progress), progress)
     except CkptError as error:
-        lost = Problem(MISSING, error.message)
-        return VerifyResult((), 0, 0, 0), dict.fromkeys(ids, (lost,))
+        return _nothing(ids, error.message)
     found = {each.target.id or "": each.problems for each in result.checkpoints}
     for missing in ids - found.keys():
         found[missing] = (Problem(MISSING, f"its checkpoint '{missing}' is gone"),)
     return result, found
+
+
+def _nothing(ids: set[str], reason: str) -> tuple[VerifyResult, Problems]:
+    return VerifyResult((), 0, 0, 0), dict.fromkeys(ids, (Problem(MISSING, reason),))
 
 
 def _joined(around: Verified, path: str, named: dict[str, str], problems: Problems) -> Verified:

@@ -17,7 +17,7 @@ from datetime import datetime
 from ckpt import ids, jsontext
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, Kind, Scope, Stats
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
 from ckpt.store.trees import lookup, read_limited
 from ckpt.values import value_class
@@ -81,6 +81,8 @@ def read_commit(objects: ObjectStore, commit: ObjectID) -> CommitData:
             tree = line[5:]
         elif line.startswith(b"parent "):
             parents.append(ObjectID(line[7:]))
+    if len(tree) != objects.object_format.hex_length:
+        raise MissingObject(commit, "damaged commit")
     return CommitData(ObjectID(tree), tuple(parents), message.decode("utf-8", "replace"))
 
 

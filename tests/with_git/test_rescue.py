@@ -143,6 +143,17 @@ def test_a_branch_that_was_deleted_is_one_commit_with_those_behind_it(repo: Path
     assert git("rev-list", "--count", f"{made['ref']}^1").strip() == "4"
 
 
+def test_of_a_commit_it_is_told_what_it_changes(repo: Path) -> None:
+    """Against HEAD, which is the commit itself, nothing is changed."""
+    _, second = lose_history(repo)
+    forget_history(repo)
+
+    told = ckpt("rescue", second, code=0).stdout
+    assert told.startswith(f"Rescued commit {second[:12]} (1 file): ")
+    (made,) = ckpt("list", "--json", code=0).json["checkpoints"]
+    assert made["description"].endswith(" UTC, which changes 1 file.")
+
+
 def test_what_was_staged_and_reset_is_found_by_its_content(repo: Path) -> None:
     write(repo, "lost.txt", "\n  only ever staged\nand more\n")
     write(repo, "lost.bin", bytes(range(255)))
@@ -381,6 +392,7 @@ def test_edits_that_a_killed_pre_commit_left_in_its_patch_come_back(
     assert found["timestamp"].startswith("2023-11-14T22:13:20")
     assert found["patch"] == {"path": str(patch)}
     made = bring_back("1")
+    assert made["name"] == f"rescued: {patch.name}"
     assert made["stats"]["files_changed"] == 2
     ckpt("rollback", made["id"], code=0)
     assert tree_state(repo) == edited
@@ -621,6 +633,14 @@ def test_where_a_shallow_clone_ends_no_history_is_missing(
 
     made = bring_back(stash)
     assert git("rev-parse", f"{made['ref']}^2^1").strip() == stash
+
+
+def test_a_commit_without_a_tree_is_not_listed(repo: Path) -> None:
+    stash = lose_a_stash(repo, "stashed\n")
+    for text in ("tree abc\n\nno id\n", "author nobody\n\nno tree\n", ""):
+        git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=text)
+
+    assert [each["id"] for each in lost()] == [stash]
 
 
 def test_a_damaged_object_does_not_stop_the_search(repo: Path) -> None:

@@ -456,7 +456,8 @@ def test_what_is_broken_in_a_repository_inside_is_found_on_request(repo: Path) -
     shutil.rmtree(module)
     (found,) = problems("--recurse")
     assert places(found) == {("worktree", "module")}
-    assert "in 'module': " in ckpt("verify", "--recurse", code=1).stdout
+    told = ckpt("verify", "--recurse", code=1).stdout
+    assert "in 'module': the repository is gone: module\n" in told
 
 
 @pytest.mark.parametrize("add", [("add", "."), ("add", "-N", ".")])
