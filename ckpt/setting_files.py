@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from ckpt.patterns import lazy_pattern
-from ckpt.setting_sources import SettingsError, Source, printable, shown
+from ckpt.setting_sources import SettingsError, Source, mend, printable, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,23 +47,28 @@ def _toml(text: bytes, name: str) -> dict[str, Any]:
     long_key = _LONG_DOTTED_KEY.search(text)
     if long_key:
         line = text.count(b"\n", 0, long_key.start()) + 1
-        raise SettingsError(f"{name}: invalid TOML: key of too many parts (at line {line})")
+        raise _invalid(name, f"key of too many parts (at line {line})")
     try:
         return tomllib.loads(text.decode())
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        raise SettingsError(f"{name}: invalid TOML: not UTF-8 (at line {line})") from error
+        raise _invalid(name, f"not UTF-8 (at line {line})") from error
     except RecursionError as error:
-        raise SettingsError(f"{name}: invalid TOML: nested too deeply") from error
+        raise _invalid(name, "nested too deeply") from error
     except ValueError as error:
         reason = str(error)
-        raise SettingsError(f"{name}: invalid TOML: {reason[:1].lower()}{reason[1:]}") from error
+        raise _invalid(name, f"{reason[:1].lower()}{reason[1:]}") from error
+
+
+def _invalid(name: str, reason: str) -> SettingsError:
+    return SettingsError(f"{name}: invalid TOML: {reason}", hint=mend(name))
 
 
 def _subtable(table: dict[str, Any], key: str, place: str) -> dict[str, Any]:
     value = table.get(key, {})
     if not isinstance(value, dict):
-        raise SettingsError(f"{place}: expected a table, got {shown(value)}")
+        file = place.partition(": ")[0]
+        raise SettingsError(f"{place}: expected a table, got {shown(value)}", hint=mend(file))
     return value
 
 

@@ -24,6 +24,7 @@ from ckpt.setting_sources import (
     shown,
     unknown,
     value_of,
+    way_out,
 )
 from ckpt.setting_types import BOOL, COUNT, DURATION, LIMIT, NO_LIMIT, NUMBER
 from ckpt.values import field, replace, value_class
@@ -167,9 +168,11 @@ def _row_of(source: Source, key: str, raw: object) -> Row:
         raise SettingsError(f"{source.place(key)}: {FEATURES_STAY}", hint="leave it out")
     if word in KINDS and key == RETENTION + word:
         expected = f"expected rules such as {word} = {{last = 5}}"
-        raise SettingsError(f"{source.place(key)}: {expected}, got {shown(raw)}")
+        told = f"{source.place(key)}: {expected}, got {shown(raw)}"
+        raise SettingsError(told, hint=way_out(source, key, f"ckpt.{key}"))
     if key + "." == RETENTION:
-        raise SettingsError(f"{source.place(key)}: expected a table, got {shown(raw)}")
+        told = f"{source.place(key)}: expected a table, got {shown(raw)}"
+        raise SettingsError(told, hint=way_out(source, key, f"ckpt.{key}"))
     is_git = source.kind == "git config"
     raise unknown(
         source, key, {name: row.git if is_git else row.key for name, row in typed.items()}

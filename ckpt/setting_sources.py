@@ -225,8 +225,23 @@ def value_of(source: Source, row: Row, raw: object) -> Value:
         return row.type.of_value(raw)
     except Unfit as unfit:
         raise SettingsError(
-            f"{source.place(row.key)}: expected {unfit.expected}, got {shown(unfit.got)}"
+            f"{source.place(row.key)}: expected {unfit.expected}, got {shown(unfit.got)}",
+            hint=way_out(source, row.key, row.git),
         ) from None
+
+
+def way_out(source: Source, key: str, git: str) -> str:
+    """What to type about a value that is wrong; `git` is the key's name in git config."""
+    if source.kind == "git config":
+        return f"git config --show-origin --get-all {git}"
+    if source.kind == "environment":
+        return f"unset {source.place(key)}"
+    return mend(source.name) if source.kind == "repository file" else "git ckpt help"
+
+
+def mend(file: str) -> str:
+    """What to do about a file of settings; only a person can."""
+    return f"mend it in '{file}'; 'git ckpt help' tells of every setting"
 
 
 def unknown(source: Source, key: str, known: Mapping[str, str]) -> SettingsError:

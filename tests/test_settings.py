@@ -22,6 +22,7 @@ from ckpt.values import replace
 from ckpt.worktree.ignore import Rules, parse
 
 KNOWN = "known: " + ", ".join([*(row.key for row in ROWS), "retention"])
+MEND = "mend it in '{}'; 'git ckpt help' tells of every setting"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -511,6 +512,7 @@ def test_invalid_toml_is_an_error_with_file_and_line(text, message):
             source(text, "x.toml")
 
         assert caught.value.message == f"x.toml: invalid TOML: {message}"
+        assert caught.value.hint == MEND.format("x.toml")
 
 
 HOSTILE = {
@@ -542,3 +544,28 @@ def test_what_should_be_a_table_must_be_one(text, message):
         from_pyproject(text)
 
     assert caught.value.message == message
+    assert caught.value.hint == MEND.format("pyproject.toml")
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        (from_ckpt_toml(b'max_file_size = "many"\n'), MEND.format("ckpt.toml")),
+        (from_ckpt_toml(b"retention = 3\n"), MEND.format("ckpt.toml")),
+        (
+            from_git_config([("maxfilesize", "many", "/x")]),
+            "git config --show-origin --get-all ckpt.maxFileSize",
+        ),
+        (
+            from_git_config([("retention", "many", "/x")]),
+            "git config --show-origin --get-all ckpt.retention",
+        ),
+        (from_environ({"CKPT_MAX_FILE_SIZE": "many"}), "unset CKPT_MAX_FILE_SIZE"),
+        (from_environ({"CKPT_RETENTION_AUTO_LAST": "many"}), "unset CKPT_RETENTION_AUTO_LAST"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_to_type_about_it(source, hint):
+    with pytest.raises(SettingsError) as caught:
+        load([source])
+
+    assert caught.value.hint == hint

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from ckpt import regular
-from ckpt.errors import UsageError, disk_hint, is_want
+from ckpt.errors import UsageError, is_want
 from ckpt.patterns import lazy_pattern
 from ckpt.store.config_syntax import (
     COMMAND_LINE,
@@ -178,9 +178,11 @@ def _content(path: str, unreadable_ok: bool) -> bytes:
             raise
         if unreadable_ok and isinstance(error, PermissionError):
             return b""
+        from ckpt.owners import chown_hint
+
         raise ConfigError(
             f"unable to access '{path}': {error.strerror}",
-            hint=f"{disk_hint(error)}, then try again",
+            hint=chown_hint(path) or f"ls -ld '{path}'",
             details={"file": path},
         ) from error
 

@@ -197,6 +197,7 @@ def test_an_unreadable_local_file_is_an_error(machine):
         machine.load()
 
     assert caught.value.details == {"file": path}
+    assert caught.value.hint == f"ls -ld '{path}'"
 
 
 def test_a_folder_in_place_of_a_file_is_an_error(machine):
