@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SESSION = "CKPT_SESSION"
 
 DENIED_FILES = (
+    *("*.env", "!*.env/", "!example.env", "!sample.env", "!template.env"),
+    *("!*.example.env", "!*.sample.env", "!*.template.env", ".envrc"),
     *(".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist"),
     *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
     *("*.pem", "*.p8", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.keytab", "*.kdbx"),
@@ -43,13 +45,15 @@ DENIED_FILES = (
     *(".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".htpasswd"),
     *(".s3cfg", ".boto", ".dockercfg", "**/.docker/config.json", "**/.cargo/credentials.toml"),
     *(".git-credentials", ".terraformrc", ".vault-token", ".vault_pass", ".vault_pass.txt"),
+    *("*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*"),
     # As a folder it is a package that someone writes.
     *("credentials", "!credentials/", "kubeconfig", "!kubeconfig/", "**/.kube/config"),
     *("credentials.json", "application_default_credentials.json", "client_secret*.json"),
     *("service-account*.json", "service_account*.json", "gha-creds-*.json"),
-    *("secrets.json", "secrets.toml", "secrets.yaml", "secrets.yml", ".gnupg/"),
+    *("secrets.json", "secrets.toml", "secrets.yaml", "secrets.yml", ".gnupg/", ".ssh/"),
 )
-"""Untracked files that are not saved; as in .gitignore, the last pattern that matches decides."""
+"""Untracked files that are not saved, in upper case or lower, nor an editor's copies of them; as in
+.gitignore, the last pattern that matches decides."""
 
 DEPENDENCY_FOLDERS = (
     # Not `target/`, `build/`, `dist/`, `vendor/`, `env/`, `deps/`: people write there.
@@ -97,12 +101,12 @@ class Settings:
 
     @property
     def deny_patterns(self) -> tuple[str, ...]:
-        """All that decides on denial, as one ignore file: the last match wins.
+        """What decides on denial beside DENIED_FILES and counts more, as one ignore file: the last
+        match wins.
 
         `allow` takes back from the built-in lists only, a trusted `include` from all.
         """
         return (
-            *DENIED_FILES,
             *DEPENDENCY_FOLDERS,
             *(f"!{pattern}" for pattern in self.allow),
             *self.deny,

@@ -10,8 +10,10 @@ from dataclasses import fields
 import pytest
 from setting_texts import error_of, of_env, of_file, of_git
 
+from ckpt.engine.rules import deny_stack
 from ckpt.errors import UsageError
 from ckpt.models import Kind
+from ckpt.paths import folders_above
 from ckpt.policy import DEFAULTS, Policy
 from ckpt.setting_files import from_ckpt_toml, from_pyproject
 from ckpt.setting_retention import CAPS
@@ -19,7 +21,6 @@ from ckpt.setting_sources import ROWS, SettingsError, Source, from_environ, from
 from ckpt.setting_types import NO_LIMIT
 from ckpt.settings import DENIED_FILES, DEPENDENCY_FOLDERS, Settings, disabled_by_env, load
 from ckpt.values import replace
-from ckpt.worktree.ignore import Rules, parse
 
 KNOWN = "known: " + ", ".join([*(row.key for row in ROWS), "retention"])
 MEND = "mend it in '{}'; 'git ckpt help' tells of every setting"
@@ -242,20 +243,12 @@ def test_the_repository_may_save_more_and_deny_more():
 
 
 def denies(settings: Settings, path: bytes, *, ignore_case: bool = False) -> bool:
-    text = "\n".join(settings.deny_patterns).encode()
-    rules = parse(text, ignore_case=ignore_case)
-    return decided(rules, path)
-
-
-def decided(rules: Rules, path: bytes) -> bool:
     """Whether the path or a folder above it is denied."""
+    stack = deny_stack(settings, ignore_case)
     is_dir = path.endswith(b"/")
-    parts = path.rstrip(b"/").split(b"/")
-    for depth in range(1, len(parts) + 1):
-        folder = is_dir or depth < len(parts)
-        if rules.decide(b"/".join(parts[:depth]), folder):
-            return True
-    return False
+    path = path.rstrip(b"/")
+    folders = any(stack.ignored(folder, True) for folder in folders_above(path))
+    return folders or stack.ignored(path, is_dir)
 
 
 def test_an_include_beats_denial_only_from_a_trusted_source():
@@ -270,7 +263,19 @@ def test_allow_takes_back_what_is_built_in_and_not_what_is_denied_by_hand():
     )
 
     assert not denies(allowed, b".env")
+    assert not denies(allowed, b".env~")
     assert denies(allowed, b"x")
+    assert not denies(of_git(("allow", ".env~")), b".env~")
+    assert denies(of_git(("allow", ".env~")), b".env")
+
+
+def test_what_is_denied_by_hand_is_in_upper_case_what_git_says():
+    by_hand = of_git(("deny", "Notes"))
+
+    assert denies(by_hand, b"Notes")
+    assert denies(by_hand, b"Notes~")
+    assert not denies(by_hand, b"notes")
+    assert denies(by_hand, b"notes", ignore_case=True)
 
 
 # The built-in lists
@@ -292,6 +297,30 @@ def test_allow_takes_back_what_is_built_in_and_not_what_is_denied_by_hand():
         b"home/.kube/config",
         b"client_secret_1234.json",
         b"gha-creds-0123.json",
+        b"prod.env",
+        b"deploy/docker.env",
+        b".envrc",
+        b".ssh/config",
+        b"prod.tfvars",
+        b"prod.auto.tfvars.json",
+        b"infra/terraform.tfstate",
+        b"terraform.tfstate.backup",
+        b"terraform.tfstate.d/prod/terraform.tfstate",
+        # in any case
+        b".ENV",
+        b".Env.prod",
+        b"ID_RSA",
+        b"MY.PEM",
+        b"Secrets.JSON",
+        # copies that editors and people make
+        b".env~",
+        b"..env.swp",
+        b"app/..env.local.swo",
+        b"#.env#",
+        b"id_rsa.bak",
+        b"ID_RSA.OLD",
+        b".my.pem.swp",
+        b"app/secrets.yaml.orig",
         b"web/node_modules/x/index.js",
         b"__pycache__/a.pyc",
         b"pkg.egg-info/PKG-INFO",
@@ -323,6 +352,21 @@ def test_secrets_and_dependencies_are_denied(path):
         b"env/prod.tf",
         b"node_modules",
         b"docs/venv.md",
+        b"example.env",
+        b"app/.example.env",
+        b"prod.example.env",
+        b"prod.env/notes.txt",
+        b"terraform.tfvars.example",
+        b"src/ssh/config.py",
+        b"app.py~",
+        b".app.py.swp",
+        b"#app.py#",
+        b"notes.bak",
+        b"~",
+        b".bak",
+        b".swp",
+        b"##",
+        b"env.py.bak",
         b"secrets.py",
         b".yarn/releases/yarn.cjs",
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ckpt.settings import Settings
+from ckpt.settings import DENIED_FILES, Settings
 from ckpt.store.repository import Repository
 from ckpt.worktree.reach import read_plain_file
 
@@ -40,6 +40,7 @@ def fingerprint(repo: Repository, settings: Settings, excludes: dict[str, bytes]
         (
             sorted(excludes.items()),
             repo.config.get_bool("core.ignorecase", False),
+            DENIED_FILES,
             settings.deny_patterns,
             settings.include,
             settings.trusted_include,

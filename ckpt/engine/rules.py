@@ -14,13 +14,14 @@ from itertools import takewhile
 from ckpt.engine.excludes import inside
 from ckpt.engine.index_facts import IndexFacts
 from ckpt.paths import folders_above, is_within
-from ckpt.settings import Settings
+from ckpt.settings import DENIED_FILES, Settings
 from ckpt.store.index import SKIP_WORKTREE
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
 from ckpt.store.trees import SYMLINK
-from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
+from ckpt.worktree.denials import Denials
+from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, Rules, parse
 from ckpt.worktree.scan import ScanRules, leads_to
 
 _WILD = frozenset("*?[\\!")
@@ -74,13 +75,17 @@ def ignore_stack(excludes: dict[str, bytes], ignore_case: bool) -> IgnoreStack:
 
 def deny_stack(settings: Settings, ignore_case: bool) -> IgnoreStack:
     """Secrets and dependency folders, with what settings add and take back."""
-    return _stack(settings.deny_patterns, ignore_case)
+    return Denials(_rules(DENIED_FILES, True), _rules(settings.deny_patterns, ignore_case))
+
+
+def _stack(patterns: tuple[str, ...], ignore_case: bool) -> IgnoreStack:
+    return IgnoreStack.root(_rules(patterns, ignore_case))
 
 
 @lru_cache(8)  # one save asks several times, a running process with each save
-def _stack(patterns: tuple[str, ...], ignore_case: bool) -> IgnoreStack:
+def _rules(patterns: tuple[str, ...], ignore_case: bool) -> Rules:
     text = "\n".join(patterns).encode("utf-8", "surrogateescape")
-    return IgnoreStack.root(parse(text, ignore_case=ignore_case))
+    return parse(text, ignore_case=ignore_case)
 
 
 def _include_paths(settings: Settings, deny: IgnoreStack) -> tuple[bytes, ...]:

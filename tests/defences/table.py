@@ -587,6 +587,17 @@ DEFENCES = (
         "tests/faults/test_kill_install.py::"
         "test_what_a_killed_install_has_not_finished_goes_with_the_next_or_with_uninstall",
     ),
+    # Secrets
+    _of(
+        "a secret is one in upper case, too",
+        "ckpt/worktree/denials.py: lowered = path.lower() => lowered = path",
+        "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
+    ),
+    _of(
+        "an editor's copy of a secret is one",
+        "ckpt/worktree/denials.py:  and path.endswith(_COPIES): =>  and False:",
+        "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
+    ),
     # What was lost
     _of(
         "no ref to a history with a gap in it",

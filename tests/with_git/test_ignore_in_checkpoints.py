@@ -161,6 +161,18 @@ def test_git_config_can_allow_deny_and_include(repo: Path) -> None:
     assert (repo / "wanted.log").read_text() == "ignored\n"
 
 
+def test_a_secret_in_upper_case_and_a_copy_of_one_are_left_out_unless_tracked(repo: Path) -> None:
+    write(repo, "tracked/.ENV", "tracked\n")
+    git("add", "-f", "tracked/.ENV")
+    for name in (".ENV", ".env~", "id_rsa.bak", "app.py~"):
+        write(repo, name, "untracked\n")
+
+    found = save("all")
+
+    assert {"app.py~", "tracked/.ENV"} <= set(taken(found))
+    assert {item["path"] for item in found["skipped"]} == {".ENV", ".env~", "id_rsa.bak"}
+
+
 def test_the_repository_s_own_file_cannot_let_secrets_in(repo: Path) -> None:
     write(repo, ".env", "secret\n")
     write(repo, "ckpt.toml", 'allow = [".env"]\ninclude = [".env"]\ndeny = ["*.txt"]\n')
