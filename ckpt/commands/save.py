@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from ckpt.errors import UsageError
 from ckpt.models import Kind
@@ -94,13 +95,25 @@ def _data(text: str | None, start: str) -> Any:
 
 
 def _read(path: str, shown: str) -> str:
+    from ckpt.store.trees import LARGEST_STATE
+
+    needs = "--data @FILE needs a file of JSON"
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+        mode = os.stat(path).st_mode
+        # A shell's `@<(command)` is a pipe that somebody writes into; any other may have nobody.
+        is_open_pipe = stat.S_ISFIFO(mode) and path.startswith("/dev/")
+        if not stat.S_ISREG(mode) and not is_open_pipe:
+            raise UsageError(f"'{shown}' is not a regular file", hint=needs)
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_STATE + 1)
     except OSError as error:
+        raise UsageError(f"cannot read '{shown}': {error.strerror}", hint=needs) from None
+    if len(data) > LARGEST_STATE:
         raise UsageError(
-            f"cannot read '{shown}': {error.strerror}", hint="--data @FILE needs a file of JSON"
-        ) from None
+            f"'{shown}' is over {LARGEST_STATE >> 20} MiB",
+            hint="keep it as a file: git ckpt save --state-file PATH",
+        )
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _metadata(pairs: list[str]) -> dict[str, str] | None:

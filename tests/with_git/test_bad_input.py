@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,8 @@ from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
 from helpers import git, loose_object, tree_state
 from scenes import ODD_NAMES, creatable, link, remove, state, unprivileged, write
+
+from ckpt.store import trees
 
 COMMANDS = (
     ("save",),
@@ -242,6 +246,39 @@ def test_a_partial_checkpoint_gives_back_what_it_has_and_takes_nothing(repo: Pat
     assert (repo / "src/app.py").read_text() == "readable again\n"
     assert (repo / "README.md").read_text() == "# An example\n"
     assert told["kept"] == [{"path": "src/app.py", "reason": "unreadable at the checkpoint"}]
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "."])
+def test_data_comes_from_a_file_that_has_an_end(repo: Path, name: str) -> None:
+    os.mkfifo(repo / "pipe")
+    command = [sys.executable, "-I", "-m", "ckpt", "save", "--data", f"@{name}"]
+
+    limit = f"ulimit -v {2 << 20} && exec " + shlex.join(command)
+    ran = subprocess.run(["sh", "-c", limit], capture_output=True, text=True, timeout=30)
+
+    assert ran.returncode == 2
+    assert f"error: '{name}' is not a regular file\n" in ran.stderr
+
+
+def test_data_that_could_not_be_read_again_is_refused(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "LARGEST_STATE", 1 << 20)
+    with open("large.json", "wb") as file:
+        file.truncate((1 << 20) + 1)
+
+    told = ckpt("save", "--data", "@large.json", code=2)
+    assert "'large.json' is over 1 MiB" in told.stderr
+    assert "--state-file" in told.stderr
+    assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+def test_data_may_come_through_a_pipe_of_the_shell(repo: Path) -> None:
+    command = [sys.executable, "-I", "-m", "ckpt", "save", "--json", "--data", "@/dev/stdin"]
+
+    ran = subprocess.run(command, input=b'{"step": 3}', capture_output=True, check=True)
+
+    assert json.loads(ran.stdout)["checkpoint"]["data"] == {"step": 3}
 
 
 def test_special_files_are_left_out_and_listed(repo: Path) -> None:
