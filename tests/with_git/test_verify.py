@@ -421,6 +421,18 @@ def test_a_history_that_git_cannot_follow_is_found_right_behind_head(repo: Path)
     assert f"git -C CLONE cat-file commit {first} |" in told
 
 
+def test_a_head_that_names_no_tree_is_damage(saved: dict[str, Any]) -> None:
+    words = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
+    odd = git(*words, stdin="author nobody\n\nno tree\n").strip()
+    text = git("cat-file", "commit", saved["commit"])
+    forged = git(*words, stdin=text.replace(saved["git_state"]["commit_hash"], odd)).strip()
+    git("update-ref", saved["ref"], forged)
+
+    (found,) = problems()
+    assert found["detail"] == f"damaged commit {odd}: it names no tree"
+    assert places(found) == {("head", "")}
+
+
 def test_where_a_shallow_clone_ends_nothing_is_missing(repo: Path, tmp_path: Path) -> None:
     write(repo, "README.md", "second\n")
     git("commit", "-q", "-a", "-m", "second")
