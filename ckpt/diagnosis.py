@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ckpt.engine.repair import Flaw
+    from ckpt.engine.flaws import Flaw
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.install.trial import Trial
     from ckpt.settings import Settings

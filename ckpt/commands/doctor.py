@@ -7,8 +7,9 @@ import sys
 
 from ckpt.diagnosis import FIXED, WRONG, Diagnosis, diagnose, flaw
 from ckpt.engine import status
+from ckpt.engine.flaws import Flaw
 from ckpt.engine.remotes import find_unasked
-from ckpt.engine.repair import Flaw, find_flaws
+from ckpt.engine.repair import find_flaws
 from ckpt.engine.served import find_open
 from ckpt.errors import CkptError
 from ckpt.install import parts, trial

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from ckpt.engine.repair import Flaw
+from ckpt.engine.flaws import Flaw
 from ckpt.errors import CkptError
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.store.config_syntax import parse_bool

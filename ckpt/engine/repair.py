@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What is broken in a repository of ours and can be put right without losing anything.
 
-Each flaw is found by looking only, and comes with what would mend it. A ref is moved aside if
-it holds nothing: no object, a missing or damaged one, another ref's name. Git itself fails on
-such a ref, at the next fetch or gc. It is written down before it goes, in `ckpt/broken-refs`. A
-ref that holds something, though no checkpoint, may be all that holds it, and stays. So do
-git's own locks: nothing proves that nobody needs them.
+Each flaw is found by looking only, and comes with what would mend it. Refs have a module of their
+own, `broken_refs`. Git's own locks stay: nothing proves that nobody needs them.
 """
 
 from __future__ import annotations
@@ -13,143 +10,30 @@ from __future__ import annotations
 import os
 import stat
 import time
-from datetime import datetime, timezone
 
-from ckpt import disk, jsontext
+from ckpt import disk
 from ckpt.engine import journal, left_over, scan_cache
-from ckpt.engine.catalog import load
+from ckpt.engine.broken_refs import broken_refs
+from ckpt.engine.flaws import Flaw
 from ckpt.engine.pending import JOURNAL, journal_exists
-from ckpt.engine.verify_targets import Target, every_target
-from ckpt.errors import Busy, CkptError
-from ckpt.store.alternates import absent
+from ckpt.errors import CkptError
 from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.lock import clear_dead_locks, dead_locks
-from ckpt.store.object_scan import pack_stems
-from ckpt.store.objects import MissingObject
 from ckpt.store.repository import Repository
 from ckpt.store.roots import git_dirs
-from ckpt.values import value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BROKEN_REFS = "broken-refs"
 _GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
 _OLD = 3600.0  # seconds; no git command holds one of these for so long
 
 
-@value_class
-class Flaw:
-    """`mend` puts it right and returns what it did; None where that is for a person to do,
-    as `by_hand` says."""
-
-    subject: str
-    is_wrong: bool
-    detail: str
-    mend: Callable[[], str] | None = None
-    by_hand: str | None = None
-
-
 def find_flaws(repo: Repository) -> list[Flaw]:
     """All that is found, what is worst first."""
-    found = [*_refs(repo), *_journals(repo), *_locks(repo), *_files(repo)]
+    found = [*broken_refs(repo), *_journals(repo), *_locks(repo), *_files(repo)]
     return sorted(found, key=lambda flaw: not flaw.is_wrong)
-
-
-# -- refs --------------------------------------------------------------------------
-
-
-def _refs(repo: Repository) -> Iterator[Flaw]:
-    try:
-        targets = every_target(repo)
-    except CkptError as error:  # of `packed-refs`, which are git's to mend
-        yield Flaw("refs", True, error.message, by_hand=error.hint)
-        return
-    problems = {target: _holds_nothing(repo, target) for target in targets}
-    doubt = _doubt(repo) if any(problems.values()) else None
-    for target, problem in problems.items():
-        if problem is not None:
-            told = f"'{target.ref}' holds nothing: {problem}"
-            mend = None if doubt else _move_aside(repo, target)
-            yield Flaw("refs", True, told, mend, by_hand=doubt)
-        elif not _is_checkpoint(repo, target):
-            told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
-            by_hand = f"git show {target.ref}; to let go of it: git update-ref -d {target.ref}"
-            yield Flaw("refs", False, told, by_hand=by_hand)
-
-
-def _doubt(repo: Repository) -> str | None:
-    """What to see to first where objects may be missing only because they cannot be reached."""
-    folder = repo.objects.path
-    away = absent(folder)
-    if away:
-        return f"bring '{away[0]}' back, from which this repository borrows objects"
-    places = [folder, *(stem + ".pack" for stem in pack_stems(folder)), *_inside(folder)]
-    closed = [path for path in places if not os.access(path, os.R_OK)]
-    if closed:
-        return f"make '{closed[0]}' readable"
-    head = repo.refs.head().commit
-    return "git fsck" if head is not None and repo.objects.lacks(head) else None
-
-
-def _inside(folder: str) -> Iterator[str]:
-    """The folders and files of loose objects."""
-    for name in os.listdir(folder):
-        if len(name) == 2:
-            path = os.path.join(folder, name)
-            yield path
-            if os.access(path, os.R_OK):
-                yield from (os.path.join(path, inner) for inner in os.listdir(path))
-
-
-def _holds_nothing(repo: Repository, target: Target) -> str | None:
-    """Why a ref leads to no object that can be read; None if it leads to one."""
-    if target.commit is None:
-        return target.problem
-    kind = repo.objects.kind(target.commit)
-    try:
-        repo.objects.read(target.commit, kind or b"commit")
-    except MissingObject as error:
-        return error.message
-    return None
-
-
-def _is_checkpoint(repo: Repository, target: Target) -> bool:
-    if target.problem is not None or target.commit is None or target.id is None:
-        return False
-    try:
-        load(repo, target.id, target.commit)
-    except CkptError:
-        return False
-    return True
-
-
-def _move_aside(repo: Repository, target: Target) -> Callable[[], str]:
-    def move() -> str:
-        repo.check_writable()
-        ref = target.ref.encode("utf-8", "surrogateescape")
-        path = os.path.join(repo.common_dir, "ckpt", BROKEN_REFS)
-        _write_down(path, target)
-        if not repo.refs.remove_as(ref, target.said):
-            raise Busy("it changed meanwhile", hint=f"git show {target.ref}")
-        return f"moved aside, to '{path}'"
-
-    return move
-
-
-def _write_down(path: str, target: Target) -> None:
-    """Add a line about a ref, durable before the ref goes."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    said = target.said.decode("utf-8", "backslashreplace").strip()
-    ref = target.ref.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    line = jsontext.dump({"ref": ref, "said": said, "time": now}).replace(b"\n", b"") + b"\n"
-    try:
-        with open(path, "rb") as file:
-            before = file.read()
-    except FileNotFoundError:
-        before = b""
-    disk.replace_private_file(path, before + line)
 
 
 # -- journals ----------------------------------------------------------------------

@@ -15,8 +15,8 @@ from shlex import quote
 
 from ckpt import regular
 from ckpt.engine.catalog import Catalog
+from ckpt.engine.flaws import Flaw
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.repair import Flaw
 from ckpt.errors import CkptError
 from ckpt.models import Scope
 from ckpt.paths import to_str

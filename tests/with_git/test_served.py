@@ -15,7 +15,7 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git
 
-from ckpt.engine.repair import Flaw
+from ckpt.engine.flaws import Flaw
 from ckpt.engine.served import find_open
 from ckpt.store.repository import discover
 

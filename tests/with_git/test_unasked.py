@@ -12,8 +12,8 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git
 
+from ckpt.engine.flaws import Flaw
 from ckpt.engine.remotes import find_unasked
-from ckpt.engine.repair import Flaw
 from ckpt.store.repository import discover
 
 ID = "20260101-000000-000-aaaa"
