@@ -4,7 +4,8 @@
 A ref is moved aside if it holds nothing: no object, a missing or damaged one, another ref's name.
 Git itself fails on such a ref, at the next fetch or gc. It is written down before it goes, in
 `ckpt/broken-refs`. A ref that holds something, though no checkpoint, may be all that holds it, and
-stays.
+stays. So does what `packed-refs` says of a ref whose own file is broken, as a power cut leaves it:
+there, only the file goes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from ckpt.engine.verify_targets import Target, every_target
 from ckpt.errors import Busy, CkptError
 from ckpt.store.alternates import absent
 from ckpt.store.object_scan import pack_stems
-from ckpt.store.objects import MissingObject
+from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
+from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,13 +41,23 @@ def broken_refs(repo: Repository) -> Iterator[Flaw]:
     doubt = _doubt(repo) if any(problems.values()) else None
     for target, problem in problems.items():
         if problem is not None:
-            told = f"'{target.ref}' holds nothing: {problem}"
-            mend = None if doubt else _move_aside(repo, target)
-            yield Flaw("refs", True, told, mend, by_hand=doubt)
+            yield _broken(repo, target, problem, doubt)
         elif not _is_checkpoint(repo, target):
             told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
             by_hand = f"git show {target.ref}; to let go of it: git update-ref -d {target.ref}"
             yield Flaw("refs", False, told, by_hand=by_hand)
+
+
+def _broken(repo: Repository, target: Target, problem: str, doubt: str | None) -> Flaw:
+    hidden = repo.refs.hidden(_name_of(target))
+    packed = replace(target, commit=hidden, problem=None)
+    if hidden is not None and _holds_nothing(repo, packed) is None:
+        told = f"the file of '{target.ref}' holds nothing: {problem}; 'packed-refs' has it still"
+        mend = _uncover(repo, target, hidden)
+    else:
+        told = f"'{target.ref}' holds nothing: {problem}"
+        mend = _move_aside(repo, target, hidden)
+    return Flaw("refs", True, told, None if doubt else mend, by_hand=doubt)
 
 
 def _doubt(repo: Repository) -> str | None:
@@ -94,28 +106,49 @@ def _is_checkpoint(repo: Repository, target: Target) -> bool:
     return True
 
 
-def _move_aside(repo: Repository, target: Target) -> Callable[[], str]:
+def _move_aside(repo: Repository, target: Target, hidden: ObjectID | None) -> Callable[[], str]:
     def move() -> str:
         repo.check_writable()
-        ref = target.ref.encode("utf-8", "surrogateescape")
-        path = os.path.join(repo.common_dir, "ckpt", BROKEN_REFS)
-        _write_down(path, target)
-        if not repo.refs.remove_as(ref, target.said):
-            raise Busy("it changed meanwhile", hint=f"git show {target.ref}")
+        path = _write_down(repo, target, hidden)
+        if not repo.refs.remove_as(_name_of(target), target.said, hidden):
+            raise _changed(target)
         return f"moved aside, to '{path}'"
 
     return move
 
 
-def _write_down(path: str, target: Target) -> None:
-    """Add a line about a ref, durable before the ref goes."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    said = target.said.decode("utf-8", "backslashreplace").strip()
-    ref = target.ref.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    line = jsontext.dump({"ref": ref, "said": said, "time": now}).replace(b"\n", b"") + b"\n"
+def _uncover(repo: Repository, target: Target, hidden: ObjectID) -> Callable[[], str]:
+    def uncover() -> str:
+        repo.check_writable()
+        path = _write_down(repo, target, hidden)
+        if not repo.refs.uncover(_name_of(target), target.said, hidden):
+            raise _changed(target)
+        return f"the file went, and what it said to '{path}'; the ref is whole again"
+
+    return uncover
+
+
+def _changed(target: Target) -> Busy:
+    return Busy("it changed meanwhile", hint=f"git show {target.ref}")
+
+
+def _name_of(target: Target) -> bytes:
+    return target.ref.encode("utf-8", "surrogateescape")
+
+
+def _write_down(repo: Repository, target: Target, hidden: ObjectID | None) -> str:
+    """Add a line about a ref, durable before the ref goes; where that is."""
+    path = os.path.join(repo.common_dir, "ckpt", BROKEN_REFS)
+    line: dict[str, object] = {
+        "ref": _name_of(target).decode("utf-8", "backslashreplace"),
+        "said": target.said.decode("utf-8", "backslashreplace").strip(),
+        "packed": None if hidden is None else hidden.decode(),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
     try:
         with open(path, "rb") as file:
             before = file.read()
     except FileNotFoundError:
         before = b""
-    disk.replace_private_file(path, before + line)
+    disk.replace_private_file(path, before + jsontext.dump(line).replace(b"\n", b"") + b"\n")
+    return path

@@ -14,7 +14,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 
 from ckpt import disk, regular
 from ckpt.errors import Busy, CkptError, Refused, is_want
@@ -123,10 +122,24 @@ class RefFiles:
             **{n: said for n, said in loose.items() if said is not None},
         }
 
-    def remove_as(self, ref: bytes, contents: bytes) -> bool:
-        """Delete a ref, whatever it says; False if it says something else by now."""
+    def hidden(self, ref: bytes) -> ObjectID | None:
+        """What `packed-refs` says of a ref, and the ref's own file hides."""
+        is_loose = _read_anyhow(self._path(ref)) is not None
+        return self._packed().get(ref) if is_loose and is_shared(ref) else None
+
+    def remove_as(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:
+        """Delete a ref, whatever it says and hides; False if it says something else by now."""
         disk.touch_ref("remove-ref", ref)
-        return self._remove(ref, lambda: self._contents(ref) == contents)
+        return self._remove(ref, lambda: self._says(ref, contents, hidden))
+
+    def uncover(self, ref: bytes, contents: bytes, hidden: ObjectID) -> bool:
+        """Take away the file of a ref, whatever it says, and let what it hid be seen; False if
+        either has changed by now."""
+        disk.touch_ref("uncover-ref", ref)
+        return self._remove_loose(ref, lambda: self._says(ref, contents, hidden), _REF_PATIENCE)
+
+    def _says(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:
+        return self._contents(ref) == contents and self.hidden(ref) == hidden
 
     def named_by(self, contents: bytes) -> ObjectID | None:
         """The object that a ref's contents name, if they do."""
@@ -242,13 +255,26 @@ class RefFiles:
         """Take away the file of a ref that is packed, unless either has changed: the ref may
         have been dropped and brought back since."""
         path = self._path(ref)
-        is_same = False
-        with suppress(Busy), holding(path, self._shared_dir, sharing=self.sharing):
-            is_same = value == self._object_id(read_loose(path)) == self._packed().get(ref)
-            if is_same:
+
+        def is_same() -> bool:
+            return value == self._object_id(read_loose(path)) == self._packed().get(ref)
+
+        try:
+            return self._remove_loose(ref, is_same)
+        except Busy:
+            return False
+
+    def _remove_loose(
+        self, ref: bytes, still_valid: Callable[[], bool], patience: float = 0.0
+    ) -> bool:
+        """Take away the file of a ref and nothing else; False if `still_valid` says no."""
+        path = self._path(ref)
+        with holding(path, self._shared_dir, patience=patience, sharing=self.sharing):
+            is_valid = still_valid()
+            if is_valid:
                 remove_file(path)
         remove_empty_above(path, self._path(b"/".join(ref.split(b"/")[:2])))
-        return is_same
+        return is_valid
 
     # -- places --------------------------------------------------------------------
 

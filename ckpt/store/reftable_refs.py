@@ -67,6 +67,9 @@ class ReftableRefs(Refs):
             if name.startswith(start)
         }
 
+    def hidden(self, ref: bytes) -> ObjectID | None:
+        return None
+
     def listed_checkpoints(self) -> CheckpointRefs:
         found = self.checkpoints()
         return CheckpointRefs(found.keys(), found.get)
@@ -121,7 +124,10 @@ class ReftableRefs(Refs):
     def loose_count(self, prefixes: Sequence[str]) -> int:
         return 0
 
-    def remove_as(self, ref: bytes, contents: bytes) -> bool:
+    def remove_as(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:
+        raise ReadOnlyRefs
+
+    def uncover(self, ref: bytes, contents: bytes, hidden: ObjectID) -> bool:
         raise ReadOnlyRefs
 
     def move_branch(

@@ -35,6 +35,7 @@ KEPT_CACHE = "tests/engine/test_scan_cache.py::"
 WRITING = "tests/worktree/test_write.py::"
 RULES = "tests/with_git/test_rollback_rules.py::"
 RESCUE = "tests/with_git/test_rescue.py::"
+FIXED = "tests/with_git/test_doctor_fix.py::"
 MEANWHILE = "tests/faults/test_edits_meanwhile.py::"
 
 DEFENCES = (
@@ -497,6 +498,11 @@ DEFENCES = (
         "ckpt/store/kernel_lock.py: except BlockingIOError:\n        return False"
         " => except BlockingIOError:\n        return True",
         "tests/store/test_lock.py::test_a_lock_of_a_living_process_is_never_cleared",
+    ),
+    _of(
+        "of a packed ref whose file is broken only the file goes",
+        "ckpt/engine/broken_refs.py: _holds_nothing(repo, packed) is None: => False:",
+        FIXED + "test_where_only_the_file_of_a_packed_ref_is_broken_only_the_file_goes",
     ),
     # What stays, whatever the rules
     _of(

@@ -109,6 +109,46 @@ def test_a_ref_whose_commit_is_damaged_is_moved_aside_and_its_files_can_be_rescu
     assert ["README.md" in names for names in trees].count(True) == 1
 
 
+def set_aside(repo: Path) -> list[dict[str, Any]]:
+    lines = (repo / ".git/ckpt/broken-refs").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("said", ["", "garbage\n", "1" * 40 + "\n", "ref: refs/heads/none\n"])
+def test_where_only_the_file_of_a_packed_ref_is_broken_only_the_file_goes(
+    saved: dict[str, Any], repo: Path, said: str
+) -> None:
+    git("pack-refs", "--all")
+    file = repo / ".git" / saved["ref"]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(said)
+    packed = (repo / ".git/packed-refs").read_bytes()
+
+    assert "'packed-refs' has it still" in doctor(code=1)["refs"][0]["detail"]
+    (mended,) = doctor("--fix")["refs"]
+    assert mended["state"] == "fixed"
+    assert not file.exists()
+    assert (repo / ".git/packed-refs").read_bytes() == packed
+    assert git("rev-parse", saved["ref"]).strip() == saved["commit"]
+    (line,) = set_aside(repo)
+    assert (line["said"], line["packed"]) == (said.strip(), saved["commit"])
+    assert "refs" not in doctor("--fix")
+    assert verified(repo) == []
+
+
+def test_where_both_values_of_a_ref_are_wrong_both_are_written_down(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    ref = "refs/checkpoints/" + ID.format("b000")
+    (repo / ".git" / ref).write_text("garbage\n")
+    (repo / ".git/packed-refs").write_text(f"{'2' * 40} {ref}\n")
+
+    assert doctor("--fix")["refs"][0]["state"] == "fixed"
+    assert refs() == {"refs/heads/main", saved["ref"]}
+    (line,) = set_aside(repo)
+    assert (line["ref"], line["said"], line["packed"]) == (ref, "garbage", "2" * 40)
+
+
 def test_nothing_is_moved_aside_while_borrowed_objects_cannot_be_reached(
     saved: dict[str, Any], repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
