@@ -5,28 +5,31 @@ A ref is moved aside if it holds nothing: no object, a missing or damaged one, a
 Git itself fails on such a ref, at the next fetch or gc. It is written down before it goes, in
 `ckpt/broken-refs`. A ref that holds something, though no checkpoint, may be all that holds it, and
 stays. So does what `packed-refs` says of a ref whose own file is broken, as a power cut leaves it:
-there, only the file goes.
+there, only the file goes. What was moved aside and leads to something again is brought back.
 """
 
 from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
+from shlex import quote
 
 from ckpt import disk, jsontext
 from ckpt.engine.catalog import load
 from ckpt.engine.flaws import Flaw
 from ckpt.engine.verify_targets import Target, every_target
 from ckpt.errors import Busy, CkptError
+from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.store.alternates import absent
-from ckpt.store.object_scan import pack_stems
+from ckpt.store.object_scan import pack_stems, unindexed_packs
 from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.ref_names import is_ref_name
 from ckpt.store.repository import Repository
 from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 BROKEN_REFS = "broken-refs"
 
@@ -46,6 +49,7 @@ def broken_refs(repo: Repository) -> Iterator[Flaw]:
             told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
             by_hand = f"git show {target.ref}; to let go of it: git update-ref -d {target.ref}"
             yield Flaw("refs", False, told, by_hand=by_hand)
+    yield from _readable_again(repo, targets)
 
 
 def _broken(repo: Repository, target: Target, problem: str, doubt: str | None) -> Flaw:
@@ -66,12 +70,20 @@ def _doubt(repo: Repository) -> str | None:
     away = absent(folder)
     if away:
         return f"bring '{away[0]}' back, from which this repository borrows objects"
-    places = [folder, *(stem + ".pack" for stem in pack_stems(folder)), *_inside(folder)]
-    closed = [path for path in places if not os.access(path, os.R_OK)]
+    packs = [stem + ending for ending in (".pack", ".idx") for stem in pack_stems(folder, ending)]
+    closed = [path for path in (folder, *packs, *_inside(folder)) if not os.access(path, os.R_OK)]
     if closed:
         return f"make '{closed[0]}' readable"
+    unindexed = next(unindexed_packs(repo.objects), None)
+    if unindexed is not None:
+        return index_anew(unindexed)
     head = repo.refs.head().commit
     return "git fsck" if head is not None and repo.objects.lacks(head) else None
+
+
+def index_anew(pack: str) -> str:
+    """The command after which what is in a pack can be found again."""
+    return f"git index-pack {quote(pack)}"
 
 
 def _inside(folder: str) -> Iterator[str]:
@@ -120,7 +132,7 @@ def _move_aside(repo: Repository, target: Target, hidden: ObjectID | None) -> Ca
 def _uncover(repo: Repository, target: Target, hidden: ObjectID) -> Callable[[], str]:
     def uncover() -> str:
         repo.check_writable()
-        path = _write_down(repo, target, hidden)
+        path = _write_down(repo, target, hidden, is_kept=True)
         if not repo.refs.uncover(_name_of(target), target.said, hidden):
             raise _changed(target)
         return f"the file went, and what it said to '{path}'; the ref is whole again"
@@ -136,19 +148,77 @@ def _name_of(target: Target) -> bytes:
     return target.ref.encode("utf-8", "surrogateescape")
 
 
-def _write_down(repo: Repository, target: Target, hidden: ObjectID | None) -> str:
-    """Add a line about a ref, durable before the ref goes; where that is."""
-    path = os.path.join(repo.common_dir, "ckpt", BROKEN_REFS)
+# -- what was moved aside ----------------------------------------------------------
+
+
+def _readable_again(repo: Repository, targets: Iterable[Target]) -> Iterator[Flaw]:
+    """Refs that were moved aside, and lead to something by now: a pack has its index again, or
+    another clone gave what was missing."""
+    refs = {target.ref for target in targets}
+    ids = {target.id for target in targets} - {None}
+    values = {ref: value for ref, value in map(_moved_aside, _set_aside(repo)) if ref is not None}
+    for ref, contents in values.items():
+        if ref in refs or ref.rpartition("/")[2] in ids:
+            continue
+        for value in filter(None, map(repo.refs.named_by, contents)):
+            if _holds_nothing(repo, Target(ref, None, value)) is None:
+                told = f"'{ref}' was moved aside, and what it holds can be read again"
+                yield Flaw("refs", True, told, _bring_back(repo, ref, value))
+                break
+
+
+def _bring_back(repo: Repository, ref: str, value: ObjectID) -> Callable[[], str]:
+    def bring() -> str:
+        repo.check_writable()
+        if not repo.refs.create(ref.encode(), value):
+            raise Busy("it has been made meanwhile", hint=f"git show {quote(ref)}")
+        left = [line for line in _set_aside(repo) if _moved_aside(line)[0] != ref]
+        _set(repo, left)
+        return "brought back"
+
+    return bring
+
+
+def _moved_aside(line: bytes) -> tuple[str | None, tuple[bytes, ...]]:
+    """The ref that a line tells of, and what it said; None if it was not moved, or is none of
+    ours: the file may be damaged."""
+    try:
+        found = jsontext.load(line)
+        ref, contents = found["ref"], (found["said"], found.get("packed") or "")
+        is_ours = ref.startswith((REF_PREFIX, TRASH_PREFIX)) and is_ref_name(ref.encode())
+        if is_ours and not found.get("kept"):
+            return ref, tuple(each.encode() for each in contents)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    return None, ()
+
+
+def _set_aside(repo: Repository) -> list[bytes]:
+    try:
+        with open(_aside(repo), "rb") as file:
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _aside(repo: Repository) -> str:
+    return os.path.join(repo.common_dir, "ckpt", BROKEN_REFS)
+
+
+def _write_down(
+    repo: Repository, target: Target, hidden: ObjectID | None, *, is_kept: bool = False
+) -> str:
+    """Add a line about a ref, durable before it or its file goes; where that is."""
     line: dict[str, object] = {
         "ref": _name_of(target).decode("utf-8", "backslashreplace"),
         "said": target.said.decode("utf-8", "backslashreplace").strip(),
         "packed": None if hidden is None else hidden.decode(),
+        "kept": is_kept,
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-    try:
-        with open(path, "rb") as file:
-            before = file.read()
-    except FileNotFoundError:
-        before = b""
-    disk.replace_private_file(path, before + jsontext.dump(line).replace(b"\n", b"") + b"\n")
-    return path
+    _set(repo, [*_set_aside(repo), jsontext.dump(line).replace(b"\n", b"")])
+    return _aside(repo)
+
+
+def _set(repo: Repository, lines: Iterable[bytes]) -> None:
+    disk.replace_private_file(_aside(repo), b"".join([line + b"\n" for line in lines]))

@@ -33,10 +33,10 @@ _PRIVATE = lazy_pattern(r"\.tmp-[0-9a-f]{16}")
 def clear(repo: Repository, now: float | None = None) -> list[str]:
     """Take away what is left over in a repository; returns the paths."""
     repo.refs.clear_dead_locks()
-    removed = [path for path in unfinished(repo, now) if is_gone(path)]
-    with suppress(OSError):
+    removed = []
+    with suppress(OSError):  # first, as by their indexes it is known which packs are not finished
         removed += release_left_over(os.path.join(repo.objects.path, "pack"))
-    return removed
+    return removed + [path for path in unfinished(repo, now) if is_gone(path)]
 
 
 def unfinished(repo: Repository, now: float | None = None) -> list[str]:

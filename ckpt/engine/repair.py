@@ -13,12 +13,13 @@ import time
 
 from ckpt import disk
 from ckpt.engine import journal, left_over, scan_cache
-from ckpt.engine.broken_refs import broken_refs
+from ckpt.engine.broken_refs import broken_refs, index_anew
 from ckpt.engine.flaws import Flaw
 from ckpt.engine.pending import JOURNAL, journal_exists
 from ckpt.errors import CkptError
 from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.lock import clear_dead_locks, dead_locks
+from ckpt.store.object_scan import unindexed_packs
 from ckpt.store.repository import Repository
 from ckpt.store.roots import git_dirs
 
@@ -32,8 +33,23 @@ _OLD = 3600.0  # seconds; no git command holds one of these for so long
 
 def find_flaws(repo: Repository) -> list[Flaw]:
     """All that is found, what is worst first."""
-    found = [*broken_refs(repo), *_journals(repo), *_locks(repo), *_files(repo)]
+    found = [
+        *broken_refs(repo),
+        *_objects(repo),
+        *_journals(repo),
+        *_locks(repo),
+        *_files(repo),
+    ]
     return sorted(found, key=lambda flaw: not flaw.is_wrong)
+
+
+# -- objects -----------------------------------------------------------------------
+
+
+def _objects(repo: Repository) -> Iterator[Flaw]:
+    for pack in unindexed_packs(repo.objects):
+        told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
+        yield Flaw("objects", False, told, by_hand=index_anew(pack))
 
 
 # -- journals ----------------------------------------------------------------------

@@ -15,10 +15,13 @@ from contextlib import closing
 from struct import iter_unpack
 
 from ckpt.errors import is_want
+from ckpt.store.alternates import object_folders
 from ckpt.store.loose import DamagedObject
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.pack_entries import KINDS, parse_entry
+from ckpt.store.pack_index import DamagedIndex, load
 from ckpt.store.packs import Pack
+from ckpt.store.temporaries import noted_packs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,6 +107,25 @@ def all_ids(pack: Pack, objects: ObjectStore) -> list[bytes]:
 def opened_pack(objects: ObjectStore, stem: str) -> closing[Pack]:
     """A pack for as long as it is read."""
     return closing(Pack(stem, objects.object_format, []))
+
+
+def unindexed_packs(objects: ObjectStore) -> Iterator[str]:
+    """The packs, borrowed ones too, in which nothing can be found for want of an index that is
+    whole; not those that living processes are at."""
+    for folder in object_folders(objects.path):
+        at_work = noted_packs(folder)
+        for stem in pack_stems(folder):
+            if os.path.basename(stem) not in at_work and not _has_index(stem, objects):
+                yield stem + ".pack"
+
+
+def _has_index(stem: str, objects: ObjectStore) -> bool:
+    try:
+        data = memoryview(load(stem + ".idx"))
+    except (FileNotFoundError, DamagedIndex):
+        return False
+    length = objects.object_format.oid_length
+    return objects.object_format.new_hash(data[:-length]).digest() == data[-length:]
 
 
 def pack_stems(folder: str, ending: str = ".pack") -> list[str]:

@@ -25,6 +25,7 @@ from ckpt.store.temporaries import (
     TEMPORARY_INDEX,
     TEMPORARY_PACK,
     is_keep_of_ours,
+    needless_files,
     noted_packs,
 )
 
@@ -244,7 +245,7 @@ def release_left_over(folder: str) -> list[str]:
             with suppress(OSError):
                 is_old = os.stat(keep).st_mtime < time.time() - _SURELY_DEAD
                 if is_old and is_keep_of_ours(keep):
-                    removed += _release(keep, os.path.join(folder, stem))
+                    removed += _release(os.path.join(folder, stem))
     return removed
 
 
@@ -253,10 +254,8 @@ def is_kept_by_us(pack: str) -> bool:
     return is_keep_of_ours(pack.removesuffix(".pack") + ".keep")
 
 
-def _release(keep: str, stem: str) -> list[str]:
-    """A pack without an index is none: nobody has ever looked into it."""
-    unseen = [] if os.path.exists(stem + ".idx") else [stem + ".pack"]
-    gone = [path for path in (*unseen, keep) if os.path.exists(path)]
+def _release(stem: str) -> list[str]:
+    gone = [*needless_files(stem)]
     for path in gone:
         disk.unlink(path)
     return gone

@@ -72,8 +72,8 @@ class Pack:
         if self._is_whole is None:
             length = self._format.oid_length
             try:
-                end = _end(self.path, length)
-                self._is_whole = end == _end(self._index_path, 2 * length)[:length]
+                end = end_of(self.path, length)
+                self._is_whole = end == end_of(self._index_path, 2 * length)[:length]
             except OSError as error:
                 if is_want(error):
                     raise
@@ -187,7 +187,7 @@ class Pack:
             os.close(self._fd)
 
 
-def _end(path: str, back: int) -> bytes:
+def end_of(path: str, back: int) -> bytes:
     """The last bytes of a file."""
     fd = regular.opened(path)
     try:

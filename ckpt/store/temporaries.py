@@ -4,7 +4,8 @@
 Who writes objects first makes a mark, `tmp_obj_<token>`, in the object folder, and holds a
 kernel lock on it while it lives. Its temporary files bear the token, and the packs that it
 makes stand in the mark. So whoever comes next can tell by one look at the folder that a process
-died, and takes away what it left, never what a living one is at.
+died, and takes away what it left, never what a living one is at. Nor ever a pack that had an index:
+a ref may need it, though the index is gone by now.
 
 All names are such that git's gc takes them away as well, if ckpt never comes again. Where there
 are no kernel locks, nothing is known of who lives, and that gc is all there is.
@@ -20,6 +21,7 @@ from contextlib import suppress
 from ckpt import disk
 from ckpt.patterns import lazy_pattern
 from ckpt.store.kernel_lock import try_lock
+from ckpt.store.packs import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,20 +138,50 @@ def _packs_in(fd: int) -> list[str]:
 
 
 def _left(folder: str, token: str, packs: list[str]) -> Iterator[str]:
-    """What a process left: files with its token, packs without an index, and the `.keep` of
-    those that nothing needed yet. A pack with an index can be seen, and is git's by now."""
+    """What a process left: packs that it had not finished, the `.keep` of those that nothing
+    needed yet, and files with its token, by which the first are known."""
     pack_folder = os.path.join(folder, "pack")
+    for stem in (os.path.join(pack_folder, name) for name in packs if _STEM.fullmatch(name)):
+        yield from needless_files(stem)
     for place, kinds in (
         (folder, (TEMPORARY_OBJECT,)),
         (pack_folder, (TEMPORARY_PACK, TEMPORARY_INDEX)),
     ):
         own = tuple(f"{kind}{token}_" for kind in kinds)
         yield from (os.path.join(place, name) for name in names_in(place) if name.startswith(own))
-    for stem in (os.path.join(pack_folder, name) for name in packs if _STEM.fullmatch(name)):
-        unseen = () if os.path.exists(stem + ".idx") else (stem + ".pack",)
-        yield from filter(os.path.exists, unseen)
-        if is_keep_of_ours(stem + ".keep"):
-            yield stem + ".keep"
+
+
+def needless_files(stem: str) -> Iterator[str]:
+    """What of a dead process's pack can go: the `.keep` of one with an index, which can be seen
+    and is git's by now, and all of one that never had any. One that lost its index may be all
+    that holds its objects: it stays, and stays kept, as git takes such a pack for needless."""
+    is_half = os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx")
+    if is_half and not _never_had_index(stem):
+        return
+    if is_half:
+        yield stem + ".pack"
+    if is_keep_of_ours(stem + ".keep"):
+        yield stem + ".keep"
+
+
+def _never_had_index(stem: str) -> bool:
+    """Whether the index of a pack is still there by its temporary name, which it has until it
+    gets that of the pack, as the last step. It ends with what the pack ends with."""
+    folder, _, name = stem.rpartition("/pack-")
+    length = len(name) // 2
+    end = _end_of(stem + ".pack", length)
+    return len(end) == length and any(
+        _end_of(os.path.join(folder, index), 2 * length)[:length] == end
+        for index in names_in(folder)
+        if index.startswith(TEMPORARY_INDEX)
+    )
+
+
+def _end_of(path: str, back: int) -> bytes:
+    try:
+        return end_of(path, back)
+    except OSError:
+        return b""
 
 
 def is_keep_of_ours(path: str) -> bool:

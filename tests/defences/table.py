@@ -324,6 +324,12 @@ DEFENCES = (
         " => for name in packs",
         TEMPORARIES + "test_a_mark_cannot_name_anything_but_a_pack",
     ),
+    _of(
+        "a pack that lost its index is not taken for unfinished",
+        "ckpt/store/temporaries.py: if is_half and not _never_had_index(stem): => if False:",
+        TEMPORARIES + "test_a_pack_that_had_an_index_stays_and_stays_kept_though_that_is_gone",
+        FIXED + "test_neither_doctor_nor_a_save_takes_the_pack_of_a_checkpoint_for_unfinished",
+    ),
     # The scan cache
     _of(
         "no damaged cache is believed",
@@ -503,6 +509,11 @@ DEFENCES = (
         "of a packed ref whose file is broken only the file goes",
         "ckpt/engine/broken_refs.py: _holds_nothing(repo, packed) is None: => False:",
         FIXED + "test_where_only_the_file_of_a_packed_ref_is_broken_only_the_file_goes",
+    ),
+    _of(
+        "no ref is moved aside while a pack has no index",
+        "ckpt/engine/broken_refs.py: if unindexed is not None: => if False:",
+        FIXED + "test_nothing_is_moved_aside_while_a_pack_has_no_index_that_can_be_read",
     ),
     # What stays, whatever the rules
     _of(

@@ -19,6 +19,7 @@ from ckpt.store.pack_writer import release_left_over
 from ckpt.store.sharing import NOT_SHARED
 from ckpt.store.temporaries import (
     KEPT_BY_US,
+    TEMPORARY_INDEX,
     TEMPORARY_OBJECT,
     Temporaries,
     clear_dead,
@@ -108,7 +109,8 @@ def half_a_pack(folder: Path, noted: str = STEM) -> Temporaries:
     for suffix in (".pack", ".keep"):
         (folder / "pack" / (STEM + suffix)).write_bytes(KEPT_BY_US)
     made = Temporaries(str(folder), NOT_SHARED)
-    made.name(TEMPORARY_OBJECT)
+    index = folder / "pack" / made.name(TEMPORARY_INDEX)
+    index.write_bytes(b"of that pack" + KEPT_BY_US[-20:] + bytes(20))
     made.note_pack(noted)
     return made
 
@@ -123,6 +125,22 @@ def test_a_pack_without_an_index_goes(tmp_path: Path) -> None:
     clear_dead(str(tmp_path))
 
     assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("index", [None, b"", b"of another" + bytes(40)])
+def test_a_pack_that_had_an_index_stays_and_stays_kept_though_that_is_gone(
+    index: bytes | None, tmp_path: Path
+) -> None:
+    forget(half_a_pack(tmp_path))
+    (unfinished,) = (tmp_path / "pack").glob("tmp_idx_*")
+    unfinished.unlink()
+    if index is not None:
+        unfinished.write_bytes(index)
+    clear_dead(str(tmp_path))
+    os.utime(tmp_path / f"pack/{STEM}.keep", (0, 0))
+
+    assert release_left_over(str(tmp_path / "pack")) == []
+    assert files_below(tmp_path) == [f"pack/{STEM}.keep", f"pack/{STEM}.pack"]
 
 
 def test_a_pack_that_is_visible_only_loses_what_keeps_it_from_git(tmp_path: Path) -> None:

@@ -166,6 +166,87 @@ def test_nothing_is_moved_aside_while_borrowed_objects_cannot_be_reached(
     assert "refs" not in doctor("--fix")
 
 
+@pytest.fixture
+def packed(saved: dict[str, Any], repo: Path) -> Path:
+    """The pack that holds a checkpoint, and nothing else does."""
+    git("repack", "-q", "-d")
+    (pack,) = (repo / ".git/objects/pack").glob("*.pack")
+    return pack
+
+
+def without_index(pack: Path, damage: str) -> None:
+    index = pack.with_suffix(".idx")
+    contents = index.read_bytes()
+    index.unlink()
+    if damage != "missing":
+        flipped = contents[:1100] + bytes([contents[1100] ^ 1]) + contents[1101:]
+        index.write_bytes({"empty": b"", "cut": contents[:-30], "flipped": flipped}[damage])
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped"])
+def test_nothing_is_moved_aside_while_a_pack_has_no_index_that_can_be_read(
+    saved: dict[str, Any], repo: Path, packed: Path, damage: str
+) -> None:
+    break_refs(repo, saved)
+    without_index(packed, damage)
+    told = doctor("--fix", code=1)
+
+    assert {(one["state"], one["done"]) for one in told["refs"]} == {("problem", None)}
+    assert {one["mend"] for one in told["refs"]} == {f"git index-pack {packed}"}
+    assert told["objects"][0]["mend"] == f"git index-pack {packed}"
+    git("index-pack", str(packed))
+    assert "objects" not in doctor("--fix")
+    assert refs() == {"refs/heads/main", saved["ref"]}
+
+
+def test_neither_doctor_nor_a_save_takes_the_pack_of_a_checkpoint_for_unfinished(
+    saved: dict[str, Any], repo: Path, packed: Path
+) -> None:
+    mark = repo / ".git/objects/tmp_obj_0123456789abcdef"
+    mark.write_text(packed.stem + "\n")
+    without_index(packed, "missing")
+    doctor("--fix", code=1)
+    ckpt("save", code=None)
+
+    assert packed.exists()
+
+
+def test_what_was_moved_aside_is_brought_back_when_it_can_be_read_again(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    break_refs(repo, saved)
+    commit = Path(loose_object(".git", saved["commit"]))
+    commit.rename(repo / "away")
+    assert {one["state"] for one in doctor("--fix")["refs"]} == {"fixed"}
+    assert refs() == {"refs/heads/main"}
+    with (repo / ".git/ckpt/broken-refs").open("a") as file:
+        file.write(json.dumps({"ref": "refs/heads/no", "said": saved["commit"]}) + "\n[]\ngarb")
+
+    assert "refs" not in doctor("--fix")
+    (repo / "away").rename(commit)
+    (told,) = doctor(code=1)["refs"]
+    assert "was moved aside" in told["detail"]
+    (mended,) = doctor("--fix")["refs"]
+    assert (mended["state"], mended["done"]) == ("fixed", "brought back")
+    assert refs() == {"refs/heads/main", saved["ref"]}
+    ckpt("drop", "one", code=0)
+    assert "refs" not in doctor("--fix")
+    assert f'"ref": "{saved["ref"]}"' not in (repo / ".git/ckpt/broken-refs").read_text()
+    assert verified(repo) == []
+
+
+def test_a_ref_that_was_let_go_of_later_is_not_brought_back(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    git("pack-refs", "--all")
+    (repo / ".git" / saved["ref"]).parent.mkdir(exist_ok=True)
+    (repo / ".git" / saved["ref"]).write_text("")
+    doctor("--fix")
+    git("update-ref", "-d", saved["ref"])
+
+    assert "refs" not in doctor("--fix")
+
+
 def test_nothing_is_moved_aside_while_objects_cannot_be_opened(
     saved: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -259,10 +259,12 @@ def test_a_pack_that_a_dead_process_keeps_is_given_to_git_after_an_hour(repo: Pa
     folder = repo / ".git/objects/pack"
     folder.mkdir(exist_ok=True)
     ours, young, foreign, unfinished = (folder / f"pack-{digit * 40}.keep" for digit in "1234")
-    unseen = [ours.with_suffix(".pack"), unfinished]
+    pack, index = ours.with_suffix(".pack"), folder / "tmp_idx_0123456789abcdef_1"
+    unseen = [pack, index, unfinished]
     ours.write_bytes(KEPT_BY_US)
-    for path in unseen:
-        path.touch()
+    pack.write_bytes(b"PACK" + b"of 20 bytes the last")
+    index.write_bytes(b"of 20 bytes the last" + bytes(20))
+    unfinished.touch()
     young.write_bytes(KEPT_BY_US)
     foreign.write_bytes(b"mine\n")
     age(ours, foreign, *unseen)
