@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from ckpt.diagnosis import FIXED, WRONG, Diagnosis, diagnose, flaw
+from ckpt.diagnosis import FIXED, WELL, WRONG, Diagnosis, diagnose, flaw
 from ckpt.engine import status
 from ckpt.engine.flaws import Flaw
 from ckpt.engine.remotes import find_unasked
@@ -40,7 +40,9 @@ def run(context: Context, fix: bool) -> int:
         if any(each.subject == "journal" for each in found):  # which no rollback can go on with
             stands = replace(stands, rollback_interrupted=False)
         tried = trial.try_out(target, findings)
-        diagnoses = [*flaws, *diagnose(stands, tried, manager.forgiving_settings)]
+        others = diagnose(stands, tried, manager.forgiving_settings)
+        flawed = {each.subject for each in flaws if each.state != FIXED}
+        diagnoses = [*flaws, *(o for o in others if o.state != WELL or o.subject not in flawed)]
         context.output.diagnosed(diagnoses)
     return 1 if any(one.state == WRONG for one in diagnoses) else 0
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
+from functools import cache
 from shlex import quote
 
 from ckpt import disk, jsontext
 from ckpt.engine.catalog import load
 from ckpt.engine.flaws import Flaw
+from ckpt.engine.recorded import Recorded
 from ckpt.engine.verify_targets import Target, every_target
 from ckpt.errors import Busy, CkptError
-from ckpt.models import REF_PREFIX, TRASH_PREFIX
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
 from ckpt.store.alternates import absent
 from ckpt.store.object_scan import pack_stems, unindexed_packs
 from ckpt.store.objects import MissingObject, ObjectID
@@ -41,11 +43,18 @@ def broken_refs(repo: Repository) -> Iterator[Flaw]:
         yield Flaw("refs", True, error.message, by_hand=error.hint)
         return
     problems = {target: _holds_nothing(repo, target) for target in targets}
-    doubt = _doubt(repo) if any(problems.values()) else None
+    doubt = cache(lambda: out_of_reach(repo))  # which may take a while
     for target, problem in problems.items():
         if problem is not None:
-            yield _broken(repo, target, problem, doubt)
-        elif not _is_checkpoint(repo, target):
+            yield _broken(repo, target, problem, doubt())
+            continue
+        checkpoint = _checkpoint(repo, target)
+        lack = None if checkpoint is None else _lack(repo, checkpoint)
+        if lack is not None:
+            told = f"'{target.id}' cannot be gone back to: {lack}"
+            by_hand = doubt() or f"git ckpt verify {target.id}"
+            yield Flaw("checkpoints", True, told, by_hand=by_hand)
+        if checkpoint is None:
             told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
             by_hand = f"git show {target.ref}; to let go of it: git update-ref -d {target.ref}"
             yield Flaw("refs", False, told, by_hand=by_hand)
@@ -64,7 +73,21 @@ def _broken(repo: Repository, target: Target, problem: str, doubt: str | None) -
     return Flaw("refs", True, told, None if doubt else mend, by_hand=doubt)
 
 
-def _doubt(repo: Repository) -> str | None:
+def _lack(repo: Repository, checkpoint: Checkpoint) -> str | None:
+    """What is wrong with a checkpoint as far as a glance tells: with its tree, its state commit,
+    and what it says of itself. The rest is for `verify`."""
+    recorded = Recorded(repo, checkpoint)
+    try:
+        repo.objects.read(recorded.tree, b"tree")
+        _ = recorded.manifest
+    except MissingObject as error:
+        return None if repo.objects.is_partial else error.message  # its remote may have it
+    except CkptError as error:
+        return error.message
+    return None
+
+
+def out_of_reach(repo: Repository) -> str | None:
     """What to see to first where objects may be missing only because they cannot be reached."""
     folder = repo.objects.path
     away = absent(folder)
@@ -108,14 +131,13 @@ def _holds_nothing(repo: Repository, target: Target) -> str | None:
     return None
 
 
-def _is_checkpoint(repo: Repository, target: Target) -> bool:
+def _checkpoint(repo: Repository, target: Target) -> Checkpoint | None:
     if target.problem is not None or target.commit is None or target.id is None:
-        return False
+        return None
     try:
-        load(repo, target.id, target.commit)
+        return load(repo, target.id, target.commit)
     except CkptError:
-        return False
-    return True
+        return None
 
 
 def _move_aside(repo: Repository, target: Target, hidden: ObjectID | None) -> Callable[[], str]:

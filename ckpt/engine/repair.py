@@ -13,13 +13,14 @@ import time
 
 from ckpt import disk
 from ckpt.engine import journal, left_over, scan_cache
-from ckpt.engine.broken_refs import broken_refs, index_anew
+from ckpt.engine.broken_refs import broken_refs, index_anew, out_of_reach
 from ckpt.engine.flaws import Flaw
 from ckpt.engine.pending import JOURNAL, journal_exists
 from ckpt.errors import CkptError
 from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.lock import clear_dead_locks, dead_locks
 from ckpt.store.object_scan import unindexed_packs
+from ckpt.store.objects import MissingObject
 from ckpt.store.repository import Repository
 from ckpt.store.roots import git_dirs
 
@@ -47,6 +48,13 @@ def find_flaws(repo: Repository) -> list[Flaw]:
 
 
 def _objects(repo: Repository) -> Iterator[Flaw]:
+    head = repo.refs.head().commit
+    try:
+        if head is not None:
+            repo.objects.read(head, b"commit")
+    except MissingObject as error:
+        told = f"its commit cannot be read, without which nothing is saved: {error.message}"
+        yield Flaw("HEAD", True, told, by_hand=out_of_reach(repo) or "git fsck")
     for pack in unindexed_packs(repo.objects):
         told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
         yield Flaw("objects", False, told, by_hand=index_anew(pack))

@@ -123,6 +123,16 @@ class PackedRefs:
     def _lines(self) -> list[bytes]:
         return [line + b"\n" for line in self._data.split(b"\n")[:-1]]
 
+    def check(self) -> None:
+        """An error if git could not read a line, which stops all of its commands."""
+        self._check()
+        for number, line in enumerate(self._data.split(b"\n")[:-1]):
+            is_ref = line[self._hex_length : self._hex_length + 1] == b" "
+            value = line[: self._hex_length] if is_ref else line.removeprefix(b"^")
+            is_header = number == 0 and line[:1] == b"#"
+            if not is_header and object_id(value, self._hex_length) is None:
+                raise _damaged()
+
     def _check(self) -> None:
         """Every line is the header, a ref or what the ref before it peels to."""
         data = b"\n" + self._data

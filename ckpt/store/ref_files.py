@@ -116,7 +116,7 @@ class RefFiles:
         names = list(self._loose_names(prefix))
         loose = {name: _read_anyhow(os.path.join(self.common_dir, prefix + name)) for name in names}
         packed = self._packed()
-        packed.get(prefix.encode())  # no ref has that name, so that the whole file is looked at
+        packed.check()
         return {
             **packed.below(prefix),
             **{n: said for n, said in loose.items() if said is not None},

@@ -292,6 +292,54 @@ def test_packed_refs_that_are_damaged_are_git_s_to_mend(saved: dict[str, Any], r
     assert (repo / ".git/packed-refs").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "zzz refs/checkpoints/bad",
+        "1" * 40 + "refs/checkpoints/bad refs/",
+        "^1 refs/checkpoints/bad",
+        "# refs/checkpoints/bad",
+    ],
+)
+def test_a_line_in_packed_refs_that_stops_git_is_told(
+    saved: dict[str, Any], repo: Path, line: str
+) -> None:
+    git("pack-refs", "--all")
+    assert "refs" not in doctor()
+    with (repo / ".git/packed-refs").open("a") as file:
+        file.write(line + "\n")
+
+    assert subprocess.run(["git", "for-each-ref"], capture_output=True).returncode != 0
+    assert "packed-refs" in doctor("--fix", code=1)["refs"][0]["detail"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_missing_commit_at_head_is_told_as_nothing_can_be_saved(repo: Path, damage: str) -> None:
+    commit = Path(loose_object(".git", git("rev-parse", "HEAD").strip()))
+    commit.chmod(0o644)
+    commit.unlink() if damage == "missing" else commit.write_bytes(b"garbage")
+    ckpt("save", code=1)
+
+    (told,) = doctor("--fix", code=1)["HEAD"]
+    assert (told["state"], told["mend"]) == ("problem", "git fsck")
+    assert "nothing is saved" in told["detail"]
+
+
+@pytest.mark.parametrize("what", ["{commit}^{{tree}}", "{commit}^2", "{commit}^2:manifest.json"])
+def test_a_checkpoint_that_cannot_be_gone_back_to_is_told(
+    saved: dict[str, Any], repo: Path, what: str
+) -> None:
+    assert doctor()["checkpoints"][0]["state"] == "ok"
+    gone = git("rev-parse", what.format(**saved)).strip()
+    os.unlink(loose_object(".git", gone))
+    (told,) = doctor("--fix", code=1)["checkpoints"]
+
+    assert gone in told["detail"]
+    assert told["mend"] == f"git ckpt verify {saved['id']}"
+    ckpt("verify", saved["id"], code=1)
+    assert saved["ref"] in refs()
+
+
 KILLED = """
 import os, signal, sys
 from ckpt.store.lock import holding
