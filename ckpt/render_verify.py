@@ -6,7 +6,19 @@ Pure, as `render`.
 
 from __future__ import annotations
 
-from ckpt.engine.verify import COMMIT, HEAD, HISTORY, INDEX, OPERATION, STATE, UNTRUE, WORKTREE
+from shlex import quote
+
+from ckpt.engine.verify import (
+    COMMIT,
+    DROPPED,
+    HEAD,
+    HISTORY,
+    INDEX,
+    OPERATION,
+    STATE,
+    UNTRUE,
+    WORKTREE,
+)
 from ckpt.paths import to_str
 from ckpt.render import quoted
 
@@ -74,7 +86,11 @@ def _way_out(found: Verified) -> str:
     """The next thing to type."""
     lost = [p for p in found.problems if p.object is not None and p.kind is not None]
     if found.target.is_dropped or found.target.id is None:
-        return f"look at it with: git show {found.target.ref}"
+        return f"look at it with: git show {quote(found.target.ref)}"
+    for problem in found.problems:
+        if problem.problem == DROPPED:
+            place = quote(to_str(problem.places[0].path))
+            return f"bring that back with: git -C {place} ckpt restore-dropped {problem.object}"
     is_behind = {at.within for each in found.problems for at in each.places} == {HISTORY}
     if lost and (is_behind or not found.has_files):
         return (

@@ -53,14 +53,16 @@ class Catalog:
     def get(self, checkpoint_id: str) -> Checkpoint:
         found = self._load(checkpoint_id)
         if found is None:
-            raise NotFound(
-                f"no checkpoint '{checkpoint_id}'",
-                hint="git ckpt list --all-worktrees",
-                details={"available": self.ids()},
-            )
+            raise self._not_found(checkpoint_id)
         if isinstance(found, CkptError):
             raise found
         return found
+
+    def _not_found(self, word: str) -> NotFound:
+        told, hint = f"no checkpoint '{word}'", "git ckpt list --all-worktrees"
+        if any(name.endswith("/" + word) for name in self._repo.refs.trash()):
+            told, hint = f"{told}: it was dropped", f"git ckpt restore-dropped {word}"
+        return NotFound(told, hint=hint, details={"available": self.ids()})
 
     def resolve(
         self, word: str, scope: Scope = Scope.FULL, session: str | None = None
@@ -139,11 +141,7 @@ class Catalog:
             i for i in known if i.startswith(word) or i.rsplit("-", 1)[1].startswith(word)
         )
         if not found:
-            raise NotFound(
-                f"no checkpoint '{word}'",
-                hint="git ckpt list --all-worktrees",
-                details={"available": self.ids()},
-            )
+            raise self._not_found(word)
         if len(found) > 1:
             shown = ", ".join(found[:_SHOWN_IDS]) + (", …" if len(found) > _SHOWN_IDS else "")
             raise UsageError(

@@ -41,7 +41,7 @@ COMMIT, WORKTREE, INDEX, STATE, HEAD, HISTORY, OPERATION = (
     "history",
     "operation",
 )
-UNTRUE, NO_CHECKPOINT = "untrue", "no-checkpoint"
+UNTRUE, NO_CHECKPOINT, DROPPED = "untrue", "no-checkpoint", "dropped"
 _STAGED = (b"index/", b"stages/1/", b"stages/2/", b"stages/3/")
 
 

@@ -3,7 +3,7 @@
 
 Each repository is opened as git would and nothing in it is written. All checkpoints of one are
 verified together, and what is wrong with them is told of the checkpoint around, with the path of
-the repository before its own.
+the repository before its own. One that is in the trash there is none that a rollback would find.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from ckpt.engine.nested import open_nested
-from ckpt.engine.verify import WORKTREE, Place, Problem, Verified, VerifyResult, verify
+from ckpt.engine.verify import DROPPED, WORKTREE, Place, Problem, Verified, VerifyResult, verify
 from ckpt.engine.verify_targets import every_target
 from ckpt.errors import CkptError
 from ckpt.paths import to_bytes
@@ -21,7 +21,7 @@ from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     Progress = Callable[[int, int], None] | None
     Problems = dict[str, tuple[Problem, ...]]
@@ -66,7 +66,9 @@ def _look_into(
             result = with_nested(nested, verify(nested, targets, progress), progress)
     except CkptError as error:
         return _nothing(ids, error.message)
-    found = {each.target.id or "": each.problems for each in result.checkpoints}
+    found: Problems = {}
+    for each in reversed(result.checkpoints):  # those in the trash are the last
+        found[each.target.id or ""] = (*_dropped(each), *each.problems)
     for missing in ids - found.keys():
         found[missing] = (Problem(MISSING, f"its checkpoint '{missing}' is gone"),)
     return result, found
@@ -76,8 +78,16 @@ def _nothing(ids: set[str], reason: str) -> tuple[VerifyResult, Problems]:
     return VerifyResult((), 0, 0, 0), dict.fromkeys(ids, (Problem(MISSING, reason),))
 
 
+def _dropped(inner: Verified) -> Iterator[Problem]:
+    if inner.target.is_dropped:
+        told = f"its checkpoint '{inner.target.id}' was dropped"
+        yield Problem(DROPPED, told, "checkpoint", inner.target.id)
+
+
 def _joined(around: Verified, path: str, named: dict[str, str], problems: Problems) -> Verified:
     inside = problems.get(named.get(around.target.ref, ""), ())
+    if around.target.is_dropped:  # as both may be, and be brought back, together
+        inside = tuple(each for each in inside if each.problem != DROPPED)
     return replace(around, problems=(*around.problems, *(_below(path, each) for each in inside)))
 
 

@@ -679,12 +679,15 @@ def test_an_untracked_repository_that_is_gone_stops_the_rollback(top: Path) -> N
 def test_a_missing_checkpoint_of_a_submodule_stops_the_rollback(top: Path) -> None:
     saved = save(top, "--recurse")
     disturb(top)
-    ckpt("drop", saved["nested"][0]["checkpoint"], cwd=top / "lib", code=0)
+    gone = saved["nested"][0]["checkpoint"]
+    ckpt("drop", gone, cwd=top / "lib", code=0)
 
     ran = refused(top, saved["id"], code=3)
 
     assert "in 'lib': no checkpoint" in ran.stderr
-    assert "git -C lib ckpt list" in ran.stderr
+    assert f"hint: git -C lib ckpt restore-dropped {gone}\n" in ran.stderr
+    ckpt("prune", "--now", cwd=top / "lib", code=0)
+    assert "git -C lib ckpt list" in refused(top, saved["id"], code=3).stderr
 
 
 def test_a_damaged_checkpoint_of_the_innermost_submodule_stops_the_rollback(top: Path) -> None:

@@ -472,6 +472,28 @@ def test_what_is_broken_in_a_repository_inside_is_found_on_request(repo: Path) -
     assert "in 'module': the repository is gone: module\n" in told
 
 
+def test_a_checkpoint_of_a_repository_inside_that_was_dropped_is_not_there(repo: Path) -> None:
+    git("clone", "-q", str(repo), "a module")
+    git("clone", "-q", str(repo), "a module/inner")
+    saved = save("--recurse")
+    (inside,) = saved["nested"]
+    inner = ckpt("list", "--json", cwd=repo / "a module/inner", code=0).json["checkpoints"][0]
+    ckpt("drop", inner["id"], cwd=repo / "a module/inner", code=0)
+
+    (found,) = problems("--recurse")
+    assert (found["problem"], found["object"]) == ("dropped", inner["id"])
+    assert places(found) == {("worktree", "a module/inner")}
+    back = f"git -C 'a module/inner' ckpt restore-dropped {inner['id']}\n"
+    assert back in ckpt("verify", "--recurse", code=1).stdout
+    told = ckpt("rollback", saved["id"], "--recurse", code=3).stderr
+    assert f"hint: {back}" in told
+    ckpt("restore-dropped", inner["id"], cwd=repo / "a module/inner", code=0)
+    assert verify("--recurse", code=0)[0]["whole"]
+    ckpt("drop", inside["checkpoint"], cwd=repo / "a module", code=0)
+    ckpt("drop", saved["id"], code=0)
+    assert verify("--all", "--recurse", code=0)[0]["whole"]
+
+
 @pytest.mark.parametrize("add", [("add", "."), ("add", "-N", ".")])
 def test_a_repository_that_was_begun_among_tracked_files_is_no_lie(
     repo: Path, add: tuple[str, ...]
