@@ -10,8 +10,10 @@ finds it gone, fails, and has lost nothing.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from contextlib import suppress
+from math import inf
 
 from ckpt import disk
 from ckpt.patterns import lazy_pattern
@@ -42,8 +44,8 @@ def clear(repo: Repository, now: float | None = None) -> list[str]:
 def unfinished(repo: Repository, now: float | None = None) -> list[str]:
     """Temporary files of ours that nobody is at work at."""
     before = (time.time() if now is None else now) - _A_DAY
-    dead = [path for left in dead_files(repo.objects.path) for path in left]
-    old = [path for path in _unfinished(repo) if _is_older(path, before)]
+    dead = [path for left in dead_files(repo.objects.path) for path in left if _is_file(path)]
+    old = [path for path in _unfinished(repo) if _is_file(path, before)]
     return [*dict.fromkeys(dead + old)]
 
 
@@ -58,8 +60,10 @@ def _unfinished(repo: Repository) -> Iterator[str]:
         yield from (os.path.join(folder, name) for name in names if _PRIVATE.fullmatch(name))
 
 
-def _is_older(path: str, moment: float) -> bool:
+def _is_file(path: str, before: float = inf) -> bool:
+    """Whether there is a file, last written before a moment: we leave nothing else."""
     try:
-        return os.lstat(path).st_mtime < moment
+        found = os.lstat(path)
     except OSError:
         return False
+    return stat.S_ISREG(found.st_mode) and found.st_mtime < before

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from shlex import quote
 
 from ckpt import disk
 from ckpt.engine import journal, left_over, scan_cache
@@ -26,7 +27,7 @@ from ckpt.store.roots import git_dirs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 _GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
 _OLD = 3600.0  # seconds; no git command holds one of these for so long
@@ -101,7 +102,7 @@ def _locks(repo: Repository) -> Iterator[Flaw]:
             age = _age(lock)
             if age is not None and age > _OLD and not _is_ours(lock, dead):
                 told = f"'{lock}' is {age / 3600:.0f} hours old, and stops git"
-                yield Flaw("locks", False, told, by_hand=f"if no git is running: rm '{lock}'")
+                yield Flaw("locks", False, told, by_hand=f"if no git is running: rm {quote(lock)}")
 
 
 def _clear_locks(repo: Repository, git_dir: str) -> Callable[[], str]:
@@ -157,15 +158,29 @@ def _files(repo: Repository) -> Iterator[Flaw]:
 
 
 def _clear_unfinished(repo: Repository) -> Callable[[], str]:
-    return lambda: f"took away {_count(len(left_over.clear(repo)), 'file')}"
+    def clear() -> str:
+        gone = left_over.clear(repo)
+        _check_gone(left_over.unfinished(repo))
+        return f"took away {_count(len(gone), 'file')}"
+
+    return clear
 
 
 def _forget_cache(repo: Repository) -> Callable[[], str]:
     def forget() -> str:
         scan_cache.forget(repo)
+        _check_gone([scan_cache.path_of(repo)] if scan_cache.is_damaged(repo) else [])
         return "taken away"
 
     return forget
+
+
+def _check_gone(paths: Sequence[str]) -> None:
+    if paths:
+        told = f"'{paths[0]}' cannot be taken away"
+        if os.path.isdir(paths[0]):
+            raise CkptError(f"{told}: it is a folder", hint=f"rm -r {quote(paths[0])}")
+        raise CkptError(told, hint=f"rm -f {quote(paths[0])}")
 
 
 def _is_open_to_others(folder: str) -> bool:

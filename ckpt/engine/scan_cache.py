@@ -83,13 +83,13 @@ def forget(repo: Repository) -> None:
     """Let the next capture start from nothing."""
     repo.kept.pop(_NAME, None)
     with suppress(OSError):
-        disk.unlink(_path(repo))
+        disk.unlink(path_of(repo))
 
 
 def is_damaged(repo: Repository) -> bool:
     """Whether there is a cache that no version of ckpt has written so."""
     try:
-        data = disk.read_private_file(_path(repo))
+        data = disk.read_private_file(path_of(repo))
     except FileNotFoundError:
         return False
     except OSError:
@@ -138,7 +138,7 @@ def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
     found = replace(present.cache, index=present.index, chunks=present.listings.pack())
     cache = held_by(found, holder)
     paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
-    path = _path(repo)
+    path = path_of(repo)
     if cache.unwritten > paths // _ONE_IN or disk.is_left_over(path):
         with suppress(OSError):
             disk.replace_cache_file(path, _dump(repo, cache))
@@ -146,7 +146,7 @@ def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
     repo.kept[_NAME] = cache
 
 
-def _path(repo: Repository) -> str:
+def path_of(repo: Repository) -> str:
     return os.path.join(repo.private_dir, _NAME)
 
 
@@ -174,7 +174,7 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
 
 def _read(repo: Repository) -> ScanCache | None:
     try:
-        data = disk.read_private_file(_path(repo))
+        data = disk.read_private_file(path_of(repo))
         identity = _identity(repo)
     except OSError:
         return None

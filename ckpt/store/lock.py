@@ -29,6 +29,13 @@ _PRIVATE = "lock-"
 # What systems say of a second name for a file where they have none.
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
+# What they say of a name that is no private file of ours: gone, another user's, a folder, a link,
+# a socket.
+_NOT_OURS = {
+    *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM),
+    *(errno.EISDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EOPNOTSUPP),
+}
+
 
 class Lock:
     """Git's lock on a file, while it is held."""
@@ -298,7 +305,9 @@ def _dead(private: str) -> Iterator[tuple[int, int] | None]:
     """The inode of a private file whose process has died, held so that nobody else clears it."""
     try:
         fd = _open(private)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):  # gone, or another user's
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
         yield None
         return
     try:
@@ -319,7 +328,8 @@ def _inode_if_free(fd: int) -> tuple[int, int] | None:
     if not try_lock(fd, fcntl.LOCK_EX):
         return None
     found = os.fstat(fd)
-    return (found.st_dev, found.st_ino) if found.st_nlink else None
+    is_file = stat.S_ISREG(found.st_mode) and found.st_nlink
+    return (found.st_dev, found.st_ino) if is_file else None
 
 
 def _names_of(path: str) -> int:

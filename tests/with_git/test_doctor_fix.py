@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +19,8 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git, loose_object, verified
 from reftables import migrate
 from scenes import write
+
+from ckpt.engine import left_over
 
 ID = "20260101-000000-000-{}"
 LONG_AGO = time.time() - 3 * 86_400
@@ -394,7 +398,7 @@ def test_an_old_lock_of_git_is_told_and_never_taken(saved: dict[str, Any], repo:
     os.utime(lock, (LONG_AGO, LONG_AGO))
     (told,) = doctor("--fix")["locks"]
     assert (told["state"], told["done"]) == ("warning", None)
-    assert f"rm '{lock}'" in told["mend"]
+    assert f"rm {shlex.quote(str(lock))}" in told["mend"]
     assert lock.exists()
 
 
@@ -412,6 +416,58 @@ def test_what_killed_commands_left_unfinished_is_taken_away(
     assert doctor()["leftovers"][0]["mend"] == "git ckpt doctor --fix"
     assert doctor("--fix")["leftovers"][0]["done"] == "took away 2 files"
     assert [path.exists() for path in (*old, new)] == [False, False, True]
+
+
+def test_what_could_not_be_taken_away_is_not_called_mended(
+    saved: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = repo / ".git/ckpt/scan"
+    cache.unlink()
+    cache.mkdir()
+    (cache / "of somebody").touch()
+    left = repo / ".git/ckpt/.tmp-0123456789abcdef"
+    left.touch()
+    os.utime(left, (LONG_AGO, LONG_AGO))
+    monkeypatch.setattr(left_over, "is_gone", lambda path: False)
+    told = doctor("--fix")
+
+    assert told["cache"][0]["state"] == told["leftovers"][0]["state"] == "warning"
+    assert told["cache"][0]["mend"] == f"rm -r {cache}"
+    assert told["leftovers"][0]["mend"] == f"rm -f {left}"
+    assert (cache / "of somebody").exists()
+
+
+@pytest.mark.parametrize("name", ["lock-0123456789abcdef", ".tmp-0123456789abcdef", "lock-x"])
+@pytest.mark.parametrize("what", ["folder", "link", "pipe", "socket"])
+def test_what_has_the_name_of_a_private_file_and_is_none_is_in_nobodys_way(
+    saved: dict[str, Any], repo: Path, name: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = repo / ".git/ckpt" / name
+    monkeypatch.chdir(path.parent)  # as the name of a socket may not be long
+    with socket.socket(socket.AF_UNIX) as bound:
+        makers = {
+            "folder": lambda: path.mkdir(),
+            "link": lambda: path.symlink_to("nowhere"),
+            "pipe": lambda: os.mkfifo(path),
+            "socket": lambda: bound.bind(name),
+        }
+        makers[what]()
+    monkeypatch.chdir(repo)
+    os.utime(path, (LONG_AGO, LONG_AGO), follow_symlinks=False)
+    ckpt("save", "two", code=0)
+
+    assert not doctor("--fix").keys() & {"locks", "leftovers"}
+    assert os.path.lexists(path)
+
+
+def test_a_folder_with_the_name_of_an_unfinished_object_is_not_ours(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    folder = repo / ".git/objects/tmp_obj_0123456789abcdef"
+    folder.mkdir()
+    os.utime(folder, (LONG_AGO, LONG_AGO))
+
+    assert "leftovers" not in doctor("--fix")
 
 
 @pytest.mark.parametrize("damage", [b"garbage", b"ckpt scan 4\nhalf", b""])
