@@ -100,6 +100,10 @@ def exists(private_dir: str) -> bool:
     return journal_exists(private_dir)
 
 
+class NewerJournal(Refused):
+    """A newer ckpt wrote it, and can go on with it."""
+
+
 def write(private_dir: str, journal: Journal) -> None:
     _store(private_dir, JOURNAL, dump(private_dir, journal))
 
@@ -143,6 +147,7 @@ def read(private_dir: str) -> Journal:
         raise Refused("no rollback was interrupted in this worktree", hint="git ckpt list")
     try:
         if document["format"] != FORMAT:
+            _check_newer(document["format"])
             raise ValueError(f"format {document['format']}")
         return Journal(
             target=str(document["target"]),
@@ -269,6 +274,14 @@ def _read_plain(path: str) -> bytes:
 
 def _checksum(data: bytes) -> bytes:
     return sha256(data).hexdigest().encode("ascii")
+
+
+def _check_newer(found: object) -> None:
+    if isinstance(found, int) and found > FORMAT:
+        raise NewerJournal(
+            f"the journal of an interrupted rollback has format {found}, newer than this ckpt",
+            hint="upgrade ckpt: pip install --upgrade git-ckpt",
+        )
 
 
 def _damaged(error: Exception) -> Refused:

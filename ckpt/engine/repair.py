@@ -69,6 +69,8 @@ def _journals(repo: Repository) -> Iterator[Flaw]:
         return
     try:
         journal.read(repo.private_dir)
+    except journal.NewerJournal as error:
+        yield Flaw("journal", True, error.message, by_hand=error.hint)
     except CkptError as error:
         yield Flaw("journal", True, error.message, _put_journal_aside(repo.private_dir))
 

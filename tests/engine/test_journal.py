@@ -185,7 +185,7 @@ def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, d
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2},
+        {"format": 0},
         {"format": None},
         {"actions": None},
         {"actions": [7]},
@@ -200,12 +200,21 @@ def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, d
     ],
 )
 def test_a_journal_of_another_shape_is_refused(change: dict[str, object], private: str) -> None:
-    """As a newer ckpt might write it, with a checksum that is right."""
+    """With a checksum that is right."""
     journal.write(private, FULL)
     document = journal._fetch(private, "journal")
     journal._store(private, "journal", document | change)
 
     with pytest.raises(Refused, match="is damaged"):
+        journal.read(private)
+
+
+def test_a_journal_of_a_newer_format_is_not_called_damaged(private: str) -> None:
+    journal.write(private, FULL)
+    document = journal._fetch(private, "journal")
+    journal._store(private, "journal", document | {"format": journal.FORMAT + 1})
+
+    with pytest.raises(journal.NewerJournal, match="newer than this ckpt"):
         journal.read(private)
 
 

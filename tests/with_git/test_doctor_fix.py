@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -498,6 +499,20 @@ def test_a_damaged_journal_is_moved_aside_so_that_work_can_go_on(
     (aside,) = (repo / ".git/ckpt").glob("broken-journal-*")
     assert aside.read_bytes() == b"garbage"
     ckpt("rollback", "one", code=0)
+
+
+def test_a_journal_that_a_newer_ckpt_wrote_stays_for_that_one(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    path = repo / ".git/ckpt/journal"
+    body = json.dumps({"format": 2}).encode()
+    path.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+    (told,) = doctor("--fix", code=1)["journal"]
+    assert "newer than this ckpt" in told["detail"]
+    assert (told["mend"], told["done"]) == ("upgrade ckpt: pip install --upgrade git-ckpt", None)
+    assert path.exists()
+    assert told["detail"] in ckpt("rollback", "--continue", code=4).stderr
 
 
 def test_private_files_that_others_can_see_are_closed(saved: dict[str, Any], repo: Path) -> None:
