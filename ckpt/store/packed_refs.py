@@ -156,8 +156,10 @@ def _above(ref: bytes) -> list[bytes]:
 
 
 def object_id(value: bytes, hex_length: int) -> ObjectID | None:
-    """The object that a ref's contents name, if they do."""
+    """The object that a ref's contents name, if they do: as in git, in capitals too."""
     value = value[: hex_length + 1].rstrip()
+    if value.strip(_HEX):
+        value = value.lower()
     if len(value) != hex_length or value.strip(_HEX):
         return None
     return ObjectID(value)

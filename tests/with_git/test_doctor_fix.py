@@ -265,6 +265,24 @@ def test_nothing_is_moved_aside_while_objects_cannot_be_opened(
     assert {one["mend"] for one in told} == {f"make '{commit}' readable"}
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_ref_that_names_its_commit_in_capitals_is_whole(
+    saved: dict[str, Any], repo: Path, is_packed: bool
+) -> None:
+    value = saved["commit"].upper()
+    (repo / ".git" / saved["ref"]).write_text(value + "\n")
+    if is_packed:
+        (repo / ".git" / saved["ref"]).unlink()
+        (repo / ".git/packed-refs").write_text(f"{value} {saved['ref']}\n")
+    assert git("rev-parse", saved["ref"]).strip() == saved["commit"]
+
+    assert "refs" not in doctor("--fix")
+    assert ckpt("show", "one", "--json", code=0).json["checkpoint"]["commit"] == saved["commit"]
+    ckpt("drop", "one", code=0)
+    ckpt("restore-dropped", saved["id"], code=0)
+    assert verified(repo) == []
+
+
 def test_a_ref_that_holds_something_stays(saved: dict[str, Any], repo: Path) -> None:
     git("update-ref", "refs/checkpoints/by-hand", "HEAD")
     git("update-ref", "refs/checkpoints/" + ID.format("head"), "HEAD")
