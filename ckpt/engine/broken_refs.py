@@ -56,7 +56,8 @@ def broken_refs(repo: Repository) -> Iterator[Flaw]:
             yield Flaw("checkpoints", True, told, by_hand=by_hand)
         if checkpoint is None:
             told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
-            by_hand = f"git show {target.ref}; to let go of it: git update-ref -d {target.ref}"
+            name = quote(target.ref)
+            by_hand = f"git show {name}; to let go of it: git update-ref -d {name}"
             yield Flaw("refs", False, told, by_hand=by_hand)
     yield from _readable_again(repo, targets)
 
@@ -163,7 +164,7 @@ def _uncover(repo: Repository, target: Target, hidden: ObjectID) -> Callable[[],
 
 
 def _changed(target: Target) -> Busy:
-    return Busy("it changed meanwhile", hint=f"git show {target.ref}")
+    return Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
 
 
 def _name_of(target: Target) -> bytes:

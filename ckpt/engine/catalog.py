@@ -61,7 +61,9 @@ class Catalog:
     def _not_found(self, word: str) -> NotFound:
         told, hint = f"no checkpoint '{word}'", "git ckpt list --all-worktrees"
         if any(name.endswith("/" + word) for name in self._repo.refs.trash()):
-            told, hint = f"{told}: it was dropped", f"git ckpt restore-dropped {word}"
+            from shlex import quote
+
+            told, hint = f"{told}: it was dropped", f"git ckpt restore-dropped {quote(word)}"
         return NotFound(told, hint=hint, details={"available": self.ids()})
 
     def resolve(

@@ -98,10 +98,12 @@ def open_nested(around: Repository, path: bytes) -> Repository:
         raise Refused(f"'{to_str(path)}' is beyond a symbolic link", hint="git submodule status")
     repo = discover(place, env)
     if repo.worktree != place or repo.git_dir == around.git_dir:
+        from shlex import quote
+
         repo.close()
         raise Refused(
             f"the git dir of '{to_str(path)}' belongs to another work tree",
-            hint=f"git -C '{to_str(path)}' rev-parse --absolute-git-dir",
+            hint=f"git -C {quote(to_str(path))} rev-parse --absolute-git-dir",
         )
     return repo
 

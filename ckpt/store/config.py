@@ -109,4 +109,6 @@ class GitConfig:
 
 
 def _where_it_stands(key: str) -> str:
-    return f"git config --show-origin --get-all {key}"
+    from shlex import quote  # for a hint that few see
+
+    return f"git config --show-origin --get-all {quote(key)}"

@@ -28,9 +28,11 @@ def check_declared_safe(subject: str, start: str, env: Mapping[str, str]) -> Non
     for value in GitConfig.load(env).get_all("safe.directory"):
         is_safe = bool(value) and (is_safe or _means(value, subject, start, env))
     if not is_safe:
+        from shlex import quote
+
         raise Refused(
             f"detected dubious ownership in repository at '{subject}'",
-            hint=f"git config --global --add safe.directory '{subject}'",
+            hint=f"git config --global --add safe.directory {quote(subject)}",
         )
 
 

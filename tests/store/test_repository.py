@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from byhand import NOWHERE, commit, git_dir, worktree
@@ -290,7 +291,7 @@ class TestOwnership:
         with pytest.raises(Refused, match="detected dubious ownership") as caught:
             opened(top / "src")
 
-        assert caught.value.hint == f"git config --global --add safe.directory '{top}'"
+        assert caught.value.hint == f"git config --global --add safe.directory {quote(str(top))}"
 
     def test_it_is_refused_before_its_configuration_is_read(self, top: Path) -> None:
         (top / ".git/config").write_text("[broken")

@@ -125,7 +125,7 @@ def test_a_repository_of_another_user_is_refused_until_declared_safe(
     refused = ckpt("save", code=4)
 
     assert "dubious ownership" in refused.stderr
-    assert f"git config --global --add safe.directory '{repo}'" in refused.stderr
+    assert f"git config --global --add safe.directory {repo}" in refused.stderr
     assert not (repo / ".git/ckpt").exists()
     write(repo, ".git/config", config)
     assert ckpt("list", code=4)

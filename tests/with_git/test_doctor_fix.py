@@ -294,6 +294,19 @@ def test_a_ref_that_holds_something_stays(saved: dict[str, Any], repo: Path) -> 
     assert "git update-ref -d refs/checkpoints/by-hand" in told[0]["mend"] + told[1]["mend"]
 
 
+def test_a_hint_with_the_name_of_a_ref_can_be_typed_whatever_the_name(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    ref = "refs/checkpoints/x;touch${IFS}PWNED"
+    git("update-ref", ref, "HEAD")
+    (told,) = doctor("--fix")["refs"]
+    show, _, let_go = told["mend"].partition("; to let go of it: ")
+    subprocess.run(["sh", "-ec", f"{show} && {let_go}"], check=True, stdout=subprocess.DEVNULL)
+
+    assert refs() == {"refs/heads/main", saved["ref"]}
+    assert not (repo / "PWNED").exists()
+
+
 def test_refs_in_reftables_are_told_and_not_mended(saved: dict[str, Any], repo: Path) -> None:
     os.unlink(loose_object(".git", saved["commit"]))
     migrate(repo)
