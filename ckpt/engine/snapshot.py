@@ -190,6 +190,8 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
         if existing is not None:
             objects.discard()
             clear_dead(objects.path)  # which else is done when the first object is written
+            if present.is_cut:  # it may have changed where nobody has looked
+                return SaveResult(Outcome.PARTIAL, existing, "budget")
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, tree, state_tree, stats)
     if not request.has_state:  # which JSON may have changed a little

@@ -189,7 +189,8 @@ def test_an_equal_state_that_was_cut_off_is_saved_once_and_a_whole_one_after_it_
     write_all(top, NEW)
     cut, cut_again, whole, whole_again = save(repo, 0), save(repo, 0), save(repo), save(repo)
 
-    assert [cut.outcome, cut_again.outcome] == [Outcome.PARTIAL, Outcome.UNCHANGED]
+    assert [cut.outcome, cut_again.outcome] == [Outcome.PARTIAL, Outcome.PARTIAL]
+    assert [cut.reason, cut_again.reason] == ["budget", "budget"]
     assert cut_again.id == cut.id
     assert [whole.outcome, whole_again.outcome] == [Outcome.CREATED, Outcome.UNCHANGED]
     assert whole_again.id == whole.id != cut.id

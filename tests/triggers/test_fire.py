@@ -193,6 +193,16 @@ def test_each_trigger_has_the_time_that_its_setting_gives(
         assert fired(top, trigger, **{variable: NO_TIME}).result.outcome is Outcome.CREATED
 
 
+def test_what_changed_and_was_not_read_for_want_of_time_is_not_called_unchanged(top: Path) -> None:
+    first = fired(top, CKPT_HOOK_BUDGET=NO_TIME)
+    write_all(top, {"new": b"changed since\n"})
+    second = fired(top, CKPT_HOOK_BUDGET=NO_TIME)
+
+    assert (second.result.outcome, second.result.reason) == (Outcome.PARTIAL, "budget")
+    assert second.warnings == first.warnings != ()
+    assert len(refs(top)) == 1
+
+
 def test_a_worktree_that_is_being_rolled_back_is_not_waited_for_longer(top: Path) -> None:
     with worktree_lock(str(top / ".git/ckpt"), exclusive=True, timeout=0):
         answer = fired(top, CKPT_HOOK_BUDGET=NO_TIME)
