@@ -15,6 +15,8 @@ import errno
 import os
 import signal
 import subprocess
+from contextlib import contextmanager
+from shlex import quote
 from time import monotonic, sleep
 
 from ckpt.errors import CkptError
@@ -24,7 +26,7 @@ from ckpt.values import value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 GRACE = 10.0  # seconds from the request to end to the end
 TIMED_OUT, NOT_EXECUTABLE, NOT_FOUND = 124, 126, 127
@@ -69,7 +71,8 @@ def check(command: Sequence[str], start: str, env: Mapping[str, str]) -> None:
         raise CannotRun(NOT_EXECUTABLE, f"'{word}' is a folder", _NAME_ONE)
     if files:
         named = word if "/" in word else files[0]
-        raise CannotRun(NOT_EXECUTABLE, f"'{word}' is not executable", f"chmod +x {named}")
+        hint = f"chmod +x {quote(named)}"
+        raise CannotRun(NOT_EXECUTABLE, f"'{word}' is not executable", hint)
     raise CannotRun(NOT_FOUND, f"command '{word}' was not found", _NAME_ONE)
 
 
@@ -85,12 +88,39 @@ def run(
 ) -> Ended:
     """Run a command to its end; it works in `start`, and `stdout` is ours unless it says."""
     if timeout is None:
-        return _Child(_start(command, start, env, stdout), signals).wait()
+        pid = _start(command, start, env, stdout)
+        with _not_left_alone(pid, _kill, grace):
+            return _Child(pid, signals).wait()
     signals.hold(_TO_OUR_GROUP)
     group = _start(command, start, env, stdout, own_group=True)
-    with Foreground(group) as foreground:
+    with _not_left_alone(group, _kill_group, grace), Foreground(group) as foreground:
         _kill_group(group, signal.SIGCONT)  # it may have reached for the terminal too early
         return _Group(group, signals, foreground, timeout, grace).wait()
+
+
+@contextmanager
+def _not_left_alone(pid: int, kill: Callable[[int, int], bool], grace: float) -> Iterator[None]:
+    """If waiting for a command fails, whyever, it is ended: nobody would see to it any more."""
+    try:
+        yield
+    except BaseException:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            kill(pid, number)
+            kill(pid, signal.SIGCONT)
+            if _has_ended(pid, monotonic() + grace):
+                break
+        raise
+
+
+def _has_ended(pid: int, deadline: float) -> bool:
+    try:
+        while not os.waitpid(pid, os.WNOHANG)[0]:
+            if monotonic() >= deadline:
+                return False
+            sleep(_POLL)
+    except ChildProcessError:  # it was waited for already
+        pass
+    return True
 
 
 def _start(
@@ -139,10 +169,7 @@ class _Child:
     def _pass_on(self, number: int) -> None:
         if number == signal.SIGCHLD or (number in FROM_TERMINAL and is_foreground()):
             return  # the terminal has told everyone in the group
-        try:
-            os.kill(self._pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass  # it has ended, or become another user's
+        _kill(self._pid, number)
 
 
 class _Group:
@@ -234,6 +261,17 @@ def _deadlines(timeout: float, grace: float) -> Iterator[tuple[signal.Signals, f
     yield signal.SIGTERM, monotonic() + timeout
     while True:
         yield signal.SIGKILL, monotonic() + grace
+
+
+def _kill(pid: int, number: int) -> bool:
+    """False if it has ended."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's by now
+        pass
+    return True
 
 
 def _kill_group(group: int, number: int) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 ENDING = (*FROM_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_LONGEST = 86_400.0  # seconds
 
 
 class HeldSignals:
@@ -48,7 +49,9 @@ class HeldSignals:
                 self._before[number] = signal.signal(number, _note)
 
     def wait(self, seconds: float | None) -> list[int]:
-        """The signals that came, each once; waits for the first, but not for ever."""
+        """The signals that came, each once; waits for the first, but not for ever, nor longer than
+        the system can."""
+        seconds = None if seconds is None else min(seconds, _LONGEST)
         if not select.select([self._reader], [], [], seconds)[0]:
             return []
         return list(dict.fromkeys(os.read(self._reader, 4096)))

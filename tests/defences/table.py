@@ -593,6 +593,11 @@ DEFENCES = (
         "test_a_filter_that_is_just_being_started_does_not_outlive_us",
     ),
     _of(
+        "a command that nobody waits for any more is ended",
+        "ckpt/process/child.py: in (signal.SIGTERM, signal.SIGKILL): => in ():",
+        "tests/with_git/test_run.py::test_if_waiting_fails_the_command_is_not_left_to_itself",
+    ),
+    _of(
         "Ctrl-C while ckpt is imported gives no traceback",
         "ckpt/__main__.py: is signal.default_int_handler => is None",
         "tests/faults/test_interrupts.py::"

@@ -377,6 +377,32 @@ def test_within_its_time_it_ends_as_ever(repo: Path) -> None:
     assert ckpt("run", "--timeout", "100", "--", "sh", "-c", "kill -INT $$").code == -signal.SIGINT
 
 
+@pytest.mark.parametrize("limit", ["1e10", "1e30"])
+def test_a_time_limit_longer_than_the_system_can_wait_is_one_too(repo: Path, limit: str) -> None:
+    assert ckpt("run", "--timeout", limit, "--", "sh", "-c", "sleep 0.1; exit 4").code == 4
+
+
+@pytest.mark.parametrize("timeout", [None, 600.0], ids=["free", "limited"])
+def test_if_waiting_fails_the_command_is_not_left_to_itself(
+    repo: Path, timeout: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> list[int]:
+        raise MemoryError
+
+    monkeypatch.setattr(HeldSignals, "wait", failing)
+    pids: list[int] = []
+    started = child._start
+    monkeypatch.setattr(child, "_start", lambda *a, **k: pids.append(started(*a, **k)) or pids[0])
+    script = "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done"
+    with HeldSignals() as signals, pytest.raises(MemoryError):
+        child.run(
+            ["sh", "-c", script], signals, start=".", env=os.environ, timeout=timeout, grace=0.3
+        )
+
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pids[0], os.WNOHANG)
+
+
 def test_a_signal_reaches_the_whole_group_of_a_command_with_a_time_limit(repo: Path) -> None:
     script = "echo ready; sh -c 'sleep 60; true'; true"
     with running("--timeout", "300", "--", "sh", "-c", script) as started:
