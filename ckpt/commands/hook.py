@@ -41,7 +41,7 @@ EVENTS = {
 _AGENTS = "agents."
 # What an agent writes to a hook holds the file that it is about to write.
 _LARGEST_INPUT = 64 << 20
-_INPUT_SECONDS = 5.0
+_INPUT_SECONDS = 2.0  # as long as a hook may take
 _A_MOMENT = 0.05
 
 
@@ -74,12 +74,25 @@ def _run_agent(context: Context, name: str) -> int:
         from ckpt.triggers.agents.act import act
 
         fired = act(name, event, context.env)
+    elif not isinstance(document, dict):
+        fired = _not_understood(context, name)
     if context.output.as_json:
         return _tell_nothing(context, "needless") if fired is None else _tell(context, fired)
     if fired is not None:
         _tell(context, fired)
     sys.stdout.write(agent.answer(events.name_of(document)))  # also with -q: it is no message
     return 0
+
+
+def _not_understood(context: Context, name: str) -> Fired | None:
+    """Warn, and note for `status`, that nothing was saved: where there is something to save."""
+    from ckpt.errors import CkptError
+    from ckpt.triggers.fire import fire_other
+
+    def fail(_: object) -> None:
+        raise CkptError("what came on standard input is no JSON object")
+
+    return fire_other(context.start, context.env, name, fail)
 
 
 def _read_document() -> object:

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 from helpers import ckpt, ckpt_here, git
 
+from ckpt.commands import hook
 from ckpt.engine.session_state import SessionState, look
 from ckpt.install.agent_formats import AGENTS, FORMATS
+from ckpt.settings import Settings
 
 EVENTS = Path(__file__).parents[1] / "triggers/events"
 SILENT = ("claude-code", "codex")
@@ -127,6 +129,28 @@ def test_whatever_comes_the_agent_gets_its_answer(agent: str, repo: Path, tmp_pa
     assert off.stdout == ran.stdout
 
     assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+@every_agent
+@pytest.mark.parametrize("text", ["", '{"hook_event_name":"PreToolUse"', "null", "[1]"])
+def test_input_that_cannot_be_used_is_warned_of_and_noted(
+    agent: str, text: str, repo: Path
+) -> None:
+    ran = ckpt("hook", agent, stdin=text, code=0)
+
+    told = f"{agent} did nothing: what came on standard input is no JSON object"
+    assert ran.stderr == f"warning: {told}\n"
+    assert ran.stdout == ("" if agent in SILENT else "{}\n")
+    assert "no JSON object" in ckpt_here("status").stdout
+    document = ckpt("hook", agent, "--json", stdin=text, code=0).json
+    assert document["outcome"] == "failed"
+    off = ckpt("hook", agent, stdin=text, env={"CKPT_DISABLE": agent}, code=0)
+    assert off.stderr == ""
+    assert git("for-each-ref", "refs/checkpoints") == ""
+
+
+def test_an_agent_that_says_nothing_is_waited_for_no_longer_than_a_hook_may_take() -> None:
+    assert Settings().hook_budget >= hook._INPUT_SECONDS
 
 
 @every_agent

@@ -3,8 +3,8 @@
 
 An agent's module says, as a table, what its events and tools are called; from that and the JSON
 that the agent writes comes an `Event`, or None for what is no reason to do anything. Light to
-import, since most calls end here. Whatever is not as it should be (no JSON, other types, a name
-that nobody knows) is no event: the agent goes on.
+import, since most calls end here. Whatever is not as it should be (other types, a name that nobody
+knows) is no event: the agent goes on.
 """
 
 from __future__ import annotations
