@@ -103,7 +103,7 @@ def test_the_trash_is_listed_by_day(folder: Path, refs: Refs) -> None:
         b"1" * 39,
         b"1" * 41,
         b"g" * 40,
-        ONE.replace(b"1", b"A"),
+        b"G" * 40,
         b"\xff\0garbage",
     ],
 )
@@ -113,6 +113,14 @@ def test_what_names_no_object_is_passed_over(contents: bytes, folder: Path, refs
     put(folder, f"refs/checkpoints/{SECOND}", TWO + b"\n")
 
     assert refs.checkpoints() == {SECOND: TWO}
+
+
+def test_an_id_in_capitals_is_read_as_git_does(folder: Path, refs: Refs) -> None:
+    put(folder, REF, b"A" * 40 + b"\n")
+    (folder / "packed-refs").write_bytes(b"%s refs/checkpoints/%s\n" % (b"B" * 40, SECOND.encode()))
+
+    assert set(refs.checkpoints().values()) == {b"a" * 40, b"b" * 40}
+    assert refs.checkpoint(SECOND) == b"b" * 40
 
 
 def test_a_lock_is_no_ref(folder: Path, refs: Refs) -> None:
