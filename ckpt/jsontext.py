@@ -69,6 +69,13 @@ def _load(data: bytes) -> Any:
     return json.loads(data)
 
 
+def text_or_none(value: object) -> str | None:
+    """A value that is to be text, or null; ValueError for any other, as a file may hold it."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{value!r:.40} is no text")
+    return value
+
+
 def dump(document: Mapping[str, Any]) -> bytes:
     try:
         text = _text(document, "\n")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 
-from ckpt import ids, state
+from ckpt import ids, jsontext, state
 from ckpt.arguments import as_features, check_mappings
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.snapshot import SaveRequest
@@ -131,9 +131,8 @@ def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
 
 
 def _text(value: Any, check: Any = lambda text: text) -> Any:
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"{value!r:.40} is no text")
-    return None if value is None else check(value)
+    text = jsontext.text_or_none(value)
+    return None if text is None else check(text)
 
 
 def _path(path: str) -> bytes:

@@ -65,4 +65,4 @@ def _links(around: Repository) -> Iterator[str]:
             states = read_nested(manifest.get("nested", ()))
         except (CkptError, TypeError, KeyError, AttributeError, ValueError):  # it is damaged
             continue
-        yield from (state.checkpoint for state in states if isinstance(state.checkpoint, str))
+        yield from (state.checkpoint for state in states if state.checkpoint is not None)

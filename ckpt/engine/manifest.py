@@ -80,7 +80,7 @@ def load(document: Mapping[str, Any]) -> Manifest:
             },
             include=tuple(map(str, document.get("include", ()))),
             operation=_operation(document["operation"]),
-            branch=document["branch"],
+            branch=jsontext.text_or_none(document["branch"]),
             unskipped=tuple(from_json(item) for item in document["unskipped"]),
             nested=read_nested(document.get("nested", ())),
         )
@@ -116,8 +116,13 @@ def _nested_to_json(state: NestedState) -> dict[str, Any]:
     }
 
 
-def _operation(document: Mapping[str, str] | None) -> Operation | None:
-    return None if document is None else Operation(document["name"], document["fingerprint"])
+def _operation(document: Mapping[str, Any] | None) -> Operation | None:
+    if document is None:
+        return None
+    name, fingerprint = (jsontext.text_or_none(document[key]) for key in ("name", "fingerprint"))
+    if name is None or fingerprint is None:
+        raise ValueError("an operation without a name")
+    return Operation(name, fingerprint)
 
 
 def _operation_to_json(operation: Operation | None) -> dict[str, str] | None:

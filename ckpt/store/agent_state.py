@@ -156,10 +156,15 @@ def _mapping(value: Any) -> Mapping[str, Any] | None:
 def _features(document: Any) -> FeatureState | None:
     if document is None:
         return None
+    from ckpt.jsontext import text_or_none
+
+    completed = tuple(document.get("completed") or ())
+    if not all(isinstance(name, str) for name in completed):
+        raise ValueError("the name of a feature is no text")
     return FeatureState(
-        current=document.get("current"),
-        completed=tuple(document.get("completed") or ()),
-        snapshot_path=document.get("snapshot_path"),
+        current=text_or_none(document.get("current")),
+        completed=completed,
+        snapshot_path=text_or_none(document.get("snapshot_path")),
     )
 
 
@@ -206,7 +211,9 @@ def _files(objects: ObjectStore, top: ObjectID, listed: TreeEntry | None) -> dic
         entry = lookup(objects, top, FILES + b"/" + path)
         if entry is None or entry.mode == FOLDER:
             raise ValueError(f"state file '{to_str(path)}' is missing")
-        found[path] = StateFile(entry, int(permissions) & 0o777)
+        if not isinstance(permissions, int):
+            raise ValueError(f"state file '{to_str(path)}' has no permission bits")
+        found[path] = StateFile(entry, permissions & 0o777)
     return found
 
 

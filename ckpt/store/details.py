@@ -8,6 +8,8 @@ each of a thousand; a plain save needs nothing of this.
 
 from __future__ import annotations
 
+from ckpt.ids import is_id
+from ckpt.jsontext import text_or_none
 from ckpt.models import Details, NestedState, Skipped
 from ckpt.paths import from_json, to_str
 from ckpt.store import agent_state
@@ -40,7 +42,7 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint | Reader) -> Detai
             features=state.features,
             tracked=state.tracked,
             state_files=tuple(to_str(path) for path in state.files),
-            operation=(manifest.get("operation") or {}).get("name"),
+            operation=text_or_none((manifest.get("operation") or {}).get("name")),
             nested=read_nested(manifest.get("nested", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -82,14 +84,27 @@ def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
     return tuple(
         NestedState(
             path=place_of(item),
-            commit_hash=item["commit"],
-            branch=item["branch"],
-            dirty=item["dirty"],
-            checkpoint=item["checkpoint"],
-            problem=item["problem"],
+            commit_hash=text_or_none(item["commit"]),
+            branch=text_or_none(item["branch"]),
+            dirty=_answer(item["dirty"]),
+            checkpoint=_id_or_none(item["checkpoint"]),
+            problem=text_or_none(item["problem"]),
         )
         for item in documents
     )
+
+
+def _answer(value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{value!r:.40} is neither yes nor no")
+    return value
+
+
+def _id_or_none(value: object) -> str | None:
+    text = text_or_none(value)
+    if text is not None and not is_id(text):
+        raise ValueError(f"{text!r:.40} is no id of a checkpoint")
+    return text
 
 
 def place_of(document: dict[str, Any]) -> str:

@@ -309,10 +309,15 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
 
 
 def _read_resolved(item: dict[str, Any]) -> Resolved:
-    base, ours, theirs = (
-        None if side is None else (int(side[0], 8), side[1].encode()) for side in item["sides"]
-    )
+    base, ours, theirs = map(_read_side, item["sides"])
     return Resolved(from_json(item), (base, ours, theirs))
+
+
+def _read_side(side: list[Any] | None) -> tuple[int, bytes] | None:
+    if side is None:
+        return None
+    mode, blob = side
+    return int(mode, 8), blob.encode()
 
 
 def is_stored(objects: ObjectStore, state_tree: ObjectID, state: Entries) -> bool:

@@ -111,6 +111,12 @@ DEFENCES = (
         HOSTILE,
     ),
     _of(
+        "what is to be text is no other thing",
+        "ckpt/jsontext.py: if value is not None and not isinstance(value, str): => if False:",
+        "tests/store/test_details.py::test_what_is_told_of_a_nested_repository_is_of_its_kind",
+        HOSTILE,
+    ),
+    _of(
         "nothing is told to a terminal that it would obey",
         "ckpt/output.py: if not text.isprintable(): => if False:",
         FOREIGN + "test_a_terminal_is_never_told_what_to_do",

@@ -129,6 +129,17 @@ def test_damage_is_a_value_error_and_never_another(value: Any) -> None:
             pass
 
 
+@pytest.mark.parametrize("value", [7, True, [], {}, [["x"]]])
+@pytest.mark.parametrize("place", ["branch", "operation/name", "operation/fingerprint"])
+def test_what_is_no_text_is_not_taken_for_one(place: str, value: Any) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    *way, key = place.split("/")
+    (document[way[0]] if way else document)[key] = value
+
+    with pytest.raises(ValueError, match="is no text"):
+        manifest.load(document)
+
+
 @pytest.mark.parametrize("key", sorted(set(DOCUMENT) - {"format", "include", "nested"}))
 def test_a_manifest_that_lacks_a_part_is_damaged(key: str) -> None:
     with pytest.raises(ValueError, match="damaged manifest"):

@@ -350,6 +350,12 @@ def inside(path: str) -> dict[str, object]:
     return {"path": path, "checkpoint": ID, "dirty": False, **rest}
 
 
+def repository_inside(**facts: object) -> Make:
+    """A manifest with one repository inside, of which nothing is known but these facts."""
+    unknown = dict.fromkeys(("branch", "checkpoint", "commit", "dirty", "problem"))
+    return manifest(nested=[{"path": "sub", **unknown, **facts}])
+
+
 def huge_manifest(forge: Forge) -> None:
     """Of more than a hundred megabytes, in a few kilobytes."""
     packer = zlib.compressobj(9)
@@ -363,6 +369,20 @@ def huge_manifest(forge: Forge) -> None:
     parts.append(packer.flush())
     name = forge.put(digest.hexdigest(), b"".join(parts))
     forge.checkpoint(state=forge.state(manifest__json=(FILE, name)))
+
+
+def state_file(path: str, permissions: object = 0o644, content: bytes = b"hostile\n") -> Make:
+    """A checkpoint with one state file, under a path as the list has it."""
+
+    def make(forge: Forge) -> None:
+        listed = json.dumps({"files": [{"path": path, "permissions": permissions}]}).encode()
+        files = {"files.json": listed}
+        if permissions is not None:
+            files[f"files/{path}"] = content
+        inner = nested(forge, files)
+        forge.checkpoint(state=forge.state(state=(FOLDER, inner)))
+
+    return make
 
 
 DEEP_JSON = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
@@ -396,7 +416,14 @@ STATES: Mapping[str, Make] = {
     "a folder of no name": manifest(empty_folders=[{"path": ""}]),
     "a folder with a zero": manifest(empty_folders=[{"path": "a\0b"}]),
     "half a character": manifest(empty_folders=[{"path": "\ud800"}]),
-    "nested outside": manifest(nested=[inside("../outside")]),
+    "nested outside": repository_inside(path="../outside", checkpoint=ID),
+    "a commit inside that is a number": repository_inside(commit=7),
+    "a branch inside that is a number": repository_inside(branch=7),
+    "a checkpoint inside that is a number": repository_inside(checkpoint=7),
+    "a checkpoint inside that is no id": repository_inside(checkpoint="../x"),
+    "neither changed nor clean inside": repository_inside(dirty=[]),
+    "a problem inside that is a list": repository_inside(problem=[]),
+    "an operation of numbers": manifest(operation={"name": 7, "fingerprint": 7}),
     "deep flags": part("index_flags__json", DEEP_JSON),
     "flags of lists": part("index_flags__json", DEEP_LIST),
     "flags of the wrong kind": part("index_flags__json", {"intent_to_add": 7}),
@@ -424,6 +451,10 @@ STATES: Mapping[str, Make] = {
         "index_flags__json",
         {"version": 2, "resolve_undo": [{"path": "x", "sides": [["100644", "zz"], None, None]}]},
     ),
+    "resolved to less than a side": part(
+        "index_flags__json",
+        {"version": 2, "resolve_undo": [{"path": "x", "sides": [[], None, None]}]},
+    ),
     "an index that is a file": part("index", b"x"),
     "an index with the git dir": lambda forge: forge.checkpoint(
         state=forge.state(index=(FOLDER, forge.tree((FILE, b".git", forge.blob()))))
@@ -447,26 +478,17 @@ STATES: Mapping[str, Make] = {
     "a state file of no bits": folder(
         "state", **{"files.json": b'{"files": [{"path": "x", "permissions": "x"}]}'}
     ),
+    "a state file of endless bits": state_file("x", float("inf")),
+    "features of bytes": folder(
+        "state", **{"features.json": b'{"current": {"$ckpt": "bytes", "value": "YQ=="}}'}
+    ),
+    "features of lists": folder("state", **{"features.json": b'{"completed": [[]]}'}),
     "tracked without sense": folder("state", **{"tracked/%zz.json": b"{}"}),
 } | {
     f"{key} is {value!r}": manifest(**{key: value})
     for number, key in enumerate(KEYS)
     for value in ODD[number % 3 :: 3]
 }
-
-
-def state_file(path: str, permissions: object = 0o644, content: bytes = b"hostile\n") -> Make:
-    """A checkpoint with one state file, under a path as the list has it."""
-
-    def make(forge: Forge) -> None:
-        listed = json.dumps({"files": [{"path": path, "permissions": permissions}]}).encode()
-        files = {"files.json": listed}
-        if permissions is not None:
-            files[f"files/{path}"] = content
-        inner = nested(forge, files)
-        forge.checkpoint(state=forge.state(state=(FOLDER, inner)))
-
-    return make
 
 
 # Paths that are in no tree, and of which some file system takes a part for the git dir.
@@ -540,8 +562,13 @@ REFS: Mapping[str, Make] = {
 # What is odd about these matters to nobody.
 HARMLESS = {
     *("HEAD is a blob", "a missing HEAD", "a trailer of a megabyte", "large stats"),
-    *("branch is -1", "branch is None", "branch is [['x']]", "branch is []", "branch is {}"),
-    *("include is [['x']]", "include is []", "include is {}", "operation is None"),
+    *(
+        "branch is None",
+        "include is [['x']]",
+        "include is []",
+        "include is {}",
+        "operation is None",
+    ),
     "zero before a mode",  # as an old git wrote it
     *("modes without end", "raw that is a file", "stages that are a file"),
 }

@@ -20,6 +20,12 @@ from ckpt.store.record import NotACheckpoint
 from ckpt.store.trees import write_tree
 
 
+INSIDE = {
+    **dict.fromkeys(("commit", "branch", "dirty", "checkpoint", "problem")),
+    "path": "inside",
+}
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     opened = object_store(tmp_path_factory.mktemp("objects"))
@@ -86,6 +92,10 @@ def test_a_damaged_document_is_an_error_that_names_the_checkpoint(
         {"manifest": {"skipped": {"path": "x"}}},
         {"state": {"features": []}},
         {"state": {"features": {"completed": 7}}},
+        {"state": {"features": {"completed": [7]}}},
+        {"state": {"features": {"current": 7}}},
+        {"state": {"features": {"snapshot_path": []}}},
+        {"manifest": {"operation": {"name": 7}}},
     ],
 )
 def test_a_document_of_another_shape_is_an_error(blobs: dict[str, Any], store: ObjectStore) -> None:
@@ -111,10 +121,28 @@ def test_a_document_of_another_shape_is_an_error(blobs: dict[str, Any], store: O
     ],
 )
 def test_a_nested_repository_outside_the_worktree_is_damage(path: str, store: ObjectStore) -> None:
-    facts = dict.fromkeys(("commit", "branch", "dirty", "checkpoint", "problem"))
-    checkpoint = with_state(store, manifest={"nested": [{"path": path, **facts}]})
+    checkpoint = with_state(store, manifest={"nested": [{**INSIDE, "path": path}]})
 
     with pytest.raises(NotACheckpoint, match="is damaged"):
+        read_details(store, checkpoint)
+
+
+@pytest.mark.parametrize("value", [7, 1.5, [], {}, [None]])
+@pytest.mark.parametrize("key", ["commit", "branch", "dirty", "checkpoint", "problem"])
+def test_what_is_told_of_a_nested_repository_is_of_its_kind(
+    key: str, value: object, store: ObjectStore
+) -> None:
+    checkpoint = with_state(store, manifest={"nested": [{**INSIDE, key: value}]})
+
+    with pytest.raises(NotACheckpoint, match="is damaged"):
+        read_details(store, checkpoint)
+
+
+@pytest.mark.parametrize("text", ["", "latest", "../x", ID + "\n", ID.upper()])
+def test_the_checkpoint_of_a_nested_repository_is_an_id(text: str, store: ObjectStore) -> None:
+    checkpoint = with_state(store, manifest={"nested": [{**INSIDE, "checkpoint": text}]})
+
+    with pytest.raises(NotACheckpoint, match="is no id of a checkpoint"):
         read_details(store, checkpoint)
 
 
