@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 
-# Of control characters a terminal shows none; some turn the direction of writing around.
-_OBEYED = (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_UNSHOWN = {
-    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-    for code in _OBEYED
-    if chr(code) not in "\t\n\033"
-}
+_PAINT = tuple(f"[{code}m" for code in ("0", *_COLOURS.values()))
 
 # The parts of documents that a person may type.
 _COMMANDS = {"undo", "rollback_command"}
@@ -84,25 +78,26 @@ class Output:
 
     def line(self, text: str = "") -> None:
         if not (self.quiet or self.as_json):
-            self.clear()
-            print(self._printable(text), file=sys.stdout)
+            self._print(self._typed(text), sys.stdout)
 
     def document(self, content: Mapping[str, Any]) -> None:
         import json
 
-        commands = {key: self._typed(content[key]) for key in _COMMANDS & content.keys()}
+        commands = {key: self._typed(text) for key in _COMMANDS if (text := content.get(key))}
         print(json.dumps({**content, **commands}, ensure_ascii=True), file=sys.stdout)
 
-    def _typed(self, command: str | None) -> str | None:
+    def _typed(self, command: str) -> str:
         """A command as it must be typed to reach the same checkpoints."""
-        if command is None or self._store == "repo":
+        if self._store == "repo":
             return command
         first, *others = command.split("git ckpt ")
         store = f"--store {self._store} "
         return "git ckpt ".join([first, *(store * part[:1].isalpha() + part for part in others)])
 
-    def _printable(self, text: str) -> str:
-        return _printable(self._typed(text) or "")
+    def _print(self, text: str, stream: TextIO) -> None:
+        """One line, whatever is in it; `text` may be painted."""
+        self.clear()
+        print(_printable(text, self.colours(stream)), file=stream)
 
     def raw(self, data: bytes) -> None:
         if not (self.quiet or self.as_json):
@@ -113,13 +108,11 @@ class Output:
 
     def warning(self, text: str) -> None:
         if not (self.quiet or self.as_json):
-            self.clear()
-            print(_printable(f"warning: {text}"), file=sys.stderr)
+            self._print(f"warning: {render.printable(text)}", sys.stderr)
 
     def hint(self, text: str) -> None:
         if not (self.quiet or self.as_json):
-            self.clear()
-            print(self._printable(f"hint: {text}"), file=sys.stderr)
+            self._print(self._typed(f"hint: {render.printable(text)}"), sys.stderr)
 
     def paint(self, style: str, text: str) -> str:
         if text and self.colours(sys.stdout):
@@ -321,9 +314,8 @@ class Output:
             return self.document(documents.run(result))
         from ckpt import render_run
 
-        self.clear()
         for row in () if self.quiet else render_run.summary(result):
-            print(self._printable(row), file=sys.stderr)
+            self._print(self._typed(row), sys.stderr)
         for problem in result.problems:
             self.error(problem)
         return None
@@ -340,13 +332,12 @@ class Output:
             from ckpt import documents
 
             return self.document(documents.error(problem))
-        self.clear()
         painted = "error:"
         if self.colours(sys.stderr):
             painted = f"\033[{_COLOURS['red']}m{painted}\033[0m"
-        print(_printable(f"{painted} {problem.message}"), file=sys.stderr)
+        self._print(f"{painted} {render.printable(problem.message)}", sys.stderr)
         if problem.hint:
-            print(self._printable(f"hint: {problem.hint}"), file=sys.stderr)
+            self._print(self._typed(f"hint: {render.printable(problem.hint)}"), sys.stderr)
         return None
 
     def interrupted(self) -> None:
@@ -370,17 +361,13 @@ def _sees(stream: TextIO | None) -> bool:
         return False
 
 
-def _printable(text: str) -> str:
-    """Text that any stream takes: stray bytes of file names as escapes, and so whatever a
-    terminal would obey rather than show. A checkpoint may be anybody's."""
-    if not text.isprintable():
-        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        first, *rest = text.translate(_UNSHOWN).split("\033")
-        text = first + "".join(("\033" if _is_colour(part) else "\\x1b") + part for part in rest)
-    return text
-
-
-def _is_colour(text: str) -> bool:
-    """Whether an escape sequence that goes on so changes nothing but how text looks."""
-    body, end, _ = text.partition("m")
-    return bool(end) and body[:1] == "[" and not body[1:].strip("0123456789;")
+def _printable(text: str, has_colours: bool) -> str:
+    """A text in which a terminal finds nothing to obey but the colours that we paint with."""
+    if text.isprintable():
+        return text
+    first, *rest = text.split("\033")
+    parts = [render.printable(first)]
+    for part in rest:
+        parts.append("\033" if has_colours and part.startswith(_PAINT) else "\\x1b")
+        parts.append(render.printable(part))
+    return "".join(parts)

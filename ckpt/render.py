@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
     Paint = Callable[[str, str], str]
 
+# Of control characters a terminal shows none; some turn the direction of writing around, and
+# some end a line for whoever reads it.
+_OBEYED = frozenset(
+    map(chr, (*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)))
+) - {"\t"}
+
 MOST_PATHS = 20
 _STAT_WIDTH = 40
 _MARKS = ("pinned", "partial", "during_rollback")
@@ -92,8 +98,8 @@ def table(
     rows: list[tuple[str, ...]] = [("ID", "AGE", "KIND", "NAME", "CHANGES", "SIZE", "MARKS")]
     rows += [
         (
-            *(c.id, age(c.timestamp), c.kind.value, c.name or "", stats(c)),
-            *("" if sizes is None or c.id not in sizes else size(sizes[c.id]), marks(c)),
+            *(c.id, age(c.timestamp), c.kind.value, printable(c.name or ""), stats(c)),
+            *("" if sizes is None or c.id not in sizes else size(sizes[c.id]), printable(marks(c))),
         )
         for c in shown
     ]
@@ -139,15 +145,15 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     )
     for label, value in facts:
         if value:
-            yield f"{label + ':':<10}{value}"
+            yield f"{label + ':':<10}{printable(value)}"
     if checkpoint.description:
         yield ""
-        yield from ("    " + line for line in checkpoint.description.split("\n"))
+        yield from ("    " + printable(line) for line in checkpoint.description.split("\n"))
     yield from _section("Changed files:", [quoted(p) for p in checkpoint.git_state.dirty_files])
-    skipped = [f"{quoted(item.path)} ({item.reason})" for item in left_out(checkpoint)]
+    skipped = [f"{quoted(item.path)} ({printable(item.reason)})" for item in left_out(checkpoint)]
     yield from _section("Left out:", skipped)
     yield from _section("State files:", [quoted(path) for path in checkpoint.state_files])
-    yield from _section("Tracked objects:", [*checkpoint.tracked])
+    yield from _section("Tracked objects:", [*map(printable, checkpoint.tracked)])
     yield from _section("Repositories inside:", [nested(state) for state in checkpoint.nested])
     for title, state in (
         ("Data:", checkpoint.data),
@@ -187,7 +193,8 @@ def left_out(checkpoint: Checkpoint) -> list[Skipped]:
 def skipped_summary(items: Sequence[Skipped]) -> str:
     """`2 denied, 1 oversize`."""
     reasons = [item.reason for item in items]
-    return ", ".join(f"{reasons.count(reason)} {reason}" for reason in sorted({*reasons}))
+    counted = (f"{reasons.count(reason)} {reason}" for reason in sorted({*reasons}))
+    return printable(", ".join(counted))
 
 
 def diffstat(result: DiffResult, paint: Paint) -> Iterator[str]:
@@ -229,7 +236,7 @@ def nested(state: NestedState) -> str:
         facts.append(f"saved as {state.checkpoint}")
     if state.problem is not None:
         facts.append(f"not saved whole: {state.problem}")
-    return f"{quoted(state.path)}: {', '.join(facts)}"
+    return f"{quoted(state.path)}: {printable(', '.join(facts))}"
 
 
 def commits(number: int) -> str:
@@ -248,6 +255,22 @@ def quoted(path: str) -> str:
     from ckpt.patchtext import quote_path
 
     return quote_path(raw).decode("ascii")
+
+
+def printable(text: str) -> str:
+    """A text in which a terminal finds nothing to obey, and a row no other: what it would not
+    show, and bytes that are no text, are escapes. Whatever a checkpoint tells goes through this
+    before it is painted, for a checkpoint may be anybody's."""
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(char: str) -> str:
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if char in _OBEYED or 0xD800 <= code <= 0xDFFF:
+        return char.encode("unicode_escape").decode("ascii")
+    return char
 
 
 def columns(text: str) -> int:

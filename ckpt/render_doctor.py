@@ -7,8 +7,8 @@ Pure, as `render`.
 from __future__ import annotations
 
 from ckpt.diagnosis import DOUBTFUL, FIXED, WELL, WRONG
-from ckpt.render import columns
-from ckpt.render_status import printable, wrapped
+from ckpt.render import columns, printable
+from ckpt.render_status import wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ Pure, as `render`.
 from __future__ import annotations
 
 from ckpt.paths import to_str
-from ckpt.render import age, columns, quoted
+from ckpt.render import age, columns, printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ def _row(number: int, each: Lost) -> tuple[str, ...]:
 
 
 def _shown_id(each: Lost) -> str:
-    return each.id if each.path is not None else each.id[:_SHORT]
+    return printable(each.id if each.path is not None else each.id[:_SHORT])
 
 
 def _subject(each: Lost) -> str:
-    return ", ".join(map(quoted, each.paths)) if each.paths else each.subject
+    return ", ".join(map(quoted, each.paths)) if each.paths else printable(each.subject)
 
 
 def _amount(each: Lost) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ckpt.render import MOST_PATHS, commits, listed, quoted
+from ckpt.render import MOST_PATHS, commits, listed, printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def report(result: RollbackResult, paint: Paint) -> Iterator[str]:
     if result.index_changed:
         yield f"  {'would restore' if dry else 'restored'} the index"
     for item in result.kept[:MOST_PATHS]:
-        yield f"  {'would keep' if dry else 'kept'} {quoted(item.path)} ({item.reason})"
+        yield f"  {'would keep' if dry else 'kept'} {quoted(item.path)} ({printable(item.reason)})"
     if len(result.kept) > MOST_PATHS:
         yield f"  … and {len(result.kept) - MOST_PATHS} more"
     yield from _head(result)
@@ -42,7 +42,7 @@ def report(result: RollbackResult, paint: Paint) -> Iterator[str]:
 
 
 def _headline(result: RollbackResult, paint: Paint) -> str:
-    name = f" '{result.target.name}'" if result.target.name else ""
+    name = f" '{printable(result.target.name)}'" if result.target.name else ""
     target = f"checkpoint {paint('id', result.target.id)}{name}"
     if result.changed or result.skipped:
         return f"{'Would roll' if result.dry_run else 'Rolled'} back to {target}"
@@ -62,7 +62,7 @@ def _head(result: RollbackResult) -> Iterator[str]:
     if head is None:
         return
     if head.moved:
-        place = head.after.branch or "detached HEAD"
+        place = printable(head.after.branch or "detached HEAD")
         commit = (head.after.commit_hash or "unborn")[:12]
         yield f"  HEAD {'would be' if result.dry_run else 'is now'} at {commit} ({place})"
     elif head.ahead or head.behind:
@@ -75,7 +75,7 @@ def _head(result: RollbackResult) -> Iterator[str]:
         seen = "git sees the difference as staged; " if result.index_changed else ""
         yield f"  {seen}--head moves HEAD too"
     if head.operation is not None:
-        yield from _operation(head.operation, result.dry_run)
+        yield from map(printable, _operation(head.operation, result.dry_run))
 
 
 def _operation(operation: OperationReport, dry: bool) -> Iterator[str]:

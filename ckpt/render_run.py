@@ -48,7 +48,7 @@ def _head(moved: Moved) -> str:
 
 def _place(state: GitState) -> str:
     commit = (state.commit_hash or "unborn")[:12]
-    return commit if state.branch is None else f"{state.branch} ({commit})"
+    return commit if state.branch is None else f"{render.printable(state.branch)} ({commit})"
 
 
 def _rolled_back(result: RunResult) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _rolled_back(result: RunResult) -> Iterator[str]:
         return
     yield f"ckpt: rolled back to checkpoint {done.target.id}"
     for item in done.skipped:
-        yield f"  left {render.quoted(item.path)} alone: {item.reason}"
+        yield f"  left {render.quoted(item.path)} alone: {render.printable(item.reason)}"
     if done.undo_command is not None:
         yield f"  bring its work back with: {done.undo_command}"
 

@@ -9,7 +9,7 @@ share one line, and the last lines are the commands to type next.
 from __future__ import annotations
 
 from ckpt.ids import is_id
-from ckpt.render import age, columns, quoted, size
+from ckpt.render import age, columns, printable, quoted, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,14 +169,6 @@ def _advice(found: Status, has_doctor: bool) -> Iterator[tuple[str, str]]:
         yield "before checkouts too", "git ckpt install --guard"
     if has_doctor and (found.failing or "replaced" in states.values()):
         yield "what is wrong", "git ckpt doctor"
-
-
-def printable(text: str) -> str:
-    """A text in which nothing is left that a terminal obeys; a path may hold anything."""
-    if text.isprintable():
-        return text
-    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return "".join(escaped)
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:

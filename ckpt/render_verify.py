@@ -20,7 +20,7 @@ from ckpt.engine.verify import (
     WORKTREE,
 )
 from ckpt.paths import to_str
-from ckpt.render import quoted
+from ckpt.render import printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def _broken(found: Verified, paint: Callable[[str, str], str]) -> Iterator[str]:
     name = f" '{found.checkpoint.name}'" if found.checkpoint and found.checkpoint.name else ""
     shown = found.target.id or quoted(found.target.ref)
     dropped = " (dropped)" if found.target.is_dropped and found.target.id else ""
-    yield f"{paint('red', 'broken')} {paint('id', shown)}{name}{dropped}"
+    yield f"{paint('red', 'broken')} {paint('id', shown)}{printable(name)}{dropped}"
     for problem in found.problems[:_MOST_PROBLEMS]:
-        yield f"  {problem.detail}{_places(problem)}"
+        yield f"  {printable(problem.detail)}{_places(problem)}"
     if len(found.problems) > _MOST_PROBLEMS:
         yield f"  and {len(found.problems) - _MOST_PROBLEMS} more (--json lists all)"
-    yield f"  {paint('dim', _way_out(found))}"
+    yield f"  {paint('dim', printable(_way_out(found)))}"
 
 
 def _places(problem: Problem) -> str:

@@ -377,6 +377,30 @@ def test_a_head_that_did_not_move_since_is_not_mentioned(
     assert not any("HEAD" in line for line in report(result))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("caf\u00e9 \u65e5 \u200d\U0001f680", "caf\u00e9 \u65e5 \u200d\U0001f680"),
+        ("a\tb", "a\tb"),
+        ("a\nb\rc", "a\\nb\\rc"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("\x07\x7f\x85\x9b", "\\x07\\x7f\\x85\\x9b"),
+        ("\u2028\u2029\u202e\u2066", "\\u2028\\u2029\\u202e\\u2066"),
+        (os.fsdecode(b"caf\xe9"), "caf\\xe9"),
+        ("half \ud800", "half \\ud800"),
+    ],
+)
+def test_what_is_not_shown_is_told_in_escapes(text: str, expected: str) -> None:
+    assert render.printable(text) == expected
+
+
+def test_columns_are_aligned_by_what_is_shown() -> None:
+    heading, odd, usual = rows(draft(name="a\u202eb"), draft(name="usual"))
+
+    assert "a\\u202eb" in odd
+    assert {row.index("clean") for row in (odd, usual)} == {heading.index("CHANGES")}
+
+
 def test_an_endless_name_is_cut_without_looking_at_all_of_it_again_and_again() -> None:
     row = rows(draft(name="x" * 5_000_000), width=80)[1]  # minutes, if it were quadratic
 

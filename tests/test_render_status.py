@@ -178,7 +178,7 @@ def test_nothing_is_printed_that_a_terminal_would_obey() -> None:
     )
 
     assert all(line.isprintable() for line in lines)
-    assert "Settings     \\x1b[2J\\x07\\udce9" in lines
+    assert "Settings     \\x1b[2J\\x07\\xe9" in lines
 
 
 @pytest.mark.parametrize(

@@ -26,5 +26,6 @@ def run(context: Context, command: str | None) -> int:
     if context.output.as_json:
         context.output.document({"schema": 1, "command": command, "text": text})
     else:
-        context.output.line(text.rstrip("\n"))
+        for line in text.rstrip("\n").split("\n"):
+            context.output.line(line)
     return 0

@@ -118,8 +118,20 @@ DEFENCES = (
     ),
     _of(
         "nothing is told to a terminal that it would obey",
-        "ckpt/output.py: if not text.isprintable(): => if False:",
+        'ckpt/render.py: return text if text.isprintable() else "".join(map(_shown, text))'
+        " => return text",
         FOREIGN + "test_a_terminal_is_never_told_what_to_do",
+        FOREIGN + "test_what_a_checkpoint_tells_makes_no_line_and_no_colour_of_its_own",
+    ),
+    _of(
+        "what is told has no colours of its own",
+        "ckpt/render.py: printable(marks(c)) => marks(c)",
+        FOREIGN + "test_what_a_checkpoint_tells_makes_no_line_and_no_colour_of_its_own",
+    ),
+    _of(
+        "no sequence is printed that is not ours",
+        "ckpt/output.py: part.startswith(_PAINT) => True",
+        "tests/test_output.py::test_each_call_prints_one_line_without_anything_to_obey",
     ),
     # Checkpoints that others made
     _of(

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from helpers import ckpt_here, git, tree_state
 from hostile.forge import Forge
-from hostile.inputs import FOLDER, nested
+from hostile.inputs import FOLDER, manifest, nested
 from hostile.scene import Scene
 
 from ckpt import CheckpointManager, Refused
+from ckpt.output import Output
 from ckpt.store import made_here
 
 ALL_REFS = "+refs/checkpoints/*:refs/checkpoints/*"
@@ -683,3 +684,61 @@ def test_a_terminal_is_never_told_what_to_do(scene: Scene) -> None:
     shown += scene.run("list", code=0).stdout + scene.run("show", forge.id, code=1).stderr
 
     assert not {"\x1b", "\x07", "\x9b", "\u202e", "\r"} & set(shown)
+
+
+# What a terminal would hide, repeat or write elsewhere, and what would pass for lines of ours.
+FORGED = "x\n20260101-000000-000-0000  just now  manual  forged\x1b[8m\x1b[0m\u2028\x85"
+QUOTED = "".join(f"%{byte:02X}" for byte in FORGED.encode())
+
+
+def forged_everywhere(scene: Scene) -> str:
+    """A checkpoint with that text in everything that is told of one; returns its id."""
+    forge = scene.forge
+    inside = {"path": "sub", "commit": FORGED, "branch": FORGED, "dirty": True}
+    inside |= {"checkpoint": None, "problem": FORGED}
+    manifest(
+        nested=[inside],
+        skipped=[{"path": FORGED, "reason": FORGED}],
+        operation={"name": FORGED, "fingerprint": ""},
+    )(forge)
+    (state,) = git("rev-parse", f"refs/checkpoints/{forge.id}^2", cwd=scene.repo).split()
+    forge.checkpoint(
+        state=state,
+        changes=[
+            ("\n\nwhy\n", f"\n\nwhy\nName:     {FORGED}\n"),
+            ("Ckpt-Session: s", f"Ckpt-Session: {QUOTED}"),
+            ("Ckpt-Branch: main", f"Ckpt-Branch: {QUOTED}"),
+        ],
+    )
+    return forge.id
+
+
+@pytest.mark.parametrize("colours", [False, True])
+def test_what_a_checkpoint_tells_makes_no_line_and_no_colour_of_its_own(
+    scene: Scene, colours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged = forged_everywhere(scene)
+    monkeypatch.setattr(Output, "colours", lambda *_: colours)
+    said = {}
+    for words in ("list", "show ID", "verify ID", "rollback ID --head", "drop ID", "trash"):
+        ran = ckpt_here(*words.replace("ID", forged).split(), cwd=scene.repo)
+        said[words] = ran.stdout + ran.stderr
+
+    lines = "".join(said.values()).splitlines()
+    assert not [line for line in lines if line.startswith("20260101")]
+    assert not [line for line in lines if line.startswith("Name:") and "good" not in line]
+    assert "\x1b[8m" not in "".join(lines)
+    for words in ("list", "show ID", "trash"):
+        assert "x\\n20260101-000000-000-0000  just now  manual  forged\\x1b[8m" in said[words]
+    for line in lines:
+        # Ours begin and end around an id or a word; the text's own end nothing.
+        assert line.count("\x1b[0m") * 2 == line.count("\x1b[")
+        assert ("\x1b[" in line) <= colours
+
+
+def test_a_hint_of_ours_cannot_be_made_up_by_a_path(scene: Scene) -> None:
+    ran = scene.run("rollback", "x\nhint: git ckpt drop good")
+
+    assert ran.code == 3
+    assert [line[:5] for line in ran.stderr.splitlines()] == ["error", "hint:"]
+    assert "'x\\nhint: git ckpt drop good'" in ran.stderr

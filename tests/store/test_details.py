@@ -19,7 +19,6 @@ from ckpt.store.objects import ObjectStore
 from ckpt.store.record import NotACheckpoint
 from ckpt.store.trees import write_tree
 
-
 INSIDE = {
     **dict.fromkeys(("commit", "branch", "dirty", "checkpoint", "problem")),
     "path": "inside",
