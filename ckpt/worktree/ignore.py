@@ -171,7 +171,7 @@ def _last_with_ends(patterns: Iterable[_Ends], name: bytes, found: int) -> int:
 class _WildGlobs:
     """Globs that need an expression, which is made when it is first asked; each has a number."""
 
-    __slots__ = ("_globs", "_matchers", "_parts")
+    __slots__ = ("_globs", "_matchers", "_parts", "_shortest")
 
     def __init__(self, globs: Sequence[tuple[int, wildmatch.Glob]]) -> None:
         self._globs = dict(globs)
@@ -180,6 +180,7 @@ class _WildGlobs:
             (wildmatch.plain_part(glob).decode("latin-1"), number)
             for number, glob in reversed(globs)
         ]
+        self._shortest = {number: wildmatch.shortest(glob) for number, glob in globs}
         self._matchers: dict[int, Callable[[bytes, int], re.Match[bytes] | None]] = {}
 
     def last(self, path: bytes, start: int, found: int) -> int:
@@ -190,7 +191,8 @@ class _WildGlobs:
         for number in [number for part, number in self._parts if part in text]:
             if number <= found:
                 break
-            if self._matcher(number)(path, start):
+            # No expression is made of a glob that is longer than all paths are.
+            if self._shortest[number] <= len(path) - start and self._matcher(number)(path, start):
                 return number
         return found
 

@@ -13,8 +13,8 @@ ignore.py's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import count, product
-from math import prod
 
 # A step is a choice of what a name may go on with, a segment is what stands between two `*`,
 # and a component is what stands between two `/`.
@@ -86,23 +86,33 @@ def ends(component: Component) -> list[tuple[bytes, bytes]] | None:
 
 
 def _spell(steps: Sequence[Step]) -> list[bytes] | None:
-    if prod(map(len, steps)) > _MOST_SPELLINGS:
-        return None
+    spellings = 1
+    for step in steps:
+        spellings *= len(step)
+        if spellings > _MOST_SPELLINGS:
+            return None
     return [b"".join(choice) for choice in product(*steps)]
 
 
 def plain_part(glob: Glob) -> bytes:
     """The longest of the parts that stand for themselves, all of which a matching path has."""
-    plain: list[bytes] = [b""]
+    plain: list[list[bytes]] = [[]]
     for component in glob:
         for segment in component:
-            plain.append(b"")
+            plain.append([])
             for step in segment:
                 if len(step) == 1:
-                    plain[-1] += step[0]
+                    plain[-1].append(step[0])
                 else:
-                    plain.append(b"")
-    return max(plain, key=len)
+                    plain.append([])
+    return max(map(b"".join, plain), key=len)
+
+
+def shortest(glob: Glob) -> int:
+    """How many bytes a matching path has at least; no step and no component is for nothing."""
+    components = [component for component in glob if component != STARS]
+    steps = (step for component in components for segment in component for step in segment)
+    return sum(len(step[0]) for step in steps) + max(len(components) - 1, 0)
 
 
 def expression(glob: Glob) -> bytes:
@@ -143,12 +153,20 @@ def _once(part: bytes, groups: Iterator[int]) -> bytes:
 def _step_expression(step: Step) -> bytes:
     import re
 
+    if step is _ANY:
+        return b"[^/]"
     if len(step) == 1:
         return re.escape(step[0])
     if len(step) < len(_ANY) // 2:
         return b"[%s]" % b"".join(map(re.escape, step))
     left_out = set(_ANY).difference(step)
     return b"[^/%s]" % b"".join(map(re.escape, left_out))
+
+
+@lru_cache(maxsize=256)
+def _choice(members: frozenset[int], negated: bool) -> Step:
+    """What a bracket stands for; a long glob may be made of little else than the same."""
+    return tuple(byte for byte in _ANY if (byte[0] in members) != negated)
 
 
 class _Reader:
@@ -163,14 +181,18 @@ class _Reader:
         self.glob = glob
         self.ignore_case = ignore_case
         self.at = 0
+        self.closing = -1  # where the next `]` is, as far as it was looked for
 
     def components(self) -> Iterator[Component]:
+        last = None
         while True:
             component = self.component()
             escaped_slash = self.take(b"\\/")
             if component == STARS and escaped_slash:
                 yield _STAR  # unlike `**/`, `**\/` stands for one folder at least
-            yield component
+            if component != STARS or last != STARS or escaped_slash:  # `**/**` is `**`
+                yield component
+            last = component
             if not escaped_slash and not self.take(b"/"):
                 return
 
@@ -220,9 +242,7 @@ class _Reader:
     def bracket(self) -> Step:
         negated = self.take(b"!") or self.take(b"^")
         members = self.members()
-        if members is None:
-            return _NOTHING
-        return tuple(byte for byte in _ANY if (byte[0] in members) != negated)
+        return _NOTHING if members is None else _choice(frozenset(members), negated)
 
     def members(self) -> set[int] | None:
         members: set[int] = set()
@@ -249,11 +269,14 @@ class _Reader:
     def at_class(self) -> bool:
         if not self.glob.startswith(b"[:", self.at):
             return False
-        end = self.glob.find(b"]", self.at + 2)
+        if self.closing < self.at + 2:
+            self.closing = self.glob.find(b"]", self.at + 2)
+        end = self.closing
         return end < 0 or (end > self.at + 2 and self.glob[end - 1] == ord(":"))
 
     def named_class(self) -> bytes | None:
-        name, _, _ = self.glob[self.at + 2 :].partition(b":]")
+        end = self.glob.find(b":]", self.at + 2)
+        name = self.glob[self.at + 2 : end if end >= 0 else len(self.glob)]
         self.at += len(name) + 4
         return _CLASSES[b"alpha"] if self.ignore_case and name == b"upper" else _CLASSES.get(name)
 

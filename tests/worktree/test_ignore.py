@@ -221,6 +221,33 @@ class TestFiles:
         assert rules.decide(b"a b99 c", False) is None
         assert len(compiled) == 2
 
+    @pytest.mark.parametrize(
+        "line",
+        [
+            b"*" + b"?" * 300_000,
+            b"?" * 300_000,
+            b"*a" * 100_000,
+            b"?/" * 100_000 + b"?",
+            b"**/a*/" * 50_000 + b"*a*",
+            b"**/" * 300_000 + b"a?a",
+            b"[" + b"[:alpha:]" * 100_000 + b"]" * 2 + b"?" * 20,
+            b"[" + b"[:" * 200_000 + b"x]" + b"?" * 20,
+            b"[^b]" * 50_000 + b"*",
+            b"\\a" * 200_000 + b"*?",
+        ],
+        ids=lambda line: line[:16].decode(),
+    )
+    def test_of_a_line_without_end_no_expression_is_made(self, line, monkeypatch):
+        """Nor anything else that would take minutes, as it did."""
+        made: list[int] = []
+        usual = re.compile
+        monkeypatch.setattr(re, "compile", lambda text: made.append(len(text)) or usual(text))
+        rules = parse(line + b"\n!*b*b")
+
+        decided = [rules.decide(path, False) for path in (b"bab", b"b/a/bb", b"a" * 16)]
+        assert decided == [False, False, None]
+        assert max(made) < 1000
+
     def test_a_later_file_beats_an_earlier_one(self):
         stack = IgnoreStack.root(parse(b"a\nb\nc"), parse(b"!b\n!c"))
 

@@ -24,6 +24,38 @@ def test_a_glob_of_many_spellings_is_not(text):
     assert wildmatch.spellings(read(text)) is None
 
 
+def test_spellings_are_counted_no_further_than_there_may_be():
+    counted = []
+
+    class Steps(tuple):
+        def __iter__(self):
+            return (counted.append(step) or step for step in tuple.__iter__(self))
+
+    assert wildmatch.suffixes(((), Steps(read(b"?" * 1000)[0][0]))) is None
+    assert len(counted) == 1
+
+
+def test_stars_after_stars_add_nothing():
+    assert read(b"**/**/**/a/**/**/b/**/**") == read(b"**/a/**/b/**")
+    assert read(b"**\\/**/a") == read(b"*/**/a")
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        (b"abc", 3),
+        (b"a*[bc]?\\x", 4),
+        (b"*", 0),
+        (b"**", 0),
+        (b"*/*", 1),
+        (b"**/ab/**/c*", 4),
+        (b"a/**", 1),
+    ],
+)
+def test_a_path_that_matches_has_so_many_bytes_at_least(text, length):
+    assert wildmatch.shortest(read(text)) == length
+
+
 def test_a_star_in_front_of_few_spellings_gives_endings():
     assert wildmatch.suffixes(read(b"*.py[co]")[0]) == [b".pyc", b".pyo"]
 
