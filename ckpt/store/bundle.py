@@ -19,7 +19,7 @@ from ckpt.errors import Refused, UsageError
 from ckpt.store.loose import DamagedObject
 from ckpt.store.object_format import SHA1
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.pack_entries import KINDS, apply_delta, parse_entry
+from ckpt.store.pack_entries import BOTH_SIZES, KINDS, apply_delta, made_size, parse_entry
 from ckpt.store.pack_writer import entry_header
 from ckpt.store.streams import LARGE, level_of
 from ckpt.values import value_class
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _SIGNATURES = {b"# v2 git bundle": 2, b"# v3 git bundle": 3}
 _LONGEST_HEADER = 1 << 24
 _LARGEST_WITH_DELTA = 1 << 29  # git makes none for larger ones
-_MOST_BYTES = 1 << 36  # of all objects together, once they are inflated
+_ALWAYS_ENOUGH = 8 << 30  # bytes of all objects together, once they are inflated
+_MOST_TIMES = 256  # the size of a bundle that has more
 _CHUNK = 1 << 16
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
 
@@ -117,8 +118,8 @@ def _object_id(objects: ObjectStore, text: bytes) -> ObjectID:
     return ObjectID(text)
 
 
-def _unknown(reason: str) -> Refused:
-    return Refused(f"cannot read this bundle: {reason}", hint="make one with export()")
+def _unknown(reason: str, hint: str = "make one with export()") -> Refused:
+    return Refused(f"cannot read this bundle: {reason}", hint=hint)
 
 
 def read_pack(fd: int, start: int, objects: ObjectStore) -> None:
@@ -130,8 +131,21 @@ def read_pack(fd: int, start: int, objects: ObjectStore) -> None:
         raise _unknown(f"its pack is damaged ({error})") from None
 
 
+@value_class
+class _Delta:
+    """An entry that is made of another one; `begin` is where its stream of `size` bytes is."""
+
+    place: int
+    begin: int
+    size: int
+
+
 class _PackStream:
-    """A pack that is read from its first entry to its last, whatever an index would say."""
+    """A pack that is read from its first entry to its last, whatever an index would say.
+
+    Of deltas only the places are kept, for they may be many and each may inflate to a thousand
+    times what it takes here; each is read again when its base is known.
+    """
 
     def __init__(self, data: mmap.mmap, start: int, objects: ObjectStore) -> None:
         self._data = data
@@ -139,32 +153,31 @@ class _PackStream:
         self._end = len(data) - objects.object_format.oid_length
         self._objects = objects
         self._known: dict[int, tuple[bytes, ObjectID]] = {}
-        self._left = _MOST_BYTES
+        self._waiting: dict[int | ObjectID, list[_Delta]] = {}  # by the place or id of the base
+        self._most = max(_ALWAYS_ENOUGH, _MOST_TIMES * len(data))
+        self._left = self._most
 
     def read(self) -> None:
         self._check_sum()
         header = self._data[self._start : self._start + 12]
         if header[:4] != b"PACK" or header[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
             raise DamagedObject("no pack")
-        at, waiting = self._start + 12, []
+        at = self._start + 12
         for _ in range(int.from_bytes(header[8:], "big")):
             place = at - self._start
             number, size, begin, base = parse_entry(
                 self._data[at : at + 64], at, self._objects.object_format.oid_length
             )
-            self._left -= size
-            if self._left < 0:
-                raise DamagedObject("it would be too large")
+            self._spend(size)
             if base is None:
                 self._known[place], at = self._take(KINDS[number], begin, size)
                 continue
-            if size > _LARGEST_WITH_DELTA:
-                raise DamagedObject("a delta that is too large")
-            delta, at = self._inflated(begin, size)
-            waiting.append((place, base - self._start if isinstance(base, int) else base, delta))
+            at = self._pass_over(begin, size)
+            key = base - self._start if isinstance(base, int) else ObjectID(base.hex().encode())
+            self._waiting.setdefault(key, []).append(_Delta(place, begin, size))
         if at != self._end:
             raise DamagedObject("something follows its last entry")
-        self._resolve(waiting)
+        self._resolve()
 
     def _check_sum(self) -> None:
         digest = self._objects.object_format.new_hash()
@@ -172,6 +185,14 @@ class _PackStream:
             digest.update(self._data[at : min(at + (1 << 20), self._end)])
         if digest.digest() != self._data[max(self._end, self._start) :]:
             raise DamagedObject("its checksum is wrong")
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise _unknown(
+                f"its {len(self._data):,} bytes would become more than {self._most:,}",
+                hint="git fetch BUNDLE 'refs/checkpoints/*:refs/checkpoints/*' takes it as it is",
+            )
 
     def _take(self, kind: bytes, begin: int, size: int) -> tuple[tuple[bytes, ObjectID], int]:
         if size <= LARGE:
@@ -186,6 +207,20 @@ class _PackStream:
             file.flush()
             file.seek(0)
             return (kind, self._objects.add_file(file.fileno(), size)), end
+
+    def _pass_over(self, begin: int, size: int) -> int:
+        """Where the entry after a delta begins; looks only at what the delta announces."""
+        head, end = b"", begin
+        for piece, end in self._pieces(begin, size):  # noqa: B007 - the last end counts
+            if len(head) < BOTH_SIZES:
+                head += piece[:BOTH_SIZES]
+        made = made_size(head)
+        self._spend(made)
+        if max(made, size) > _LARGEST_WITH_DELTA:
+            raise DamagedObject("a delta that is too large")
+        if size > made + BOTH_SIZES:
+            raise DamagedObject("a delta that is larger than what it makes")
+        return end
 
     def _inflated(self, begin: int, size: int) -> tuple[bytes, int]:
         parts, end = [], begin
@@ -211,37 +246,27 @@ class _PackStream:
         if left:
             raise DamagedObject("an entry that is smaller than it says")
 
-    def _resolve(self, waiting: list[tuple[int, int | bytes, bytes]]) -> None:
+    def _resolve(self) -> None:
         """Make of the deltas what they make of their bases; one may be the base of another."""
-        while waiting:
-            later = []
-            for place, base, delta in waiting:
-                found = self._base(base)
-                if found is None:
-                    later.append((place, base, delta))
-                    continue
-                kind, content = found
-                made = apply_delta(content, delta)
-                self._left -= len(made)
-                if self._left < 0 or len(made) > _LARGEST_WITH_DELTA:
-                    raise DamagedObject("it would be too large")
-                self._known[place] = kind, self._objects.add(kind, made)
-            if len(later) == len(waiting):
-                raise DamagedObject("a delta without its base")
-            waiting = later
+        known: list[tuple[int | ObjectID, bytes, ObjectID]] = []
+        for base in self._waiting:
+            if isinstance(base, int):
+                if base in self._known:
+                    known.append((base, *self._known[base]))
+            elif (kind := self._objects.kind(base)) is not None:
+                known.append((base, kind, base))
+        while known:
+            base, kind, name = known.pop()
+            deltas = self._waiting.pop(base, ())
+            content = self._content(kind, name) if deltas else b""
+            for delta in deltas:
+                made = apply_delta(content, self._inflated(delta.begin, delta.size)[0])
+                made_name = self._objects.add(kind, made)
+                known += [(delta.place, kind, made_name), (made_name, kind, made_name)]
+        if self._waiting:
+            raise DamagedObject("a delta without its base")
 
-    def _base(self, base: int | bytes) -> tuple[bytes, bytes] | None:
-        if isinstance(base, int):
-            known = self._known.get(base)
-            if known is None:
-                return None
-        else:
-            name = ObjectID(base.hex().encode())
-            kind = self._objects.kind(name)
-            if kind is None:
-                return None
-            known = kind, name
-        kind, name = known
+    def _content(self, kind: bytes, name: ObjectID) -> bytes:
         if (self._objects.size(name) or 0) > _LARGEST_WITH_DELTA:
             raise DamagedObject("a delta for what is too large")
-        return kind, self._objects.read(name, kind)
+        return self._objects.read(name, kind)

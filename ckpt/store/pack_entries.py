@@ -9,6 +9,7 @@ come from is the business of `packs`, and of `streams` for what is large.
 from __future__ import annotations
 
 import zlib
+from io import BytesIO
 
 from ckpt.store.loose import LARGEST, DamagedObject
 
@@ -18,8 +19,9 @@ _OFS_DELTA, _REF_DELTA = 6, 7
 # Enough of an entry for its header, an id, and the two sizes that a delta begins with: how
 # a zlib stream is coded takes up to 290 bytes before the first of its own.
 HEAD_LENGTH = 512
-_BOTH_SIZES = 64
+BOTH_SIZES = 64
 _COPY_EVERYTHING = 0x10000
+_LONGEST_NUMBER = 63  # in bits
 
 # (number of its kind, how much it inflates to, where in the pack that begins, the base)
 Entry = tuple[int, int, int, "int | bytes | None"]
@@ -74,6 +76,8 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
         position += 1
         if not byte & 0x80:
             return value, position
+        if shift > _LONGEST_NUMBER:
+            raise DamagedObject("an impossible size")
 
 
 def object_size(data: bytes, at: int, id_length: int) -> int:
@@ -82,7 +86,7 @@ def object_size(data: bytes, at: int, id_length: int) -> int:
         byte = data[at]
         if byte >> 4 & 7 not in KINDS:
             start = parse_entry(data, len(data), id_length, at)[2] - len(data) + at
-            return _made_size(data[start : start + HEAD_LENGTH])
+            return _made_by(data[start : start + HEAD_LENGTH])
         size, shift = byte & 15, 4
         while byte & 0x80:
             at += 1
@@ -94,12 +98,16 @@ def object_size(data: bytes, at: int, id_length: int) -> int:
     return size
 
 
-def _made_size(compressed: bytes) -> int:
-    """How much a delta makes, from its first bytes."""
+def _made_by(compressed: bytes) -> int:
+    """How much a delta makes, from the first bytes of its stream."""
     try:
-        delta = zlib.decompressobj().decompress(compressed, _BOTH_SIZES)
+        return made_size(zlib.decompressobj().decompress(compressed, BOTH_SIZES))
     except zlib.error as error:
         raise DamagedObject("a damaged delta") from error
+
+
+def made_size(delta: bytes) -> int:
+    """How much a delta makes, by the second of the sizes that it begins with."""
     return varint(delta, varint(delta, 0)[1])[0]
 
 
@@ -120,7 +128,7 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
         left, position = varint(delta, position)
         if base_size != len(base):
             raise DamagedObject("a delta for another base")
-        parts = []
+        made = BytesIO()  # and no list, which of many small parts is many times as large
         while position < len(delta):
             code = delta[position]
             position += 1
@@ -134,9 +142,9 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
             left -= length
             if len(part) != length or not length or left < 0:
                 raise DamagedObject("a delta that goes beyond its base or its end")
-            parts.append(part)
+            made.write(part)
     except IndexError:
         raise DamagedObject("a delta that was cut off") from None
     if left:
         raise DamagedObject("a delta that makes too little")
-    return b"".join(parts)
+    return made.getvalue()

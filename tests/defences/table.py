@@ -91,6 +91,16 @@ DEFENCES = (
         LIMITS + "test_neither_is_it_from_a_pack",
     ),
     _of(
+        "no delta in a bundle that is longer than what it makes",
+        "ckpt/store/bundle.py: if size > made + BOTH_SIZES: => if False:",
+        "tests/store/test_bundle.py::test_a_delta_that_is_larger_than_what_it_makes_is_none",
+    ),
+    _of(
+        "no bundle that becomes a thousand times as large",
+        "ckpt/store/bundle.py: if self._left < 0: => if False:",
+        "tests/store/test_bundle.py::test_what_would_become_a_thousand_times_as_large_is_refused",
+    ),
+    _of(
         "an object is what its id says",
         "ckpt/store/objects.py: elif self.hash(kind, data) == object_id: => else:",
         RULES + "test_a_damaged_object_stops_a_rollback_before_anything_happens",

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.store.deltas import make_delta
+from ckpt.store.deltas import _varint, make_delta
+from ckpt.store.loose import DamagedObject
 from ckpt.store.pack_entries import apply_delta
 
 # Few different bytes, so that blocks repeat and matches overlap.
@@ -57,3 +59,22 @@ def test_an_edit_costs_about_as_much_as_it_changes() -> None:
 
     delta = make_delta(base, "".join(lines).encode())
     assert len(delta) < 80
+
+
+def test_many_small_parts_take_no_more_memory_than_what_they_make() -> None:
+    parts = 1 << 17
+    delta = _varint(2) + _varint(2 * parts) + b"\x90\x02" * parts
+    tracemalloc.start()
+    try:
+        made = apply_delta(b"ab", delta)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert made == b"ab" * parts
+    assert peak < 4 * len(made)
+
+
+def test_a_size_without_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(DamagedObject, match="impossible size"):
+        apply_delta(b"", b"\xff" * 100_000)

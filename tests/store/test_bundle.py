@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""A bundle takes no more memory and no more work than it may, whatever its pack says."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from hashlib import sha1
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from byhand import object_store
+
+from ckpt.errors import Refused
+from ckpt.store import bundle, deltas
+from ckpt.store.deltas import make_delta
+from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.pack_writer import entry_header
+
+BLOB, OFS_DELTA, REF_DELTA = 3, 6, 7
+NOWHERE = b"\xab" * 20
+MANY = 1 << 24
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ObjectStore]:
+    opened = object_store(tmp_path / "objects")
+    yield opened
+    opened.close()
+
+
+def entry(kind: int, content: bytes, base: bytes = b"") -> bytes:
+    return entry_header(kind, len(content)) + base + zlib.compress(content, 9)
+
+
+def sizes(base: int, made: int) -> bytes:
+    """What a delta begins with."""
+    return deltas._varint(base) + deltas._varint(made)
+
+
+def named(content: bytes) -> bytes:
+    return sha1(b"blob %d\0" % len(content) + content).digest()
+
+
+def read(store: ObjectStore, folder: Path, *entries: bytes) -> None:
+    """Read a pack of these entries."""
+    pack = b"PACK\0\0\0\2" + len(entries).to_bytes(4, "big") + b"".join(entries)
+    (folder / "pack").write_bytes(pack + sha1(pack).digest())
+    fd = os.open(folder / "pack", os.O_RDONLY)
+    try:
+        bundle.read_pack(fd, 0, store)
+    finally:
+        os.close(fd)
+
+
+def content_of(store: ObjectStore, name: bytes) -> bytes:
+    return store.read(ObjectID(name.hex().encode()), b"blob")
+
+
+def test_deltas_that_wait_for_their_base_are_not_held(store: ObjectStore, tmp_path: Path) -> None:
+    bomb = entry(REF_DELTA, sizes(0, MANY) + bytes(MANY), NOWHERE)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match="a delta without its base"):
+            read(store, tmp_path, *[bomb] * 8)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < MANY
+
+
+def test_a_delta_that_is_larger_than_what_it_makes_is_none(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    bomb = entry(REF_DELTA, bytes(MANY), NOWHERE)
+
+    with pytest.raises(Refused, match="larger than what it makes"):
+        read(store, tmp_path, bomb)
+
+
+def test_a_delta_makes_no_more_than_git_makes_them_for(store: ObjectStore, tmp_path: Path) -> None:
+    bomb = entry(REF_DELTA, sizes(0, 1 << 30), NOWHERE)
+
+    with pytest.raises(Refused, match="a delta that is too large"):
+        read(store, tmp_path, bomb)
+
+
+@pytest.mark.parametrize("kind", [BLOB, REF_DELTA])
+def test_what_would_become_a_thousand_times_as_large_is_refused(
+    kind: int, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "_ALWAYS_ENOUGH", 1 << 20)
+    content = bytes(MANY) if kind == BLOB else sizes(0, MANY)
+
+    with pytest.raises(Refused, match="bytes would become more than") as error:
+        read(store, tmp_path, entry(kind, content, b"" if kind == BLOB else NOWHERE))
+    assert error.value.hint is not None
+    assert error.value.hint.startswith("git fetch BUNDLE")
+
+
+def test_so_is_nothing_that_is_not_large(store: ObjectStore, tmp_path: Path) -> None:
+    read(store, tmp_path, entry(BLOB, bytes(MANY)))
+
+    assert (tmp_path / "pack").stat().st_size * 900 < MANY
+    assert content_of(store, named(bytes(MANY))) == bytes(MANY)
+
+
+def test_a_bundle_that_is_large_may_hold_as_many_times_more(
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "_ALWAYS_ENOUGH", 1)
+    some = os.urandom(MANY // 256)
+
+    read(store, tmp_path, entry(BLOB, some), entry(BLOB, bytes(MANY // 2)))
+
+    assert content_of(store, named(some)) == some
+
+
+def versions(number: int) -> list[bytes]:
+    text = b"".join(b"line %d\n" % line for line in range(50))
+    return [text + b"version %d\n" % each for each in range(number)]
+
+
+def test_a_chain_of_deltas_is_followed_from_whichever_end_it_comes(
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each base is looked for once, though the last delta comes first."""
+    contents = versions(200)
+    chain = [
+        entry(REF_DELTA, make_delta(base, content), named(base))
+        for base, content in pairwise(contents)
+    ]
+    asked = []
+    usual = ObjectStore.kind
+    monkeypatch.setattr(
+        ObjectStore, "kind", lambda self, name: asked.append(name) or usual(self, name)
+    )
+
+    read(store, tmp_path, *reversed(chain), entry(BLOB, contents[0]))
+
+    assert [content_of(store, named(each)) for each in contents] == contents
+    assert len(asked) <= 2 * len(contents)
+
+
+def test_bases_are_named_by_place_and_by_id_and_may_be_in_the_repository(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    first, second, third, fourth = versions(4)
+    store.add(b"blob", first)
+    thin = entry(REF_DELTA, make_delta(first, second), named(first))
+    by_place = entry(OFS_DELTA, make_delta(second, third), bytes([len(thin)]))
+    by_id = entry(REF_DELTA, make_delta(third, fourth), named(third))
+
+    read(store, tmp_path, thin, by_place, by_id)
+
+    assert [content_of(store, named(each)) for each in (second, third, fourth)] == [
+        *(second, third, fourth)
+    ]
