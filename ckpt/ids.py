@@ -35,17 +35,18 @@ def is_id(text: str) -> bool:
 
 def new_id(now: datetime, newest: str | None) -> str:
     """An id for `now`, or for a millisecond after `newest` where the clock is behind it."""
-    stamp = _stamp(now)
-    if newest is not None and stamp <= newest[: len(stamp)]:
+    start = stamp(now)
+    if newest is not None and start <= newest[: len(start)]:
         try:
-            stamp = _stamp(_time_of(newest) + timedelta(milliseconds=1))
+            start = stamp(_time_of(newest) + timedelta(milliseconds=1))
         except (ValueError, OverflowError):  # no id of ours: no time, or the end of time
             pass
     # The alphabet has 32 letters, so that every one is as likely as the others.
-    return stamp + "-" + "".join(ALPHABET[byte % len(ALPHABET)] for byte in os.urandom(4))
+    return start + "-" + "".join(ALPHABET[byte % len(ALPHABET)] for byte in os.urandom(4))
 
 
-def _stamp(moment: datetime) -> str:
+def stamp(moment: datetime) -> str:
+    """What the id of a moment begins with."""
     return moment.astimezone(timezone.utc).strftime("%Y%m%d-%H%M%S-") + (
         f"{moment.microsecond // 1000:03d}"
     )

@@ -127,7 +127,7 @@ def _identity(checkpoint: Checkpoint) -> tuple[object, ...]:
 def _publish(repo: Repository, draft: Checkpoint) -> Checkpoint:
     """Give it its ref; another id if its own is taken, or yet to come."""
     now = datetime.now(timezone.utc)
-    if draft.id[:19] > ids.new_id(now, None)[:19]:
+    if draft.id[:19] > ids.stamp(now):
         draft = replace(draft, id=ids.new_id(now, None))
     data = record.read_commit(repo.objects, ObjectID(draft.commit.encode()))
     while True:

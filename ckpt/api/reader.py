@@ -83,7 +83,7 @@ class CheckpointReader(OpenedWorktree):
 
     def latest(self, name: str | None = None, kind: Kind | str | None = None) -> Checkpoint | None:
         """The newest checkpoint; safety checkpoints count only if asked for by kind, foreign ones
-        only if they are not of a day to come."""
+        only if they are not of a time to come."""
         found = (c for c in self.list(name=name, kind=kind) if c.scope is self._scope)
         found = (c for c in found if catalog.is_timely(c))
         if kind is None:

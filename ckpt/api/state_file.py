@@ -161,7 +161,7 @@ def _identity(checkpoint: Checkpoint) -> tuple[object, ...]:
 def _store(repo: Repository, draft: Checkpoint, wanted: str) -> Checkpoint:
     """Give it the wanted id, or one of the same time, or of now if that is yet to come."""
     now = datetime.now(timezone.utc)
-    if wanted[:19] > ids.new_id(now, None)[:19]:
+    if wanted[:19] > ids.stamp(now):
         wanted = ids.new_id(now, None)
     tree, state_commit = (ObjectID(name.encode()) for name in (draft.tree, draft.state_commit))
     while True:

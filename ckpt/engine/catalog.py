@@ -9,7 +9,7 @@ checkpoint of a format we know is passed over in lists and explained when named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 from ckpt import disk, ids
 from ckpt.engine.collector import without_collector
@@ -91,13 +91,14 @@ class Catalog:
         return (c for c in self.here() if session is None or c.session == session)
 
     def newest_here(self, not_before: str) -> str | None:
-        """The newest id of this worktree that is not older than an id's time."""
+        """The newest id that was made in this worktree, if it is not older than an id's time; what
+        others made may be of any time. Mostly there is none, and nothing is read."""
         recent = [name for name in self._refs.names if name >= not_before]
         for checkpoint_id in ids.possible_ids(recent):
             found = self._load(checkpoint_id)
             if not isinstance(found, Checkpoint) or found.worktree != self._repo.worktree_id:
                 continue
-            if is_timely(found):
+            if not found.foreign:
                 return checkpoint_id
         return None
 
@@ -192,10 +193,10 @@ def _named(checkpoints: Iterable[Checkpoint], name: str, scope: Scope) -> Checkp
 
 
 def is_timely(checkpoint: Checkpoint) -> bool:
-    """False for one of another's that is of a day to come: it would be the latest for ever,
-    or have all ids be of days to come."""
-    tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
-    return checkpoint.id[:8] <= f"{tomorrow:%Y%m%d}" or not checkpoint.foreign
+    """False for one of another's that is of a time to come: it would be the latest until then,
+    whatever is saved here meanwhile. One of ours may be, if the clock was set back."""
+    now = ids.stamp(datetime.now(timezone.utc))
+    return checkpoint.id[: len(now)] <= now or not checkpoint.foreign
 
 
 def counts_as_latest(checkpoint: Checkpoint, scope: Scope = Scope.FULL) -> bool:

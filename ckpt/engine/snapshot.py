@@ -17,7 +17,7 @@ from ckpt import ids
 from ckpt.engine import scan_cache
 from ckpt.engine.budget import summarised
 from ckpt.engine.capture import capture
-from ckpt.engine.catalog import Catalog, is_timely
+from ckpt.engine.catalog import Catalog
 from ckpt.engine.index_state import index_state
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.pending import journal_exists
@@ -287,12 +287,13 @@ def _existing(
     present: Present,
     state_with: Callable[[tuple[NestedState, ...]], ObjectID],
 ) -> Checkpoint | None:
-    """A checkpoint of exactly this state that is kept at least as long as the new one would be."""
+    """A checkpoint of exactly this state, made here, that is kept at least as long as the new one
+    would be."""
     for found in catalog.here():
         if found.during_rollback or found.scope is not Scope.FULL:
             continue
-        if not is_timely(found):
-            continue  # it would be in the way for ever
+        if found.foreign:
+            continue  # it may hold the same, but is not ours to rely on
         if found.tree.encode() != tree or found.head_commit != _text_id(present.head.commit):
             return None
         try:

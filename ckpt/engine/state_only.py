@@ -65,5 +65,5 @@ def draft_of(repo: Repository, request: SaveRequest) -> Checkpoint:
 
 
 def _newest(catalog: Catalog, session: str | None) -> Checkpoint | None:
-    ours = (c for c in catalog.here() if c.scope is Scope.STATE and c.session == session)
-    return next(ours, None)
+    like = (c for c in catalog.here() if c.scope is Scope.STATE and c.session == session)
+    return next((c for c in like if not c.foreign), None)

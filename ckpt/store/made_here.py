@@ -53,15 +53,17 @@ class Record:
 
     def __init__(self, common_dir: str) -> None:
         self._common_dir = common_dir
-        self._data = b""
+        self._data: bytes | None = None
         self._lines: frozenset[bytes] | None = None
 
     def lacks(self, checkpoint_id: str, commit: str) -> bool:
         """What `holds` denies."""
-        if self._lines is None:
-            self._data = _read(self._common_dir)
-            self._lines = frozenset(self._data.splitlines(keepends=True))
         line = _line(checkpoint_id, commit)
+        if self._data is None:  # a save asks of one, for which no lines need be made
+            self._data = _read(self._common_dir)
+            return line not in self._data
+        if self._lines is None:
+            self._lines = frozenset(self._data.splitlines(keepends=True))
         return line not in self._lines and line not in self._data
 
 

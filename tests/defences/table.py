@@ -432,14 +432,24 @@ DEFENCES = (
         "tests/with_git/test_served.py::test_a_private_file_whose_copy_every_user_can_read_is_told",
     ),
     _of(
-        "no foreign checkpoint of a day to come is what latest() finds",
+        "no foreign checkpoint of a time to come is what latest() finds",
         "ckpt/api/reader.py: if catalog.is_timely(c) => if True",
-        FOREIGN + "test_one_of_a_day_to_come_is_neither_the_latest_nor_followed",
+        FOREIGN + "test_one_of_a_time_to_come_is_neither_the_latest_nor_followed",
     ),
     _of(
-        "no foreign checkpoint of a day to come takes a name",
+        "no foreign checkpoint of a time to come takes a name",
         "ckpt/engine/catalog.py: scope is scope and is_timely(checkpoint): => scope is scope:",
-        FOREIGN + "test_one_of_a_day_to_come_takes_no_name_of_ours",
+        FOREIGN + "test_one_of_a_time_to_come_takes_no_name_of_ours",
+    ),
+    _of(
+        "no id follows that of a foreign checkpoint",
+        "ckpt/engine/catalog.py: if not found.foreign: => if True:",
+        FOREIGN + "test_one_of_a_time_to_come_is_neither_the_latest_nor_followed",
+    ),
+    _of(
+        "no trigger relies on a foreign checkpoint",
+        "ckpt/engine/snapshot.py: if found.foreign: => if False:",
+        FOREIGN + "test_a_trigger_is_not_content_with_what_another_has_saved",
     ),
     _of(
         "lists tell which checkpoints are foreign",

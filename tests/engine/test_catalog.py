@@ -15,7 +15,7 @@ from byhand import open_repository as opened
 from ckpt.engine.catalog import Catalog, counts_as_latest, select, set_pinned
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Kind, Scope
-from ckpt.store import record, ref_files
+from ckpt.store import made_here, record, ref_files
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 
@@ -316,14 +316,38 @@ def test_a_checkpoint_that_goes_while_it_is_listed_is_passed_over(repo: Reposito
 # For new ids
 
 
+def made_by_us(repo: Repository, *ids: str, **fields: Any) -> None:
+    make(repo, *ids, **fields)
+    for checkpoint_id in ids:
+        commit_id = Catalog(repo).get(checkpoint_id).commit
+        made_here.note(repo.common_dir, checkpoint_id, commit_id)
+
+
 def test_the_newest_of_this_worktree_is_what_a_new_id_must_follow(repo: Repository) -> None:
-    make(repo, A, C)
-    make(repo, D, worktree="worktrees/other")
+    made_by_us(repo, A, C)
+    made_by_us(repo, D, worktree="worktrees/other")
     catalog = Catalog(repo)
 
     assert catalog.newest_here(A[:19]) == C
     assert catalog.newest_here(C[:19]) == C
     assert catalog.newest_here(D[:19]) is None
+
+
+def test_a_new_id_follows_none_that_others_made(repo: Repository) -> None:
+    made_by_us(repo, A)
+    make(repo, B, C)
+
+    assert Catalog(repo).newest_here(A[:19]) == A
+    assert Catalog(repo).newest_here(B[:19]) is None
+
+
+def test_the_record_is_not_read_for_a_new_id_that_is_the_newest(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_by_us(repo, A)
+    monkeypatch.setattr(made_here, "_read", None)
+
+    assert Catalog(repo).newest_here(B[:19]) is None
 
 
 def test_older_commits_are_not_read_for_a_new_id(

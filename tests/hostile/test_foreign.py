@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hostile.forge import Forge
 from hostile.inputs import FOLDER, manifest, nested
 from hostile.scene import Scene
 
-from ckpt import CheckpointManager, Refused
+from ckpt import CheckpointManager, Refused, ids
 from ckpt.output import Output
 from ckpt.store import made_here
 
@@ -194,13 +195,24 @@ def test_a_list_reads_the_record_once(
     assert len(reads) == 1
 
 
-def test_one_of_a_day_to_come_is_neither_the_latest_nor_followed(scene: Scene) -> None:
+@pytest.fixture(params=["in minutes", "tomorrow", "in an age"])
+def to_come(scene: Scene, request: pytest.FixtureRequest) -> Scene:
+    """A scene in which what is forged is of a time to come."""
+    ahead = {"in minutes": timedelta(minutes=5), "tomorrow": timedelta(days=1)}
+    if request.param in ahead:
+        moment = datetime.now(timezone.utc) + ahead[request.param]
+        scene.forge.id = f"{ids.stamp(moment)}-zzzz"
+    return scene
+
+
+def test_one_of_a_time_to_come_is_neither_the_latest_nor_followed(to_come: Scene) -> None:
+    scene = to_come
     scene.forge.checkpoint()
     forged = scene.forge.id
 
     saved = ckpt_here("save", "now", "--json", code=0).json["checkpoint"]["id"]
 
-    assert saved < "2099"
+    assert saved[:19] <= ids.stamp(datetime.now(timezone.utc)) < forged
     assert ckpt_here("show", "latest", "--json", code=0).json["checkpoint"]["id"] == saved
     assert ckpt_here("list", "-n", "1", "--json", code=0).json["checkpoints"][0]["id"] == forged
     with CheckpointManager(".") as manager:
@@ -210,7 +222,8 @@ def test_one_of_a_day_to_come_is_neither_the_latest_nor_followed(scene: Scene) -
         assert manager.rollback_to_latest().target.id == saved
 
 
-def test_one_of_a_day_to_come_takes_no_name_of_ours(scene: Scene) -> None:
+def test_one_of_a_time_to_come_takes_no_name_of_ours(to_come: Scene) -> None:
+    scene = to_come
     named = ckpt_here("show", "--json", code=0).json["checkpoint"]
     scene.forge.checkpoint()
     forged = scene.forge.id
@@ -226,13 +239,41 @@ def test_one_of_a_day_to_come_takes_no_name_of_ours(scene: Scene) -> None:
     assert ckpt_here("show", named["name"], "--json", code=0).json["checkpoint"]["id"] == forged
 
 
-def test_one_of_a_day_to_come_does_not_make_every_state_a_new_one(scene: Scene) -> None:
+def test_one_of_a_time_to_come_does_not_make_every_state_a_new_one(to_come: Scene) -> None:
+    scene = to_come
     scene.forge.checkpoint(scene.forge.tree(("100644", b"theirs", scene.forge.blob())))
     first = ckpt_here("save", "--kind", "auto", "--json", code=0).json
 
     again = ckpt_here("save", "--kind", "auto", "--json", code=0).json
     assert again["outcome"] == "unchanged"
     assert again["checkpoint"]["id"] == first["checkpoint"]["id"]
+
+
+def test_a_trigger_is_not_content_with_what_another_has_saved(theirs: Path, ours: Path) -> None:
+    brought = fetched(theirs, ours)
+
+    first = ckpt_here("save", "--kind", "auto", "--json", cwd=ours, code=0).json
+    fetched(theirs, ours)
+    again = ckpt_here("save", "--kind", "auto", "--json", cwd=ours, code=0).json
+
+    assert first["outcome"] == "created"
+    assert first["checkpoint"]["id"] > brought
+    assert (again["outcome"], again["checkpoint"]["id"]) == ("unchanged", first["checkpoint"]["id"])
+
+
+def test_nor_is_one_of_state_alone(tmp_path: Path, theirs: Path, ours: Path) -> None:
+    with (
+        CheckpointManager(theirs, worktree=False) as there,
+        CheckpointManager(ours, worktree=False) as here,
+    ):
+        there.create(kind="auto")
+        there.export(tmp_path / "states")
+        (brought,) = here.import_(tmp_path / "states")
+        first, again = here.create(kind="auto"), here.create(kind="auto")
+
+        assert first.outcome == "created"
+        assert first.id != brought.id
+        assert (again.outcome, again.id) == ("unchanged", first.id)
 
 
 # Its files
