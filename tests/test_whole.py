@@ -208,6 +208,7 @@ def test_an_id_of_the_future_does_not_push_ours_there(
         {"timestamp": "2026-01-01"},
         {"timestamp": "0001-01-01T00:00:00+00:00"},
         {"timestamp": "0001-01-01T00:00:00+14:00"},
+        {"timestamp": "1970-01-01T00:00:00+14:00"},
         {"timestamp": "9999-12-31T23:59:59+00:00"},
         {"name": "-x"},
         {"name": 5},

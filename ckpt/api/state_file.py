@@ -110,8 +110,8 @@ def _items(data: bytes) -> list[Any]:
 def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
     try:
         moment = record.as_timestamp(item["timestamp"])
-        if not ids.is_id(item["id"]) or moment.timestamp() < 0:
-            raise ValueError("an id or a time that is none")
+        if not ids.is_id(item["id"]):
+            raise ValueError("an id that is none")
         request = SaveRequest(
             name=_text(item["name"], ids.check_name),
             description=_text(item["description"], ids.check_description),

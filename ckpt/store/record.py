@@ -273,10 +273,11 @@ def _head_commit(parents: Sequence[str], trailers: Mapping[str, str]) -> str | N
 
 
 def as_timestamp(text: str) -> datetime:
+    """A moment that a commit can be of: git has none before 1970."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("timestamp without time zone")
-    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR or moment.timestamp() < 0:
         raise ValueError("timestamp of another age")
     return moment
 

@@ -254,6 +254,7 @@ COMMITS: Mapping[str, Make] = {
     "a time without a zone": trailer("Timestamp", "2026-11-15T23:34:12.123456"),
     "the first of all times": trailer("Timestamp", "0001-01-01T00:00:00.000000+00:00"),
     "before all times": trailer("Timestamp", "0001-01-01T00:00:00.000000+14:00"),
+    "before git's first time": trailer("Timestamp", "1970-01-01T00:00:00.000000+14:00"),
     "the last of all times": trailer("Timestamp", "9999-12-31T23:59:59.999999+00:00"),
     "after all times": trailer("Timestamp", "9999-12-31T23:59:59.999999-14:00"),
     "no stats": trailer("Stats", "many"),

@@ -247,6 +247,25 @@ def test_one_that_was_taken_amid_a_merge_is_refused(
     assert "a merge was under way" in refused(clone, tmp_path / "x.bundle")
 
 
+def test_one_of_before_git_has_times_is_refused(
+    repo: Path, manager: CheckpointManager, clone: CheckpointManager, tmp_path: Path
+) -> None:
+    made = saved(manager, repo)
+    message = record.compose_message(made)
+    stamp = next(line for line in message.split("\n") if line.startswith("Ckpt-Timestamp: "))
+    text = message.replace(stamp, "Ckpt-Timestamp: 1970-01-01T00:00:00.000000+14:00")
+    (repo / "message").write_text(text)
+    parents = [
+        word for parent in git("rev-parse", f"{made.ref}^@").split() for word in ("-p", parent)
+    ]
+    commit = git("commit-tree", made.tree, *parents, "-F", "message").strip()
+    git("update-ref", made.ref, commit)
+    git("bundle", "create", "-q", str(tmp_path / "x.bundle"), made.ref, "^HEAD")
+
+    assert "timestamp of another age" in refused(clone, tmp_path / "x.bundle")
+    assert fsck(tmp_path / "clone") == []
+
+
 Make = Callable[[CheckpointManager, TreeEntry], ObjectID]
 
 
