@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 
 from ckpt import regular
-from ckpt.errors import CkptError
+from ckpt.errors import CkptError, UsageError
 from ckpt.triggers import git_words
 from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
 from ckpt.triggers.guard_notes import Notes
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ckpt.triggers.git_words import Command
     from ckpt.triggers.processes import Process
 
+_LONGEST_NUMBER = 20
 _SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
 
 
@@ -41,10 +42,21 @@ def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) ->
     """
     if event == "wrapper":
         return _before(start, env, git_words.parse(words))
+    if len(words) != 2:
+        raise UsageError(
+            "'hook guard' is what the guard calls, with the number of a process and a file",
+            hint="git ckpt install --guard",
+        )
+    pid, notes = words
+    return _once(start, env, _row(pid), Notes(notes))
+
+
+def _row(pid: str) -> list[Process]:
+    """A process and those above it; none where the shell could not tell which it is."""
     from ckpt.triggers.processes import upwards
 
-    pid, notes = words
-    return _once(start, env, list(upwards(int(pid))), Notes(notes))
+    is_number = pid.isdecimal() and len(pid) < _LONGEST_NUMBER
+    return list(upwards(int(pid))) if is_number else []
 
 
 def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Notes) -> Fired | None:

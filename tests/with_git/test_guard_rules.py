@@ -539,3 +539,23 @@ def test_git_misses_no_change_with_the_guard_or_after_it(repo: Path, untracked_c
     guard.uninstall(target(repo))
     write(repo / "src/app.py", "last")
     assert git("status", "-s", cwd=repo) == " M src/app.py\n"
+
+
+# What it is called with
+
+
+@pytest.mark.parametrize("words", [[], ["1"], ["1", "notes", "more"]])
+def test_other_words_than_the_guards_are_a_usage_error(repo: Path, words: list[str]) -> None:
+    ran = ckpt_here("hook", "guard", *words, code=2)
+
+    assert ran.stderr.startswith("error: 'hook guard' is what the guard calls")
+    assert "hint: git ckpt install --guard" in ran.stderr
+
+
+@pytest.mark.parametrize("pid", ["", "x", "-1", "0", "9" * 5000])
+def test_it_saves_though_it_cannot_tell_for_which_process(
+    spoiled: Path, pid: str, tmp_path: Path
+) -> None:
+    ran = ckpt_here("hook", "guard", "--json", "--", pid, str(tmp_path / "notes"), code=0)
+
+    assert ran.json["outcome"] == "created"
