@@ -64,6 +64,7 @@ def kill(nth: int = 1, operation: str | None = None, path: str = "") -> Blow:
 
 # What fails on a full disk. Removing, renaming and flushing still work.
 NEEDS_SPACE = ("create", "write", "append", "mkdir", "symlink", "link", "create-ref")
+FLUSHES = ("fsync", "fsync-dir", "sync")
 # What opens a file.
 OPENS = ("create", "append", "overwrite", "fsync-dir")
 
@@ -209,6 +210,13 @@ def sample(operations: Operations, every: int, *, edges: bool = False) -> list[i
     return sorted(chosen)
 
 
+def kills(operations: Operations, every: int, *, edges: bool = False) -> list[int]:
+    """The same of those that a kill can come before with another outcome than before the next: a
+    flush changes nothing that the living can see, so that before and after it is one moment."""
+    flushes = {nth for nth, (name, _) in enumerate(operations[:-1], 1) if name in FLUSHES}
+    return [nth for nth in sample(operations, every, edges=edges) if nth not in flushes]
+
+
 def strikes(
     operations: Operations, kind: str, every: int, *, edges: bool = False
 ) -> Iterator[tuple[int, str, Blow]]:
@@ -217,7 +225,8 @@ def strikes(
     Of "failing", which is several ways, each operation that is tried gets another.
     """
     ways = FAILING if kind == "failing" else (kind,)
-    for turn, nth in enumerate(sample(operations, every, edges=edges)):
+    chosen = kills if kind == "kill" else sample
+    for turn, nth in enumerate(chosen(operations, every, edges=edges)):
         turned = [ways[(turn + step) % len(ways)] for step in range(len(ways))]
         blows = [(way, _blow_at(operations, nth, WAYS[way])) for way in turned]
         possible = [(nth, way, blow) for way, blow in blows if blow is not None]
