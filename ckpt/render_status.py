@@ -151,7 +151,8 @@ def _ago(moment: float, now: datetime | None) -> str:
 
 def _advice(found: Status, has_doctor: bool) -> Iterator[tuple[str, str]]:
     if found.rollback_interrupted:
-        yield "end the rollback", "git ckpt rollback --continue, or --abort"
+        ways = ", or ".join(found.ways_out) or "git ckpt doctor --fix"
+        yield "end the rollback", ways.replace(", or git ckpt rollback", ", or")
     if found.here:
         yield "look at them", "git ckpt list"
     yield "take one", "git ckpt save [NAME]"

@@ -77,9 +77,10 @@ def resume(repo: Repository, settings: Settings, tracked: TrackedObjects | None)
     """Finish a rollback that was interrupted, and with it that of the objects."""
     from ckpt.engine import recovery
 
-    record = journal.read(repo.private_dir)
+    safety = journal.read(repo.private_dir).safety
     result = recovery.resume(repo, settings)
-    if tracked is None or not Catalog(repo).get(record.safety).tracked:
+    catalog = Catalog(repo)
+    if tracked is None or catalog.commit_of(safety) is None or not catalog.get(safety).tracked:
         return result
     restoration = tracked.prepare(result.target.tracked)
     restoration.apply()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 JOURNAL, SESSIONS = "journal", "sessions"
+FINISH, TAKE_BACK = "git ckpt rollback --continue", "git ckpt rollback --abort"
 
 
 def journal_exists(private_dir: str) -> bool:

@@ -3,7 +3,9 @@
 
 Both directions are the same work: the journal's actions, forwards or reversed, applied
 to whatever is there now. Each path is first compared with both states; what is neither
-(`strangers`) is saved as another safety checkpoint before anything is touched.
+(`strangers`) is saved as another safety checkpoint before anything is touched. Only the
+checkpoint of the goal is needed: if the other one is gone, all that is not as in the goal
+is strange.
 
 Repositories that went back together with this one go first, whatever has become of them:
 the journal here holds theirs, and doing it all once more is harmless.
@@ -14,7 +16,7 @@ from __future__ import annotations
 import os
 
 from ckpt.configure import load_forgiving
-from ckpt.engine import family, journal, operation, trash
+from ckpt.engine import family, journal, operation
 from ckpt.engine.apply import Applier
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import Action, FileState, FolderChange, HeadMove
@@ -30,7 +32,8 @@ from ckpt.engine.rollback_report import listed
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT
 from ckpt.engine.strangers import Strangers
-from ckpt.errors import Refused
+from ckpt.engine.way_out import GoalGone, check_goal
+from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, NestedResult, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
@@ -74,8 +77,9 @@ def _recover(
         Smudger(repo) as smudger,
     ):
         if given is not None:
-            _take_over(repo, given)
+            _take_over(repo, given, forwards)
         record = journal.read(repo.private_dir)
+        check_goal(repo, record.target, record.safety, forwards=forwards)
         nested, gone = _recover_nested(repo, record, forwards, place)
         try:
             result = _Recovery.open(repo, settings, record, worktree, smudger, forwards).go()
@@ -85,35 +89,15 @@ def _recover(
             raise
 
 
-class _CheckpointsGone(Exception):
-    """A repository cannot go either way: it was cloned anew, say."""
-
-
-def _take_over(repo: Repository, given: NestedJournal) -> None:
+def _take_over(repo: Repository, given: NestedJournal, forwards: bool) -> None:
     """Begin with the given journal, unless the rollback got as far as to write its own:
     that may know a later safety checkpoint."""
     if not journal.exists(repo.private_dir):
-        _check_needed(repo, str(given.document["target"]), str(given.document["safety"]))
+        target, safety = (str(given.document[key]) for key in ("target", "safety"))
+        check_goal(repo, target, safety, forwards=forwards)
         journal.rewrite(repo.private_dir, given)
-        return
-    own = journal.read(repo.private_dir)
-    if own.family != given.document["family"]:
+    elif journal.read(repo.private_dir).family != given.document["family"]:
         raise Refused("another rollback was interrupted there", hint="git ckpt rollback --abort")
-    _check_needed(repo, own.target, own.safety)
-
-
-def _check_needed(repo: Repository, *needed: str) -> None:
-    catalog = Catalog(repo)
-    missing = [wanted for wanted in needed if catalog.commit_of(wanted) is None]
-    if not missing:
-        return
-    in_trash = {item.checkpoint.id for item in trash.dropped(repo)}
-    if not in_trash.issuperset(missing):
-        raise _CheckpointsGone
-    raise Refused(
-        f"the interrupted rollback needs checkpoint '{missing[0]}', which was dropped",
-        hint=" && ".join(f"git ckpt restore-dropped {wanted}" for wanted in missing),
-    )
 
 
 def _recover_nested(
@@ -133,7 +117,7 @@ def _recover_nested(
                 settings = load_forgiving(nested)
                 result = _recover(nested, settings, forwards=forwards, given=given, place=inside)
                 results.append(NestedResult(path, result))
-        except _CheckpointsGone:
+        except GoalGone:  # it was cloned anew, say
             gone.append(Skipped(path, "its checkpoints are gone"))
     return tuple(results), gone
 
@@ -145,8 +129,8 @@ class _Recovery:
     worktree: Worktree
     smudger: Smudger
     forwards: bool
-    origin: Recorded
     goal: Recorded
+    safety: Checkpoint | None
     strangers: Strangers
 
     @classmethod
@@ -160,14 +144,21 @@ class _Recovery:
         forwards: bool,
     ) -> _Recovery:
         catalog = Catalog(repo)
-        safety = Recorded(repo, catalog.get(record.safety))
-        target = opened(repo, catalog.get(record.target), record.asked_trust)
-        if forwards and record.operation and target.is_foreign:
-            _check_again(target, is_trusted=record.asked_trust)
-        origin, goal = (safety, target) if forwards else (target, safety)
-        record = replace(record, actions=_between(safety, record.actions))
+        target: Recorded | None
+        safety: Recorded | None
+        if forwards:
+            goal = opened(repo, catalog.get(record.target), record.asked_trust)
+            if record.operation and goal.is_foreign:
+                _check_again(goal, is_trusted=record.asked_trust)
+            target, safety = goal, _readable(repo, catalog, record.safety)
+        else:
+            goal = Recorded(repo, catalog.get(record.safety))
+            target, safety = _readable(repo, catalog, record.target), goal
+        if safety is not None:
+            record = replace(record, actions=_between(safety, record.actions))
         strangers = Strangers(repo, settings, worktree, record, safety, target)
-        return cls(repo, record, worktree, smudger, forwards, origin, goal, strangers)
+        before = None if safety is None else safety.checkpoint
+        return cls(repo, record, worktree, smudger, forwards, goal, before, strangers)
 
     def go(self) -> RollbackResult:
         repo, record = self.repo, self.record
@@ -197,7 +188,7 @@ class _Recovery:
         self._finish(applier)
         return RollbackResult(
             target=self.goal.checkpoint,
-            safety=self.strangers.checkpoint or self._safety(),
+            safety=self.strangers.checkpoint or self.safety,
             written=tuple(map(to_str, applier.done.written)),
             removed=tuple(map(to_str, applier.done.removed)),
             skipped=listed(applier.done.blocked),
@@ -211,9 +202,6 @@ class _Recovery:
         changes = ((c.before, c.after) for c in self.record.folders)
         bits = any(None not in change and change[0] != change[1] for change in changes)
         return bits or bool(self.record.make_folders)
-
-    def _safety(self) -> Checkpoint:
-        return (self.origin if self.forwards else self.goal).checkpoint
 
     def _clear_temporaries(self) -> None:
         for folder in {action.path.rpartition(b"/")[0] for action in self.record.actions}:
@@ -272,7 +260,10 @@ class _Recovery:
 
     def _finish(self, applier: Applier) -> None:
         if self.forwards:
-            finish(self.repo, self.record, applier.done)
+            record, saved = self.record, self.strangers.checkpoint
+            if self.safety is None and saved is not None:
+                record = replace(record, safety=saved.id)
+            finish(self.repo, record, applier.done)
         else:
             journal.take_back(self.repo.private_dir)
 
@@ -286,6 +277,17 @@ def _check_again(target: Recorded, *, is_trusted: bool) -> None:
     if not is_trusted:
         foreign.check_target(target, head=True)
     check_objects(target.objects, target.operation)
+
+
+def _readable(repo: Repository, catalog: Catalog, checkpoint_id: str) -> Recorded | None:
+    """The state that is not gone to, so far as it is whole: only compared with, it must not
+    keep anyone from the other."""
+    try:
+        state = Recorded(repo, catalog.get(checkpoint_id))
+        _, _, _ = state.manifest, state.index, state.operation
+    except CkptError:
+        return None
+    return state
 
 
 def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -17,6 +17,7 @@ from ckpt.engine import journal, left_over, scan_cache
 from ckpt.engine.broken_refs import broken_refs, index_anew, out_of_reach
 from ckpt.engine.flaws import Flaw
 from ckpt.engine.pending import JOURNAL, journal_exists
+from ckpt.engine.way_out import open_ways
 from ckpt.errors import CkptError
 from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.lock import clear_dead_locks, dead_locks
@@ -68,23 +69,33 @@ def _journals(repo: Repository) -> Iterator[Flaw]:
     if not journal_exists(repo.private_dir):
         return
     try:
-        journal.read(repo.private_dir)
+        record = journal.read(repo.private_dir)
     except journal.NewerJournal as error:
         yield Flaw("journal", True, error.message, by_hand=error.hint)
+        return
     except CkptError as error:
-        yield Flaw("journal", True, error.message, _put_journal_aside(repo.private_dir))
+        then = "the state before that rollback is the newest of 'git ckpt list --kind safety'"
+        mend = _put_journal_aside(repo.private_dir, then)
+        yield Flaw("journal", True, error.message, mend)
+        return
+    if not open_ways(repo, record):
+        told = (
+            f"an interrupted rollback needs checkpoint '{record.target}' or '{record.safety}', "
+            "and both are gone; 'git ckpt rescue' may find them"
+        )
+        then = "all files stay as they are, some of before that rollback and some of after it"
+        yield Flaw("journal", True, told, _put_journal_aside(repo.private_dir, then))
 
 
-def _put_journal_aside(private_dir: str) -> Callable[[], str]:
+def _put_journal_aside(private_dir: str, then: str) -> Callable[[], str]:
+    """`then` is what that means for whoever the rollback was for."""
+
     def put() -> str:
         aside = os.path.join(private_dir, f"broken-journal-{int(time.time())}")
         with worktree_lock(private_dir, exclusive=True, timeout=0.0):
             disk.rename(os.path.join(private_dir, JOURNAL), aside)
             disk.fsync_dir(private_dir)
-        return (
-            f"moved aside, to '{aside}'; the state before that rollback is the newest of "
-            "'git ckpt list --kind safety'"
-        )
+        return f"moved aside, to '{aside}'; {then}"
 
     return put
 

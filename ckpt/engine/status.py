@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ckpt.configure import load_forgiving
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.pending import journal_exists
+from ckpt.engine.pending import FINISH, TAKE_BACK, journal_exists
 from ckpt.engine.repacking import have_piled_up
 from ckpt.engine.space_record import Held, held
+from ckpt.errors import CkptError
 from ckpt.install.target import INSTALLED, REPLACED, Finding
 from ckpt.models import Checkpoint, GitState, Kind
 from ckpt.setting_types import EVERY_TRIGGER, TRIGGERS
@@ -59,7 +60,7 @@ class Status:
     `held` is how much space they take, if that can be told at once, and `piled_up`
     whether `gc` would help.
     `notes` say which settings are not followed, and why. `others` are findings of `install`
-    that are about no trigger.
+    that are about no trigger. `ways_out` are the commands that end an interrupted rollback.
     """
 
     worktree: str
@@ -81,6 +82,7 @@ class Status:
     notes: tuple[str, ...]
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
+    ways_out: tuple[str, ...] = (FINISH, TAKE_BACK)
 
     @property
     def here(self) -> int:
@@ -118,7 +120,20 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         notes=settings.notes,
         triggers=tuple(_triggers(repo, settings, findings)),
         others=tuple(found for found in findings if found.trigger not in TRIGGERS),
+        ways_out=_ways_out(repo),
     )
+
+
+def _ways_out(repo: Repository) -> tuple[str, ...]:
+    if not journal_exists(repo.private_dir):
+        return ()
+    from ckpt.engine import journal
+    from ckpt.engine.way_out import open_ways
+
+    try:
+        return open_ways(repo, journal.read(repo.private_dir))
+    except CkptError:  # either way then tells why it cannot be read
+        return FINISH, TAKE_BACK
 
 
 def _counted(checkpoints: Sequence[Checkpoint]) -> dict[Kind, int]:

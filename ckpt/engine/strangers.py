@@ -2,7 +2,8 @@
 """What is neither the state before an interrupted rollback nor the one that it was to reach.
 
 A person or a program has worked on since. Such files, folders, index, operation and HEAD are
-found here, and saved as another safety checkpoint before recovery changes anything.
+found here, and saved as another safety checkpoint before recovery changes anything. So is what
+only a checkpoint held that is gone by now (`safety` or `target` is then None).
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ from ckpt.store.refs import Head
 from ckpt.store.repository import Repository
 from ckpt.worktree.write import Worktree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _State = TypeVar("_State")
+
 
 class Strangers:
     """Finds and saves them; what was saved once is no stranger any more.
@@ -43,8 +50,8 @@ class Strangers:
         settings: Settings,
         worktree: Worktree,
         record: Journal,
-        safety: Recorded,
-        target: Recorded,
+        safety: Recorded | None,
+        target: Recorded | None,
     ) -> None:
         self._repo = repo
         self._settings = settings
@@ -60,12 +67,13 @@ class Strangers:
         self.checkpoint: Checkpoint | None = None
 
     def save_all(self) -> None:
-        """Save the present if any of it is strange."""
+        """Save the present if any of it is strange, or if no safety checkpoint is left."""
         record = self._record
         files = [action.path for action in record.actions if self._is_strange(action)]
         index = staging.read_staged(self._repo).index
         if (
             files
+            or self._safety is None
             or self._has_strange_index(index)
             or self._has_strange_head()
             or any(map(self._is_strange_folder, record.folders))
@@ -93,8 +101,13 @@ class Strangers:
 
     def index_of(self, state: Recorded, now: Index) -> Index:
         """What the index is in a state; outside the rollback's paths, what others made of it."""
-        paths, before = self._record.paths, self._safety.index
-        ours = (before, limited(self._target.index, before, paths))
+        paths = self._record.paths
+        if self._safety is None:
+            return limited(state.index, now, paths)
+        before = self._safety.index
+        ours = [before]
+        if self._target is not None:
+            ours.append(limited(self._target.index, before, paths))
         untouched = any(staging.same(outside(now, paths), outside(i, paths)) for i in ours)
         return limited(state.index, before if untouched else now, paths)
 
@@ -106,6 +119,15 @@ class Strangers:
 
     # -- what is strange
 
+    @property
+    def _states(self) -> list[Recorded]:
+        return [state for state in (self._safety, self._target) if state is not None]
+
+    def _held(self, before: _State, after: _State) -> list[_State]:
+        """Of what was before and what shall be, that which a checkpoint still holds."""
+        held = [before] if self._safety is not None else []
+        return held if self._target is None else [*held, after]
+
     def _is_strange(self, action: Action) -> bool:
         status = self._worktree.lstat(action.path)
         if status is None:
@@ -114,7 +136,7 @@ class Strangers:
             found = look(self._repo.objects, self._worktree, action.path, status)
         except OSError:
             return True
-        return found is not None and found not in (action.before, action.after)
+        return found is not None and found not in self._held(action.before, action.after)
 
     def _is_strange_folder(self, change: FolderChange) -> bool:
         """Someone set other permission bits; the owner's own were ours to set."""
@@ -125,11 +147,11 @@ class Strangers:
     def _has_strange_index(self, now: Index) -> bool:
         if not self._record.index:
             return False
-        expected = (self.index_of(state, now) for state in (self._target, self._safety))
+        expected = (self.index_of(state, now) for state in self._states)
         return not any(staging.same(now, index) for index in (*expected, *self._indexes))
 
     def _has_strange_operation(self) -> bool:
-        known = (self._safety.operation.files, self._target.operation.files)
+        known = (state.operation.files for state in self._states)
         return self._record.operation and operation.is_strange(self._repo, *known)
 
     def _has_strange_head(self) -> bool:
@@ -137,7 +159,7 @@ class Strangers:
         if move is None:
             return False
         branches = (move.branch_before, move.after.commit, *self._branches)
-        heads = (move.before, move.after, *self._heads)
+        heads = (*self._held(move.before, move.after), *self._heads)
         return self._repo.refs.head() not in heads or self.branch_now() not in branches
 
     # -- saving it

@@ -37,6 +37,7 @@ RULES = "tests/with_git/test_rollback_rules.py::"
 RESCUE = "tests/with_git/test_rescue.py::"
 FIXED = "tests/with_git/test_doctor_fix.py::"
 MEANWHILE = "tests/faults/test_edits_meanwhile.py::"
+GONE = "tests/faults/test_checkpoints_gone.py::"
 
 DEFENCES = (
     # Hostile objects
@@ -254,8 +255,20 @@ DEFENCES = (
     _of(
         "after a crash, what was edited since is saved first",
         "ckpt/engine/strangers.py: return found is not None and found not in"
-        " (action.before, action.after) => return False",
+        " self._held(action.before, action.after) => return False",
         MEANWHILE + "test_all_edits_after_the_crash_are_in_one_checkpoint",
+    ),
+    _of(
+        "after a crash, what only a removed target held is saved first",
+        "ckpt/engine/strangers.py: return held if self._target is None else [*held, after]"
+        " => return [*held, after]",
+        GONE + "test_without_the_target_the_way_back_is_open",
+    ),
+    _of(
+        "after a crash, what only a removed safety checkpoint held is saved first",
+        "ckpt/engine/strangers.py: held = [before] if self._safety is not None else []"
+        " => held = [before]",
+        GONE + "test_without_the_safety_checkpoint_an_ignored_file_is_saved_before_it_goes",
     ),
     _of(
         "what is replaced is read first, whatever its stat data say",
