@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
+HEAD_FILE = ".git/HEAD"  # as a path that was left alone, which no file of a worktree can have
 
 
 class _Word(str, Enum):

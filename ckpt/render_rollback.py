@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ckpt.models import HEAD_FILE
 from ckpt.render import MOST_PATHS, commits, listed, printable, quoted
 
 TYPE_CHECKING = False
@@ -107,9 +108,22 @@ def hints(result: RollbackResult, paths: Sequence[str]) -> Iterator[str]:
     if any(item.reason in ("ignored", "denied") for item in result.skipped):
         command = f"{again} --overwrite-ignored{_limits(paths)}"
         yield f"'{command}' saves what is in the way, then replaces it"
+    for command in _moving_head(result):
+        yield f"'{command}' moves it all the same, and the safety checkpoint keeps its commits"
     kept = {item.path for item in result.kept}
     if any(s.checkpoint is not None and s.path in kept for s in result.target.nested):
         yield f"'{again} --recurse{_limits(paths)}' takes the repositories inside along"
+
+
+def _moving_head(result: RollbackResult, place: str = "") -> Iterator[str]:
+    """What to type for each HEAD that was left where it is."""
+    if any(item.path == HEAD_FILE for item in result.skipped):
+        from shlex import quote  # for a hint that few see
+
+        there = f"git -C {quote(place)} ckpt" if place else "git ckpt"
+        yield f"{there} rollback {result.target.id} --head"
+    for inside in result.nested:
+        yield from _moving_head(inside.result, os.path.join(place, inside.path))
 
 
 def _limits(paths: Sequence[str]) -> str:

@@ -132,6 +132,23 @@ def move_other_branch(repo: Repository, move: BranchMove, message: bytes) -> Non
         repo.refs.move_branch(move.branch, move.before, move.after, message)
 
 
+def strayed(repo: Repository, planned: HeadMove, wanted: Head) -> str | None:
+    """Where somebody has moved the branch that HEAD is to return to, if neither state had it
+    there: a commit on it is not ours to take off."""
+    branch = wanted.branch
+    if branch is None:
+        return None
+    moves = [BranchMove(branch, wanted.commit, wanted.commit), *planned.others]
+    if branch == planned.after.branch:
+        moves.append(BranchMove(branch, planned.branch_before, planned.after.commit))
+    ends = {end for m in moves if m.branch == branch for end in (m.before, m.after)}
+    now = repo.refs.read(branch)
+    if now in ends:
+        return None
+    place = "gone" if now is None else f"at {now.decode()[:12]}"
+    return f"branch '{short_name(branch)}' is {place}, where neither state had it"
+
+
 def head_report(
     repo: Repository, present: Head, target: Recorded, move: HeadMove | None
 ) -> HeadReport:

@@ -20,7 +20,13 @@ from ckpt.engine import family, journal, operation
 from ckpt.engine.apply import Applier
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import Action, FileState, FolderChange, HeadMove
-from ckpt.engine.head import branches_to_return, head_report, move_head, move_other_branch
+from ckpt.engine.head import (
+    branches_to_return,
+    head_report,
+    move_head,
+    move_other_branch,
+    strayed,
+)
 from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.last_rollback import finish
 from ckpt.engine.nested import open_nested
@@ -34,7 +40,7 @@ from ckpt.engine.snapshot import LOCK_TIMEOUT
 from ckpt.engine.strangers import Strangers
 from ckpt.engine.way_out import GoalGone, check_goal
 from ckpt.errors import CkptError, Refused
-from ckpt.models import Checkpoint, NestedResult, RollbackResult, Skipped
+from ckpt.models import HEAD_FILE, Checkpoint, NestedResult, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
@@ -180,18 +186,19 @@ class _Recovery:
             self._restage(applier)
         self.strangers.save_head()
         before = repo.refs.head()
-        move = self._move()
+        left = self._left_head()
+        move = self._move() if left is None else None
         if move is not None:
             move_head(repo, move, self.goal.checkpoint.id)
-        if record.operation:
+        if record.operation and left is None:
             operation.install(repo, self.goal.operation)
-        self._finish(applier)
+        self._finish(applier, has_head=left is None)
         return RollbackResult(
             target=self.goal.checkpoint,
             safety=self.strangers.checkpoint or self.safety,
             written=tuple(map(to_str, applier.done.written)),
             removed=tuple(map(to_str, applier.done.removed)),
-            skipped=listed(applier.done.blocked),
+            skipped=(*listed(applier.done.blocked), *([] if left is None else [left])),
             folders_changed=self._changes_folders(),
             index_changed=record.index,
             head=head_report(repo, before, self.goal, move),
@@ -239,6 +246,22 @@ class _Recovery:
         converted = any(state is not None and state.origin is not None for state in states)
         return converted or staging.misleads(self.goal.index)
 
+    def _left_head(self) -> Skipped | None:
+        """Why HEAD and its branch stay where they are, if they do. An operation would go on from
+        another commit than it should, and stays out with them."""
+        planned = self.record.head
+        if planned is None:
+            return None
+        reason = strayed(self.repo, planned, planned.after if self.forwards else planned.before)
+        if reason is None:
+            return None
+        if not self.forwards:
+            self._put_branches_back(planned, but=self.repo.refs.head().branch)
+        wanted = self.goal.operation.files.operation if self.record.operation else None
+        if wanted is not None:
+            reason += f"; so the {wanted.name} is not put back"
+        return Skipped(HEAD_FILE, reason)
+
     def _move(self) -> HeadMove | None:
         """The move from wherever HEAD is now; what it leaves was saved if it was strange."""
         planned = self.record.head
@@ -247,20 +270,23 @@ class _Recovery:
         if self.forwards:
             now = self.strangers.branch_now()
             return HeadMove(self.repo.refs.head(), planned.after, now, planned.others)
-        self._put_branch_back(planned)
+        self._put_branches_back(planned)
         branch = planned.before.branch
         now = self.repo.refs.read(branch) if branch is not None else None
         return HeadMove(self.repo.refs.head(), planned.before, now)
 
-    def _put_branch_back(self, planned: HeadMove) -> None:
+    def _put_branches_back(self, planned: HeadMove, but: bytes | None = None) -> None:
         """Aborting, the branches that the rollback moved return to where they stood."""
         message = f"ckpt: rollback to {self.goal.checkpoint.id}".encode()
         for moved in branches_to_return(planned):
-            move_other_branch(self.repo, moved, message)
+            if moved.branch != but:
+                move_other_branch(self.repo, moved, message)
 
-    def _finish(self, applier: Applier) -> None:
+    def _finish(self, applier: Applier, *, has_head: bool) -> None:
         if self.forwards:
             record, saved = self.record, self.strangers.checkpoint
+            if not has_head:
+                record = replace(record, head=None, asked_head=False)
             if self.safety is None and saved is not None:
                 record = replace(record, safety=saved.id)
             finish(self.repo, record, applier.done)

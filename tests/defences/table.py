@@ -259,6 +259,16 @@ DEFENCES = (
         MEANWHILE + "test_all_edits_after_the_crash_are_in_one_checkpoint",
     ),
     _of(
+        "after a crash, a commit made since stays on its branch",
+        "ckpt/engine/head.py: if now in ends: => if True:",
+        MEANWHILE + "test_a_commit_made_after_the_crash_is_not_taken_off_its_branch",
+    ),
+    _of(
+        "after a crash, no operation goes on from a commit made since",
+        "ckpt/engine/recovery.py: if record.operation and left is None: => if record.operation:",
+        MEANWHILE + "test_no_operation_goes_on_from_a_commit_made_after_the_crash",
+    ),
+    _of(
         "after a crash, what only a removed target held is saved first",
         "ckpt/engine/strangers.py: return held if self._target is None else [*held, after]"
         " => return [*held, after]",

@@ -18,9 +18,9 @@ from faults.rollbacks import (
     SCENES,
     Scene,
     checkpoints,
-    differences,
     leftovers,
     look,
+    operation,
     other_branch,
     same_branch,
     submodules,
@@ -180,7 +180,7 @@ def test_what_was_staged_after_the_crash_is_saved_first(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("when", ["amid the files", "before the index", "before the end"])
-def test_a_commit_made_after_the_crash_stays_reachable_when_its_branch_moves(
+def test_a_commit_made_after_the_crash_is_not_taken_off_its_branch(
     when: str, way: str, driver: Driver, tmp_path: Path
 ) -> None:
     scene = same_branch(tmp_path / "before")
@@ -191,10 +191,53 @@ def test_a_commit_made_after_the_crash_stays_reachable_when_its_branch_moves(
 
     recovered = driver.run(top, "rollback", way)
 
-    assert recovered.code == 0, recovered
+    assert recovered.code == 4, recovered
+    assert f"left '.git/HEAD' alone: branch 'main' is at {commit[:12]}" in recovered.stderr
     (saved,) = set(new_checkpoints(scene, top)) - set(known)
     git("merge-base", "--is-ancestor", commit, saved, cwd=top)
-    scene.check(top, scene.after if way == "--continue" else scene.before)
+    expected = scene.after if way == "--continue" else scene.before
+    assert look(top).state.files == expected.state.files
+    assert look(top).state.index == expected.state.index
+    assert git("rev-parse", "main", cwd=top).strip() == commit
+    assert leftovers(top) == []
+    # The command that is named then does the rest, and the commit stays reachable.
+    (hint,) = (line for line in recovered.stderr.splitlines() if line.startswith("hint: "))
+    assert driver.run(top, *hint.split("'")[1].split()[2:]).code == 0
+    scene.check(top, expected)
+    git("merge-base", "--is-ancestor", commit, new_checkpoints(scene, top)[-1], cwd=top)
+
+
+def test_undo_takes_back_no_move_of_head_that_did_not_take_place(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = same_branch(tmp_path / "before")
+    top = crash(driver, scene, CRASHES["amid the files"])
+    sh(f"git add -A; {COMMIT}", top)
+    commit = git("rev-parse", "HEAD", cwd=top)
+    assert driver.run(top, "rollback", "--continue").code == 4
+
+    assert driver.run(top, "undo").code == 0
+
+    assert git("rev-parse", "main", cwd=top) == commit
+
+
+def test_no_operation_goes_on_from_a_commit_made_after_the_crash(
+    driver: Driver, tmp_path: Path
+) -> None:
+    """The state before is in a merge on `main`."""
+    scene = operation(tmp_path / "before")
+    top = crash(driver, scene, CRASHES["before the index"])
+    sh(f"git add -A; {COMMIT}", top)
+    commit = git("rev-parse", "main", cwd=top)
+    assert commit != git("rev-parse", "main", cwd=scene.top)
+
+    recovered = driver.run(top, "rollback", "--abort")
+
+    assert recovered.code == 4, recovered
+    assert "so the merge+bisect is not put back" in recovered.stderr
+    assert not (top / ".git/MERGE_HEAD").exists()
+    assert git("rev-parse", "main", cwd=top) == commit
+    assert look(top).state.files == scene.before.state.files
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -216,19 +259,42 @@ def test_a_commit_made_after_the_crash_stays_where_it_is_when_heads_do_not_move(
     assert leftovers(top) == []
 
 
-def test_a_branch_moved_after_the_crash_stays_reachable(driver: Driver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_branch_moved_after_the_crash_stays_where_it_is(
+    way: str, driver: Driver, tmp_path: Path
+) -> None:
+    """The rollback goes from `main` to `topic/one`: each is moved where a way out leads to it."""
     scene = other_branch(tmp_path / "before")
     top = crash(driver, scene, CRASHES["before the index"])
-    known = new_checkpoints(scene, top)
-    commit = git("commit-tree", "-p", "topic/one", "-m", "x", "HEAD^{tree}", cwd=top).strip()
-    git("branch", "-f", "topic/one", commit, cwd=top)
+    branch = "topic/one" if way == "--continue" else "main"
+    commit = git("commit-tree", "-p", branch, "-m", "x", "HEAD^{tree}", cwd=top).strip()
+    git("update-ref", f"refs/heads/{branch}", commit, cwd=top)
 
-    recovered = driver.run(top, "rollback", "--continue")
+    recovered = driver.run(top, "rollback", way)
 
-    assert recovered.code == 0, recovered
-    (saved,) = set(new_checkpoints(scene, top)) - set(known)
-    git("merge-base", "--is-ancestor", commit, saved, cwd=top)
-    scene.check(top, scene.after)
+    assert recovered.code == 4, recovered
+    assert f"branch '{branch}' is at {commit[:12]}" in recovered.stderr
+    assert git("rev-parse", branch, cwd=top).strip() == commit
+    expected = scene.after if way == "--continue" else scene.before
+    assert look(top).state.files == expected.state.files
+    assert look(top).state.index == expected.state.index
+    assert leftovers(top) == []
+
+
+def test_a_branch_that_only_the_rollback_moved_returns_though_head_is_left(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = other_branch(tmp_path / "before")
+    top = crash(driver, scene, kill(1, "link", "/HEAD.lock"))
+    stood = git("rev-parse", "topic/one", cwd=scene.top)
+    assert git("rev-parse", "topic/one", cwd=top) != stood
+    commit = git("commit-tree", "-p", "main", "-m", "x", "HEAD^{tree}", cwd=top).strip()
+    git("update-ref", "refs/heads/main", commit, cwd=top)
+
+    assert driver.run(top, "rollback", "--abort").code == 4
+
+    assert git("rev-parse", "topic/one", cwd=top) == stood
+    assert git("rev-parse", "main", cwd=top).strip() == commit
 
 
 # -- while the rollback runs --------------------------------------------------------------
@@ -488,9 +554,12 @@ def test_a_commit_made_while_head_is_moved_back_is_not_overwritten(
     assert ran.code == 4, ran
     commit = git("rev-parse", "main", cwd=top).strip()
     assert git("log", "-1", "--format=%s", "main", cwd=top) == "by hand\n"
-    assert driver.run(top, "rollback", "--abort").code == 0
+    assert driver.run(top, "rollback", "--abort").code == 4
+    assert git("rev-parse", "main", cwd=top).strip() == commit
     git("merge-base", "--is-ancestor", commit, new_checkpoints(scene, top)[-1], cwd=top)
-    scene.check(top, scene.before)
+    assert look(top).state.files == scene.before.state.files
+    assert look(top).state.index == scene.before.state.index
+    assert leftovers(top) == []
 
 
 # -- while the recovery runs --------------------------------------------------------------
@@ -531,21 +600,23 @@ def test_what_is_staged_during_the_recovery_is_saved_first(
     scene.check(top, scene.after if way == "--continue" else scene.before)
 
 
-def test_a_commit_made_during_the_recovery_stays_reachable(driver: Driver, tmp_path: Path) -> None:
+def test_a_commit_made_during_the_recovery_stays_on_its_branch(
+    driver: Driver, tmp_path: Path
+) -> None:
     scene = same_branch(tmp_path / "before")
     top = crash(driver, scene, CRASHES["amid the files"])
-    command = "git commit -q --allow-empty -m 'by hand'; git branch by-hand"
+    command = "git commit -q --allow-empty -m 'by hand'"
 
     ran = driver.run(
         top, "rollback", "--continue", blow=edit_at(Blow(1, "fsync", "src/edited"), command)
     )
 
-    assert ran.code == 0, ran
-    commit = git("rev-parse", "by-hand", cwd=top).strip()
-    git("branch", "-q", "-D", "by-hand", cwd=top)
-    git("merge-base", "--is-ancestor", commit, new_checkpoints(scene, top)[-1], cwd=top)
-    scene.check(top, scene.after)
-    assert differences(look(top), scene.after) == []
+    assert ran.code == 4, ran
+    assert git("log", "-1", "--format=%s", "main", cwd=top) == "by hand\n"
+    git("merge-base", "--is-ancestor", "main", new_checkpoints(scene, top)[-1], cwd=top)
+    assert look(top).state.files == scene.after.state.files
+    assert look(top).state.index == scene.after.state.index
+    assert leftovers(top) == []
 
 
 def test_an_edit_in_a_submodule_while_all_go_back_is_what_undo_brings_back(
