@@ -46,7 +46,8 @@ class Journal:
 
     `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for,
     which is what an undo will ask for in turn. `nested` are the journals of repositories in
-    the worktree that go back together with it, all under the one name of `family`.
+    the worktree that go back together with it, all under the one name of `family`. The commits
+    are those that target and safety checkpoint had; an older ckpt did not note them.
     """
 
     target: str
@@ -66,6 +67,8 @@ class Journal:
     asked_trust: bool = False
     family: str | None = None
     nested: tuple[NestedJournal, ...] = ()
+    target_commit: str | None = None
+    safety_commit: str | None = None
 
 
 @value_class
@@ -114,6 +117,8 @@ def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
         "format": FORMAT,
         "target": journal.target,
         "safety": journal.safety,
+        "target_commit": journal.target_commit,
+        "safety_commit": journal.safety_commit,
         "paths": [to_json(path) for path in journal.paths],
         "actions": [dump_action(action) for action in journal.actions],
         "make_folders": [to_json(path) for path in journal.make_folders],
@@ -145,6 +150,10 @@ def read(private_dir: str) -> Journal:
     document = _fetch(private_dir, JOURNAL)
     if document is None:
         raise Refused("no rollback was interrupted in this worktree", hint="git ckpt list")
+    return load(document)
+
+
+def load(document: dict[str, Any]) -> Journal:
     try:
         if document["format"] != FORMAT:
             _check_newer(document["format"])
@@ -170,6 +179,8 @@ def read(private_dir: str) -> Journal:
                 NestedJournal(from_json(item["at"]), dict(item["journal"]))
                 for item in document["nested"]
             ),
+            target_commit=document.get("target_commit"),
+            safety_commit=document.get("safety_commit"),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(error) from None

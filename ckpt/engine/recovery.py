@@ -38,7 +38,7 @@ from ckpt.engine.rollback_report import listed
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT
 from ckpt.engine.strangers import Strangers
-from ckpt.engine.way_out import GoalGone, check_goal
+from ckpt.engine.way_out import GoalGone, check_goal, instead, is_as_begun
 from ckpt.errors import CkptError, Refused
 from ckpt.models import HEAD_FILE, Checkpoint, NestedResult, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_str
@@ -85,10 +85,11 @@ def _recover(
         if given is not None:
             _take_over(repo, given, forwards)
         record = journal.read(repo.private_dir)
-        check_goal(repo, record.target, record.safety, forwards=forwards)
+        goal = _opened_goal(repo, record, forwards)
         nested, gone = _recover_nested(repo, record, forwards, place)
         try:
-            result = _Recovery.open(repo, settings, record, worktree, smudger, forwards).go()
+            recovery = _Recovery.open(repo, settings, record, worktree, smudger, goal, forwards)
+            result = recovery.go()
             return replace(result, nested=nested, skipped=(*result.skipped, *gone))
         except BaseException:
             repo.objects.discard()
@@ -99,8 +100,7 @@ def _take_over(repo: Repository, given: NestedJournal, forwards: bool) -> None:
     """Begin with the given journal, unless the rollback got as far as to write its own:
     that may know a later safety checkpoint."""
     if not journal.exists(repo.private_dir):
-        target, safety = (str(given.document[key]) for key in ("target", "safety"))
-        check_goal(repo, target, safety, forwards=forwards)
+        check_goal(repo, journal.load(given.document), forwards=forwards)
         journal.rewrite(repo.private_dir, given)
     elif journal.read(repo.private_dir).family != given.document["family"]:
         raise Refused("another rollback was interrupted there", hint="git ckpt rollback --abort")
@@ -147,19 +147,11 @@ class _Recovery:
         record: Journal,
         worktree: Worktree,
         smudger: Smudger,
+        goal: Recorded,
         forwards: bool,
     ) -> _Recovery:
-        catalog = Catalog(repo)
-        target: Recorded | None
-        safety: Recorded | None
-        if forwards:
-            goal = opened(repo, catalog.get(record.target), record.asked_trust)
-            if record.operation and goal.is_foreign:
-                _check_again(goal, is_trusted=record.asked_trust)
-            target, safety = goal, _readable(repo, catalog, record.safety)
-        else:
-            goal = Recorded(repo, catalog.get(record.safety))
-            target, safety = _readable(repo, catalog, record.target), goal
+        other = _opened_other(repo, record, forwards)
+        target, safety = (goal, other) if forwards else (other, goal)
         if safety is not None:
             record = replace(record, actions=_between(safety, record.actions))
         strangers = Strangers(repo, settings, worktree, record, safety, target)
@@ -294,22 +286,42 @@ class _Recovery:
             journal.take_back(self.repo.private_dir)
 
 
-def _check_again(target: Recorded, *, is_trusted: bool) -> None:
-    """A ref may have been fetched anew since the rollback began: git must not go by what it
-    says now."""
-    from ckpt.engine import foreign
-    from ckpt.engine.operation_objects import check_objects
-
-    if not is_trusted:
-        foreign.check_target(target, head=True)
-    check_objects(target.objects, target.operation)
-
-
-def _readable(repo: Repository, catalog: Catalog, checkpoint_id: str) -> Recorded | None:
-    """The state that is not gone to, so far as it is whole: only compared with, it must not
-    keep anyone from the other."""
+def _opened_goal(repo: Repository, record: Journal, forwards: bool) -> Recorded:
+    """The state to go to, unless it is another one by now. A ref may have been fetched anew since
+    the rollback began: git must not go by what it says now."""
+    check_goal(repo, record, forwards=forwards)
+    checkpoint = Catalog(repo).get(record.target if forwards else record.safety)
+    if not forwards and checkpoint.commit == record.safety_commit:
+        return Recorded(repo, checkpoint)  # which the rollback made itself
+    trust = forwards and record.asked_trust and is_as_begun(repo, record, forwards)
+    goal = opened(repo, checkpoint, trust)
     try:
-        state = Recorded(repo, catalog.get(checkpoint_id))
+        if goal.is_foreign and not trust:
+            from ckpt.engine import foreign
+
+            foreign.check_target(goal, head=record.asked_head)
+        if goal.is_foreign and record.operation:
+            from ckpt.engine.operation_objects import check_objects
+
+            check_objects(goal.objects, goal.operation)
+        if not is_as_begun(repo, record, forwards):
+            raise Refused(
+                f"checkpoint '{checkpoint.id}' is another one by now than when the rollback began"
+            )
+    except Refused as error:
+        hint = instead(repo, record, forwards=forwards)
+        raise Refused(error.message, hint=hint, details=error.details) from None
+    return goal
+
+
+def _opened_other(repo: Repository, record: Journal, forwards: bool) -> Recorded | None:
+    """The state that is not gone to, if it is still that of then, and whole: only compared with,
+    it must not keep anyone from the goal."""
+    if not is_as_begun(repo, record, not forwards):
+        return None
+    try:
+        checkpoint = Catalog(repo).get(record.safety if forwards else record.target)
+        state = Recorded(repo, checkpoint)
         _, _, _ = state.manifest, state.index, state.operation
     except CkptError:
         return None

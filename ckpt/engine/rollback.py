@@ -291,6 +291,8 @@ class _Rollback:
             asked_trust=self._options.trust,
             family=self._family.name,
             nested=tuple(nested),
+            target_commit=self._target.checkpoint.commit,
+            safety_commit=self._safety.commit,
         )
 
     # -- from here on the worktree changes ----------------------------------------------
@@ -331,7 +333,8 @@ class _Rollback:
     def _save_again(self) -> None:
         """The present changed after the safety checkpoint: make another that has it."""
         self._safety = self._save_safety(self._prepared.present, self._record.head)
-        self._record = replace(self._record, safety=self._safety.id)
+        safety = self._safety
+        self._record = replace(self._record, safety=safety.id, safety_commit=safety.commit)
         journal.write(self._repo.private_dir, self._record)
 
     def _save_first(self, found: Found) -> bool:

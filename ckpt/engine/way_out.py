@@ -2,7 +2,8 @@
 """Which ways lead out of an interrupted rollback, by the checkpoints that are still there.
 
 Each way needs the checkpoint that it leads to, and no other. Somebody may have removed a ref by
-hand, or fetched with `--prune`; what the trash still has, and what `rescue` may find, is said.
+hand, or fetched with `--prune`, or with force: then another commit is under the name. What the
+trash still has, what `rescue` may find and which ref to put back, is said.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from ckpt.engine import trash
 from ckpt.engine.journal import Journal
 from ckpt.engine.pending import FINISH, TAKE_BACK
 from ckpt.errors import Refused
+from ckpt.models import REF_PREFIX
+from ckpt.store import made_here
+from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 
 
@@ -20,29 +24,55 @@ class GoalGone(Refused):
 
 def open_ways(repo: Repository, record: Journal) -> tuple[str, ...]:
     """The commands that end a rollback, or bring back what that needs; none if all is gone."""
-    ways = {FINISH: record.target, TAKE_BACK: record.safety}
-    there = tuple(way for way, goal in ways.items() if _is_there(repo, goal))
-    return there or tuple(map(_bring_back, filter(_in_trash(repo).__contains__, ways.values())))
+    ways = {FINISH: True, TAKE_BACK: False}
+    there = tuple(way for way, forwards in ways.items() if is_as_begun(repo, record, forwards))
+    lost = filter(_in_trash(repo).__contains__, (record.target, record.safety))
+    return there or tuple(map(_bring_back, lost))
 
 
-def check_goal(repo: Repository, target: str, safety: str, *, forwards: bool) -> None:
+def check_goal(repo: Repository, record: Journal, *, forwards: bool) -> None:
     """Refuse to go where no checkpoint is any more, before anything is touched."""
-    goal, origin = (target, safety) if forwards else (safety, target)
-    if _is_there(repo, goal):
+    goal, _ = _goal(record, forwards)
+    if repo.refs.checkpoint(goal) is not None:
         return
     needs = f"the interrupted rollback needs checkpoint '{goal}', which"
     if goal in _in_trash(repo):
         raise Refused(f"{needs} was dropped", hint=_bring_back(goal))
-    other = "'git ckpt doctor --fix' puts the rollback aside and leaves all files as they are"
-    if _is_there(repo, origin):
-        other = f"'{TAKE_BACK}' returns to the state before it"
-        if not forwards:
-            other = f"'{FINISH}' finishes it"
+    other = instead(repo, record, forwards=forwards)
     raise GoalGone(f"{needs} is gone", hint=f"'git ckpt rescue' may find it; {other}")
 
 
-def _is_there(repo: Repository, checkpoint_id: str) -> bool:
-    return repo.refs.checkpoint(checkpoint_id) is not None
+def is_as_begun(repo: Repository, record: Journal, forwards: bool) -> bool:
+    """Whether the checkpoint of the goal is the one that it was when the rollback began. To pin
+    one makes another commit, which was made here too."""
+    goal, known = _goal(record, forwards)
+    commit = repo.refs.checkpoint(goal)
+    if commit is None:
+        return False
+    now = commit.decode()
+    return known in (None, now) or made_here.holds(repo.common_dir, goal, now)
+
+
+def instead(repo: Repository, record: Journal, *, forwards: bool) -> str:
+    """What can be done where the goal cannot be gone to."""
+    goal, known = _goal(record, forwards)
+    ways = []
+    then = None if known is None else ObjectID(known.encode())
+    is_replaced = then is not None and repo.refs.checkpoint(goal) not in (None, then)
+    if is_replaced and then is not None and repo.objects.kind(then) == b"commit":
+        ways.append(f"'git update-ref {REF_PREFIX}{goal} {known}' brings that one back")
+    if is_as_begun(repo, record, not forwards):
+        back = f"'{TAKE_BACK}' returns to the state before"
+        ways.append(back if forwards else f"'{FINISH}' finishes the rollback")
+    aside = "'git ckpt doctor --fix' puts the rollback aside and leaves all files as they are"
+    return "; ".join(ways) or aside
+
+
+def _goal(record: Journal, forwards: bool) -> tuple[str, str | None]:
+    """The checkpoint to which a way leads, and the commit that it had."""
+    if forwards:
+        return record.target, record.target_commit
+    return record.safety, record.safety_commit
 
 
 def _in_trash(repo: Repository) -> set[str]:

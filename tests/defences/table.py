@@ -303,6 +303,16 @@ DEFENCES = (
         RULES + "test_a_held_index_lock_stops_a_rollback_before_anything_happens",
     ),
     _of(
+        "after a crash, no way leads to another's checkpoint under the id of ours",
+        "ckpt/engine/way_out.py: return known in (None, now) or => return True or",
+        FOREIGN + "test_a_rollback_does_not_end_at_another_checkpoint_than_its_own",
+    ),
+    _of(
+        "after a crash, commands that came meanwhile are not taken up",
+        "ckpt/engine/recovery.py: if goal.is_foreign and not trust: => if False:",
+        FOREIGN + "test_a_rollback_is_not_taken_back_to_commands_that_came_meanwhile",
+    ),
+    _of(
         "half a journal is noticed",
         "ckpt/engine/journal.py: if checksum != _checksum(body): => if False:",
         "tests/engine/test_journal.py::test_every_damaged_byte_is_noticed",

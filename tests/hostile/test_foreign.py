@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -665,9 +667,8 @@ def test_an_operation_moves_no_other_ref_than_a_branch(scene: Scene) -> None:
         scene.count("hostile inputs refused")
 
 
-def test_a_rollback_is_not_finished_with_commands_that_came_meanwhile(
-    theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def half_way(theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A rollback to a merge of theirs stops before git knows of it; the ids that it is about."""
     stopped(theirs, "merge", "topic")
     brought = fetched(theirs, ours)
     from ckpt.engine import operation
@@ -678,15 +679,37 @@ def test_a_rollback_is_not_finished_with_commands_that_came_meanwhile(
     with monkeypatch.context() as patched:
         patched.setattr(operation, "install", killed)
         assert ckpt_here("rollback", brought, "--head", cwd=ours).code == 130
-    forge = Forge(ours, brought)
-    forge.id = brought
+    (safety,) = ckpt_here("list", "--kind", "safety", "--json", cwd=ours).json["checkpoints"]
+    return {"target": brought, "safety": safety["id"]}
+
+
+def replace_with_commands(ours: Path, checkpoint_id: str) -> None:
+    """A forced fetch brings another commit under the same id."""
+    forge = Forge(ours, checkpoint_id)
+    forge.id = checkpoint_id
     files = nested(forge, {"files/rebase-merge/git-rebase-todo": b"exec evil\n"})
     forge.checkpoint(state=forge.state(op=(FOLDER, files)))
+
+
+def test_a_rollback_is_not_finished_with_commands_that_came_meanwhile(
+    theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = half_way(theirs, ours, monkeypatch)["target"]
+    replace_with_commands(ours, brought)
 
     assert "exec evil" in ckpt_here("rollback", "--continue", cwd=ours, code=4).stderr
     assert not (ours / ".git/rebase-merge").exists()
     ckpt_here("rollback", "--abort", cwd=ours, code=0)
     assert git("status", "--porcelain", cwd=ours) == ""
+
+
+def as_of_an_older_ckpt(ours: Path) -> None:
+    """The journal without the commits of its checkpoints."""
+    journal = ours / ".git/ckpt/journal"
+    document = json.loads(journal.read_bytes().partition(b"\n")[2])
+    del document["target_commit"], document["safety_commit"]
+    data = json.dumps(document).encode()
+    journal.write_bytes(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
 
 
 def test_nor_with_a_commit_that_is_missing_by_then(
@@ -705,10 +728,69 @@ def test_nor_with_a_commit_that_is_missing_by_then(
     forge = Forge(ours, brought)
     forge.id = brought
     with_file(forge, "refs/bisect/bad", ONE)
+    as_of_an_older_ckpt(ours)
 
     assert "is missing" in ckpt_here("rollback", "--continue", cwd=ours, code=1).stderr
     ckpt_here("rollback", "--abort", cwd=ours, code=0)
     assert git("status", "--porcelain", cwd=ours) == ""
+
+
+@pytest.mark.parametrize("age", ["of now", "older"])
+def test_a_rollback_is_not_taken_back_to_commands_that_came_meanwhile(
+    age: str, theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    safety = half_way(theirs, ours, monkeypatch)["safety"]
+    made = git("rev-parse", f"refs/checkpoints/{safety}", cwd=ours).strip()
+    replace_with_commands(ours, safety)
+    if age == "older":
+        as_of_an_older_ckpt(ours)
+
+    refused = ckpt_here("rollback", "--abort", cwd=ours, code=4).stderr
+    assert "exec evil" in refused
+    assert "'git ckpt rollback --continue' finishes the rollback" in refused
+    assert not (ours / ".git/rebase-merge").exists()
+    bring_back = f"git update-ref refs/checkpoints/{safety} {made}"
+    assert (bring_back in refused) == (age == "of now")
+    git(*bring_back.split()[1:], cwd=ours)
+    ckpt_here("rollback", "--abort", cwd=ours, code=0)
+    assert git("status", "--porcelain", cwd=ours) == ""
+
+
+@pytest.mark.parametrize(("way", "goal"), [("--continue", "target"), ("--abort", "safety")])
+def test_a_rollback_does_not_end_at_another_checkpoint_than_its_own(
+    way: str, goal: str, theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = half_way(theirs, ours, monkeypatch)
+    made = git("rev-parse", f"refs/checkpoints/{found[goal]}", cwd=ours).strip()
+    forge = Forge(ours, found[goal])
+    forge.id = found[goal]
+    forge.checkpoint(forge.tree(("100644", b"harmless", forge.blob())))
+    before = tree_state(ours)
+
+    refused = ckpt_here("rollback", way, cwd=ours, code=4).stderr
+    assert f"checkpoint '{found[goal]}' is another one by now" in refused
+    assert f"'git update-ref refs/checkpoints/{found[goal]} {made}'" in refused
+    assert tree_state(ours) == before
+    other = "--abort" if way == "--continue" else "--continue"
+    told = ckpt_here("status", cwd=ours).stdout
+    assert f"git ckpt rollback {other}\n" in told and f"rollback {way}" not in told
+    ckpt_here("rollback", other, cwd=ours, code=0)
+    assert not (ours / "harmless").exists()
+
+
+def test_a_rollback_is_taken_back_though_nobody_remembers_what_was_made_here(
+    theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own safety checkpoint is known by its commit, and so may name commands."""
+    git("checkout", "-q", "-b", "topic", "origin/topic", cwd=ours)
+    stopped(ours, "rebase", "-x", "true", "main")
+    todo = (ours / ".git/rebase-merge/git-rebase-todo").read_bytes()
+    half_way(theirs, ours, monkeypatch)
+    (ours / ".git/ckpt/made-here").unlink()
+
+    ckpt_here("rollback", "--abort", cwd=ours, code=0)
+
+    assert (ours / ".git/rebase-merge/git-rebase-todo").read_bytes() == todo
 
 
 # What is printed

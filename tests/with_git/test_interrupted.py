@@ -71,6 +71,19 @@ def test_work_done_in_between_is_saved_first(
     assert state(repo) == states[0 if way == "--continue" else 1]
 
 
+@pytest.mark.parametrize("way", ["--continue", "--abort"])
+def test_checkpoints_that_were_pinned_in_between_are_the_same(
+    repo: Path, states: tuple[State, State], way: str
+) -> None:
+    """To pin one makes another commit."""
+    for found in checkpoints("--all"):
+        ckpt("pin", found["id"], code=0)
+
+    ckpt("rollback", way, code=0)
+
+    assert state(repo) == states[0 if way == "--continue" else 1]
+
+
 @pytest.mark.parametrize("words", [("rollback", "start"), ("undo",)])
 def test_no_other_rollback_begins_before_it_is_settled(
     repo: Path, states: tuple[State, State], words: tuple[str, ...]
