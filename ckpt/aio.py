@@ -118,6 +118,10 @@ class CheckpointManager:
         return self._blocking.rollback_interrupted
 
     @property
+    def rollback_running(self) -> str | None:
+        return self._blocking.rollback_running
+
+    @property
     def turn(self) -> int:
         return self._blocking.turn
 
@@ -129,6 +133,15 @@ class CheckpointManager:
     @progress.setter
     def progress(self, progress: Callable[[int, int], None] | None) -> None:
         self._blocking.progress = progress
+
+    @property
+    def waiting(self) -> Callable[[str], None] | None:
+        """Called in the thread."""
+        return self._blocking.waiting
+
+    @waiting.setter
+    def waiting(self, waiting: Callable[[str], None] | None) -> None:
+        self._blocking.waiting = waiting
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await threads.run(self._thread(), work)

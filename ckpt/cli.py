@@ -77,9 +77,12 @@ class Context:
     store: str = "repo"
 
     def manager(self) -> CheckpointManager:
-        """The API on this folder; says so if a rollback was interrupted there."""
+        """The API on this folder; says so if a rollback was interrupted there, or is at work."""
         manager = self.quiet_manager()
-        if manager.rollback_interrupted:
+        running = manager.rollback_running
+        if running is not None:
+            self.output.warning(f"a rollback is at work in this worktree ({running})")
+        elif manager.rollback_interrupted:
             self.output.warning("a rollback was interrupted in this worktree")
             self.output.hint("git ckpt rollback --continue, or git ckpt rollback --abort")
         return manager
@@ -92,6 +95,7 @@ class Context:
             _check_current_folder()
         manager = CheckpointManager(self.start, store=self.store, environ=self.env)
         manager.progress = self.output.progress()
+        manager.waiting = self.output.waiting
         return manager
 
     def warn(self, notes: Sequence[str]) -> None:

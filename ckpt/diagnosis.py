@@ -57,6 +57,9 @@ def _repository(found: Status) -> Iterator[Diagnosis]:
     if found.rollback_interrupted:
         told = "one was interrupted, and is neither finished nor taken back"
         yield Diagnosis("rollback", WRONG, told, found.ways_out[0] if found.ways_out else FIX)
+    if found.rollback_running is not None:
+        told = f"one is at work ({found.rollback_running})"
+        yield Diagnosis("rollback", DOUBTFUL, told, "wait for it to end")
     if found.unreadable:
         count = f"{found.unreadable} of {found.refs} refs name no checkpoint that can be read"
         yield Diagnosis("checkpoints", WRONG, count, "git ckpt verify --all")

@@ -28,6 +28,7 @@ def status(found: Status) -> Document:
         git_dir=to_json(found.git_dir),
         git_state=documents.git_state(found.head) | {"operation": found.operation},
         rollback_interrupted=found.rollback_interrupted,
+        rollback_running=found.rollback_running is not None,
         checkpoints={
             "here": found.here,
             "kinds": {kind.value: count for kind, count in found.kinds.items()},

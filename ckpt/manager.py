@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ckpt.engine.session_state import Write
     from ckpt.models import FeatureState, RollbackResult
     from ckpt.settings import Settings
+    from ckpt.store.kernel_lock import Waiting
     from ckpt.tracking.objects import TrackedObjects
 
     CheckpointCallback = Callable[[Checkpoint], object]
@@ -79,6 +80,7 @@ class CheckpointManager(CheckpointKeeper):
         self._on_checkpoint: list[CheckpointCallback] = []
         self._on_rollback: list[RollbackCallback] = []
         self.progress: Callable[[int, int], None] | None = None
+        self.waiting: Waiting | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -138,6 +140,7 @@ class CheckpointManager(CheckpointKeeper):
                 forgiving=lambda: self.forgiving_settings,
                 recurse=recurse,
                 progress=self.progress,
+                waiting=self.waiting,
             )
         return self._told_saved(result)
 
@@ -227,6 +230,7 @@ class CheckpointManager(CheckpointKeeper):
             yes=yes,
             trust=trust,
             progress=self.progress,
+            waiting=self.waiting,
         )
         follow = self._aftermath()
         with self._looking() if dry_run else self._writing():
@@ -258,7 +262,9 @@ class CheckpointManager(CheckpointKeeper):
         from ckpt.engine.prepare import RollbackOptions
 
         check_has_worktree(self._scope)
-        options = RollbackOptions(dry_run=dry_run, yes=yes, progress=self.progress)
+        options = RollbackOptions(
+            dry_run=dry_run, yes=yes, progress=self.progress, waiting=self.waiting
+        )
         follow = self._aftermath()
         with self._looking() if dry_run else self._writing():
             result = take_back(self._repo, self.forgiving_settings, options, self._tracked)
@@ -271,7 +277,8 @@ class CheckpointManager(CheckpointKeeper):
         check_has_worktree(self._scope)
         follow = self._aftermath()
         with self._writing():
-            result = resume(self._repo, self.forgiving_settings, self._tracked)
+            settings = self.forgiving_settings
+            result = resume(self._repo, settings, self._tracked, self.waiting)
         return follow(result)
 
     def abort_rollback(self) -> RollbackResult:
@@ -280,7 +287,7 @@ class CheckpointManager(CheckpointKeeper):
 
         check_has_worktree(self._scope)
         with self._writing():
-            return abort(self._repo, self.forgiving_settings)
+            return abort(self._repo, self.forgiving_settings, self.waiting)
 
     def guard(self, name: str | None = None) -> Guard:
         """A block, or as a decorator a function, that leaves everything as it was if it raises.

@@ -110,6 +110,10 @@ class Output:
         if not (self.quiet or self.as_json):
             self._print(f"warning: {render.printable(text)}", sys.stderr)
 
+    def waiting(self, text: str) -> None:
+        """Say why a command takes so long."""
+        self.warning(f"{text}; waiting for it to end")
+
     def hint(self, text: str) -> None:
         if not (self.quiet or self.as_json):
             self._print(self._typed(f"hint: {render.printable(text)}"), sys.stderr)

@@ -61,6 +61,8 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
         yield "", "", f"a {found.operation} is in progress"
     if found.rollback_interrupted:
         yield "Rollback", "red", "one was interrupted here, and is neither finished nor taken back"
+    if found.rollback_running is not None:
+        yield "Rollback", "", f"one is at work here ({found.rollback_running})"
     yield "Checkpoints", "", _counts(found)
     if found.newest is not None and found.oldest is not None:
         yield "", "", f"newest {age(found.newest.timestamp, now)}: {found.newest.id}"

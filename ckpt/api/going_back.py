@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     from ckpt.api.turns import Turns
+    from ckpt.store.kernel_lock import Waiting
     from ckpt.tracking.objects import TrackedObjects
 
     class RollbackKeywords(TypedDict, total=False):
@@ -73,12 +74,14 @@ def take_back(
     return _with_objects(tracked, Catalog(repo).get(last.safety), options, go)
 
 
-def resume(repo: Repository, settings: Settings, tracked: TrackedObjects | None) -> RollbackResult:
+def resume(
+    repo: Repository, settings: Settings, tracked: TrackedObjects | None, waiting: Waiting | None
+) -> RollbackResult:
     """Finish a rollback that was interrupted, and with it that of the objects."""
     from ckpt.engine import recovery
 
     safety = journal.read(repo.private_dir).safety
-    result = recovery.resume(repo, settings)
+    result = recovery.resume(repo, settings, waiting)
     catalog = Catalog(repo)
     if tracked is None or catalog.commit_of(safety) is None or not catalog.get(safety).tracked:
         return result

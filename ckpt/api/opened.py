@@ -18,7 +18,7 @@ from time import monotonic
 from ckpt import paths as repo_paths
 from ckpt.api.locks import ThreadLock
 from ckpt.arguments import as_path, check_type
-from ckpt.engine.pending import journal_exists
+from ckpt.engine.pending import is_interrupted, running_rollback
 from ckpt.errors import Busy, CkptError, DiskError, UsageError
 from ckpt.store.repository import Repository, discover
 from ckpt.values import replace
@@ -84,7 +84,12 @@ class OpenedWorktree:
     @property
     def rollback_interrupted(self) -> bool:
         """True if a rollback died in this worktree and awaits `resume` or `abort`."""
-        return journal_exists(self._repo.private_dir)
+        return is_interrupted(self._repo.private_dir)
+
+    @property
+    def rollback_running(self) -> str | None:
+        """The process that is rolling back this worktree, in words; None if none is."""
+        return running_rollback(self._repo.private_dir)
 
     def close(self) -> None:
         """Let go of open pack files; the manager can be used again afterwards.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ckpt.models import FeatureState
     from ckpt.store.agent_state import Texts
+    from ckpt.store.kernel_lock import Waiting
     from ckpt.tracking.objects import TrackedObjects
 
 _TIME_TO_PRUNE = 2.0  # seconds, now and then
@@ -94,10 +95,11 @@ def save(
     forgiving: Callable[[], Settings],
     recurse: bool,
     progress: Callable[[int, int], None] | None,
+    waiting: Waiting | None,
 ) -> SaveResult:
     """Take the checkpoint; settings matter only for one of files. What no rule keeps any more may
     go then, by the forgiving ones."""
-    result = _save(repo, settings, scope, request, recurse, progress)
+    result = _save(repo, settings, scope, request, recurse, progress, waiting)
     if result.outcome in (Outcome.CREATED, Outcome.PARTIAL) and count_save(repo.private_dir):
         from ckpt.engine.auto_prune import prune_by_itself
 
@@ -112,6 +114,7 @@ def _save(
     request: SaveRequest,
     recurse: bool,
     progress: Callable[[int, int], None] | None,
+    waiting: Waiting | None,
 ) -> SaveResult:
     if scope is Scope.STATE:
         from ckpt.engine import state_only
@@ -121,7 +124,8 @@ def _save(
     if recurse:
         from ckpt.engine import recurse as engine_recurse
 
-        return engine_recurse.save(repo, settings(), request, progress=progress)
+        save = engine_recurse.save
+        return save(repo, settings(), request, progress=progress, waiting=waiting)
     from ckpt.engine import snapshot
 
-    return snapshot.save(repo, settings(), request, progress=progress)
+    return snapshot.save(repo, settings(), request, progress=progress, waiting=waiting)

@@ -16,5 +16,20 @@ def journal_exists(private_dir: str) -> bool:
     return os.path.lexists(os.path.join(private_dir, JOURNAL))
 
 
+def running_rollback(private_dir: str) -> str | None:
+    """The process that is rolling back this worktree, in words; None if none is."""
+    if not journal_exists(private_dir):
+        return None
+    from ckpt.store.kernel_lock import who_is_alone
+
+    return who_is_alone(private_dir)
+
+
+def is_interrupted(private_dir: str) -> bool:
+    """Whether a rollback died here. One that is at work, or ends at this moment, did not."""
+    is_dead = journal_exists(private_dir) and running_rollback(private_dir) is None
+    return is_dead and journal_exists(private_dir)
+
+
 def has_sessions(private_dir: str) -> bool:
     return os.path.isdir(os.path.join(private_dir, SESSIONS))

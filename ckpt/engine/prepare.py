@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ckpt.engine.keep_edits import Decision
     from ckpt.engine.session_state import Write
     from ckpt.store.agent_state import Texts
+    from ckpt.store.kernel_lock import Waiting
 
 MAX_UNTRACKED_REMOVALS = 1000
 LONGEST_LINK = 4095
@@ -62,7 +63,8 @@ class RollbackOptions:
     With `trust`, a checkpoint that others made is taken for one that was made here.
 
     `state` is what the safety checkpoint shall hold of tracked objects; if the caller
-    `moves_state`, one is taken even if no file changes.
+    `moves_state`, one is taken even if no file changes. `waiting` is told if another process
+    holds the lock for long.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -82,6 +84,7 @@ class RollbackOptions:
     state: Texts = field(default_factory=dict)
     moves_state: bool = False
     progress: Callable[[int, int], None] | None = None
+    waiting: Waiting | None = None
 
 
 @value_class(frozen=False)

@@ -44,7 +44,7 @@ from ckpt.models import HEAD_FILE, Checkpoint, NestedResult, RollbackResult, Ski
 from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
-from ckpt.store.kernel_lock import worktree_lock
+from ckpt.store.kernel_lock import Waiting, worktree_lock
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, lookup
 from ckpt.values import replace, value_class
@@ -58,14 +58,14 @@ if TYPE_CHECKING:
     _Change = TypeVar("_Change", Action, FolderChange)
 
 
-def resume(repo: Repository, settings: Settings) -> RollbackResult:
+def resume(repo: Repository, settings: Settings, waiting: Waiting | None = None) -> RollbackResult:
     """`rollback --continue`: reach the target after all."""
-    return _recover(repo, settings, forwards=True)
+    return _recover(repo, settings, forwards=True, waiting=waiting)
 
 
-def abort(repo: Repository, settings: Settings) -> RollbackResult:
+def abort(repo: Repository, settings: Settings, waiting: Waiting | None = None) -> RollbackResult:
     """`rollback --abort`: return to the safety checkpoint."""
-    return _recover(repo, settings, forwards=False)
+    return _recover(repo, settings, forwards=False, waiting=waiting)
 
 
 def _recover(
@@ -73,12 +73,14 @@ def _recover(
     settings: Settings,
     *,
     forwards: bool,
+    waiting: Waiting | None = None,
     given: NestedJournal | None = None,
     place: str = "",
 ) -> RollbackResult:
     """`given` is the journal that a repository around this one has kept for it."""
+    lock = worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=waiting)
     with (
-        worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT),
+        lock,
         Worktree(os.fsencode(repo.worktree), repo.git_dirs) as worktree,
         Smudger(repo) as smudger,
     ):

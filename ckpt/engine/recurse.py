@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ckpt.configure import load_settings
-from ckpt.engine import journal, snapshot
+from ckpt.engine import snapshot
 from ckpt.engine.nested import link, open_nested
+from ckpt.engine.pending import is_interrupted
 from ckpt.engine.present import Present
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest
 from ckpt.engine.tally import count_save
@@ -21,6 +22,7 @@ from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, NestedState, Outcome, SaveResult
 from ckpt.paths import to_bytes
 from ckpt.settings import Settings
+from ckpt.store.kernel_lock import Waiting
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, TreeEntry
@@ -36,12 +38,14 @@ def save(
     request: SaveRequest,
     *,
     progress: Callable[[int, int], None] | None = None,
+    waiting: Waiting | None = None,
     timeout: float = LOCK_TIMEOUT,
     budget: float | None = None,
 ) -> SaveResult:
     """Take a checkpoint of the present and of every repository in it, all within one budget."""
     deadline = None if budget is None else Deadline(budget)
-    family = _Family(_request_within(request), progress, timeout, deadline, {repo.git_dir})
+    within = _request_within(request)
+    family = _Family(within, progress, waiting, timeout, deadline, {repo.git_dir})
 
     def complete(present: Present) -> None:
         family.save_within(repo, present)
@@ -51,6 +55,7 @@ def save(
         settings,
         request,
         progress=progress,
+        waiting=waiting,
         timeout=timeout,
         budget=budget,
         complete=complete,
@@ -68,6 +73,7 @@ class _Family:
 
     request: SaveRequest
     progress: Callable[[int, int], None] | None
+    waiting: Waiting | None
     timeout: float
     deadline: Deadline | None
     entered: set[str]
@@ -93,7 +99,7 @@ class _Family:
                 raise Refused("it has the git dir of another worktree", hint="git worktree list")
             self.entered.add(repo.git_dir)
             repo.check_writable()
-            if journal.exists(repo.private_dir):
+            if is_interrupted(repo.private_dir):
                 raise Refused(
                     "a rollback was interrupted in it", hint="git ckpt rollback --continue"
                 )
@@ -107,6 +113,7 @@ class _Family:
                 settings,
                 self.request,
                 progress=self.progress,
+                waiting=self.waiting,
                 timeout=self.timeout,
                 budget=None if self.deadline is None else self.deadline.left(),
                 complete=complete,

@@ -16,7 +16,7 @@ from ckpt import disk
 from ckpt.engine import journal, left_over, scan_cache
 from ckpt.engine.broken_refs import broken_refs, index_anew, out_of_reach
 from ckpt.engine.flaws import Flaw
-from ckpt.engine.pending import JOURNAL, journal_exists
+from ckpt.engine.pending import JOURNAL, is_interrupted
 from ckpt.engine.way_out import open_ways
 from ckpt.errors import CkptError
 from ckpt.store.kernel_lock import worktree_lock
@@ -66,7 +66,7 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
 
 
 def _journals(repo: Repository) -> Iterator[Flaw]:
-    if not journal_exists(repo.private_dir):
+    if not is_interrupted(repo.private_dir):
         return
     try:
         record = journal.read(repo.private_dir)

@@ -77,7 +77,7 @@ def rollback(
         options = replace(options, paths=())
     for attempt in range(LAST_ATTEMPT + 1):
         with ExitStack() as stack:
-            stack.enter_context(_locked(repo))
+            stack.enter_context(_locked(repo, options))
             try:
                 run = _Rollback(repo, settings, opened(repo, target, options.trust), options, stack)
                 return run.go()
@@ -90,8 +90,10 @@ def rollback(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _locked(repo: Repository) -> AbstractContextManager[None]:
-    return worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT)
+def _locked(repo: Repository, options: RollbackOptions) -> AbstractContextManager[None]:
+    return worktree_lock(
+        repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=options.waiting
+    )
 
 
 def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> RollbackResult:
@@ -184,7 +186,7 @@ class _Rollback:
             with family.naming(place):
                 repo = self._stack.enter_context(family.entered(self._repo, path))
                 self._family.enter(repo)
-                self._stack.enter_context(_locked(repo))
+                self._stack.enter_context(_locked(repo, self._options))
                 catalog = Catalog(repo)
                 target = catalog.get(state.checkpoint or "")
                 options = self._options_within(repo, catalog, target)
@@ -213,6 +215,7 @@ class _Rollback:
             trust=self._options.trust,
             recurse=any(state.checkpoint is not None for state in target.nested),
             progress=self._options.progress,
+            waiting=self._options.waiting,
         )
         last = journal.last_rollback(repo.private_dir) if self._options.undoing else None
         if last is None or last.safety != target.id:

@@ -41,7 +41,7 @@ from ckpt.models import (
 from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import agent_state, operation_record, record
-from ckpt.store.kernel_lock import worktree_lock
+from ckpt.store.kernel_lock import Waiting, worktree_lock
 from ckpt.store.objects import ObjectID, ObjectsPruned, ObjectStore
 from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.refs import branch_name
@@ -102,6 +102,7 @@ def save(
     request: SaveRequest,
     *,
     progress: Callable[[int, int], None] | None = None,
+    waiting: Waiting | None = None,
     timeout: float = LOCK_TIMEOUT,
     budget: float | None = None,
     complete: Callable[[Present], None] | None = None,
@@ -117,7 +118,7 @@ def save(
         from ckpt.worktree.deadline import Deadline
 
         deadline, timeout = Deadline(budget), min(timeout, budget)
-    with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
+    with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout, waiting=waiting):
         for attempt in range(_ATTEMPTS):
             try:
                 present = capture(

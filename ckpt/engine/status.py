@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ckpt.configure import load_forgiving
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.pending import FINISH, TAKE_BACK, journal_exists
+from ckpt.engine.pending import FINISH, TAKE_BACK, is_interrupted, running_rollback
 from ckpt.engine.repacking import have_piled_up
 from ckpt.engine.space_record import Held, held
 from ckpt.errors import CkptError
@@ -60,7 +60,8 @@ class Status:
     `held` is how much space they take, if that can be told at once, and `piled_up`
     whether `gc` would help.
     `notes` say which settings are not followed, and why. `others` are findings of `install`
-    that are about no trigger. `ways_out` are the commands that end an interrupted rollback.
+    that are about no trigger. `ways_out` are the commands that end an interrupted rollback,
+    and `rollback_running` is the process that is at one.
     """
 
     worktree: str
@@ -83,6 +84,7 @@ class Status:
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
     ways_out: tuple[str, ...] = (FINISH, TAKE_BACK)
+    rollback_running: str | None = None
 
     @property
     def here(self) -> int:
@@ -106,7 +108,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         git_dir=repo.git_dir,
         head=GitState(None if head.commit is None else head.commit.decode(), branch_name(head)),
         operation=None if operation is None else operation.name,
-        rollback_interrupted=journal_exists(repo.private_dir),
+        rollback_interrupted=is_interrupted(repo.private_dir),
         kinds=_counted(here),
         newest=here[0] if here else None,
         oldest=here[-1] if here else None,
@@ -121,11 +123,12 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         triggers=tuple(_triggers(repo, settings, findings)),
         others=tuple(found for found in findings if found.trigger not in TRIGGERS),
         ways_out=_ways_out(repo),
+        rollback_running=running_rollback(repo.private_dir),
     )
 
 
 def _ways_out(repo: Repository) -> tuple[str, ...]:
-    if not journal_exists(repo.private_dir):
+    if not is_interrupted(repo.private_dir):
         return ()
     from ckpt.engine import journal
     from ckpt.engine.way_out import open_ways

@@ -17,7 +17,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from ckpt import disk
@@ -25,6 +25,7 @@ from ckpt.errors import Busy
 
 _POLL_SECONDS = 0.02
 _PATIENCE_OF_SAVES = 0.5  # of the time they have
+_UNTOLD = 2.0  # seconds that whoever waits need not be told of
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW
 # What systems say of a lock where they have none.
 # NFS has some only for who may write to the file, and so none of a folder.
@@ -33,17 +34,23 @@ _NO_LOCKS = {
     *(errno.EBADF, errno.EISDIR, errno.EINVAL),
 }
 
+# What is called, once, with the reason why a command waits for long.
+Waiting = Callable[[str], None]
+
 
 @contextmanager
-def worktree_lock(private_dir: str, *, exclusive: bool, timeout: float) -> Iterator[None]:
+def worktree_lock(
+    private_dir: str, *, exclusive: bool, timeout: float, waiting: Waiting | None = None
+) -> Iterator[None]:
     """Hold the worktree's lock, waiting at most `timeout` seconds for it."""
     disk.ensure_private_dir(private_dir)
     deadline = time.monotonic() + timeout
     fd = disk.open_or_create(os.path.join(private_dir, "lock"), _FLAGS)
     try:
-        with _turn(private_dir, exclusive, deadline) as is_ours:
+        tell = _teller(fd, waiting)
+        with _turn(private_dir, exclusive, deadline, tell) as is_ours:
             mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-            if not is_ours or not acquire(fd, mode, deadline):
+            if not is_ours or not acquire(fd, mode, deadline, tell=tell):
                 raise _busy(fd, "worktree")
         with releasing(fd):
             if exclusive:
@@ -61,16 +68,45 @@ def _sign(fd: int, path: str) -> None:
         disk.write(fd, b"%d\n" % os.getpid(), path)
 
 
+def who_is_alone(private_dir: str) -> str | None:
+    """Who holds the worktree's lock alone, in words; None if nobody does, or none can tell."""
+    try:
+        fd = os.open(os.path.join(private_dir, "lock"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        with releasing(fd):
+            return _who(fd) or "another process" if try_lock(fd, fcntl.LOCK_SH) is False else None
+    finally:
+        os.close(fd)
+
+
+def _teller(fd: int, waiting: Waiting | None) -> Callable[[], None]:
+    """What tells whoever has waited for long, once, whom they wait for."""
+    until = time.monotonic() + _UNTOLD if waiting is not None else float("inf")
+
+    def tell() -> None:
+        nonlocal until
+        if waiting is not None and time.monotonic() >= until:
+            until = float("inf")
+            waiting(_at_work(fd, "worktree"))
+
+    return tell
+
+
 @contextmanager
-def _turn(private_dir: str, exclusive: bool, deadline: float) -> Iterator[bool]:
+def _turn(
+    private_dir: str, exclusive: bool, deadline: float, tell: Callable[[], None]
+) -> Iterator[bool]:
     """Stand in the turnstile while we wait for the lock; False if another rollback stands there."""
     fd = os.open(private_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if exclusive:
-            is_ours = acquire(fd, fcntl.LOCK_EX, deadline)
+            is_ours = acquire(fd, fcntl.LOCK_EX, deadline, tell=tell)
         else:
             now = time.monotonic()
-            acquire(fd, fcntl.LOCK_SH, now + (deadline - now) * _PATIENCE_OF_SAVES)
+            until = now + (deadline - now) * _PATIENCE_OF_SAVES
+            acquire(fd, fcntl.LOCK_SH, until, tell=tell)
             is_ours = True
         with releasing(fd):
             yield is_ours
@@ -110,11 +146,19 @@ def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
         os.close(fd)
 
 
-def acquire(fd: int, mode: int, deadline: float, poll: float = _POLL_SECONDS) -> bool:
+def acquire(
+    fd: int,
+    mode: int,
+    deadline: float,
+    poll: float = _POLL_SECONDS,
+    tell: Callable[[], None] | None = None,
+) -> bool:
     """Take a lock, waiting for it until the deadline; False if it was another's all the time."""
     while try_lock(fd, mode) is False:
         if time.monotonic() >= deadline:
             return False
+        if tell is not None:
+            tell()
         time.sleep(poll)
     return True
 
@@ -145,11 +189,16 @@ def releasing(fd: int) -> Iterator[None]:
 
 
 def _busy(fd: int, place: str) -> Busy:
+    return Busy(_at_work(fd, place), hint="wait for it to end, then try again")
+
+
+def _at_work(fd: int, place: str) -> str:
+    who = _who(fd)
+    return f"another ckpt command is at work in this {place}{f' ({who})' if who else ''}"
+
+
+def _who(fd: int) -> str | None:
     from ckpt.store.lock_holder import holder_of
 
     holder = holder_of(fd)
-    who = f" (process {holder})" if holder else ""
-    return Busy(
-        f"another ckpt command is at work in this {place}{who}",
-        hint="wait for it to end, then try again",
-    )
+    return f"process {holder}" if holder else None

@@ -618,7 +618,7 @@ DEFENCES = (
     ),
     _of(
         "a rollback that waits goes before new saves",
-        "ckpt/store/kernel_lock.py: acquire(fd, fcntl.LOCK_SH, now + => float(now +",
+        "ckpt/store/kernel_lock.py: acquire(fd, fcntl.LOCK_SH, until, tell=tell) => float(until)",
         "tests/store/test_kernel_lock.py::test_a_save_lets_a_rollback_go_first_that_waits",
     ),
     _of(
