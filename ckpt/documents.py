@@ -195,6 +195,7 @@ def _rollback(result: RollbackResult) -> Document:
     return {
         "target": checkpoint(result.target),
         "safety": None if result.safety is None else checkpoint(result.safety),
+        "began_from": None if result.began_from is None else checkpoint(result.began_from),
         "written": [to_json(path) for path in result.written],
         "removed": [to_json(path) for path in result.removed],
         "kept": _skipped(result.kept),

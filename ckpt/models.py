@@ -334,7 +334,8 @@ class NestedResult:
 class RollbackResult:
     """What a rollback did; with `dry_run`, what it would do (`safety` is then None).
 
-    `foreign` tells that the target was not made in this repository.
+    `foreign` tells that the target was not made in this repository. `began_from` is the safety
+    checkpoint of an interrupted rollback, if what was changed since is in another (`safety`).
     """
 
     target: Checkpoint
@@ -352,6 +353,7 @@ class RollbackResult:
     restored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: bool = False
+    began_from: Checkpoint | None = None
 
     @property
     def data(self) -> Any:

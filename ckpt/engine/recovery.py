@@ -14,6 +14,7 @@ the journal here holds theirs, and doing it all once more is harmless.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
 from ckpt.configure import load_forgiving
 from ckpt.engine import family, journal, operation
@@ -41,7 +42,7 @@ from ckpt.engine.strangers import Strangers
 from ckpt.engine.way_out import GoalGone, check_goal, instead, is_as_begun
 from ckpt.errors import CkptError, Refused
 from ckpt.models import HEAD_FILE, Checkpoint, NestedResult, RollbackResult, Skipped
-from ckpt.paths import folders_of, to_str
+from ckpt.paths import folders_of, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.kernel_lock import Waiting, worktree_lock
@@ -90,7 +91,9 @@ def _recover(
         goal = _opened_goal(repo, record, forwards)
         nested, gone = _recover_nested(repo, record, forwards, place)
         try:
-            recovery = _Recovery.open(repo, settings, record, worktree, smudger, goal, forwards)
+            recovery = _Recovery.open(
+                repo, settings, record, worktree, smudger, goal, forwards, _before(nested)
+            )
             result = recovery.go()
             return replace(result, nested=nested, skipped=(*result.skipped, *gone))
         except BaseException:
@@ -151,12 +154,13 @@ class _Recovery:
         smudger: Smudger,
         goal: Recorded,
         forwards: bool,
+        nested: Mapping[bytes, Checkpoint],
     ) -> _Recovery:
         other = _opened_other(repo, record, forwards)
         target, safety = (goal, other) if forwards else (other, goal)
         if safety is not None:
             record = replace(record, actions=_between(safety, record.actions))
-        strangers = Strangers(repo, settings, worktree, record, safety, target)
+        strangers = Strangers(repo, settings, worktree, record, safety, target, nested)
         before = None if safety is None else safety.checkpoint
         return cls(repo, record, worktree, smudger, forwards, goal, before, strangers)
 
@@ -186,10 +190,12 @@ class _Recovery:
             move_head(repo, move, self.goal.checkpoint.id)
         if record.operation and left is None:
             operation.install(repo, self.goal.operation)
-        self._finish(applier, has_head=left is None)
+        self._finish(applier, move, has_head=left is None)
+        saved = self.strangers.checkpoint
         return RollbackResult(
             target=self.goal.checkpoint,
-            safety=self.strangers.checkpoint or self.safety,
+            safety=saved or self.safety,
+            began_from=self.safety if self.forwards and saved is not None else None,
             written=tuple(map(to_str, applier.done.written)),
             removed=tuple(map(to_str, applier.done.removed)),
             skipped=(*listed(applier.done.blocked), *([] if left is None else [left])),
@@ -263,7 +269,9 @@ class _Recovery:
             return None
         if self.forwards:
             now = self.strangers.branch_now()
-            return HeadMove(self.repo.refs.head(), planned.after, now, planned.others)
+            read = self.repo.refs.read
+            others = tuple(other for other in planned.others if read(other.branch) == other.before)
+            return HeadMove(self.repo.refs.head(), planned.after, now, others)
         self._put_branches_back(planned)
         branch = planned.before.branch
         now = self.repo.refs.read(branch) if branch is not None else None
@@ -276,16 +284,23 @@ class _Recovery:
             if moved.branch != but:
                 move_other_branch(self.repo, moved, message)
 
-    def _finish(self, applier: Applier, *, has_head: bool) -> None:
+    def _finish(self, applier: Applier, move: HeadMove | None, *, has_head: bool) -> None:
         if self.forwards:
             record, saved = self.record, self.strangers.checkpoint
+            if saved is not None:  # an undo returns to what there was before this
+                actions = _between(Recorded(self.repo, saved), record.actions)
+                record = replace(record, safety=saved.id, actions=actions, head=move)
             if not has_head:
                 record = replace(record, head=None, asked_head=False)
-            if self.safety is None and saved is not None:
-                record = replace(record, safety=saved.id)
             finish(self.repo, record, applier.done)
         else:
             journal.take_back(self.repo.private_dir)
+
+
+def _before(nested: Iterable[NestedResult]) -> dict[bytes, Checkpoint]:
+    """The states of the repositories in the worktree from before all this."""
+    saved = {to_bytes(inside.path): inside.result.safety for inside in nested}
+    return {path: safety for path, safety in saved.items() if safety is not None}
 
 
 def _opened_goal(repo: Repository, record: Journal, forwards: bool) -> Recorded:

@@ -4,9 +4,15 @@
 A person or a program has worked on since. Such files, folders, index, operation and HEAD are
 found here, and saved as another safety checkpoint before recovery changes anything. So is what
 only a checkpoint held that is gone by now (`safety` or `target` is then None).
+
+That checkpoint is what `undo` returns to. So it holds every file that recovery may change, with
+what the first safety checkpoint had of tracked objects and of repositories in the worktree.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from stat import S_ISLNK, S_ISREG
 
 import ckpt.worktree.named  # noqa: F401  # imported now: later, other code may lie in its place
 from ckpt.engine import operation
@@ -16,15 +22,17 @@ from ckpt.engine.changes import Action, FileState, FolderChange
 from ckpt.engine.folders import OPEN
 from ckpt.engine.holding import hold
 from ckpt.engine.journal import Journal
+from ckpt.engine.nested import link
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.restage import limited, outside
 from ckpt.engine.rollback import MOST_SAVES
 from ckpt.engine.snapshot import SaveRequest, write
 from ckpt.errors import RollbackError
-from ckpt.models import Checkpoint, Kind
+from ckpt.models import Checkpoint, Kind, NestedState
 from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
+from ckpt.store.agent_state import Texts, tracked_text
 from ckpt.store.index import Index
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
@@ -41,7 +49,8 @@ if TYPE_CHECKING:
 class Strangers:
     """Finds and saves them; what was saved once is no stranger any more.
 
-    `checkpoint` is the last that holds any.
+    `checkpoint` is the last that holds any. `nested` are the checkpoints to which the
+    repositories in the worktree return if it returns to this one.
     """
 
     def __init__(
@@ -52,6 +61,7 @@ class Strangers:
         record: Journal,
         safety: Recorded | None,
         target: Recorded | None,
+        nested: Mapping[bytes, Checkpoint],
     ) -> None:
         self._repo = repo
         self._settings = settings
@@ -59,6 +69,7 @@ class Strangers:
         self._record = record
         self._safety = safety
         self._target = target
+        self._nested = nested
         self._files: dict[bytes, FileState | None] = {}
         self._indexes: list[Index] = []
         self._heads: list[Head] = []
@@ -166,14 +177,17 @@ class Strangers:
 
     def _save(self, paths: list[bytes]) -> None:
         branch = self.branch_now()
-        present = capture(self._repo, self._settings, self._repo.objects, force=tuple(paths))
+        changing = tuple({*paths, *filter(self._is_file, self._paths)})
+        present = capture(self._repo, self._settings, self._repo.objects, force=changing)
+        present.nested = link(self._linked(present.nested), self._nested)
         request = SaveRequest(
             kind=Kind.SAFETY,
             trigger="recovery",
             description="Changes made after a rollback was interrupted.",
+            state=self._tracked(),
             keep=() if branch is None else (branch,),
         )
-        unheld = hold(self._repo, present, paths)
+        unheld = hold(self._repo, present, changing)
         missing = [path for path in paths if path in present.skipped or path in unheld]
         if missing:
             raise RollbackError(
@@ -187,3 +201,23 @@ class Strangers:
         self._indexes.append(present.staged.index)
         self._heads.append(present.head)
         self._branches.append(branch)
+
+    @property
+    def _paths(self) -> Iterator[bytes]:
+        return (action.path for action in self._record.actions)
+
+    def _is_file(self, path: bytes) -> bool:
+        status = self._worktree.lstat(path)
+        return status is not None and (S_ISREG(status.st_mode) or S_ISLNK(status.st_mode))
+
+    def _linked(self, states: Iterable[NestedState]) -> list[NestedState]:
+        """Repositories that did not go back are as the first safety checkpoint has them."""
+        if self._safety is None or not self._record.asked_recurse:
+            return [*states]
+        known = {s.path: s for s in self._safety.manifest.nested if s.checkpoint is not None}
+        return [known.get(state.path, state) for state in states]
+
+    def _tracked(self) -> Texts:
+        tracked = {} if self._safety is None else self._safety.checkpoint.tracked
+        texts = (tracked_text(name, value) for name, value in tracked.items())
+        return {path: text for each in texts for path, text in each.items()}

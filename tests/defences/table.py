@@ -259,6 +259,12 @@ DEFENCES = (
         MEANWHILE + "test_all_edits_after_the_crash_are_in_one_checkpoint",
     ),
     _of(
+        "after a crash, undo brings back whatever the recovery replaced",
+        "ckpt/engine/strangers.py: changing = tuple({*paths, *filter(self._is_file, self._paths)})"
+        " => changing = tuple(paths)",
+        MEANWHILE + "test_undo_after_continue_brings_back_an_ignored_file_that_nobody_had_edited",
+    ),
+    _of(
         "after a crash, a commit made since stays on its branch",
         "ckpt/engine/head.py: if now in ends: => if True:",
         MEANWHILE + "test_a_commit_made_after_the_crash_is_not_taken_off_its_branch",

@@ -18,6 +18,7 @@ from faults.rollbacks import (
     SCENES,
     Scene,
     checkpoints,
+    differences,
     leftovers,
     look,
     operation,
@@ -122,6 +123,63 @@ def test_an_edit_after_the_crash_is_saved_before_it_is_overwritten(
                 assert recovered.json["safety"]["ref"] == saved
                 scene.check(top, scene.after if way == "--continue" else scene.before)
                 sweep.count("edits saved")
+
+
+@pytest.mark.parametrize("when", ["amid the files", "before the index", "before the end"])
+@pytest.mark.parametrize("name", ["whole", "same branch", "other branch"])
+def test_undo_after_continue_brings_back_what_there_was_before_it(
+    name: str, when: str, driver: Driver, tmp_path: Path
+) -> None:
+    scene = SCENES[name](tmp_path / "before")
+    top = crash(driver, scene, CRASHES[when])
+    (first,) = new_checkpoints(scene, top)
+    sh(f"{put('src/edited')}; rm -f src/.ckpt-tmp-*", top)
+    half = look(top)
+
+    resumed = driver.run(top, "rollback", "--continue")
+
+    saved = new_checkpoints(scene, top)[-1]
+    assert resumed.code == 0, resumed
+    assert f"The state before is saved as {saved.rpartition('/')[2]}\n" in resumed.stdout
+    assert f"The rollback had begun from {first.rpartition('/')[2]}\n" in resumed.stdout
+    assert driver.run(top, "undo", "--yes").code == 0
+    assert differences(look(top), half) == []
+
+
+def test_undo_after_continue_brings_back_an_ignored_file_that_nobody_had_edited(
+    driver: Driver, tmp_path: Path
+) -> None:
+    git("init", "-q", cwd=tmp_path)
+    for path in ("edited", "results"):
+        write(tmp_path, path, "then\n")
+    assert driver.run(tmp_path, "save", "it").code == 0
+    for path in ("edited", "results"):
+        write(tmp_path, path, "now\n")
+    write(tmp_path, ".git/info/exclude", "results\n")
+    words = ("rollback", "it", "--overwrite-ignored", "--yes")
+    assert driver.run(tmp_path, *words, blow=kill(1, "rename", "results")).killed
+    write(tmp_path, "edited", "by hand\n")
+    assert driver.run(tmp_path, "rollback", "--continue").code == 0
+    assert (tmp_path / "results").read_text() == "then\n"
+
+    assert driver.run(tmp_path, "undo").code == 0
+
+    assert (tmp_path / "results").read_text() == "now\n"
+    assert (tmp_path / "edited").read_text() == "by hand\n"
+
+
+def test_undo_after_continue_takes_submodules_back_too(driver: Driver, tmp_path: Path) -> None:
+    scene = submodules(tmp_path / "before")
+    top = scene.copy()
+    assert driver.run(top, *scene.words, blow=kill(1, "rename", "/.git/ckpt/last-rollback")).killed
+    write(top, "edited", "by hand\n")
+    assert driver.run(top, "rollback", "--continue").code == 0
+    assert look(top).submodules == scene.after.submodules
+
+    assert driver.run(top, "undo").code == 0
+
+    assert (top / "edited").read_text() == "by hand\n"
+    assert look(top).submodules == scene.before.submodules
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -15,6 +15,8 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
 
+from ckpt import Busy, CheckpointManager
+
 
 def checkpoints(*words: str) -> list[dict]:
     return ckpt("list", "--json", *words, code=0).json["checkpoints"]
@@ -69,6 +71,28 @@ def test_work_done_in_between_is_saved_first(
 
     assert git("show", f"{told['safety']['ref']}:untracked") == "edited in between\n"
     assert state(repo) == states[0 if way == "--continue" else 1]
+
+
+def test_undo_after_continue_puts_objects_back_also_if_files_were_edited_in_between(
+    repo: Path,
+) -> None:
+    step = {"number": 1}
+    with CheckpointManager(repo) as manager:
+        manager.track("step", step)
+        saved = manager.create()
+        git("commit", "-q", "--allow-empty", "-m", "later")
+        write(repo, "README.md", "now\n")
+        step["number"] = 2
+        with locked_half_way(repo / ".git/refs/heads/main.lock"), pytest.raises(Busy):
+            manager.rollback(saved, head=True)
+        write(repo, "README.md", "edited in between\n")
+        manager.resume_rollback()
+        assert step == {"number": 1}
+
+        manager.undo()
+
+    assert step == {"number": 2}
+    assert (repo / "README.md").read_text() == "edited in between\n"
 
 
 @pytest.mark.parametrize("way", ["--continue", "--abort"])
