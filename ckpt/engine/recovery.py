@@ -169,7 +169,7 @@ class _Recovery:
         clear_locks(repo, *branches_of(record.head))
         check_locks(repo, record.head)
         self._clear_temporaries()
-        self.strangers.save_all()
+        self.strangers.save_all(head=self._stray() is None)
         if record.operation:
             operation.clear(repo)
         actions = record.actions if self.forwards else _reversed(record.actions)
@@ -182,9 +182,10 @@ class _Recovery:
         applier.sync()
         if record.index or (record.asked_index and self._misleads()):
             self._restage(applier)
-        self.strangers.save_head()
-        before = repo.refs.head()
         left = self._left_head()
+        if left is None:
+            self.strangers.save_head()
+        before = repo.refs.head()
         move = self._move() if left is None else None
         if move is not None:
             move_head(repo, move, self.goal.checkpoint.id)
@@ -246,14 +247,18 @@ class _Recovery:
         converted = any(state is not None and state.origin is not None for state in states)
         return converted or staging.misleads(self.goal.index)
 
-    def _left_head(self) -> Skipped | None:
-        """Why HEAD and its branch stay where they are, if they do. An operation would go on from
-        another commit than it should, and stays out with them."""
+    def _stray(self) -> str | None:
+        """Why HEAD and its branch have to stay where they are, if they have."""
         planned = self.record.head
         if planned is None:
             return None
-        reason = strayed(self.repo, planned, planned.after if self.forwards else planned.before)
-        if reason is None:
+        return strayed(self.repo, planned, planned.after if self.forwards else planned.before)
+
+    def _left_head(self) -> Skipped | None:
+        """HEAD, if it stays where it is. An operation would go on from another commit than it
+        should, and stays out with it."""
+        planned, reason = self.record.head, self._stray()
+        if planned is None or reason is None:
             return None
         if not self.forwards:
             self._put_branches_back(planned, but=self.repo.refs.head().branch)

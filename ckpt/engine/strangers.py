@@ -77,8 +77,9 @@ class Strangers:
         self._times = 0
         self.checkpoint: Checkpoint | None = None
 
-    def save_all(self) -> None:
-        """Save the present if any of it is strange, or if no safety checkpoint is left."""
+    def save_all(self, *, head: bool) -> None:
+        """Save the present if any of it is strange, or if no safety checkpoint is left. A HEAD
+        that is going to stay where it is (not `head`) need not be saved."""
         record = self._record
         files = [action.path for action in record.actions if self._is_strange(action)]
         index = staging.read_staged(self._repo).index
@@ -86,7 +87,7 @@ class Strangers:
             files
             or self._safety is None
             or self._has_strange_index(index)
-            or self._has_strange_head()
+            or (head and self._has_strange_head())
             or any(map(self._is_strange_folder, record.folders))
             or self._has_strange_operation()
         ):

@@ -282,9 +282,8 @@ DEFENCES = (
     ),
     _of(
         "after a crash, what only a removed safety checkpoint held is saved first",
-        "ckpt/engine/strangers.py: held = [before] if self._safety is not None else []"
-        " => held = [before]",
-        GONE + "test_without_the_safety_checkpoint_an_ignored_file_is_saved_before_it_goes",
+        "ckpt/engine/strangers.py: or self._safety is None => or False",
+        GONE + "test_without_the_safety_checkpoint_the_way_on_is_open",
     ),
     _of(
         "what is replaced is read first, whatever its stat data say",

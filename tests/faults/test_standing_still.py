@@ -132,14 +132,18 @@ def test_a_rollback_held_up_anywhere_loses_nothing_of_what_happens_meanwhile(
 
 
 def _finish(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) -> Look:
-    """Done, unless the branch that was to go back has grown: then in the way that is hinted at."""
+    """Done, unless the branch that was to go back has grown: then in the way that is hinted at,
+    but for that branch."""
     if struck.code == 0:
         assert struck.stderr == "", struck
         return scene.after
     assert struck.code == 4 and "moved while the rollback ran" in struck.stderr, struck
     assert has_journal(top)
+    grown = git("rev-parse", "main", cwd=top)
     recovered = driver.run(top, "rollback", way)
-    assert recovered.code == 0, recovered
+    assert recovered.code == 4, recovered
+    assert f"left '.git/HEAD' alone: branch 'main' is at {grown[:12]}" in recovered.stderr
+    assert git("rev-parse", "main", cwd=top) == grown
     return scene.after if way == "--continue" else scene.before
 
 
