@@ -91,8 +91,8 @@ def readlink(path: bytes) -> bytes:
         with suppress(NotADirectoryError), _opened(folder, _STEP_FLAGS) as handle:
             if _place_of(handle) == folder:
                 return os.readlink(name, dir_fd=handle)
-    with _near(path) as (handle, rest):
-        return os.readlink(rest, dir_fd=handle)
+    with _folder_of(path) as (handle, name):
+        return os.readlink(name, dir_fd=handle)
 
 
 def open_file(path: bytes) -> int:
@@ -102,8 +102,8 @@ def open_file(path: bytes) -> int:
         if _place_of(fd) == path:
             return fd
         os.close(fd)
-    with _near(path) as (handle, rest):
-        return os.open(rest, _FILE_FLAGS, dir_fd=handle)
+    with _folder_of(path) as (handle, name):
+        return os.open(name, _FILE_FLAGS, dir_fd=handle)
 
 
 @contextmanager
@@ -163,6 +163,24 @@ def is_nested_repository(path: bytes) -> bool:
 
 @contextmanager
 def _near(path: bytes) -> Iterator[tuple[int, bytes]]:
+    """A handle on a folder on the way, and the path from there: short enough for a call."""
+    handle = os.open(b"/" if path.startswith(b"/") else b".", _STEP_FLAGS)
+    try:
+        rest = path.lstrip(b"/")
+        while len(rest) > LONGEST:
+            folder, _, _ = rest[:LONGEST].rpartition(b"/")
+            if not folder:  # a name that no file system takes: the call will say so
+                break
+            handle, behind = os.open(folder, _STEP_FLAGS, dir_fd=handle), handle
+            os.close(behind)
+            rest = rest[len(folder) + 1 :]
+        yield handle, rest
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _folder_of(path: bytes) -> Iterator[tuple[int, bytes]]:
     """A handle on the folder that a path is in, reached without a link, and the last name."""
     *folders, name = path.lstrip(b"/").split(b"/")
     handle = os.open(b"/" if path.startswith(b"/") else b".", _STEP_FLAGS)

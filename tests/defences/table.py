@@ -180,7 +180,7 @@ DEFENCES = (
     ),
     _of(
         "a rollback is not finished with commits that are missing by then",
-        "ckpt/engine/recovery.py: check_objects(target.objects, target.operation) => pass",
+        "ckpt/engine/recovery.py: check_objects(goal.objects, goal.operation) => pass",
         FOREIGN + "test_nor_with_a_commit_that_is_missing_by_then",
     ),
     _of(
