@@ -29,7 +29,7 @@ from ckpt.engine.head import (
     move_head,
 )
 from ckpt.engine.holding import hold_changing, prove_changing
-from ckpt.engine.journal import Journal, NestedJournal
+from ckpt.engine.journal import Journal, LastRollback, NestedJournal
 from ckpt.engine.last_rollback import finish, options_to_undo
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
@@ -70,14 +70,24 @@ _FEW = 64
 
 
 def rollback(
-    repo: Repository, settings: Settings, target: Checkpoint, options: RollbackOptions
+    repo: Repository,
+    settings: Settings,
+    target: Checkpoint,
+    options: RollbackOptions,
+    undone: LastRollback | None = None,
 ) -> RollbackResult:
-    """Bring the worktree, the index and (if asked) HEAD back to `target`."""
+    """Bring the worktree, the index and (if asked) HEAD back to `target`; `undone` is the rollback
+    that this takes back, and has to be the last one still when nobody else can begin another."""
     if b"" in options.paths:  # the top of the worktree is all of it
         options = replace(options, paths=())
     for attempt in range(LAST_ATTEMPT + 1):
         with ExitStack() as stack:
             stack.enter_context(_locked(repo, options))
+            if undone is not None and journal.last_rollback(repo.private_dir) != undone:
+                raise Refused(
+                    "another rollback has ended in this worktree meanwhile",
+                    hint="look at what it did, then try again",
+                )
             try:
                 run = _Rollback(repo, settings, opened(repo, target, options.trust), options, stack)
                 return run.go()
@@ -107,7 +117,7 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
         )
     catalog = Catalog(repo)
     scope = options_to_undo(repo, catalog, last, options)
-    return rollback(repo, settings, catalog.get(last.safety), scope)
+    return rollback(repo, settings, catalog.get(last.safety), scope, last)
 
 
 class _Rollback:

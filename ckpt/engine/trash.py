@@ -54,8 +54,8 @@ def _aside(checkpoint: Checkpoint) -> bytes:
 def _move_aside(repo: Repository, checkpoint: Checkpoint) -> None:
     if checkpoint.id in needed_by_rollbacks(repo):
         raise Refused(
-            f"an interrupted rollback needs checkpoint '{checkpoint.id}'",
-            hint="git ckpt rollback --continue, or --abort",
+            f"a rollback that is not over needs checkpoint '{checkpoint.id}'",
+            hint="if it was interrupted: git ckpt rollback --continue, or --abort",
         )
     commit, aside = ObjectID(checkpoint.commit.encode()), _aside(checkpoint)
     is_new = repo.refs.create(aside, commit)

@@ -128,7 +128,7 @@ def test_what_an_interrupted_rollback_needs_is_not_dropped(
     private.mkdir(parents=True, exist_ok=True)
     journal.write(str(private), Journal(ids["target"], ids["safety"], (), ()))
 
-    with pytest.raises(Refused, match=f"an interrupted rollback needs checkpoint '{A}'"):
+    with pytest.raises(Refused, match=f"a rollback that is not over needs checkpoint '{A}'"):
         trash.drop(repo, found)
     assert Catalog(repo).ids() == [A]
 

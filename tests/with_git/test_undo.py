@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git, tree_state
 from scenes import hollow, remove, state, write
+
+from ckpt.engine import rollback
 
 
 def save(*words: str) -> str:
@@ -50,6 +53,28 @@ def test_undo_is_about_the_last_rollback_only(repo: Path) -> None:
     ckpt("undo", code=0)
 
     assert text(repo) == "one"
+
+
+def test_undo_does_not_take_back_an_older_rollback_than_the_last(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may end while it waits for its turn."""
+    first = save("first")
+    write(repo, "README.md", "second\n")
+    second = save("second")
+    ckpt("rollback", first, code=0)
+    wait = rollback._locked
+
+    def overtaken(*given: Any) -> Any:
+        monkeypatch.setattr(rollback, "_locked", wait)
+        ckpt("rollback", second, code=0)
+        return wait(*given)
+
+    monkeypatch.setattr(rollback, "_locked", overtaken)
+
+    refused = ckpt("undo", code=4)
+    assert "another rollback has ended in this worktree meanwhile" in refused.stderr
+    assert text(repo) == "second\n"
 
 
 def test_edits_made_after_the_rollback_are_saved_by_the_undo(repo: Path) -> None:
