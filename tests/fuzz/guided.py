@@ -28,7 +28,7 @@ SLOWEST, MOST_MEMORY = 10, 1024
 def main(seconds: str, *names: str) -> int:
     names = names or (*table(),)
     failed = [name for name in names if not passes(name, seconds)]
-    print(f"{len(names)} parsers, {seconds} seconds each, {len(failed)} failed {failed or ''}")  # noqa: T201
+    print(f"{len(names)} parsers, {seconds} seconds each, {len(failed)} failed {failed or ''}")
     return bool(failed)
 
 
@@ -45,9 +45,9 @@ def passes(name: str, seconds: str) -> bool:
         done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     said = done.stdout.decode(errors="replace").splitlines()
     runs = [line for line in said if line.startswith("Done ")]
-    print(f"{name}: {runs[-1] if runs else 'failed'}", flush=True)  # noqa: T201
+    print(f"{name}: {runs[-1] if runs else 'failed'}", flush=True)
     if done.returncode != 0:
-        print("\n".join(said[-40:]), flush=True)  # noqa: T201
+        print("\n".join(said[-40:]), flush=True)
     return done.returncode == 0
 
 

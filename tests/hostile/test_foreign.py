@@ -667,7 +667,9 @@ def test_an_operation_moves_no_other_ref_than_a_branch(scene: Scene) -> None:
         scene.count("hostile inputs refused")
 
 
-def half_way(theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def half_way(
+    theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch, *words: str
+) -> dict[str, str]:
     """A rollback to a merge of theirs stops before git knows of it; the ids that it is about."""
     stopped(theirs, "merge", "topic")
     brought = fetched(theirs, ours)
@@ -678,7 +680,7 @@ def half_way(theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
 
     with monkeypatch.context() as patched:
         patched.setattr(operation, "install", killed)
-        assert ckpt_here("rollback", brought, "--head", cwd=ours).code == 130
+        assert ckpt_here("rollback", brought, "--head", *words, cwd=ours).code == 130
     (safety,) = ckpt_here("list", "--kind", "safety", "--json", cwd=ours).json["checkpoints"]
     return {"target": brought, "safety": safety["id"]}
 
@@ -715,16 +717,7 @@ def as_of_an_older_ckpt(ours: Path) -> None:
 def test_nor_with_a_commit_that_is_missing_by_then(
     theirs: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped(theirs, "merge", "topic")
-    brought = fetched(theirs, ours)
-    from ckpt.engine import operation
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(operation, "install", killed)
-        assert ckpt_here("rollback", brought, "--head", "--trust", cwd=ours).code == 130
+    brought = half_way(theirs, ours, monkeypatch, "--trust")["target"]
     forge = Forge(ours, brought)
     forge.id = brought
     with_file(forge, "refs/bisect/bad", ONE)
