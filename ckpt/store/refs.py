@@ -158,9 +158,11 @@ class Refs(RefBatches):
         linked = os.path.join(self.common_dir, "worktrees")
         git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
 
+        index = os.path.join(self.git_dir, "index")  # may have a second name that is left over
         for git_dir in git_dirs:
             with suppress(PermissionError):  # another user's, in a repository that several share
-                clear_dead_locks(os.path.join(git_dir, "ckpt"), self.lock_candidates)
+                private_dir = os.path.join(git_dir, "ckpt")
+                clear_dead_locks(private_dir, lambda: [index, *self.lock_candidates()])
 
     # -- HEAD --------------------------------------------------------------------
 
