@@ -5,6 +5,7 @@
 BIN := .venv/bin
 PYTEST := -q -n auto --maxprocesses 8 --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTEST_DEBUG_TEMPROOT ?= $(shell .ci/test-folder)
 unexport PYTHONPATH PYTHONHOME
 
 .PHONY: help test suite pythons lint types format fuzz fuzz-guided torture bench bench-quick demo wheel clean

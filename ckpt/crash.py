@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 
-from ckpt import __version__, disk
+from ckpt import __version__, private
 from ckpt.errors import CkptError
 
 _LOG = "error.log"
@@ -43,7 +43,7 @@ def _write_log(
     )
     try:
         path = os.path.join(discover(start, env).private_dir, _LOG)
-        disk.replace_private_file(path, text.encode("utf-8", "backslashreplace"))
+        private.replace(path, text.encode("utf-8", "backslashreplace"))
     except Exception:  # no place for a log, or the same bug once more
         return None
     return path

@@ -37,13 +37,16 @@ class Diagnosis:
     done: str | None = None
 
 
-def diagnose(found: Status, trials: Sequence[Trial], settings: Settings) -> list[Diagnosis]:
-    """Everything that was looked at, what is well too."""
+def diagnose(
+    found: Status, trials: Sequence[Trial], settings: Settings, *, knows_all: bool = True
+) -> list[Diagnosis]:
+    """Everything that was looked at, what is well too; `knows_all` if what is not among the
+    triggers is not installed."""
     tried = {trial.trigger: trial for trial in trials}
     return [
         *_repository(found),
         *(one for trigger in found.triggers for one in _trigger(trigger, tried, settings)),
-        *_altogether(found),
+        *(_altogether(found) if knows_all else ()),
     ]
 
 

@@ -15,13 +15,12 @@ import _thread
 import errno
 import fcntl
 import os
-import stat
 import sys
 from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Path = str | bytes
 
@@ -29,7 +28,6 @@ Path = str | bytes
 MANY_FILES = 500
 _THREADS = 8
 _THREADS_PAY = 3
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # Called before each operation with its name and path; a test sets it, nobody else.
 observer: Callable[[str, Path], None] | None = None
@@ -95,7 +93,7 @@ def fsync_dirs(paths: Sequence[Path]) -> None:
 
 
 def _flush(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no pipe is waited for
     try:
         os.fsync(fd)
     finally:
@@ -136,7 +134,10 @@ def _at_once(flush: Callable[[Path], None], paths: Sequence[Path]) -> None:
 
     for end in ends:
         end.acquire()
-        _thread.start_new_thread(work, (end,))
+        try:
+            _thread.start_new_thread(work, (end,))
+        except RuntimeError:  # there can be no more of them
+            work(end)
     for end in ends:
         end.acquire()
     if errors:
@@ -202,10 +203,13 @@ def mkdir(path: Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
     os.mkdir(path, mode, dir_fd=dir_fd)
 
 
-def make_folders(path: str) -> list[str]:
-    """Create a folder and those above it, as far as they are not there; returns the new ones."""
+def make_folders(path: str, top: str | None = None) -> list[str]:
+    """Create a folder and those above it, as far as they are not there; returns the new ones.
+    FileNotFoundError if `top` is among them, which is never made."""
     missing, new = [], []
     while not os.path.isdir(path):
+        if path == top:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         missing.append(path)
         path = os.path.dirname(path) or "."
     for folder in reversed(missing):
@@ -242,41 +246,6 @@ def temporary_name(prefix: str) -> str:
     return prefix + os.urandom(8).hex()
 
 
-def ensure_private_dir(path: str) -> None:
-    """Create a folder that only its owner can enter, with its parents. A link in its place leads
-    to what is not ours to write or clear away: NotADirectoryError."""
-    if _is_folder(path):
-        return
-    make_folders(os.path.dirname(path))
-    try:
-        mkdir(path, 0o700)
-    except FileExistsError:
-        if not _is_folder(path):  # else another process was quicker
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def private_names(path: str) -> list[str]:
-    """What is in a private folder; nothing if there is none, or something else in its place, or
-    another user's."""
-    try:
-        fd = os.open(path, _FOLDER)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
-            raise
-        return []
-    try:
-        return os.listdir(fd)
-    finally:
-        os.close(fd)
-
-
 @contextmanager
 def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
     """A new file to write to, which takes its place in one step, flushed, if all goes well."""
@@ -309,52 +278,6 @@ def _create_locked(path: str, mode: int) -> int:
         os.close(fd)
 
 
-def replace_private_file(path: str, data: bytes) -> None:
-    """Put `data` at `path` in one step, mode 0600, durable when this returns."""
-    folder = os.path.dirname(path)
-    ensure_private_dir(folder)
-    temporary = os.path.join(folder, temporary_name(".tmp-"))
-    with replacing(path, temporary) as fd:
-        write(fd, data, temporary)
-    fsync_dir(folder)
-
-
-def read_private_file(path: str) -> bytes:
-    """A file that only its owner could have written; OSError for any other."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        is_own = status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        if not is_own or not stat.S_ISREG(status.st_mode):
-            raise PermissionError(errno.EPERM, "not a private file", path)
-        return file.read()
-
-
-def replace_cache_file(path: str, parts: Iterable[bytes]) -> None:
-    """Put a file that can be made again in its place in one step, mode 0600. OSError if
-    another process is at it.
-
-    Nothing is flushed: whoever reads it has to find out whether all of it is there. What a
-    process leaves that dies here, the next one writes over.
-    """
-    temporary = path + ".new"
-    fd = open_or_create(temporary, os.O_RDWR | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(fd), os.lstat(temporary)):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), temporary)
-        try:
-            truncate(fd, temporary)
-            for part in parts:
-                write(fd, part, temporary)
-            rename(temporary, path)
-        except BaseException:
-            discard(temporary)
-            raise
-    finally:
-        os.close(fd)
-
-
 def overwrite(path: str, data: bytes, offset: int, size: int) -> None:
     """Write into the middle of a private file of that size, which is made if it is not there.
 
@@ -380,31 +303,3 @@ def append_private(path: str, data: bytes) -> None:
         os.write(fd, data)
     finally:
         os.close(fd)
-
-
-def is_left_over(path: str) -> bool:
-    """Whether a process died, or is at work, in `replace_cache_file`."""
-    return os.path.lexists(path + ".new")
-
-
-def remove_private_file(path: str) -> None:
-    """Take a private file away, durably; no matter if it was not there."""
-    try:
-        unlink(path)
-    except FileNotFoundError:
-        return
-    fsync_dir(os.path.dirname(path))
-
-
-def remove_tree(path: str) -> None:
-    """Take a private folder away with all that is in it; no matter if it was not there."""
-    try:
-        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return
-    if not is_folder:  # a link is taken away, never what it leads to
-        unlink(path)
-        return
-    for name in private_names(path):
-        remove_tree(os.path.join(path, name))
-    rmdir(path)

@@ -259,6 +259,10 @@ def _head(report: HeadReport | None) -> Document | None:
         "ahead": report.ahead,
         "behind": report.behind,
         "operation": _operation(report.operation),
+        "branches": [
+            {"name": branch.name, "before": branch.before, "after": branch.after}
+            for branch in report.branches
+        ],
     }
 
 

@@ -7,6 +7,8 @@ to see. Ctrl-C at a terminal comes twice, from the terminal and from the git tha
 second must not break into the clearing up. Only if that hangs, another one is the end.
 
 Where Python would lose what it has just made, a process above all, it is held back for a moment.
+Where Python would lose the interrupt itself, in a callback of a dying object as each import has
+one, it strikes again just outside.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from time import monotonic
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from types import FrameType
+    from typing import NoReturn
 else:
     import _signal as signal  # the other one takes 2 ms
 
@@ -34,6 +38,7 @@ def install() -> None:
     if sys.platform == "win32":
         return
     _threads.append(_thread.get_ident())
+    _catch_lost()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -46,6 +51,28 @@ def _interrupt(number: int, frame: object) -> None:
             raise KeyboardInterrupt
     if monotonic() - _came[0][1] > PATIENCE:
         _die_of(number)
+
+
+def _catch_lost() -> None:
+    """See to an interrupt that Python drops; whatever else it drops is told as before."""
+    tell = sys.unraisablehook
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if not _came or not issubclass(what.exc_type, KeyboardInterrupt):
+            tell(what)
+            return
+        # Raised here, it would be dropped again: so with the next step of whoever is outside.
+        outside = sys._getframe().f_back
+        if outside is not None:
+            outside.f_trace = _strike
+            sys.settrace(_strike)
+
+    sys.unraisablehook = dropped
+
+
+def _strike(frame: FrameType, event: str, argument: object) -> NoReturn:
+    """Python takes a trace function that fails away by itself."""
+    raise KeyboardInterrupt
 
 
 class Held:

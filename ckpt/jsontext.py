@@ -3,10 +3,16 @@
 
 The same text as `json.dumps(document, sort_keys=True, indent=1)`, which takes 2 ms to import,
 and 3 for `re` before it. Left out, and left to `json`: numbers that are no integers, keys
-that are no strings, and whatever is no JSON.
+that are no strings, and whatever is no JSON. Unlike there, no number is infinite or none at all:
+what is read must be writable as JSON again. Nor are there values without end: a few kilobytes of a
+checkpoint may unfold into as many as a machine has room for.
 """
 
 from __future__ import annotations
+
+import gc
+
+from ckpt.patterns import lazy_pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,14 +23,25 @@ if TYPE_CHECKING:
 
     def _scan(text: str, start: int) -> tuple[Any, int]: ...
 
-else:
+
+def finite(text: str) -> float:
+    """A number; ValueError for one that JSON cannot say."""
+    number = float(text)
+    if not -_INFINITE < number < _INFINITE:
+        raise ValueError(f"{text:.40} is no number of JSON's")
+    return number
+
+
+_INFINITE = float("inf")
+
+if not TYPE_CHECKING:
 
     class _Rules:
-        """How `json` reads if nobody asks for anything else."""
+        """How `json` reads, but for those numbers."""
 
         strict = True
         object_hook = object_pairs_hook = None
-        parse_float = parse_constant = float
+        parse_float = parse_constant = finite
         parse_int = int
 
     try:
@@ -36,8 +53,11 @@ else:
         from json.decoder import JSONDecoder
         from json.encoder import encode_basestring_ascii as _quoted
 
-        _scan = JSONDecoder().scan_once
+        _scan = JSONDecoder(parse_float=finite, parse_constant=finite).scan_once
 
+_LARGE = 1 << 20  # bytes, from which on it matters how many values there are
+_MOST_VALUES = 10_000_000
+_STRING = lazy_pattern(rb'"(?:[^"\\]|\\.)*"')
 _WORDS = {None: "null", True: "true", False: "false"}
 
 
@@ -48,12 +68,36 @@ class _Unknown(Exception):
 def load(data: bytes) -> Any:
     """What `json.loads` gives; that is asked only about what is not plain and right.
 
-    ValueError also for what is nested deeper than Python can follow.
+    ValueError also for what is nested deeper than Python can follow, or has too many values.
     """
     try:
-        return _load(data)
+        return _load(data) if len(data) <= _LARGE else _load_large(data)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def count(data: bytes, most: int) -> int:
+    """How many values there may be in a text. If that could be more than `most`, what is within
+    strings does not count."""
+    number = _count(data)
+    return number if number <= most else _count(_STRING.sub(b"", data))
+
+
+def _count(data: bytes) -> int:
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _load_large(data: bytes) -> Any:
+    number = count(data, _MOST_VALUES)
+    if number > _MOST_VALUES:
+        raise ValueError(f"it has {number:,} values")
+    was_on = gc.isenabled()
+    gc.disable()  # which looks for circles all the time, and a text has none
+    try:
+        return _load(data)
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _load(data: bytes) -> Any:
@@ -66,7 +110,7 @@ def _load(data: bytes) -> Any:
         pass  # the last of them where the scanner wants to raise an error of `json`'s
     import json
 
-    return json.loads(data)
+    return json.loads(data, parse_float=finite, parse_constant=finite)
 
 
 def text_or_none(value: object) -> str | None:

@@ -256,14 +256,21 @@ class CheckpointManager(CheckpointKeeper):
             )
         return self.rollback(newest, **options)
 
-    def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
-        """Take back the last rollback of this worktree; a second call redoes it."""
+    def undo(
+        self, *, dry_run: bool = False, yes: bool = False, trust: bool = False
+    ) -> RollbackResult:
+        """Take back the last rollback of this worktree; a second call redoes it. With `trust`,
+        also if the state before it is in another's checkpoint by now, taken as it is."""
         from ckpt.api.going_back import take_back
         from ckpt.engine.prepare import RollbackOptions
 
         check_has_worktree(self._scope)
         options = RollbackOptions(
-            dry_run=dry_run, yes=yes, progress=self.progress, waiting=self.waiting
+            dry_run=dry_run,
+            yes=yes,
+            trust=trust,
+            progress=self.progress,
+            waiting=self.waiting,
         )
         follow = self._aftermath()
         with self._looking() if dry_run else self._writing():

@@ -44,6 +44,7 @@ class Kind(_Word):
 
 
 TRIGGERED = (Kind.AUTO, Kind.HOOK)
+BY_HAND = (Kind.MANUAL, Kind.FEATURE)  # kept until they are dropped by hand
 
 
 class Scope(_Word):
@@ -110,8 +111,9 @@ class NestedState:
     """A repository inside the worktree: a submodule that is there, or an untracked one.
 
     `dirty` is what git calls new commits, modified content or untracked content; None if that
-    could not be told. `checkpoint` is the id of its own checkpoint, taken with `recurse`;
-    `problem` says why there is none.
+    could not be told. `checkpoint` is the id of its own checkpoint, taken with `recurse`, and
+    `checkpoint_commit` the commit that it had, which an older ckpt did not note; `problem` says
+    why there is none.
     """
 
     path: str
@@ -120,6 +122,7 @@ class NestedState:
     dirty: bool | None
     checkpoint: str | None = None
     problem: str | None = None
+    checkpoint_commit: str | None = None
 
 
 @value_class
@@ -308,10 +311,21 @@ class OperationReport:
 
 
 @value_class
+class BranchReport:
+    """A branch that a rollback moved though HEAD is not on it, from one commit to another; None
+    where there is no such branch."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@value_class
 class HeadReport:
     """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks.
 
-    `operation` is None where a rollback leaves it alone.
+    `operation` is None where a rollback leaves it alone. `branches` are those that moved
+    and HEAD was not on.
     """
 
     moved: bool
@@ -320,6 +334,7 @@ class HeadReport:
     ahead: int | None = None
     behind: int | None = None
     operation: OperationReport | None = None
+    branches: tuple[BranchReport, ...] = ()
 
 
 @value_class

@@ -11,6 +11,10 @@ import os
 import pwd
 import shlex
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _GIT_DIR = "/.git"
 
 
@@ -25,8 +29,20 @@ def chown_hint(path: str) -> str | None:
     owner = _owner(path)
     if not inside or us != os.geteuid() or owner == us:
         return None
-    command = f"sudo chown -R {_name(us)} {shlex.quote(git_dir)}"
-    return f"it belongs to {_name(owner)}: get it back with '{command}'"
+    command = f"sudo chown -R {name_of(us)} {shlex.quote(git_dir)}"
+    return f"it belongs to {name_of(owner)}: get it back with '{command}'"
+
+
+def is_others(status: os.stat_result, git_dir: str) -> bool:
+    """Whether a file of ours in a git dir belongs neither to us nor to whose that is."""
+    return status.st_uid not in (os.geteuid(), os.stat(git_dir).st_uid)
+
+
+def claim(paths: Sequence[str], git_dir: str) -> str:
+    """The command that gives such files to us, or if we are root, who may be at work for somebody
+    else, to whose the git dir is."""
+    us = os.geteuid() or os.stat(git_dir).st_uid
+    return f"sudo chown {shlex.join([name_of(us), *paths])}"
 
 
 def _owner(path: str) -> int:
@@ -37,7 +53,7 @@ def _owner(path: str) -> int:
         return _owner(os.path.dirname(path))
 
 
-def _name(user: int) -> str:
+def name_of(user: int) -> str:
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

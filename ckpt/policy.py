@@ -9,7 +9,7 @@ or whose parts contradict each other, is refused: somebody meant something else.
 from __future__ import annotations
 
 from ckpt.errors import UsageError
-from ckpt.models import Kind
+from ckpt.models import BY_HAND, Kind
 from ckpt.values import field, value_class
 
 TYPE_CHECKING = False
@@ -129,7 +129,6 @@ class Policy:
         return None
 
 
-BY_HAND = (Kind.MANUAL, Kind.FEATURE)  # not counted by max_checkpoints
 FEATURES_STAY = "checkpoints of kind 'feature' are kept until they are dropped by hand"
 
 

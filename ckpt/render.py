@@ -30,6 +30,8 @@ _OBEYED = frozenset(
 
 MOST_PATHS = 20
 _STAT_WIDTH = 40
+_WIDEST = 400  # of a cell: what ckpt calls a name has 200 characters of two columns at most
+_LONGEST_FACT = 1000
 _MARKS = ("pinned", "partial", "during_rollback")
 _SIZES = ("bytes", "KiB", "MiB", "GiB")
 _UNITS = (
@@ -106,7 +108,7 @@ def table(
     for column in (-2, -1):
         if not any(row[column] for row in rows[1:]):
             rows = [row[:column] + row[len(row) + column + 1 :] for row in rows]
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    widths = [min(max(map(columns, column)), _WIDEST) for column in zip(*rows, strict=True)]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
         widths[3] = max(len("NAME"), widths[3] + spare)
@@ -145,10 +147,13 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     )
     for label, value in facts:
         if value:
-            yield f"{label + ':':<10}{printable(value)}"
+            yield f"{label + ':':<10}{printable(_short(value, _LONGEST_FACT))}"
     if checkpoint.description:
+        from ckpt.ids import MAX_DESCRIPTION
+
         yield ""
-        yield from ("    " + printable(line) for line in checkpoint.description.split("\n"))
+        told = _short(checkpoint.description, MAX_DESCRIPTION)
+        yield from ("    " + printable(line) for line in told.split("\n"))
     yield from _section("Changed files:", [quoted(p) for p in checkpoint.git_state.dirty_files])
     skipped = [f"{quoted(item.path)} ({printable(item.reason)})" for item in left_out(checkpoint)]
     yield from _section("Left out:", skipped)
@@ -169,6 +174,11 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     yield ""
     yield f"compare:   git ckpt diff {checkpoint.id}"
     yield f"go back:   git ckpt rollback {checkpoint.id}{' --head' if checkpoint.operation else ''}"
+
+
+def _short(text: str, most: int) -> str:
+    """No more than ckpt itself would have stored: a checkpoint may be anybody's."""
+    return text if len(text) <= most else text[:most] + "…"
 
 
 def _section(title: str, items: Sequence[str]) -> Iterator[str]:

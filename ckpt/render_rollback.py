@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ckpt.models import OperationReport, RollbackResult
+    from ckpt.models import BranchReport, OperationReport, RollbackResult
     from ckpt.render import Paint
 
 
@@ -77,8 +77,15 @@ def _head(result: RollbackResult) -> Iterator[str]:
         yield f"  HEAD stays, {' and '.join(parts)} the checkpoint's commit:"
         seen = "git sees the difference as staged; " if result.index_changed else ""
         yield f"  {seen}--head moves HEAD too"
+    yield from listed([_branch(branch, result.dry_run) for branch in head.branches])
     if head.operation is not None:
         yield from map(printable, _operation(head.operation, result.dry_run))
+
+
+def _branch(branch: BranchReport, dry: bool) -> str:
+    """Where a branch went that HEAD was not on."""
+    place = "gone" if branch.after is None else f"at {branch.after[:12]}"
+    return f"branch '{printable(branch.name)}' {'would be' if dry else 'is now'} {place}"
 
 
 def _operation(operation: OperationReport, dry: bool) -> Iterator[str]:

@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
+    from _typeshed import SupportsWrite
+
 
 class _Parser(ArgumentParser):
-    """Raises what argparse would print and exit with."""
+    """Raises what argparse would print and exit with, and does not hide that it could not."""
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if file is not None:
+            file.write(message)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"{self.prog} -h")

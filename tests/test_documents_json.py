@@ -14,6 +14,7 @@ from byhand import ID, draft
 from ckpt import documents
 from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
 from ckpt.models import (
+    BranchReport,
     Details,
     DiffResult,
     Dropped,
@@ -262,7 +263,9 @@ def test_a_rollback_tells_paths_reasons_and_head() -> None:
         kept=(Skipped("c", "submodule"),),
         skipped=(Skipped("d", "denied"),),
         index_changed=True,
-        head=HeadReport(True, before, after, 1, None),
+        head=HeadReport(
+            True, before, after, 1, None, branches=(BranchReport("topic", None, "c" * 40),)
+        ),
         dry_run=True,
         undo_command="git ckpt undo",
     )
@@ -280,6 +283,7 @@ def test_a_rollback_tells_paths_reasons_and_head() -> None:
         "ahead": 1,
         "behind": None,
         "operation": None,
+        "branches": [{"name": "topic", "before": None, "after": "c" * 40}],
     }
     assert (found["index_changed"], found["dry_run"], found["undo"]) == (
         True,

@@ -670,6 +670,8 @@ def test_a_manager_that_nobody_closes_ends_in_silence(repo: Path) -> None:
         lambda manager: manager.get(1),
         lambda manager: manager.rollback(None),
         lambda manager: manager.diff("latest", 1),
+        lambda manager: manager.diff(None),
+        lambda manager: manager.diff(None, "first"),
         lambda manager: manager.since("x"),
         lambda manager: manager.between(None, None),
         lambda manager: manager.list(until="x"),

@@ -12,6 +12,7 @@ from byhand import ID, MOMENT, draft
 
 from ckpt import render, render_rollback
 from ckpt.models import (
+    BranchReport,
     Details,
     DiffResult,
     FileChange,
@@ -126,6 +127,24 @@ def test_a_wide_name_is_cut_between_characters() -> None:
     cut = rows(draft(name="日本語日本語"), width=10)
 
     assert "  日…   clean" in cut[1]
+
+
+def test_no_cell_is_so_wide_that_others_are_out_of_sight() -> None:
+    heading, row, other = rows(draft(session="x" * (1 << 20)), draft(stats=Stats(10**4000, 1, 1)))
+
+    assert len(row) < 1000
+    assert row.endswith("xxx…")
+    assert len(heading) < 1000
+    assert len(other) < 1000
+
+
+def test_details_tell_no_more_than_ckpt_would_have_stored() -> None:
+    much = "x" * (1 << 20)
+    shown = draft(session=much, branch=much, worktree=much, description=much)
+
+    assert sum(map(len, render.details(shown, plain))) < 70_000
+    assert f"    {much[:65536]}…" in render.details(shown, plain)
+    assert f"    {much[:65536]}" in render.details(draft(description=much[:65536]), plain)
 
 
 def test_ids_and_names_are_painted_after_they_are_aligned() -> None:
@@ -357,6 +376,15 @@ def test_a_moved_head_is_reported_with_commit_and_branch() -> None:
     assert "  HEAD is now at bbbbbbbbbbbb (topic)" in report(replace(RESULT, head=head(True)))
     dry = replace(RESULT, head=head(True), dry_run=True)
     assert "  HEAD would be at bbbbbbbbbbbb (topic)" in report(dry)
+
+
+def test_branches_that_moved_besides_are_listed() -> None:
+    branches = (BranchReport("release", "a" * 40, "c" * 40), BranchReport("x\x1b", "a" * 40, None))
+    result = replace(RESULT, head=replace(head(True), branches=branches))
+
+    assert "  branch 'release' is now at cccccccccccc" in report(result)
+    assert "  branch 'x\\x1b' is now gone" in report(result)
+    assert "  branch 'release' would be at cccccccccccc" in report(replace(result, dry_run=True))
 
 
 def test_a_head_that_stays_says_how_far_it_is_and_what_that_means() -> None:

@@ -150,6 +150,15 @@ def test_a_trigger_on_unchanged_state_makes_no_second_checkpoint(top: Path) -> N
     assert managers[0].create(kind="auto").outcome == "created"
 
 
+def test_one_of_state_that_goes_by_other_rules_does_not_stand_in_for_it(top: Path) -> None:
+    with CheckpointManager(top, worktree=False, session="a") as manager:
+        manager.track("state", {"turn": 1})
+        manager.create(kind="session")
+        first, again = manager.create(kind="auto"), manager.create(kind="auto")
+
+    assert (first.outcome, again.outcome, again.id) == ("created", "unchanged", first.id)
+
+
 def test_ids_grow_and_order_is_kept_however_quick_the_saves_are(manager: CheckpointManager) -> None:
     made = [manager.create(data=number).id for number in range(20)]
 

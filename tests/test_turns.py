@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from byhand import worktree
+from byhand import failing, worktree
 
 from ckpt import CheckpointManager, CkptError, SaveResult
 
@@ -113,6 +113,28 @@ def test_of_many_threads_one_takes_the_checkpoint_and_all_have_it_then(
     assert sorted(map(told, results))[0] == ("created", None)
     assert [told(r) for r in results].count(("skipped", "duplicate")) == 5
     assert known == [1] * 6
+
+
+def test_a_turn_that_begins_amid_a_save_gets_its_own(opened: CheckpointManager, top: Path) -> None:
+    opened.on_checkpoint(lambda _: (top / "file").write_text(str(opened.new_turn())))
+
+    assert [told(opened.ensure()) for _ in range(2)] == [("created", None)] * 2
+
+
+def test_a_callback_of_the_checkpoint_takes_no_other(top: Path) -> None:
+    manager = CheckpointManager(top)
+    results: list[SaveResult] = []
+    manager.on_checkpoint(lambda _: results.append(manager.ensure()))
+
+    assert told(manager.ensure()) == ("created", None)
+    assert [told(result) for result in results] == [("skipped", "duplicate")]
+
+
+def test_a_turn_that_cannot_be_noted_has_its_checkpoint(top: Path) -> None:
+    with CheckpointManager(top, session="agent") as manager:
+        manager.new_turn()
+        with failing("overwrite"):
+            assert told(manager.ensure()) == ("created", None)
 
 
 def test_managers_of_one_session_share_its_turns(top: Path) -> None:

@@ -175,7 +175,7 @@ def changed(manager: CheckpointManager, file: Path, **item: Any) -> None:
     manager.create("one", data=1)
     manager.export(file)
     document = json.loads(file.read_text())
-    document["checkpoints"][0] |= item
+    document["checkpoints"][-1] |= item
     file.write_text(json.dumps(document))
 
 
@@ -214,6 +214,8 @@ def test_an_id_of_the_future_does_not_push_ours_there(
         {"name": 5},
         {"kind": "odd"},
         {"description": "nul\0"},
+        {"session": "half \ud800"},
+        {"trigger": "half \ud800"},
         {"state": []},
         {"state": {"../x": 1}},
         {"state": {"files.json": {"files": []}}},
@@ -225,17 +227,35 @@ def test_an_id_of_the_future_does_not_push_ours_there(
         {"state": {"features.json": []}},
         {"state": {"features.json": {"completed": 5}}},
     ],
-    ids=str,
+    ids=ascii,
 )
 def test_a_file_that_holds_no_checkpoint_is_refused_whole(
     manager: CheckpointManager, tmp_path: Path, item: dict[str, Any]
 ) -> None:
     other = CheckpointManager(worktree(tmp_path / "other"), worktree=False)
+    manager.create("a good one before it")
     changed(manager, tmp_path / "x", **item)
 
     with pytest.raises(UsageError, match="a checkpoint that is none"):
         other.import_(tmp_path / "x")
     assert len(other) == 0
+
+
+def test_nothing_is_imported_for_a_session_that_cannot_be_stored(
+    manager: CheckpointManager, tmp_path: Path
+) -> None:
+    top = worktree(tmp_path / "other")
+    files = {True: tmp_path / "bundle", False: tmp_path / "json"}
+    for whole, file in files.items():
+        with CheckpointManager(top, worktree=whole) as other:
+            other.create("one", data=1)
+            other.export(file)
+
+    for whole, file in files.items():
+        with CheckpointManager(top, worktree=whole, session="half \ud800") as other:
+            with pytest.raises(UsageError, match="the session is not text"):
+                other.import_(file)
+            assert len(other) == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": "x"}', "[" * 100_000])

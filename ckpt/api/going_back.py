@@ -11,9 +11,12 @@ from functools import partial
 
 from ckpt.engine import journal
 from ckpt.engine.catalog import Catalog
+from ckpt.engine.last_rollback import find_same
 from ckpt.engine.pending import has_sessions
 from ckpt.engine.prepare import RollbackOptions
-from ckpt.engine.rollback import rollback, undo
+from ckpt.engine.refusals import check_ended
+from ckpt.engine.rollback import rollback
+from ckpt.engine.undo import undo
 from ckpt.errors import UsageError
 from ckpt.models import Checkpoint, RollbackResult
 from ckpt.settings import Settings
@@ -68,10 +71,13 @@ def take_back(
     def go(options: RollbackOptions) -> RollbackResult:
         return undo(repo, settings, options)
 
+    check_ended(repo)
     last = journal.last_rollback(repo.private_dir)
     if last is None:
         return go(options)
-    return _with_objects(tracked, Catalog(repo).get(last.safety), options, go)
+    safety, known = last.safety, last.safety_commit
+    target = find_same(repo, Catalog(repo), safety, known, trust=options.trust)
+    return _with_objects(tracked, target, options, go)
 
 
 def resume(

@@ -119,9 +119,20 @@ class OpenedWorktree:
         self._is_closing = self._is_at_work = False
 
     @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Of the disk, and of a repository that was moved away meanwhile: whatever is missed then,
+        that is why."""
+        try:
+            with _telling_of_the_disk():
+                yield
+        except CkptError:
+            self._repo.check_there()
+            raise
+
+    @contextmanager
     def _noting(self) -> Iterator[None]:
         """Beside what others do, for what is noted in the private files."""
-        with _telling_of_the_disk():
+        with self._telling():
             self._repo.check_there()
             yield
 
@@ -142,7 +153,7 @@ class OpenedWorktree:
     def _looking(self) -> Iterator[None]:
         """Alone in this process, with the configuration and settings of now, and not amid
         another such call: both would take what was added, or its end, for their own."""
-        with self._alone(), _telling_of_the_disk():
+        with self._alone(), self._telling():
             if self._is_at_work:  # a callback calls, or a signal's handler
                 raise Busy(
                     "another call of this manager is under way in the same thread",

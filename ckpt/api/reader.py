@@ -122,7 +122,7 @@ class CheckpointReader(OpenedWorktree):
 
         with self._looking():
             found = Catalog(self._repo)
-            words = [as_word(one) for one in (which, other) if one is not None]
+            words = [as_word(which)] if other is None else [as_word(which), as_word(other)]
             chosen = [found.resolve(word, self._scope, self._session) for word in words]
             for checkpoint in chosen:
                 check_has_files(checkpoint)

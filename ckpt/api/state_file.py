@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 
-from ckpt import ids, jsontext, state
+from ckpt import ids, state
 from ckpt.arguments import as_features, check_mappings
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.snapshot import SaveRequest
+from ckpt.engine.snapshot import SaveRequest, checked
 from ckpt.engine.state_only import draft_of
 from ckpt.errors import CkptError, UsageError
+from ckpt.jsontext import text_or_none
 from ckpt.models import Checkpoint, Kind
 from ckpt.store import agent_state, record
 from ckpt.store.objects import ObjectID
@@ -113,26 +114,21 @@ def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
         if not ids.is_id(item["id"]):
             raise ValueError("an id that is none")
         request = SaveRequest(
-            name=_text(item["name"], ids.check_name),
-            description=_text(item["description"], ids.check_description),
+            name=text_or_none(item["name"]),
+            description=text_or_none(item["description"]),
             kind=Kind(item["kind"]),
-            trigger=_text(item["trigger"]),
-            session=_text(item["session"]) if session is None else session,
+            trigger=text_or_none(item["trigger"]),
+            session=text_or_none(item["session"]) if session is None else session,
             pinned=item["pinned"] is True,
             state={_path(path): _state(path, value) for path, value in item["state"].items()},
         )
-        return item["id"], moment, request
+        return item["id"], moment, checked(request)
     except _WRONG as error:
         reason = error.message if isinstance(error, CkptError) else str(error)
         raise UsageError(
             f"the file holds a checkpoint that is none: {reason}",
             hint="nothing was imported",
         ) from None
-
-
-def _text(value: Any, check: Any = lambda text: text) -> Any:
-    text = jsontext.text_or_none(value)
-    return None if text is None else check(text)
 
 
 def _path(path: str) -> bytes:

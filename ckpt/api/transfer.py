@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from ckpt import disk
+from ckpt import private
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import Checkpoint, Scope
 from ckpt.store.repository import Repository
@@ -30,7 +30,7 @@ def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], p
         if scope is Scope.STATE:
             from ckpt.api import state_file
 
-            disk.replace_private_file(path, state_file.dump(oldest_first))
+            private.replace(path, state_file.dump(oldest_first))
         else:
             from ckpt.api import bundles
 
@@ -40,6 +40,9 @@ def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], p
 
 def import_(repo: Repository, scope: Scope, path: str, session: str | None) -> list[Checkpoint]:
     """Read the checkpoints of a file; returns those that are new here."""
+    from ckpt.engine.snapshot import SaveRequest, checked
+
+    checked(SaveRequest(session=session))
     with _telling("read", path), open(path, "rb") as file:
         if scope is Scope.FULL and file.peek(1)[:1] == b"#":
             from ckpt.api import bundles

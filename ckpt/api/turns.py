@@ -45,16 +45,14 @@ class MemoryTurns:
             self._is_claimed = False
             return self.turn
 
-    def claim(self) -> bool:
-        """Whether the caller is the first in this turn."""
-        with self._mutex:
-            is_first = not self._is_claimed
-            self._is_claimed = True
-            return is_first
+    @property
+    def is_claimed(self) -> bool:
+        """For whoever is saving: also if that is amid a save for the same turn, of a callback."""
+        return self._is_claimed or self._mutex.is_entered_again
 
-    def unclaim(self) -> None:
+    def note_saved(self, turn: int) -> None:
         with self._mutex:
-            self._is_claimed = False
+            self._is_claimed |= turn == self.turn
 
     @contextmanager
     def saving(self, timeout: float) -> Iterator[None]:
@@ -110,12 +108,10 @@ def note_return(repo: Repository, own: Turns | None, result: RollbackResult) -> 
 def once(turns: Turns, save: Callable[[], SaveResult]) -> SaveResult:
     """Save, unless this turn has its checkpoint; what came to nothing may be tried again."""
     with turns.saving(_PATIENCE):
-        if not turns.claim():
+        turn = turns.turn
+        if turns.is_claimed:
             return SaveResult(Outcome.SKIPPED, reason="duplicate")
-        saved = None
-        try:
-            saved = save()
-            return saved
-        finally:
-            if not saved:
-                turns.unclaim()
+        saved = save()
+        if saved:
+            turns.note_saved(turn)
+        return saved

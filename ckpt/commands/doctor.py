@@ -11,7 +11,7 @@ from ckpt.engine.flaws import Flaw
 from ckpt.engine.remotes import find_unasked
 from ckpt.engine.repair import find_flaws
 from ckpt.engine.served import find_open
-from ckpt.errors import CkptError
+from ckpt.errors import CkptError, DiskError
 from ckpt.install import parts, trial
 from ckpt.install.target import Target
 from ckpt.values import replace
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ckpt.cli import Context
+    from ckpt.install.target import Finding
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,16 +36,27 @@ def run(context: Context, fix: bool) -> int:
         found = [*find_flaws(repo), *find_unasked(repo), *find_open(repo)]
         flaws = [_mended(each) if fix else flaw(each) for each in found]
         target = Target(repo, context.env, sys.executable)
-        findings = parts.inspect(target)
+        findings, unknown = _installed(target)
         stands = status.look(repo, findings)
         if any(each.subject == "journal" for each in found):  # which no rollback can go on with
             stands = replace(stands, rollback_interrupted=False)
         tried = trial.try_out(target, findings)
-        others = diagnose(stands, tried, manager.forgiving_settings)
+        others = diagnose(stands, tried, manager.forgiving_settings, knows_all=not unknown)
         flawed = {each.subject for each in flaws if each.state != FIXED}
+        flaws += map(flaw, unknown)
         diagnoses = [*flaws, *(o for o in others if o.state != WELL or o.subject not in flawed)]
         context.output.diagnosed(diagnoses)
     return 1 if any(one.state == WRONG for one in diagnoses) else 0
+
+
+def _installed(target: Target) -> tuple[list[Finding], list[Flaw]]:
+    """What is installed, or why nobody can tell, which keeps nobody from looking at the rest."""
+    try:
+        return parts.inspect(target), []
+    except (CkptError, OSError) as error:
+        found = error if isinstance(error, CkptError) else DiskError(error)
+        told = f"cannot tell which are installed: {found.message}"
+        return [], [Flaw("triggers", True, told, by_hand=found.hint)]
 
 
 def _mended(found: Flaw) -> Diagnosis:

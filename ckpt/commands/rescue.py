@@ -53,5 +53,7 @@ def run(context: Context, which: str | None, name: str | None, limit: int) -> in
         made = rescue(repo, manager.settings, chosen, name, manager.progress)
         if made.lacks is not None:
             context.output.warning(f"the history behind it is not kept: {made.lacks}")
+        if made.unsafe is not None:
+            context.output.warning(f"it counts as foreign, for it is not safe: {made.unsafe}")
         context.output.rescued([chosen], len(found), made)
     return 0

@@ -15,15 +15,18 @@ the caller removes its journal.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from ckpt import disk
 from ckpt.engine.changes import Action, FileState, FolderChange
 from ckpt.engine.contents import identity
 from ckpt.engine.folders import OPEN
 from ckpt.engine.smudging import Smudger, Unrestorable
+from ckpt.errors import is_want
 from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore
 from ckpt.store.streams import Digest, UnreadableFile, file_pieces
@@ -36,7 +39,10 @@ from ckpt.worktree.write import Unchanged, UnsafePath, Worktree
 _ATTEMPTS = 4
 
 # The file system forbids this one path; another may well succeed.
-_LEFT_ALONE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
+_LEFT_ALONE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS, errno.ENAMETOOLONG)
+
+# What was a file is none any more.
+_ANOTHER = (errno.ENOENT, errno.ELOOP)
 
 # What was found at paths that changed, first the one whose turn it is.
 Found = dict[bytes, tuple[FileState, os.stat_result]]
@@ -82,7 +88,7 @@ class Applier:
 
     def files(self, actions: tuple[Action, ...], remove_folders: tuple[bytes, ...]) -> None:
         """Removals, the folders they empty, then writes: a file may become a folder."""
-        self._open_folders()
+        self.open_folders()
         self._to_come = {action.path: action for action in actions}
         for action in actions:
             if action.after is None:
@@ -118,8 +124,9 @@ class Applier:
         if not any(other.startswith(path + b"/") for other in self.done.blocked):
             self.done.blocked[path] = _why(error)
 
-    def _open_folders(self) -> None:
-        """Let the owner into folders that are closed to changes, as far as we may."""
+    def open_folders(self) -> None:
+        """Let the owner into folders that are closed to changes, as far as we may, until
+        `folders` gives all of them the bits they shall have."""
         for change in self._folders:
             try:
                 bits = self._worktree.folder_permissions(change.path)
@@ -183,15 +190,20 @@ class Applier:
                 self.done.blocked[action.path] = "in the way"
                 return True
             status = None
-        if not self._is_as_recorded(action, status) and not self._settle(action, status):
-            return True
-        return self._change(action, lambda: self._is_unchanged(action.path, status))
+        try:
+            if not self._is_as_recorded(action, status) and not self._settle(action, status):
+                return True
+            return self._change(action, lambda: self._is_unchanged(action.path, status))
+        except UnreadableFile:  # it is not what it was a moment ago
+            return False
 
     def _settle(self, action: Action, status: os.stat_result | None) -> bool:
         """Look at a path whose stat data prove nothing; False if it must not be changed."""
         try:
             found = self._look(action.path, status)
         except OSError:
+            if not self._is_unchanged(action.path, status):
+                raise
             self.done.blocked[action.path] = "unreadable"
             return False
         if found == action.after:
@@ -256,7 +268,7 @@ class Applier:
         pieces = self._smudger.pieces(path, after)
         has_content = before is not None and before.entry.id == after.entry.id
         if has_content and self._is_still(path, after):
-            status = self._worktree.set_permissions(path, after.permissions)
+            status = self._set_permissions(path, after.permissions)
             if status is not None:
                 return status
             pieces = self._own_pieces(path, after)
@@ -273,9 +285,17 @@ class Applier:
         found = self._look(path, status)
         return found is not None and not found.is_link and found.entry.id == wanted.entry.id
 
+    def _set_permissions(self, path: bytes, permissions: int) -> os.stat_result | None:
+        try:
+            return self._worktree.set_permissions(path, permissions)
+        except OSError as error:
+            if error.errno in _ANOTHER:
+                raise UnreadableFile.changing() from error
+            raise
+
     def _own_pieces(self, path: bytes, wanted: FileState) -> Iterator[bytes]:
         """The content that a file has already, for a copy of its own."""
-        with self._worktree.open(path) as file:
+        with _opened(self._worktree, path) as file:
             size = os.fstat(file.fileno()).st_size
             digest = Digest(self._objects.object_format.new_hash, b"blob", size)
             yield from digest.over(file_pieces(file.fileno(), size))
@@ -300,10 +320,11 @@ def _why(error: OSError) -> str:
 
 
 def keep(objects: ObjectStore, worktree: Worktree, path: bytes, state: FileState) -> TreeEntry:
-    """Add to the object store what a path holds now; OSError as with `look`."""
+    """Add to the object store what a path holds now; UnreadableFile as with `look`, any other
+    OSError if it cannot be kept."""
     if state.entry.mode == SYMLINK:
-        return state.entry._replace(id=objects.add(b"blob", worktree.read(path)))
-    with worktree.open(path) as file:
+        return state.entry._replace(id=objects.add(b"blob", _target(worktree, path)))
+    with _opened(worktree, path) as file:
         content = objects.add_file(file.fileno(), os.fstat(file.fileno()).st_size)
     return state.entry._replace(id=content)
 
@@ -313,13 +334,34 @@ def look(
 ) -> FileState | None:
     """What a path holds now, by its content; None for a folder or a special file.
 
-    OSError if it cannot be read, or its length is another at the end than at the start.
+    UnreadableFile if it cannot be read, or its length is another at the end than at the start.
     """
     if stat.S_ISLNK(status.st_mode):
-        return FileState(TreeEntry(SYMLINK, objects.hash(b"blob", worktree.read(path))), 0)
+        return FileState(TreeEntry(SYMLINK, objects.hash(b"blob", _target(worktree, path))), 0)
     if not stat.S_ISREG(status.st_mode):
         return None
     mode = EXECUTABLE if is_executable(status.st_mode) else REGULAR
-    with worktree.open(path) as file:
+    with _opened(worktree, path) as file:
         content = objects.hash_file(file.fileno(), os.fstat(file.fileno()).st_size)
     return FileState(TreeEntry(mode, content), stat.S_IMODE(status.st_mode) & 0o777)
+
+
+def _opened(worktree: Worktree, path: bytes) -> io.FileIO:
+    with _reading():
+        return worktree.open(path)
+
+
+def _target(worktree: Worktree, path: bytes) -> bytes:
+    with _reading():
+        return worktree.link_target(path)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Tell a file that is gone, or another by now, from a disk on which nothing can be kept."""
+    try:
+        yield
+    except OSError as error:
+        if is_want(error):
+            raise
+        raise UnreadableFile(error.errno, error.strerror) from error

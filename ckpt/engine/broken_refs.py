@@ -15,18 +15,21 @@ from datetime import datetime, timezone
 from functools import cache
 from shlex import quote
 
-from ckpt import disk, jsontext
+from ckpt import disk, jsontext, private, regular
 from ckpt.engine.catalog import load
 from ckpt.engine.flaws import Flaw
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.verify_targets import Target, every_target
-from ckpt.errors import Busy, CkptError
+from ckpt.engine.verify_targets import Target, every_target, in_place_of_folders
+from ckpt.errors import Busy, CkptError, is_want
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
+from ckpt.patterns import lazy_pattern
 from ckpt.store.alternates import absent
-from ckpt.store.object_scan import pack_stems, unindexed_packs
+from ckpt.store.kernel_lock import prune_lock
+from ckpt.store.object_scan import damaged_packs, pack_stems, unindexed_packs
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.ref_names import is_ref_name
 from ckpt.store.repository import Repository
+from ckpt.store.temporaries import names_in
 from ckpt.values import replace
 
 TYPE_CHECKING = False
@@ -34,14 +37,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 BROKEN_REFS = "broken-refs"
+_DAY = lazy_pattern(TRASH_PREFIX + "[0-9]{8}")
+_FAN_OUT = lazy_pattern("[0-9a-f]{2}")
+_PATIENCE = 10.0  # seconds, for another process that writes down or brings back
 
 
 def broken_refs(repo: Repository) -> Iterator[Flaw]:
     try:
-        targets = every_target(repo)
+        targets = [*every_target(repo), *in_place_of_folders(repo)]
     except CkptError as error:  # of `packed-refs`, which are git's to mend
         yield Flaw("refs", True, error.message, by_hand=error.hint)
         return
+    yield from _unreadable_notes(repo)  # first, as what is mended next is written down there
     problems = {target: _holds_nothing(repo, target) for target in targets}
     doubt = cache(lambda: out_of_reach(repo))  # which may take a while
     for target, problem in problems.items():
@@ -55,10 +62,7 @@ def broken_refs(repo: Repository) -> Iterator[Flaw]:
             by_hand = doubt() or f"git ckpt verify {target.id}"
             yield Flaw("checkpoints", True, told, by_hand=by_hand)
         if checkpoint is None:
-            told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
-            name = quote(target.ref)
-            by_hand = f"git show {name}; to let go of it: git update-ref -d {name}"
-            yield Flaw("refs", False, told, by_hand=by_hand)
+            yield _in_the_way(target) or _no_checkpoint(target)
     yield from _readable_again(repo, targets)
 
 
@@ -72,6 +76,30 @@ def _broken(repo: Repository, target: Target, problem: str, doubt: str | None) -
         told = f"'{target.ref}' holds nothing: {problem}"
         mend = _move_aside(repo, target, hidden)
     return Flaw("refs", True, told, None if doubt else mend, by_hand=doubt)
+
+
+def _no_checkpoint(target: Target) -> Flaw:
+    told = f"'{target.ref}' holds something that is no checkpoint of this ckpt"
+    name = quote(target.ref)
+    by_hand = f"git show {name}; to let go of it: git update-ref -d {name}"
+    return Flaw("refs", False, told, by_hand=by_hand)
+
+
+def _in_the_way(target: Target) -> Flaw | None:
+    """Of a ref that stands where a folder of refs has to be, what it stops."""
+    ref = target.ref
+    if ref + "/" == REF_PREFIX:
+        subject, stopped = "checkpoints", "nothing can be saved"
+    elif ref + "/" == TRASH_PREFIX:
+        subject, stopped = "refs", "nothing can be dropped"
+    elif _DAY.fullmatch(ref):
+        subject, stopped = "refs", "nothing can be dropped on that day"
+    else:
+        return None
+    told = f"while there is a ref '{ref}', {stopped}"
+    kept = ref.replace("refs/", "refs/moved-aside/", 1)
+    by_hand = f"git update-ref {kept} {ref} '' && git update-ref -d {ref}"
+    return Flaw(subject, True, told, by_hand=by_hand)
 
 
 def _lack(repo: Repository, checkpoint: Checkpoint) -> str | None:
@@ -101,8 +129,27 @@ def out_of_reach(repo: Repository) -> str | None:
     unindexed = next(unindexed_packs(repo.objects), None)
     if unindexed is not None:
         return index_anew(unindexed)
+    damaged = next(damaged_packs(repo.objects), None)
+    if damaged is not None:
+        return bring_pack_back(damaged)
+    return None if _has_head(repo) else "git fsck"
+
+
+def _has_head(repo: Repository) -> bool:
+    """Whether HEAD's commit can be read, or a remote may have it."""
     head = repo.refs.head().commit
-    return "git fsck" if head is not None and repo.objects.lacks(head) else None
+    if head is None:
+        return True
+    try:
+        repo.objects.read(head, b"commit")
+    except MissingObject:
+        return repo.objects.is_partial and not repo.objects.has(head)
+    return True
+
+
+def bring_pack_back(pack: str) -> str:
+    """What to do about one that cannot be opened."""
+    return f"bring '{pack}' back from a copy of the repository, or else move it away"
 
 
 def index_anew(pack: str) -> str:
@@ -111,13 +158,12 @@ def index_anew(pack: str) -> str:
 
 
 def _inside(folder: str) -> Iterator[str]:
-    """The folders and files of loose objects."""
+    """The folders and files of loose objects; anything else may lie among them."""
     for name in os.listdir(folder):
-        if len(name) == 2:
+        if _FAN_OUT.fullmatch(name):
             path = os.path.join(folder, name)
             yield path
-            if os.access(path, os.R_OK):
-                yield from (os.path.join(path, inner) for inner in os.listdir(path))
+            yield from (os.path.join(path, inner) for inner in names_in(path))
 
 
 def _holds_nothing(repo: Repository, target: Target) -> str | None:
@@ -179,7 +225,8 @@ def _readable_again(repo: Repository, targets: Iterable[Target]) -> Iterator[Fla
     another clone gave what was missing."""
     refs = {target.ref for target in targets}
     ids = {target.id for target in targets} - {None}
-    values = {ref: value for ref, value in map(_moved_aside, _set_aside(repo)) if ref is not None}
+    lines = [] if _fault_of_notes(repo) else _set_aside(repo)
+    values = {ref: value for ref, value in map(_moved_aside, lines) if ref is not None}
     for ref, contents in values.items():
         if ref in refs or ref.rpartition("/")[2] in ids:
             continue
@@ -195,8 +242,8 @@ def _bring_back(repo: Repository, ref: str, value: ObjectID) -> Callable[[], str
         repo.check_writable()
         if not repo.refs.create(ref.encode(), value):
             raise Busy("it has been made meanwhile", hint=f"git show {quote(ref)}")
-        left = [line for line in _set_aside(repo) if _moved_aside(line)[0] != ref]
-        _set(repo, left)
+        with prune_lock(repo.common_dir, timeout=_PATIENCE):
+            _set(repo, [line for line in _set_aside(repo) if _moved_aside(line)[0] != ref])
         return "brought back"
 
     return bring
@@ -218,10 +265,39 @@ def _moved_aside(line: bytes) -> tuple[str | None, tuple[bytes, ...]]:
 
 def _set_aside(repo: Repository) -> list[bytes]:
     try:
-        with open(_aside(repo), "rb") as file:
-            return file.read().splitlines()
+        return regular.read(_aside(repo)).splitlines()
     except FileNotFoundError:
         return []
+
+
+def _unreadable_notes(repo: Repository) -> Iterator[Flaw]:
+    fault = _fault_of_notes(repo)
+    if fault is not None:
+        told = f"'{_aside(repo)}', where broken refs are written down, cannot be read: {fault}"
+        yield Flaw("refs", True, told, _begin_notes_anew(repo))
+
+
+def _fault_of_notes(repo: Repository) -> str | None:
+    """Why the file cannot be read; None if it can, or is not there."""
+    try:
+        _set_aside(repo)
+    except OSError as error:
+        if is_want(error):
+            raise
+        return error.strerror or str(error)
+    return None
+
+
+def _begin_notes_anew(repo: Repository) -> Callable[[], str]:
+    def begin() -> str:
+        aside = disk.temporary_name(_aside(repo) + "-")
+        with prune_lock(repo.common_dir, timeout=_PATIENCE):
+            if _fault_of_notes(repo) is None:
+                raise Busy("it changed meanwhile", hint="git ckpt doctor")
+            private.move_aside(_aside(repo), aside)
+        return f"moved aside, to '{aside}'"
+
+    return begin
 
 
 def _aside(repo: Repository) -> str:
@@ -239,9 +315,10 @@ def _write_down(
         "kept": is_kept,
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-    _set(repo, [*_set_aside(repo), jsontext.dump(line).replace(b"\n", b"")])
+    with prune_lock(repo.common_dir, timeout=_PATIENCE):
+        _set(repo, [*_set_aside(repo), jsontext.dump(line).replace(b"\n", b"")])
     return _aside(repo)
 
 
 def _set(repo: Repository, lines: Iterable[bytes]) -> None:
-    disk.replace_private_file(_aside(repo), b"".join([line + b"\n" for line in lines]))
+    private.replace(_aside(repo), b"".join([line + b"\n" for line in lines]))

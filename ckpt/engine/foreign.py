@@ -5,27 +5,31 @@ Foreign is what the record of checkpoints made here does not name, whatever it s
 All that a rollback to one would rely on is looked at before it is: names that may reach any
 file system, modes that git knows, no entry twice, no tree that unfolds into millions of files,
 a manifest, an index and state files that can be read. Permission bits are no wider than those
-that files get here. An operation that would have git run commands needs consent (`--trust`),
-which also takes the rest as it is; what can never be right is refused even then, elsewhere.
+that files get here. An operation that would have git run commands, or that moves branches, needs
+consent (`--trust`), which also takes the rest as it is; what can never be right is refused even
+then, elsewhere.
 """
 
 from __future__ import annotations
 
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.tree_check import TreeCheck, Unsafe, check_blobs, check_path, shown
+from ckpt.engine.tree_check import TreeCheck, Unsafe, check_blobs, check_entry, check_path, shown
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, Scope
 from ckpt.paths import to_bytes
 from ckpt.store.objects import ObjectID
 from ckpt.store.record import read_commit
-from ckpt.store.ref_names import is_ref_name
+from ckpt.store.ref_names import is_branch
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from ckpt.store.index import IndexEntry
+
+_MOST_SHOWN = 10
 _DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
 
 
@@ -60,6 +64,19 @@ def _check_consent(target: Recorded) -> None:
         )
 
 
+def check_branches(target: Recorded, moving: Iterable[bytes]) -> None:
+    """Refuse to move branches that HEAD is not on because another's checkpoint says so."""
+    branches = [shown(branch) for branch in moving]
+    if branches:
+        listed = ", ".join(f"'{branch}'" for branch in branches[:_MOST_SHOWN])
+        raise Refused(
+            f"checkpoint '{target.checkpoint.id}' was not made here, and would move branches that "
+            f"HEAD is not on: {listed}",
+            hint="repeat the command with --trust to agree, or without --head",
+            details={"branches": branches},
+        )
+
+
 def check(repo: Repository, checkpoint: Checkpoint) -> None:
     """Refuse to import a checkpoint that is not whole, or not safe."""
     try:
@@ -71,12 +88,17 @@ def check(repo: Repository, checkpoint: Checkpoint) -> None:
 
 
 def _check_import(repo: Repository, checkpoint: Checkpoint) -> None:
+    from ckpt.engine.lost_history import fault_behind
+
     objects = repo.objects
     commits = [ObjectID(checkpoint.head_commit.encode())] if checkpoint.head_commit else []
     commits += read_commit(objects, ObjectID(checkpoint.state_commit.encode())).parents
     for commit in commits:
         if objects.kind(commit) != b"commit":
             raise Unsafe(f"commit {commit.decode()} is not here; fetch it first")
+        fault = fault_behind(repo, commit)
+        if fault is not None:  # with a ref to it no gc would come to an end
+            raise Unsafe(f"commit {commit.decode()} is not whole: {fault}")
     blobs = _check_parts(Recorded(repo, checkpoint))
     check_blobs(objects, blobs)
     if checkpoint.operation is not None:
@@ -92,6 +114,8 @@ def _check_parts(target: Recorded) -> set[ObjectID]:
         _ = target.checkpoint.operation
         for path in _told_paths(target):
             check_path(path)
+        for entry in _intended(target):
+            check_entry(entry.path.rpartition(b"/")[2], entry.mode)
     except CkptError as error:
         raise Unsafe(error.message) from None
     except _DAMAGE as error:
@@ -106,15 +130,22 @@ def _told_paths(target: Recorded) -> Iterator[bytes]:
         return
     yield from target.manifest.empty_folders
     yield from (to_bytes(state.path) for state in target.manifest.nested)
-    yield from (entry.path for entry in target.index.entries if entry.intent_to_add)
+    yield from (entry.path for entry in _intended(target))
     yield from (record.path for record in resolved(target.index))
+
+
+def _intended(target: Recorded) -> list[IndexEntry]:
+    """The entries of the index that no tree has."""
+    if target.checkpoint.scope is not Scope.FULL:
+        return []
+    return [entry for entry in target.index.entries if entry.intent_to_add]
 
 
 def _check_head(target: Recorded) -> None:
     from ckpt.engine.foreign_operation import check_files
 
     branch = target.head.branch
-    if branch is not None and not (branch.startswith(b"refs/heads/") and is_ref_name(branch)):
+    if branch is not None and not is_branch(branch):
         raise Unsafe(f"HEAD would be at '{shown(branch)}', which is no branch")
     try:
         operation = target.operation

@@ -14,9 +14,9 @@ import re
 
 from ckpt.engine.operation_objects import ONE_COMMIT
 from ckpt.engine.tree_check import Unsafe, check_path, shown
-from ckpt.store.operation import TODO_LISTS
+from ckpt.store.operation import TODO_LISTS, UPDATE_REFS
 from ckpt.store.operation_record import OperationState
-from ckpt.store.ref_names import is_ref_name
+from ckpt.store.ref_names import is_branch, is_ref_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _is_thing_to_do(line: bytes) -> bool:
 
 def _is_branch(data: bytes) -> bool:
     name = data.strip()
-    return name == b"detached HEAD" or (name.startswith(b"refs/heads/") and is_ref_name(name))
+    return name == b"detached HEAD" or is_branch(name)
 
 
 def _is_place(data: bytes) -> bool:
@@ -79,14 +79,21 @@ def _are_conflicts(data: bytes) -> bool:
     return not _CONFLICT.sub(b"", data)
 
 
+def _only(expression: bytes) -> Callable[[bytes], object]:
+    """Nothing else but white space around it, which the expression need not mind: two that may
+    take the same spaces try each way to divide them."""
+    fullmatch = re.compile(expression).fullmatch
+    return lambda data: fullmatch(data.strip())
+
+
 _CHECKS: dict[str, Callable[[bytes], object]] = {
-    "id": re.compile(_ID + rb"\s*").fullmatch,
+    "id": _only(_ID),
     "ids": re.compile(rb"(?:" + _ID + rb"\s+)*(?:" + _ID + rb")?").fullmatch,
-    "number": re.compile(rb"\s*[0-9]{0,9}\s*").fullmatch,
-    "flag": re.compile(rb"\s*(?:[a-z-]{1,30}|[01])?\s*").fullmatch,
+    "number": _only(rb"[0-9]{0,9}"),
+    "flag": _only(rb"(?:[a-z-]{1,30}|[01])?"),
     "fixups": re.compile(rb"(?:(?:fixup|squash)(?: -[cC])? " + _ID + rb"\s*)*").fullmatch,
     "terms": re.compile(rb"[A-Za-z0-9][\w.-]{0,60}\n[A-Za-z0-9][\w.-]{0,60}\n?").fullmatch,
-    "strategy": re.compile(rb"(?:ort|recursive|resolve|octopus|ours|subtree)?\s*").fullmatch,
+    "strategy": _only(rb"(?:ort|recursive|resolve|octopus|ours|subtree)?"),
     "text": lambda data: True,
     "todo": _is_todo,
     "branch": _is_branch,
@@ -120,31 +127,32 @@ _FILES = {
     "branch": "rebase-merge/head-name rebase-apply/head-name",
     "place": "BISECT_START",
     "rewritten": "rebase-merge/refs-to-delete",
-    "moves": "rebase-merge/update-refs",
+    "moves": UPDATE_REFS,
     "conflicts": "MERGE_RR",
 }
 _CHECK_OF = {path: _CHECKS[kind] for kind, paths in _FILES.items() for path in paths.split()}
 _PATCHES = re.compile(r"rebase-apply/[0-9]{1,9}")
 _REFS = ("refs/bisect/", "refs/rewritten/")
 
-# Files by which git is told how to go about it, and what they may say without being asked about:
-# nothing, or what is neither a program nor a place.
-_CONSENT = {
-    "rebase-merge/author-script": rb"\s*",
-    "rebase-apply/author-script": rb"\s*",
-    "rebase-apply/apply-opt": rb"\s*",
-    "rebase-merge/strategy_opts": rb"\s*",
-    "rebase-merge/gpg_sign_opt": rb"\s*",
-    "rebase-apply/gpg_sign_opt": rb"\s*",
-    "BISECT_NAMES": rb"\s*",
-    "sequencer/opts": rb"(?:\[options\]|\s*[a-z-]{1,40} = (?:true|false|[0-9]{1,9})|\s)*",
-}
+# Files by which git is told how to go about it. Without being asked about they may say nothing,
+# and one of them what is neither a program nor a place.
+_OPTIONS = "sequencer/opts"
+_HOW = f"""rebase-merge/author-script rebase-apply/author-script rebase-apply/apply-opt
+    rebase-merge/strategy_opts rebase-merge/gpg_sign_opt rebase-apply/gpg_sign_opt BISECT_NAMES
+    {_OPTIONS}""".split()
+_OPTION = _only(rb"(?:\[options\]|[a-z-]{1,40} = (?:true|false|[0-9]{1,9}))?")
+
+
+def _says_nothing(path: str, data: bytes) -> bool:
+    if path == _OPTIONS:
+        return all(map(_OPTION, data.split(b"\n")))
+    return not data.strip()
 
 
 def check_files(state: OperationState) -> None:
     """Refuse a file that is not one of git's, or does not hold what git writes into it."""
     for path, data in state.files.contents.items():
-        if path not in _CONSENT and not _check_of(path)(data):
+        if path not in _HOW and not _check_of(path)(data):
             raise Unsafe(f"'{shown(path.encode())}' does not hold what git writes there")
     for branch in state.branches:
         if not _is_branch(branch):
@@ -164,15 +172,23 @@ def _check_of(path: str) -> Callable[[bytes], object]:
 
 def needs_consent(state: OperationState) -> list[str]:
     """What git would run or go by if the operation went on, as a person can read it."""
-    return [text[:_LONGEST_SHOWN] for text in _commands(state)][:_MOST_SHOWN]
+    texts = dict.fromkeys(text[:_LONGEST_SHOWN] for text in _commands(state))
+    return [*texts][:_MOST_SHOWN]
+
+
+def _is_order(line: bytes) -> bool:
+    return bool(_COMMAND.fullmatch(line) or _UPDATE_REF.fullmatch(line))
 
 
 def _commands(state: OperationState) -> Iterator[str]:
     for path, data in sorted(state.files.contents.items()):
         if path in TODO_LISTS:
-            for line in filter(_COMMAND.fullmatch, data.splitlines()):
+            for line in filter(_is_order, data.splitlines()):
                 yield shown(line.strip())
-        elif path in _CONSENT and not re.fullmatch(_CONSENT[path], data):
+        elif path == UPDATE_REFS:
+            for branch in data.splitlines()[::3]:
+                yield f"update-ref {shown(branch)}"
+        elif path in _HOW and not _says_nothing(path, data):
             yield path
     for name in sorted(state.rerere):
         if "/postimage" in name:  # by which git resolves conflicts to come without a word

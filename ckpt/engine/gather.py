@@ -87,6 +87,10 @@ class Clock:
         tick = _TICK if ctime % _SECOND else _COARSE_TICK
         return _EARLIEST < mtime < self.began - tick and ctime < self.began - tick
 
+    def is_earlier(self, status: os.stat_result) -> bool:
+        """False for what was made since the scan began, if that is known."""
+        return self is NEVER or status.st_mtime_ns <= self.began
+
 
 # By which nothing is ever settled: nobody wants to know next time.
 NEVER = Clock(0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """HEAD and its branch in a rollback: report where they went, move them only on request.
 
-The branch moves from the value that was read and from no other. Commits that are left
-behind stay reachable from the safety checkpoint.
+Both move from the value that was read and from no other. Commits that are left behind stay
+reachable from the safety checkpoint.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ckpt.engine.changes import BranchMove, HeadMove
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Refused, RollbackError
-from ckpt.models import GitState, HeadReport
+from ckpt.models import BranchReport, GitState, HeadReport
 from ckpt.paths import to_str
 from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head, branch_name, short_name
+from ckpt.store.refs import Head, HeadMoved, branch_name, short_name
 from ckpt.store.repository import Repository
 
 WITHOUT_HEAD = "leave HEAD where it is: repeat the command without --head"
@@ -35,21 +35,28 @@ def check_move(repo: Repository, target: Recorded) -> None:
             )
         if branch is not None:
             _check_branch(repo, branch)
+            below = [name for name in wanted if name is not None and name.startswith(branch + b"/")]
+            if below:
+                raise _impossible(below[0], f"'{short_name(branch)}' is to be there too")
 
 
 def _check_branch(repo: Repository, branch: bytes) -> None:
     repo.refs.check_branch(branch)
     obstacle = repo.refs.obstacle_to(branch)
     if obstacle is not None:
-        raise Refused(
-            f"branch '{short_name(branch)}' cannot be put back: {obstacle}", hint=WITHOUT_HEAD
-        )
+        raise _impossible(branch, obstacle)
     other = repo.refs.other_worktree_with(branch)
     if other is not None:
         raise Refused(
             f"branch '{short_name(branch)}' is checked out in another worktree ('{other}')",
             hint=WITHOUT_HEAD,
         )
+
+
+def _impossible(branch: bytes, obstacle: str) -> Refused:
+    return Refused(
+        f"branch '{short_name(branch)}' cannot be put back: {obstacle}", hint=WITHOUT_HEAD
+    )
 
 
 def plan_move(
@@ -103,6 +110,16 @@ def branches_to_return(move: HeadMove | None) -> tuple[BranchMove, ...]:
     return tuple(move for move in back if move.before != move.after)
 
 
+def moved_besides(move: HeadMove) -> tuple[BranchMove, ...]:
+    """The branches that stand elsewhere afterwards and HEAD was not on: also the one that HEAD
+    goes to, unless it is made for that."""
+    branch, before, after = move.after.branch, move.branch_before, move.after.commit
+    is_moved = branch is not None and before not in (None, after)
+    if branch is None or branch == move.before.branch or not is_moved:
+        return move.others
+    return (*move.others, BranchMove(branch, before, after))
+
+
 def commits_to_keep(present: Present, move: HeadMove | None) -> tuple[ObjectID, ...]:
     """The commits that moving branches leave, where HEAD's own commit does not hold them."""
     if move is None:
@@ -112,16 +129,17 @@ def commits_to_keep(present: Present, move: HeadMove | None) -> tuple[ObjectID, 
 
 
 def move_head(repo: Repository, move: HeadMove, target_id: str) -> None:
-    """Move the branch, then HEAD; safe to repeat."""
+    """Move the branch, then HEAD, unless somebody else has moved it; safe to repeat."""
     message = f"ckpt: rollback to {target_id}".encode()
     wanted = move.after
+    if repo.refs.head() not in (move.before, wanted):
+        raise HeadMoved
     if wanted.branch is not None:
         now = repo.refs.read(wanted.branch)
         if now != wanted.commit:
             repo.refs.move_branch(wanted.branch, move.branch_before, wanted.commit, message)
-    before = Head(move.before.branch, move.before.commit)
-    if repo.refs.head() != wanted or before != wanted:
-        repo.refs.set_head(wanted, move.before.commit, message)
+    if repo.refs.head() != wanted or move.before != wanted:
+        repo.refs.set_head(wanted, move.before, message)
     for other in move.others:
         move_other_branch(repo, other, message)
 
@@ -169,9 +187,20 @@ def head_report(
         after=_state(move.after if move is not None else present),
         ahead=ahead,
         behind=behind,
+        branches=() if move is None else _branch_reports(move),
+    )
+
+
+def _branch_reports(move: HeadMove) -> tuple[BranchReport, ...]:
+    others = sorted(moved_besides(move), key=lambda other: other.branch)
+    return tuple(
+        BranchReport(short_name(o.branch), _text(o.before), _text(o.after)) for o in others
     )
 
 
 def _state(head: Head) -> GitState:
-    commit = None if head.commit is None else to_str(head.commit)
-    return GitState(commit, branch_name(head))
+    return GitState(_text(head.commit), branch_name(head))
+
+
+def _text(commit: ObjectID | None) -> str | None:
+    return None if commit is None else to_str(commit)

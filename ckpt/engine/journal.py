@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ckpt import disk, jsontext
+from ckpt import jsontext, private
 from ckpt.engine.changes import (
     Action,
     FolderChange,
@@ -27,13 +27,15 @@ from ckpt.engine.changes import (
     load_move,
 )
 from ckpt.engine.pending import JOURNAL, journal_exists
+from ckpt.engine.worktree_place import WorktreePlace, dump_place, load_place
 from ckpt.errors import Refused
 from ckpt.hashing import sha256
 from ckpt.paths import from_json, to_json
-from ckpt.values import value_class
+from ckpt.values import field, value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 _LAST = "last-rollback"
@@ -45,9 +47,12 @@ class Journal:
     """A rollback that has begun: from the safety checkpoint's state to the target's.
 
     `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for,
-    which is what an undo will ask for in turn. `nested` are the journals of repositories in
+    which is what an undo will ask for in turn. `unstaged` are the paths of the target's index
+    that stay out of it, with the reasons. `nested` are the journals of repositories in
     the worktree that go back together with it, all under the one name of `family`. The commits
-    are those that target and safety checkpoint had; an older ckpt did not note them.
+    are those that target and safety checkpoint had; an older ckpt did not note them. `edits` is
+    the checkpoint that a recovery made of what it found, and was interrupted in turn. `worktree`
+    is the one that goes back, which an older ckpt did not note either.
     """
 
     target: str
@@ -58,6 +63,7 @@ class Journal:
     remove_folders: tuple[bytes, ...] = ()
     folders: tuple[FolderChange, ...] = ()
     index: bool = True
+    unstaged: Mapping[bytes, str] = field(default_factory=dict)
     operation: bool = False
     head: HeadMove | None = None
     asked_index: bool = True
@@ -69,6 +75,14 @@ class Journal:
     nested: tuple[NestedJournal, ...] = ()
     target_commit: str | None = None
     safety_commit: str | None = None
+    edits: str | None = None
+    edits_commit: str | None = None
+    worktree: WorktreePlace | None = None
+
+    @property
+    def name(self) -> bytes:
+        """By which the files are known that the rollback has begun to write."""
+        return (self.family or "").encode()
 
 
 @value_class
@@ -84,7 +98,8 @@ class LastRollback:
     """The last rollback that finished here, and how `undo` takes it back.
 
     `created` are the files that it put where there were none, `replaced` those it put in
-    the place of others.
+    the place of others. The commits are those that target and safety checkpoint had; an older
+    ckpt did not note them.
     """
 
     target: str
@@ -97,6 +112,9 @@ class LastRollback:
     replaced: tuple[bytes, ...] = ()
     move: HeadMove | None = None
     recurse: bool = False
+    target_commit: str | None = None
+    safety_commit: str | None = None
+    worktree: WorktreePlace | None = None
 
 
 def exists(private_dir: str) -> bool:
@@ -105,6 +123,16 @@ def exists(private_dir: str) -> bool:
 
 class NewerJournal(Refused):
     """A newer ckpt wrote it, and can go on with it."""
+
+
+class Doubtful(Refused):
+    """Another user could have written it, and whoever did decides on files and branches."""
+
+    def __init__(self, why: str, command: str) -> None:
+        super().__init__(
+            f"{why}, so it is not believed",
+            hint=f"if nobody else has written there: {command}",
+        )
 
 
 def write(private_dir: str, journal: Journal) -> None:
@@ -119,12 +147,17 @@ def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
         "safety": journal.safety,
         "target_commit": journal.target_commit,
         "safety_commit": journal.safety_commit,
+        "edits": journal.edits,
+        "edits_commit": journal.edits_commit,
         "paths": [to_json(path) for path in journal.paths],
         "actions": [dump_action(action) for action in journal.actions],
         "make_folders": [to_json(path) for path in journal.make_folders],
         "remove_folders": [to_json(path) for path in journal.remove_folders],
         "folders": [dump_folder(change) for change in journal.folders],
         "index": journal.index,
+        "unstaged": [
+            to_json(path) | {"reason": reason} for path, reason in journal.unstaged.items()
+        ],
         "operation": journal.operation,
         "head": dump_move(journal.head),
         "asked_index": journal.asked_index,
@@ -137,12 +170,23 @@ def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
             {"at": to_json(nested.path), "journal": nested.document} for nested in journal.nested
         ],
         "last": _last(private_dir),
+        "worktree": dump_place(journal.worktree),
     }
 
 
 def rewrite(private_dir: str, nested: NestedJournal) -> None:
     """Store the journal that the repository around this one has kept for it."""
     _store(private_dir, JOURNAL, nested.document)
+
+
+def note_edits(private_dir: str, within: tuple[bytes, ...], edits: str, commit: str) -> None:
+    """Note a checkpoint of what a recovery has found, in this journal or in one that it holds:
+    `within` leads there."""
+    document = noted = _fetch(private_dir, JOURNAL)
+    for path in within:
+        noted = next(i["journal"] for i in noted["nested"] if from_json(i["at"]) == path)
+    noted["edits"], noted["edits_commit"] = edits, commit
+    _store(private_dir, JOURNAL, document)
 
 
 def read(private_dir: str) -> Journal:
@@ -167,13 +211,16 @@ def load(document: dict[str, Any]) -> Journal:
             remove_folders=tuple(map(from_json, document["remove_folders"])),
             folders=tuple(map(load_folder, document["folders"])),
             index=bool(document["index"]),
+            unstaged={  # the first ones did not have it, nor asked_trust
+                from_json(item): str(item["reason"]) for item in document.get("unstaged", ())
+            },
             operation=bool(document["operation"]),
             head=load_move(document["head"]),
             asked_index=bool(document["asked_index"]),
             asked_head=bool(document["asked_head"]),
             asked_overwrite=bool(document["asked_overwrite"]),
             asked_recurse=bool(document["asked_recurse"]),
-            asked_trust=bool(document.get("asked_trust")),  # the first ones did not have it
+            asked_trust=bool(document.get("asked_trust")),
             family=document["family"],
             nested=tuple(
                 NestedJournal(from_json(item["at"]), dict(item["journal"]))
@@ -181,20 +228,23 @@ def load(document: dict[str, Any]) -> Journal:
             ),
             target_commit=document.get("target_commit"),
             safety_commit=document.get("safety_commit"),
+            edits=document.get("edits"),
+            edits_commit=document.get("edits_commit"),
+            worktree=load_place(document.get("worktree")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(error) from None
 
 
 def remove(private_dir: str) -> None:
-    disk.remove_private_file(os.path.join(private_dir, JOURNAL))
+    private.remove(os.path.join(private_dir, JOURNAL))
 
 
 def take_back(private_dir: str) -> None:
     """The rollback never was: `undo` means what it meant before, and the journal goes."""
     last = _fetch(private_dir, JOURNAL).get("last")
     if last is None:
-        disk.remove_private_file(os.path.join(private_dir, _LAST))
+        private.remove(os.path.join(private_dir, _LAST))
     elif last != _last(private_dir):
         _store(private_dir, _LAST, last)
     remove(private_dir)
@@ -212,6 +262,8 @@ def remember(private_dir: str, last: LastRollback) -> None:
         "format": FORMAT,
         "target": last.target,
         "safety": last.safety,
+        "target_commit": last.target_commit,
+        "safety_commit": last.safety_commit,
         "paths": [to_json(path) for path in last.paths],
         "index": last.index,
         "head": last.head,
@@ -220,12 +272,14 @@ def remember(private_dir: str, last: LastRollback) -> None:
         "replaced": [to_json(path) for path in last.replaced],
         "move": dump_move(last.move),
         "recurse": last.recurse,
+        "worktree": dump_place(last.worktree),
     }
     _store(private_dir, _LAST, document)
 
 
 def last_rollback(private_dir: str) -> LastRollback | None:
-    """What `undo` takes back; None if there is nothing, or nothing legible."""
+    """What `undo` takes back; None if there is nothing, or nothing legible. Refuses what another
+    user could have written."""
     try:
         document = _fetch(private_dir, _LAST)
         if document is None or document["format"] != FORMAT:
@@ -241,7 +295,12 @@ def last_rollback(private_dir: str) -> LastRollback | None:
             replaced=tuple(map(from_json, document["replaced"])),
             move=load_move(document["move"]),
             recurse=bool(document["recurse"]),
+            target_commit=jsontext.text_or_none(document.get("target_commit")),
+            safety_commit=jsontext.text_or_none(document.get("safety_commit")),
+            worktree=load_place(document.get("worktree")),
         )
+    except Doubtful:
+        raise
     except (Refused, AttributeError, KeyError, TypeError, ValueError):
         return None
 
@@ -255,7 +314,7 @@ def _last(private_dir: str) -> Any:
 
 def _store(private_dir: str, name: str, document: dict[str, Any]) -> None:
     data = jsontext.dump(document)
-    disk.replace_private_file(os.path.join(private_dir, name), _checksum(data) + b"\n" + data)
+    private.replace(os.path.join(private_dir, name), _checksum(data) + b"\n" + data)
 
 
 def _fetch(private_dir: str, name: str) -> Any:
@@ -275,11 +334,15 @@ def _fetch(private_dir: str, name: str) -> Any:
 
 
 def _read_plain(path: str) -> bytes:
-    """The content of a file; ValueError if anything else is there, which is not waited for."""
+    """The content of a file; ValueError if anything else is there, which is not waited for.
+    Refuses one that another user could have written."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise ValueError("it is no file")
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
+        doubt = private.doubt(path, os.fstat(fd))
+        if doubt is not None:
+            raise Doubtful(*doubt)
         return file.read()
 
 

@@ -15,6 +15,8 @@ from ckpt.engine.catalog import Catalog
 from ckpt.engine.head import branches_to_return
 from ckpt.engine.journal import Journal, LastRollback
 from ckpt.engine.prepare import RollbackOptions
+from ckpt.models import Checkpoint
+from ckpt.store import made_here
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FilesOf
@@ -35,9 +37,26 @@ def finish(repo: Repository, record: Journal, done: Applied) -> None:
         replaced=tuple(action.path for action in put if action.before is not None),
         move=record.head,
         recurse=record.asked_recurse,
+        target_commit=record.target_commit,
+        safety_commit=record.safety_commit,
+        worktree=record.worktree,
     )
     journal.remember(repo.private_dir, last)
     journal.remove(repo.private_dir)
+
+
+def find_same(
+    repo: Repository, catalog: Catalog, checkpoint_id: str, commit: str | None, *, trust: bool
+) -> Checkpoint:
+    """The checkpoint that was noted with the commit that it had, unless another's is there by now
+    and is not trusted."""
+    found = catalog.get(checkpoint_id)
+    same = made_here.is_same(repo.common_dir, found.id, found.commit, commit)
+    if not same and not trust:
+        from ckpt.engine.way_out import another  # for a refusal that few see
+
+        raise another(repo, found, commit)
+    return found
 
 
 def options_to_undo(
@@ -50,16 +69,45 @@ def options_to_undo(
         index=last.index,
         overwrite_ignored=last.overwrite,
         recurse=last.recurse,
-        consented=_paths_of(repo, catalog, last.target),
+        consented=_brought(repo, catalog, last),
         created=frozenset(last.created),
         replaced=frozenset(last.replaced),
         returning=branches_to_return(last.move),
         undoing=True,
+        known=last.safety_commit,
     )
 
 
-def _paths_of(repo: Repository, catalog: Catalog, checkpoint_id: str) -> Container[bytes]:
-    """What a rollback may have brought: an undo takes that away without asking."""
-    if catalog.commit_of(checkpoint_id) is None:
+def options_within(
+    repo: Repository, catalog: Catalog, target: Checkpoint, around: RollbackOptions
+) -> RollbackOptions:
+    """Those for a repository that goes back together with the one around it. Its HEAD is part of
+    the state there: it always moves."""
+    whole = RollbackOptions(
+        head=True,
+        index=around.index,
+        dry_run=around.dry_run,
+        overwrite_ignored=around.overwrite_ignored,
+        yes=around.yes,
+        trust=around.trust,
+        recurse=any(state.checkpoint is not None for state in target.nested),
+        progress=around.progress,
+        waiting=around.waiting,
+    )
+    last = journal.last_rollback(repo.private_dir) if around.undoing else None
+    if last is None or last.safety != target.id:
+        return whole
+    return options_to_undo(repo, catalog, last, whole)
+
+
+def _brought(repo: Repository, catalog: Catalog, last: LastRollback) -> Container[bytes]:
+    """What a rollback may have brought: an undo takes that away without asking, unless another's
+    checkpoint tells what that is, or what is there instead."""
+    if catalog.commit_of(last.target) is None:
         return frozenset()
-    return FilesOf(repo.objects, ObjectID(catalog.get(checkpoint_id).tree.encode()))
+    target, safety = catalog.get(last.target), catalog.get(last.safety)
+    is_own = safety.commit == last.safety_commit or not safety.foreign
+    same = made_here.is_same(repo.common_dir, target.id, target.commit, last.target_commit)
+    if not is_own or not same:
+        return frozenset()
+    return FilesOf(repo.objects, ObjectID(target.tree.encode()))

@@ -15,11 +15,11 @@ import time
 from contextlib import suppress
 from math import inf
 
-from ckpt import disk
+from ckpt import private
 from ckpt.patterns import lazy_pattern
 from ckpt.store.pack_writer import release_left_over
 from ckpt.store.roots import git_dirs
-from ckpt.store.temporaries import dead_files, is_gone, names_in
+from ckpt.store.temporaries import clear_dead, dead_files, is_gone, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,15 +38,19 @@ def clear(repo: Repository, now: float | None = None) -> list[str]:
     removed = []
     with suppress(OSError):  # first, as by their indexes it is known which packs are not finished
         removed += release_left_over(os.path.join(repo.objects.path, "pack"))
-    return removed + [path for path in unfinished(repo, now) if is_gone(path)]
+    removed += clear_dead(repo.objects.path)
+    return removed + [path for path in _old(repo, now) if is_gone(path)]
 
 
 def unfinished(repo: Repository, now: float | None = None) -> list[str]:
     """Temporary files of ours that nobody is at work at."""
-    before = (time.time() if now is None else now) - _A_DAY
     dead = [path for left in dead_files(repo.objects.path) for path in left if _is_file(path)]
-    old = [path for path in _unfinished(repo) if _is_file(path, before)]
-    return [*dict.fromkeys(dead + old)]
+    return [*dict.fromkeys(dead + _old(repo, now))]
+
+
+def _old(repo: Repository, now: float | None) -> list[str]:
+    before = (time.time() if now is None else now) - _A_DAY
+    return [path for path in _unfinished(repo) if _is_file(path, before)]
 
 
 def _unfinished(repo: Repository) -> Iterator[str]:
@@ -56,7 +60,7 @@ def _unfinished(repo: Repository) -> Iterator[str]:
     for folder in (objects, *folders):
         yield from (os.path.join(folder, n) for n in names_in(folder) if _OBJECT.fullmatch(n))
     for folder in (os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)):
-        names = disk.private_names(folder)
+        names = private.names_in(folder)
         yield from (os.path.join(folder, name) for name in names if _PRIVATE.fullmatch(name))
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import os
 
-from ckpt import regular
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.nested import repository_around
 from ckpt.errors import CkptError
-from ckpt.paths import to_str
 from ckpt.store import record
 from ckpt.store.details import read_nested
 from ckpt.store.repository import Repository
+from ckpt.store.roots import git_dirs, worktree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,16 +38,8 @@ def linked_from_around(repo: Repository) -> dict[str, str]:
 
 
 def _linked_worktrees(repo: Repository) -> Iterator[str]:
-    """The folders of all other worktrees of the repository that are there."""
-    if os.path.basename(repo.common_dir) == ".git":
-        yield os.path.dirname(repo.common_dir)
-    folder = os.path.join(repo.common_dir, "worktrees")
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        try:
-            named = regular.read(os.path.join(folder, name, "gitdir"))
-        except OSError:
-            continue
-        place = os.path.dirname(to_str(named.rstrip(b"\n")))
+    """The folders of all worktrees of the repository that are there."""
+    for place in filter(None, map(worktree_of, git_dirs(repo))):
         if os.path.isdir(place):
             yield os.path.realpath(place)
 

@@ -8,9 +8,8 @@ of a history is looked at that no ref of git's holds anyway; what those hold is 
 
 from __future__ import annotations
 
-from ckpt.engine.verify import set_promised_apart
+from ckpt.engine.verify import read_inspected, set_promised_apart
 from ckpt.engine.verify_trees import VerifiedTrees
-from ckpt.store import record
 from ckpt.store.history import behind, ends_of_history
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
@@ -27,10 +26,8 @@ def fault_behind(repo: Repository, commit: ObjectID) -> str | None:
     held = {*repo.refs.others(), *(() if head is None else (head,))}
     found = behind(repo.objects, commit, held, ends_of_history(repo.common_dir))
     inspection = Inspection(repo.objects)
-    for each in found.unreadable:
-        inspection.read(b"commit", each)
-    trees = {record.read_commit(repo.objects, each).tree for each in found.commits}
-    return _fault(repo, inspection, trees)
+    commits = [read_inspected(inspection, each) for each in (*found.unreadable, *found.commits)]
+    return _fault(repo, inspection, {each.tree for each in commits if each is not None})
 
 
 def fault_in(repo: Repository, trees: Iterable[ObjectID]) -> str | None:

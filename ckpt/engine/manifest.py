@@ -107,13 +107,16 @@ def _bits(text: str) -> int:
 
 
 def _nested_to_json(state: NestedState) -> dict[str, Any]:
-    return to_json(state.path) | {
+    document = to_json(state.path) | {
         "branch": state.branch,
         "checkpoint": state.checkpoint,
         "commit": state.commit_hash,
         "dirty": state.dirty,
         "problem": state.problem,
     }
+    # Only where there is one: else states would differ from those that an older ckpt has saved.
+    known = state.checkpoint_commit
+    return document if known is None else document | {"checkpoint_commit": known}
 
 
 def _operation(document: Mapping[str, Any] | None) -> Operation | None:

@@ -130,10 +130,13 @@ def link(
             commit_hash=checkpoint.head_commit,
             branch=checkpoint.branch,
             checkpoint=checkpoint.id,
+            checkpoint_commit=checkpoint.commit,
         )
     return tuple(known[path] for path in sorted(known))
 
 
 def without_links(states: Iterable[NestedState]) -> tuple[NestedState, ...]:
     """The same states as if no checkpoint had been taken of them."""
-    return tuple(replace(state, checkpoint=None, problem=None) for state in states)
+    return tuple(
+        replace(state, checkpoint=None, problem=None, checkpoint_commit=None) for state in states
+    )

@@ -21,7 +21,7 @@ from ckpt.engine.binary_patch import LARGEST, BadPatch
 from ckpt.engine.gitpatch import FilePatch
 from ckpt.engine.origins import Converted
 from ckpt.engine.overlay_rules import reconsider
-from ckpt.engine.present import Present
+from ckpt.engine.present import Present, status_off_disk
 from ckpt.engine.smudging import open_filters
 from ckpt.paths import to_str
 from ckpt.store.index import Index, IndexEntry
@@ -135,7 +135,7 @@ def lay_over(
     """Make the present one in which the files are as edited; returns what is not certain."""
     for path, edited in changes.items():
         if edited is None:
-            present.correct(path, None, _status(0, 0))
+            present.correct(path, None, status_off_disk(0, 0))
     with _Checkout(repo, present, changes) as checkout:
         for path, edited in changes.items():
             if edited is not None:
@@ -147,7 +147,7 @@ def lay_over(
 
 
 def _put(repo: Repository, present: Present, path: bytes, edited: Edited, on_disk: _OnDisk) -> None:
-    status = _status(_mode(present, path, edited.mode), on_disk.size)
+    status = status_off_disk(_mode(present, path, edited.mode), on_disk.size)
     blob = repo.objects.add(b"blob", edited.content)
     present.correct(path, TreeEntry(edited.mode, blob), status)
     if on_disk.converted is not None:
@@ -164,12 +164,6 @@ def _mode(present: Present, path: bytes, mode: int) -> int:
         return status.st_mode
     usual = present.modes
     return stat.S_IFREG | (usual.executable if mode == EXECUTABLE else usual.plain)
-
-
-def _status(mode: int, size: int) -> os.stat_result:
-    """Stat data for a file that is not on disk: no file there can have the same times."""
-    times = {"st_atime_ns": 0, "st_mtime_ns": 0, "st_ctime_ns": 0}
-    return os.stat_result((mode, 0, 0, 1, os.geteuid(), os.getegid(), size, 0, 0, 0), times)
 
 
 class _Checkout:

@@ -8,14 +8,16 @@ rules that keep people's files are all here:
 - a file that the target does not hold because it was ignored or left out then is kept;
 - what stands in the way and is held nowhere (ignored, denied, oversize, unreadable,
   nested) is left and listed;
-- submodules are never touched.
+- submodules are never touched, except for the folder of one in which there is nothing, nor is
+  anything in other repositories and their git dirs, wherever they lie, but files that are tracked
+  here.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ckpt.engine.apply import look
 from ckpt.engine.changes import Action, FolderChange
@@ -29,6 +31,7 @@ from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
 from ckpt.values import field, value_class
 from ckpt.worktree.modes import Modes
+from ckpt.worktree.reach import IN_GIT_DIR
 from ckpt.worktree.write import Worktree
 
 SUBMODULE = "submodule"
@@ -42,6 +45,7 @@ class Plan:
 
     `doomed` are the empty ones of `remove_folders`; the others are left empty by removals.
     `differing` are all paths that are not the same in both states, also where nothing is done.
+    `hollow` are submodules of the target with nothing in them, which are not there now.
     """
 
     actions: list[Action] = field(default_factory=list)
@@ -53,6 +57,7 @@ class Plan:
     doomed: set[bytes] = field(default_factory=set)
     folders: tuple[FolderChange, ...] = ()
     differing: set[bytes] = field(default_factory=set)
+    hollow: set[bytes] = field(default_factory=set)
 
     @property
     def removals(self) -> list[Action]:
@@ -64,6 +69,8 @@ class Plan:
 
     def leave(self, reasons: Mapping[bytes, str]) -> None:
         """Do nothing at these paths, nor to what would have to make room for them."""
+        if not reasons:
+            return
         self.blocked |= reasons
 
         def is_left(path: bytes) -> bool:
@@ -103,6 +110,8 @@ def make_plan(
             continue
         if GITLINK in (_mode(before), _mode(after)):
             plan.kept[path] = SUBMODULE
+            if before is None and path not in target.repositories:
+                plan.hollow.add(path)
             continue
         reason = target.left_out(path) if after is None and path not in given_up else None
         if reason is not None:
@@ -188,13 +197,10 @@ def _block(
     given_up: frozenset[bytes],
 ) -> None:
     """Take out the writes that something stands in the way of which nobody holds."""
+    plan.leave(in_repositories([action.path for action in plan.actions], present, worktree))
     removed = {action.path for action in plan.removals}
     settled = set()
     for action in plan.writes:
-        around = _repository_around(action.path, present)
-        if around is not None and action.before is None:
-            plan.blocked[action.path] = around
-            continue
         try:
             obstacles = _obstacles(action, removed, present, worktree)
         except PermissionError:
@@ -224,15 +230,28 @@ def _is_as_wanted(action: Action, objects: ObjectStore, worktree: Worktree) -> b
         return False
 
 
-def _repository_around(path: bytes, present: Present) -> str | None:
-    """What the path would be written into, if that is a repository of its own by now."""
-    for folder in folders_above(path):
-        if _mode(present.entry(folder)) == GITLINK and _is_initialised(folder, present):
-            return SUBMODULE
-        if present.skipped.get(folder) is SkipReason.NESTED:
-            tracked = any(entry.path == path for entry in present.staged.index.entries)
-            return None if tracked else str(SkipReason.NESTED)
-    return None
+def in_repositories(
+    paths: Collection[bytes], present: Present, worktree: Worktree
+) -> dict[bytes, str]:
+    """Those of some paths that lie in another repository by now, and in what. Of a nested one, or
+    its git dir, only files that are tracked here are ours to change."""
+    found = {folder: _repository_at(folder, present, worktree) for folder in folders_of(paths)}
+    inside = {
+        path: around
+        for path in paths
+        if (around := next(filter(None, map(found.get, folders_above(path))), None)) is not None
+    }
+    tracked = {entry.path for entry in present.staged_at(inside.keys())}
+    return {p: around for p, around in inside.items() if around == SUBMODULE or p not in tracked}
+
+
+def _repository_at(folder: bytes, present: Present, worktree: Worktree) -> str | None:
+    """What a folder is, if it is a repository. It is looked at on disk, since no scan enters a
+    folder that is ignored or denied."""
+    if _mode(present.entry(folder)) == GITLINK and _is_initialised(folder, present):
+        return SUBMODULE
+    is_skipped = present.skipped.get(folder) is SkipReason.NESTED
+    return str(SkipReason.NESTED) if is_skipped or worktree.is_repository(folder) else None
 
 
 def _is_initialised(submodule: bytes, present: Present) -> bool:
@@ -287,7 +306,8 @@ def _unheld_below(top: bytes, held: set[bytes], worktree: Worktree) -> Iterator[
         status = worktree.lstat(path)
         is_folder = status is not None and stat.S_ISDIR(status.st_mode)
         names = worktree.names(path) if is_folder else []
-        if any(name.lower() == b".git" for name in names):
+        is_git_dir = IN_GIT_DIR.issubset(names) and path + b"/HEAD" not in held
+        if is_git_dir or any(name.lower() == b".git" for name in names):
             yield path  # another repository, or what looks like one
         elif names:
             todo += (path + b"/" + name for name in sorted(names, reverse=True))
@@ -298,9 +318,14 @@ def _unheld_below(top: bytes, held: set[bytes], worktree: Worktree) -> Iterator[
 def _plan_folders(
     plan: Plan, present: Present, target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]
 ) -> None:
-    """Empty folders to make, and folders that removals leave empty to take away."""
-    wanted = set(target.manifest.empty_folders)
-    for folder in sorted(wanted - set(present.empty_folders)):
+    """Empty folders to make, and folders that removals leave empty to take away.
+
+    A submodule that is not initialised is an empty folder, without which git takes it for deleted.
+    """
+    wanted = plan.hollow.union(target.manifest.empty_folders)
+    missing = sorted(wanted - set(present.empty_folders))
+    closed = in_repositories(missing, present, worktree)
+    for folder in missing:
         if limits and not is_within(folder, limits):
             continue
         try:
@@ -308,7 +333,7 @@ def _plan_folders(
         except PermissionError:
             plan.blocked[folder] = str(SkipReason.UNREADABLE)
             continue
-        if not is_there and _repository_around(folder, present) is None:
+        if not is_there and folder not in closed:
             plan.make_folders.append(folder)
     needed = wanted | folders_of(wanted) | folders_of(action.path for action in plan.writes)
     files = {action.path for action in plan.writes}

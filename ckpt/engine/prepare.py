@@ -16,15 +16,15 @@ from ckpt.engine import family, operation, scan_cache
 from ckpt.engine.capture import capture
 from ckpt.engine.changes import BranchMove, FileState, HeadMove
 from ckpt.engine.gather import NEVER
-from ckpt.engine.head import check_move, plan_move
+from ckpt.engine.head import check_move, moved_besides, plan_move
 from ckpt.engine.index_state import index_state
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.refusals import check_ready
-from ckpt.engine.restage import limited, needed_blobs
+from ckpt.engine.restage import below_files, limited, needed_blobs, without
 from ckpt.engine.smudging import Smudger, Unrestorable
-from ckpt.errors import CkptError, Refused, RollbackError
+from ckpt.errors import CkptError, RollbackError
 from ckpt.models import SkipReason
 from ckpt.paths import is_within, to_str
 from ckpt.settings import Settings
@@ -32,6 +32,7 @@ from ckpt.store import staging
 from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject
 from ckpt.store.operation import in_progress
+from ckpt.store.refs import HeadMoved
 from ckpt.store.repository import Repository
 from ckpt.store.trees import lookup
 from ckpt.values import field, value_class
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
     from ckpt.store.agent_state import Texts
     from ckpt.store.kernel_lock import Waiting
 
-MAX_UNTRACKED_REMOVALS = 1000
 LONGEST_LINK = 4095
 IMPOSSIBLE_LINK = "no file system takes this link target"
+IMPOSSIBLE_NAME = "the file system takes no name that long"
 _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 
@@ -56,7 +57,8 @@ class RollbackOptions:
 
     When `undoing`, it is said what the rollback did that is taken back: files that it
     `created` go and those that it `replaced` come back, also where they are ignored now, and
-    branches that it moved besides HEAD's are `returning`.
+    branches that it moved besides HEAD's are `returning`. The safety checkpoint that it made is
+    `known` by its commit, whatever else tells what was made here.
 
     With a `ledger`, only what the agent wrote and nobody changed since goes back.
 
@@ -79,6 +81,7 @@ class RollbackOptions:
     replaced: frozenset[bytes] = frozenset()
     returning: tuple[BranchMove, ...] = ()
     undoing: bool = False
+    known: str | None = None
     trust: bool = False
     ledger: Mapping[bytes, Write] | None = None
     state: Texts = field(default_factory=dict)
@@ -92,7 +95,8 @@ class Prepared:
     """What a rollback is going to do; nothing is touched yet.
 
     `index` is the wanted one; None if nothing is asked of it, or if it is staged already.
-    `paths` are the only ones that change, or none if all may.
+    `paths` are the only ones that change, or none if all may. `unstaged` are those that the
+    target has staged and the wanted index does not, with the reasons.
     """
 
     present: Present
@@ -102,6 +106,7 @@ class Prepared:
     changes_index: bool
     changes_operation: bool
     paths: tuple[bytes, ...] = ()
+    unstaged: Mapping[bytes, str] = field(default_factory=dict)
 
     @property
     def is_idle(self) -> bool:
@@ -149,6 +154,11 @@ class Preparation:
             index = limited(self._target.index, present.staged.index, self._paths)
         move = self._wanted_move(present)
         self._validate(plan, present, index)
+        unstaged = {} if index is None else self._unstaged(present, plan)
+        if unstaged:
+            wanted = without(self._target.index, unstaged)
+            index = limited(wanted, present.staged.index, self._paths)
+            plan.blocked = unstaged | plan.blocked
         changes_index = index is not None and not staging.same(index, present.staged.index)
         return Prepared(
             present,
@@ -158,7 +168,22 @@ class Preparation:
             changes_index,
             self._changes_operation(present),
             self._paths,
+            unstaged,
         )
+
+    def _unstaged(self, present: Present, plan: Plan) -> dict[bytes, str]:
+        """What the target has staged and stays out of the index, with the reasons."""
+        index, limits = self._target.index, self._paths
+        hindered = below_files(index, present.staged.index, limits) if limits else {}
+        found = {p: f"'{to_str(f)}' is staged, so not staged" for p, f in hindered.items()}
+        if not self._target.is_foreign:
+            return found
+        from ckpt.engine.unstaged import Rules, in_other_repositories, unstaged
+
+        if self._options.trust:
+            return found | in_other_repositories(index, present, self._worktree, limits)
+        rules = Rules(self._repo, self._settings, present, self._worktree)
+        return found | unstaged(index, present, plan, rules, limits)
 
     def _check_target(self) -> None:
         target = self._target
@@ -307,7 +332,16 @@ class Preparation:
     def _wanted_move(self, present: Present) -> HeadMove | None:
         if not self._options.head:
             return None
-        return plan_move(self._repo, present, self._target, self._options.returning)
+        returning = self._options.returning
+        move = plan_move(self._repo, present, self._target, returning)
+        if self._repo.refs.head() != present.head:
+            raise HeadMoved  # since it was looked at, and nothing was done yet
+        if move is not None and not self._is_trusted:
+            from ckpt.engine import foreign
+
+            moving = (other.branch for other in moved_besides(move) if other not in returning)
+            foreign.check_branches(self._target, moving)
+        return move
 
     def _changes_operation(self, present: Present) -> bool:
         wanted = self._target.operation.files if self._options.head else present.operation.files
@@ -323,14 +357,16 @@ class Preparation:
     def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
         """Read every content that will be needed, so that damage shows before the first change.
 
-        What a filter driver does not give any more is left as it is, and so is the place of a
-        symbolic link that no file system takes.
+        What a filter driver does not give any more is left as it is, and so is what the file
+        system would not take.
         """
         objects = self._repo.objects
         lost = {}
         try:
             for action in plan.writes:
-                if action.after is not None and not self._can_be_made(action.after):
+                if not self._worktree.takes_names_of(action.path):
+                    lost[action.path] = IMPOSSIBLE_NAME
+                elif action.after is not None and not self._can_be_made(action.after):
                     lost[action.path] = IMPOSSIBLE_LINK
                 elif action.after is not None and (
                     action.before is None or action.before.entry.id != action.after.entry.id
@@ -359,21 +395,3 @@ class Preparation:
             return False
         target = self._repo.objects.read(state.entry.id, b"blob")
         return 0 < len(target) <= LONGEST_LINK and b"\0" not in target
-
-
-def check_removals(prepared: Prepared, consented: Container[bytes]) -> None:
-    """Refuse to remove more than anyone is likely to mean."""
-    plan, present = prepared.plan, prepared.present
-    most = len(plan.removals)
-    if 2 * most <= present.least_files and most <= MAX_UNTRACKED_REMOVALS:
-        return
-    removed = [a.path for a in plan.removals if a.path not in consented]
-    tracked = {entry.path for entry in present.staged.index.entries}
-    untracked = [path for path in removed if path not in tracked]
-    total = len(present.entries)
-    if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
-        raise Refused(
-            f"this rollback would remove {len(removed)} of {total} files",
-            hint="look with --dry-run, then repeat the command with --yes",
-            details={"removed": [to_str(path) for path in removed]},
-        )

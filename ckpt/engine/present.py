@@ -15,7 +15,7 @@ from functools import cached_property
 
 from ckpt.engine.gather import CODES, entries_of, entry_of, write_trees
 from ckpt.models import NestedState, SkipReason
-from ckpt.paths import folders_above
+from ckpt.paths import folders_above, folders_of
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.operation_record import OperationState
 from ckpt.store.refs import Head
@@ -187,14 +187,16 @@ class Present:
         self.entries[path] = entry
         if status is not None:
             self.stats[path] = status
-        self.is_edited = True
-        self.cache = self.delta = None
-        self.index_state = None
+        self.mark_edited()
 
     def drop(self, path: bytes) -> None:
         """Correct one path: no file is there."""
         for known in (self.entries, self.stats, self.converted, self.absent, self.fresh):
             known.pop(path, None)
+        self.mark_edited()
+
+    def mark_edited(self) -> None:
+        """What is asked by path was corrected; the listings are not what counts any more."""
         self.is_edited = True
         self.cache = self.delta = None
         self.index_state = None
@@ -219,6 +221,11 @@ class Present:
         self.changed.add(listing.folder)
         vars(self).pop("_summed_modes", None)
         self.cache = self.delta = self.index_state = self._written = None
+
+    def leave_out(self, paths: Iterable[bytes]) -> None:
+        """List what is there and was missed."""
+        found = self.skipped | dict.fromkeys(paths, SkipReason.UNREADABLE)
+        self.skipped = dict(sorted(found.items()))
 
     def restage(self, staged: Staged) -> None:
         """Correct the index: it was read later than the files."""
@@ -284,7 +291,7 @@ class Present:
         return _summed_modes(self.listings)
 
     @property
-    def modes(self) -> modes.Modes:
+    def _all_modes(self) -> modes.Modes:
         if not self.is_edited:
             return self._summed_modes
         bits = {
@@ -295,6 +302,30 @@ class Present:
         executables = {path for path, entry in self.entries.items() if entry.mode == EXECUTABLE}
         links = {path for path, entry in self.entries.items() if entry.mode == SYMLINK}
         return modes.collect(bits, executables, self.folders, listed=links)
+
+    @property
+    def modes(self) -> modes.Modes:
+        """The bits of files, and of the folders that this holds something of."""
+        found = self._all_modes
+        unsure = {folder for folder in found.folders if folder and not self._has_files(folder)}
+        if unsure:  # it may have nothing but ignored files
+            aside = (*self.empty_folders, *self.skipped)
+            unsure -= {*aside, *folders_of((*aside, *self.entries))}
+        if not unsure:
+            return found
+        held = {folder: bits for folder, bits in found.folders.items() if folder not in unsure}
+        return replace(found, folders=held)
+
+    def _has_files(self, folder: bytes) -> bool:
+        """True if that can be told by one look."""
+        listing = None if self.is_edited else self.listings.get(folder)
+        return listing is not None and (bool(listing.names) or any(listing.trees.values()))
+
+
+def status_off_disk(mode: int, size: int) -> os.stat_result:
+    """Stat data for a file that is not on disk: no file there can have the same times."""
+    times = {"st_atime_ns": 0, "st_mtime_ns": 0, "st_ctime_ns": 0}
+    return os.stat_result((mode, 0, 0, 1, os.geteuid(), os.getegid(), size, 0, 0, 0), times)
 
 
 def _summed_modes(listings: Listings) -> modes.Modes:

@@ -66,8 +66,11 @@ def publish(
     tree: ObjectID,
     parents: tuple[ObjectID, ...],
     is_whole: Callable[[ObjectID, AbstractSet[ObjectID]], bool],
+    *,
+    is_ours: bool = True,
 ) -> Checkpoint:
-    """Give a checkpoint its id and ref; a taken name is tried again with another."""
+    """Give a checkpoint its id and ref; a taken name is tried again with another. It counts as
+    made here unless what is in it came from elsewhere."""
     relied_on = {tree, *parents}
     while True:
         now = datetime.now(timezone.utc)
@@ -77,11 +80,11 @@ def publish(
             draft = replace(draft, id=ids.new_id(now, newest))
         message = record.compose_message(draft)
         commit = record.write_commit(repo.objects, tree, parents, message, now)
-        noted = made_here.note(repo.common_dir, draft.id, commit.decode())
+        noted = made_here.note(repo.common_dir, draft.id, commit.decode()) if is_ours else ()
         relied_on |= repo.objects.flush(noted)
         if repo.refs.create(draft.ref.encode(), commit):
-            wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
-            if not is_whole(commit, relied_on):
+            is_over = wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
+            if not is_over or not is_whole(commit, relied_on):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)

@@ -2,16 +2,16 @@
 """From the files that a scan found to blobs: those that stat data prove, and those to be read.
 
 What a file's stat data prove is asked of git's index and of what an earlier scan knew; all
-else is read, and converted where git would. A file that vanishes meanwhile is left out, one
-that cannot be read is listed.
+else is read, and converted where git would. A file that vanishes meanwhile is left out and
+noted, one that cannot be read is listed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
-from ckpt.engine.contents import VanishedFile, add_stable
+from ckpt.engine.contents import VanishedFile, add_stable, identity
 from ckpt.engine.gather import CODES, Clock, entry_of
 from ckpt.engine.git_modes import GitModes
 from ckpt.models import SkipReason
@@ -94,7 +94,8 @@ class Cleaning:
 
 class Reader:
     """Turns files into `entries`; those of `unsure` follow from more than their bytes and the
-    rules, and `fresh` are those that no earlier scan knew."""
+    rules, `fresh` are those that no earlier scan knew, and the `vanished` were gone. What a look
+    a moment ago has read is in `read`."""
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class Reader:
         *,
         index: KnownContents | None,
         before: KnownContents | None = None,
+        read: Mapping[bytes, tuple[ObjectID, os.stat_result]] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._top = top
@@ -116,10 +118,12 @@ class Reader:
         self._done = [0, 0]
         self._index = index
         self._before = before
+        self._read = read or {}
         self.entries: dict[bytes, TreeEntry] = {}
         self.stats: dict[bytes, os.stat_result] = {}
         self.fresh: dict[bytes, os.stat_result] = {}
         self.unsure: set[bytes] = set()
+        self.vanished: set[bytes] = set()
         self.corrected: dict[bytes, tuple[TreeEntry, TreeEntry | None]] = {}
 
     def __enter__(self) -> None:
@@ -136,6 +140,7 @@ class Reader:
                 try:
                     entry, status = self._take_one(path, status)
                 except VanishedFile:
+                    self.vanished.add(path)
                     continue
                 except UnreadableFile:
                     skipped[path] = SkipReason.UNREADABLE
@@ -163,6 +168,9 @@ class Reader:
             entry = None if self._index is None else self._index.entry(path, status)
             if entry is not None:
                 return entry, status
+            known_blob = self._read_before(path, status)
+            if known_blob is not None:
+                return TreeEntry(self._modes.of(path, status), known_blob), status
             blob, status = add_stable(self._objects, os.path.join(self._top, path))
             self._tell(status)
             return TreeEntry(self._modes.of(path, status), blob), status
@@ -177,6 +185,19 @@ class Reader:
             self.unsure.add(path)
         return TreeEntry(self._modes.of(path, status), known), status
 
+    def _read_before(self, path: bytes, status: os.stat_result) -> ObjectID | None:
+        blob, then = self._read.get(path, (None, None))
+        return blob if then is not None and identity(then) == identity(status) else None
+
+    def read(self, clock: Clock) -> dict[bytes, tuple[ObjectID, os.stat_result]]:
+        """What another look need not read again: bytes as they were, of files that have settled."""
+        found = {}
+        for path, status in self.fresh.items():
+            entry = self.entries.get(path) or self.corrected.get(path, (None, None))[1]
+            if entry and clock.is_settled(status) and self._asked(path, status) is None:
+                found[path] = entry.id, status
+        return found
+
     def _asked(self, path: bytes, status: os.stat_result) -> Conversion | None:
         """What git converts in a file; a link is left alone, also one that is a plain file."""
         if self.cleaning is None or self._modes.of(path, status) == SYMLINK:
@@ -189,9 +210,15 @@ class Reader:
             self._done = [self._done[0] + 1, self._done[1] + status.st_size]
             self._progress(*self._done)
 
-    def take_gitlinks(self, paths: Iterable[bytes], recorded: Mapping[bytes, bytes]) -> None:
+    def take_gitlinks(
+        self, paths: Iterable[bytes], recorded: Mapping[bytes, bytes], folders: Container[bytes]
+    ) -> None:
+        """Take submodules, but for those of `folders` in which files were taken: a tree cannot
+        hold both, and the index has the gitlink."""
         length = self._objects.object_format.hex_length
         for path in paths:
+            if path in folders and any(file.startswith(path + b"/") for file in self.entries):
+                continue
             commit = nested_head(os.path.join(self._top, path), length) or recorded.get(path)
             if commit is not None:
                 self.entries[path] = TreeEntry(GITLINK, ObjectID(commit))
@@ -227,6 +254,7 @@ class Reader:
             try:
                 entry, status = self._take_one(path, files[path])
             except VanishedFile:
+                self.vanished.add(path)
                 gone.append(at)
                 continue
             except UnreadableFile:

@@ -16,8 +16,8 @@ from ckpt.engine.changes import FileState, Origin
 from ckpt.engine.origins import Converted, Origins
 from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
-from ckpt.models import Checkpoint
-from ckpt.paths import folders_above, folders_of, from_json, to_str
+from ckpt.models import Checkpoint, SkipReason
+from ckpt.paths import folders_above, folders_of, from_json, to_bytes, to_str
 from ckpt.store import agent_state, made_here, operation_record, record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
@@ -27,6 +27,7 @@ from ckpt.store.repository import Repository
 from ckpt.store.trees import (
     EXECUTABLE,
     FOLDER,
+    GITLINK,
     REGULAR,
     Entries,
     TreeEntry,
@@ -37,7 +38,7 @@ from ckpt.store.trees import (
 )
 from ckpt.values import replace, value_class
 from ckpt.worktree.ignore import IgnoreTree
-from ckpt.worktree.modes import Modes
+from ckpt.worktree.modes import ANY_BITS, Bounds, Modes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ _LARGEST_RULES = 1 << 20  # of a file of ignore rules
 
 @value_class(slots=False)
 class Recorded:
-    """A checkpoint's state; of one that others made, no more than `most_bits` are granted."""
+    """A checkpoint's state; of one that others made, permissions are kept within `bounds`."""
 
     repo: Repository
     checkpoint: Checkpoint
     is_foreign: bool = False
-    most_bits: int = 0o777
+    bounds: Bounds = ANY_BITS
 
     @property
     def objects(self) -> ObjectStore:
@@ -72,7 +73,7 @@ class Recorded:
         document = record.read_json(self.objects, self.checkpoint, record.MANIFEST)
         try:
             found = manifest.load(document)
-            return replace(found, modes=found.modes.at_most(self.most_bits))
+            return replace(found, modes=found.modes.within(self.bounds))
         except ValueError as error:
             raise RollbackError(
                 f"checkpoint '{self.checkpoint.id}': {error}", hint="git ckpt list"
@@ -108,16 +109,23 @@ class Recorded:
             return None
         return self.origins.of(path, entry.id)
 
+    def file_at(self, path: bytes) -> FileState | None:
+        """What is at a path on disk in this state."""
+        entry = lookup(self.objects, self.tree, path)
+        if entry is None or entry.mode == FOLDER or path in self.absent:
+            return None
+        return file_state(path, entry, self.manifest.modes, self.converted(path, entry))
+
     @cached_property
     def operation(self) -> OperationState:
         return operation_record.read_state(self.objects, self.state_tree)
 
     @cached_property
     def state_files(self) -> dict[bytes, StateFile]:
-        most = self.most_bits
+        bounded = self.bounds.of_file
         try:
             files = agent_state.read_files(self.objects, self.state_tree)
-            return {p: replace(f, permissions=f.permissions & most) for p, f in files.items()}
+            return {p: replace(f, permissions=bounded(f.permissions)) for p, f in files.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RollbackError(
                 f"checkpoint '{self.checkpoint.id}': damaged state files ({error!r})",
@@ -126,8 +134,16 @@ class Recorded:
 
     @cached_property
     def state_tree(self) -> ObjectID:
-        commit = ObjectID(self.checkpoint.state_commit.encode())
-        return record.read_commit(self.objects, commit).tree
+        return self._state.tree
+
+    @property
+    def kept(self) -> tuple[ObjectID, ...]:
+        """The commits that it holds besides that of HEAD."""
+        return self._state.parents
+
+    @property
+    def _state(self) -> record.CommitData:
+        return record.read_commit(self.objects, ObjectID(self.checkpoint.state_commit.encode()))
 
     @cached_property
     def edited(self) -> frozenset[bytes]:
@@ -154,6 +170,8 @@ class Recorded:
         for place in (path, *folders_above(path)):
             if place in skipped:
                 return skipped[place]
+            if place in self.repositories:  # a submodule's too
+                return SkipReason.NESTED
         if self._is_tracked(path):
             return None
         if not self._ignore.ignored(path, is_folder):
@@ -171,12 +189,22 @@ class Recorded:
         empty = self.manifest.empty_folders
         return any(path == folder or folder.startswith(path + b"/") for folder in empty)
 
+    def has_submodule(self, path: bytes) -> bool:
+        """Whether a folder was a submodule's, which without its folder would be deleted to git."""
+        entry = lookup(self.objects, self.tree, path)
+        return entry is not None and entry.mode == GITLINK
+
     @cached_property
     def _folders(self) -> frozenset[bytes]:
         """Every folder that was there, so far as it held something of this state or nothing."""
         held = {path for path, _ in walk(self.objects, self.tree)} - self.absent
         empty = self.manifest.empty_folders
         return frozenset({*folders_of(held), *empty, *folders_of(empty)})
+
+    @cached_property
+    def repositories(self) -> frozenset[bytes]:
+        """Where a repository was inside the worktree, a submodule's or another."""
+        return frozenset(to_bytes(state.path) for state in self.manifest.nested)
 
     @cached_property
     def absent(self) -> frozenset[bytes]:
@@ -246,12 +274,17 @@ class Recorded:
         return read_limited(self.objects, entry.id, _LARGEST_RULES)
 
 
-def opened(repo: Repository, checkpoint: Checkpoint, trust: bool = False) -> Recorded:
-    """A checkpoint opened for a rollback, as far as it is trusted."""
-    if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
+def opened(
+    repo: Repository, checkpoint: Checkpoint, trust: bool = False, known: str | None = None
+) -> Recorded:
+    """A checkpoint opened for a rollback, as far as it is trusted; the commit that is `known` was
+    made here."""
+    commit = checkpoint.commit
+    if commit == known or made_here.holds(repo.common_dir, checkpoint.id, commit):
         return Recorded(repo, checkpoint)
-    most_bits = 0o777 if trust else 0o777 & ~_umask()
-    return Recorded(repo, checkpoint, is_foreign=True, most_bits=most_bits)
+    granted = 0o777 & ~_umask()
+    bounds = ANY_BITS if trust else Bounds(granted, granted & 0o700)
+    return Recorded(repo, checkpoint, is_foreign=True, bounds=bounds)
 
 
 def _umask() -> int:

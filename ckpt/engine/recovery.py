@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from ckpt.configure import load_forgiving
 from ckpt.engine import family, journal, operation
-from ckpt.engine.apply import Applier
-from ckpt.engine.catalog import Catalog
-from ckpt.engine.changes import Action, FileState, FolderChange, HeadMove
+from ckpt.engine.apply import Applier, look
+from ckpt.engine.changes import Action, FolderChange, HeadMove
 from ckpt.engine.head import (
     branches_to_return,
     head_report,
@@ -31,31 +31,36 @@ from ckpt.engine.head import (
 from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.last_rollback import finish
 from ckpt.engine.nested import open_nested
-from ckpt.engine.recorded import Recorded, file_state, opened
+from ckpt.engine.pending import FINISH, TAKE_BACK
+from ckpt.engine.recorded import Recorded
+from ckpt.engine.recovery_states import opened_edits, opened_goal, opened_other
 from ckpt.engine.refusals import branches_of, check_locks, clear_locks
-from ckpt.engine.restage import known_files, restage
+from ckpt.engine.restage import known_files, restage, until_settled
 from ckpt.engine.rollback import UNDO
 from ckpt.engine.rollback_report import listed
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT
 from ckpt.engine.strangers import Strangers
-from ckpt.engine.way_out import GoalGone, check_goal, instead, is_as_begun
-from ckpt.errors import CkptError, Refused
+from ckpt.engine.way_out import GoalGone, check_goal
+from ckpt.engine.worktree_place import check_place
+from ckpt.errors import Refused
 from ckpt.models import HEAD_FILE, Checkpoint, NestedResult, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.kernel_lock import Waiting, worktree_lock
 from ckpt.store.repository import Repository
-from ckpt.store.trees import FOLDER, lookup
 from ckpt.values import replace, value_class
 from ckpt.worktree.reach import is_nested_repository
 from ckpt.worktree.write import Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import TypeAlias, TypeVar
 
+    # Where a journal is: the private folder of the one that holds it, and the paths that lead
+    # from that repository to its own.
+    _Held: TypeAlias = tuple[str, tuple[bytes, ...]]
     _Change = TypeVar("_Change", Action, FolderChange)
 
 
@@ -77,8 +82,11 @@ def _recover(
     waiting: Waiting | None = None,
     given: NestedJournal | None = None,
     place: str = "",
+    around: tuple[_Held, ...] = (),
 ) -> RollbackResult:
-    """`given` is the journal that a repository around this one has kept for it."""
+    """`given` is the journal that a repository around this one has kept for it, as all do that
+    are `around`."""
+    journals = ((repo.private_dir, ()), *around)
     lock = worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=waiting)
     with (
         lock,
@@ -88,11 +96,16 @@ def _recover(
         if given is not None:
             _take_over(repo, given, forwards)
         record = journal.read(repo.private_dir)
-        goal = _opened_goal(repo, record, forwards)
-        nested, gone = _recover_nested(repo, record, forwards, place)
+        check_place(repo, record.worktree, FINISH if forwards else TAKE_BACK)
+        worktree.rollback = record.name
+        goal = opened_goal(repo, record, forwards)
+        if not record.operation and not record.paths:
+            comes_along = operation.comes_along(repo, goal, head=record.asked_head)
+            record = replace(record, operation=comes_along)
+        nested, gone = _recover_nested(repo, record, forwards, place, journals)
         try:
             recovery = _Recovery.open(
-                repo, settings, record, worktree, smudger, goal, forwards, _before(nested)
+                repo, settings, record, worktree, smudger, goal, forwards, _before(nested), journals
             )
             result = recovery.go()
             return replace(result, nested=nested, skipped=(*result.skipped, *gone))
@@ -112,7 +125,7 @@ def _take_over(repo: Repository, given: NestedJournal, forwards: bool) -> None:
 
 
 def _recover_nested(
-    repo: Repository, record: Journal, forwards: bool, place: str
+    repo: Repository, record: Journal, forwards: bool, place: str, journals: tuple[_Held, ...]
 ) -> tuple[tuple[NestedResult, ...], list[Skipped]]:
     """What became of the nested repositories, and those that are gone or new by now."""
     results, gone = [], []
@@ -122,11 +135,14 @@ def _recover_nested(
             gone.append(Skipped(path, "not there"))
             continue
         inside = os.path.join(place, path)
+        around = tuple((folder, (*within, given.path)) for folder, within in journals)
         try:
             with family.naming(inside), open_nested(repo, given.path) as nested:
                 nested.check_writable()
                 settings = load_forgiving(nested)
-                result = _recover(nested, settings, forwards=forwards, given=given, place=inside)
+                result = _recover(
+                    nested, settings, forwards=forwards, given=given, place=inside, around=around
+                )
                 results.append(NestedResult(path, result))
         except GoalGone:  # it was cloned anew, say
             gone.append(Skipped(path, "its checkpoints are gone"))
@@ -155,12 +171,20 @@ class _Recovery:
         goal: Recorded,
         forwards: bool,
         nested: Mapping[bytes, Checkpoint],
+        journals: tuple[_Held, ...],
     ) -> _Recovery:
-        other = _opened_other(repo, record, forwards)
+        def note(saved: Checkpoint) -> None:
+            for folder, within in journals:
+                journal.note_edits(folder, within, saved.id, saved.commit)
+
+        other = opened_other(repo, record, forwards)
         target, safety = (goal, other) if forwards else (other, goal)
         if safety is not None:
             record = replace(record, actions=_between(safety, record.actions))
-        strangers = Strangers(repo, settings, worktree, record, safety, target, nested)
+        earlier = opened_edits(repo, record)
+        strangers = Strangers(
+            repo, settings, worktree, record, safety, target, nested, earlier, note
+        )
         before = None if safety is None else safety.checkpoint
         return cls(repo, record, worktree, smudger, forwards, goal, before, strangers)
 
@@ -168,25 +192,28 @@ class _Recovery:
         repo, record = self.repo, self.record
         clear_locks(repo, *branches_of(record.head))
         check_locks(repo, record.head)
-        self._clear_temporaries()
-        self.strangers.save_all(head=self._stray() is None)
-        if record.operation:
-            operation.clear(repo)
         actions = record.actions if self.forwards else _reversed(record.actions)
         folders = record.folders if self.forwards else _reversed(record.folders)
         applier = Applier(
             repo.objects, self.smudger, self.worktree, None, self.strangers.save_first, folders
         )
+        applier.open_folders()  # somebody may have closed again what the rollback had opened
+        self._clear_temporaries()
+        restages = record.index or (record.asked_index and self._misleads())
+        self.strangers.save_all(index=restages, head=self._stray() is None)
+        if record.operation:
+            operation.clear(repo)
         applier.files(actions, self._folders_to_remove())
         applier.folders(self._folders_to_make())
         applier.sync()
-        if record.index or (record.asked_index and self._misleads()):
-            self._restage(applier)
+        restaged = restages and until_settled(lambda: self._restage(applier))
+        move = self._move()  # read before anybody looks at it: from there it moves, or not at all
         left = self._left_head()
         if left is None:
             self.strangers.save_head()
-        before = repo.refs.head()
-        move = self._move() if left is None else None
+        else:
+            move = None
+        before = repo.refs.head() if move is None else move.before
         if move is not None:
             move_head(repo, move, self.goal.checkpoint.id)
         if record.operation and left is None:
@@ -199,12 +226,16 @@ class _Recovery:
             began_from=self.safety if self.forwards and saved is not None else None,
             written=tuple(map(to_str, applier.done.written)),
             removed=tuple(map(to_str, applier.done.removed)),
-            skipped=(*listed(applier.done.blocked), *([] if left is None else [left])),
+            skipped=(*listed(self._left(applier)), *([] if left is None else [left])),
             folders_changed=self._changes_folders(),
-            index_changed=record.index,
+            index_changed=record.index or restaged,
             head=head_report(repo, before, self.goal, move),
             undo_command=UNDO if self.forwards else None,
         )
+
+    def _left(self, applier: Applier) -> dict[bytes, str]:
+        unstaged = self.record.unstaged if self.forwards else {}
+        return {**unstaged, **applier.done.blocked}
 
     def _changes_folders(self) -> bool:
         changes = ((c.before, c.after) for c in self.record.folders)
@@ -212,8 +243,26 @@ class _Recovery:
         return bits or bool(self.record.make_folders)
 
     def _clear_temporaries(self) -> None:
+        """Remove what the rollback had begun to write, unless it was tracked and edited since."""
+        left = []
         for folder in {action.path.rpartition(b"/")[0] for action in self.record.actions}:
-            self.worktree.clear_temporaries(folder)
+            with suppress(PermissionError):  # no save takes them, and files in there are listed
+                left += self.worktree.unfinished(folder)
+        entries = staging.read_staged(self.repo).index.entries if left else ()
+        tracked = {entry.path: entry.id for entry in entries}
+        for path in left:
+            with suppress(PermissionError):
+                if path not in tracked or self._holds(path, tracked[path]):
+                    self.worktree.remove_file(path)
+
+    def _holds(self, path: bytes, content: bytes) -> bool:
+        """False also if it cannot be read."""
+        try:
+            status = self.worktree.lstat(path)
+            found = None if status is None else look(self.repo.objects, self.worktree, path, status)
+        except OSError:
+            return False
+        return found is not None and found.entry.id == content
 
     def _folders_to_remove(self) -> tuple[bytes, ...]:
         if self.forwards:
@@ -221,7 +270,7 @@ class _Recovery:
         created = (a.path for a in self.record.actions if a.before is None)
         made = {*self.record.make_folders, *folders_of(self.record.make_folders)}
         made |= folders_of(created)
-        kept = set(self.goal.manifest.empty_folders)
+        kept = {*self.goal.manifest.empty_folders, *filter(self.goal.has_submodule, made)}
         return tuple(sorted(made - kept, key=len, reverse=True))
 
     def _folders_to_make(self) -> tuple[bytes, ...]:
@@ -230,15 +279,18 @@ class _Recovery:
         empty = set(self.goal.manifest.empty_folders)
         return tuple(folder for folder in self.record.remove_folders if folder in empty)
 
-    def _restage(self, applier: Applier) -> None:
+    def _restage(self, applier: Applier) -> bool:
+        """Write the index; False if only its stat data were wrong, or nothing was."""
         staged = staging.read_staged(self.repo)
         wanted = self.strangers.index_of(self.goal, staged.index)
-        if staging.same(wanted, staged.index) and not self._misleads():
-            return
+        changes = not staging.same(wanted, staged.index)
+        if not changes and not self._misleads():
+            return False
         self.strangers.save_index(staged.index)
         touched = {action.path for action in self.record.actions}
         known = known_files(self.worktree, self.goal, wanted, applier.known)
         restage(self.repo, wanted, staged, known, touched)
+        return changes
 
     def _misleads(self) -> bool:
         """Whether git may go by stat data of before: a converted file of another size is
@@ -251,16 +303,18 @@ class _Recovery:
         """Why HEAD and its branch have to stay where they are, if they have."""
         planned = self.record.head
         if planned is None:
-            return None
+            return operation.strayed(self.repo, self.goal) if self.record.operation else None
         return strayed(self.repo, planned, planned.after if self.forwards else planned.before)
 
     def _left_head(self) -> Skipped | None:
         """HEAD, if it stays where it is. An operation would go on from another commit than it
-        should, and stays out with it."""
+        should, and stays out with it; so does one that has ended where HEAD was not to move."""
         planned, reason = self.record.head, self._stray()
-        if planned is None or reason is None:
-            return None
-        if not self.forwards:
+        if reason is None:
+            may_differ = self.record.asked_head or self.record.paths
+            ended = None if may_differ else operation.ended(self.repo, self.goal)
+            return None if ended is None else Skipped(HEAD_FILE, ended)
+        if planned is not None and not self.forwards:
             self._put_branches_back(planned, but=self.repo.refs.head().branch)
         wanted = self.goal.operation.files.operation if self.record.operation else None
         if wanted is not None:
@@ -268,21 +322,18 @@ class _Recovery:
         return Skipped(HEAD_FILE, reason)
 
     def _move(self) -> HeadMove | None:
-        """The move from wherever HEAD is now; what it leaves was saved if it was strange."""
-        planned = self.record.head
+        """The move from wherever HEAD is now."""
+        planned, read = self.record.head, self.repo.refs.read
         if planned is None:
             return None
-        if self.forwards:
-            now = self.strangers.branch_now()
-            read = self.repo.refs.read
-            others = tuple(other for other in planned.others if read(other.branch) == other.before)
-            return HeadMove(self.repo.refs.head(), planned.after, now, others)
-        self._put_branches_back(planned)
-        branch = planned.before.branch
-        now = self.repo.refs.read(branch) if branch is not None else None
-        return HeadMove(self.repo.refs.head(), planned.before, now)
+        wanted = planned.after if self.forwards else planned.before
+        moves = planned.others if self.forwards else branches_to_return(planned)
+        others = (other for other in moves if other.branch != wanted.branch)
+        others = (other for other in others if read(other.branch) == other.before)
+        now = read(wanted.branch) if wanted.branch is not None else None
+        return HeadMove(self.repo.refs.head(), wanted, now, tuple(others))
 
-    def _put_branches_back(self, planned: HeadMove, but: bytes | None = None) -> None:
+    def _put_branches_back(self, planned: HeadMove, but: bytes | None) -> None:
         """Aborting, the branches that the rollback moved return to where they stood."""
         message = f"ckpt: rollback to {self.goal.checkpoint.id}".encode()
         for moved in branches_to_return(planned):
@@ -293,13 +344,25 @@ class _Recovery:
         if self.forwards:
             record, saved = self.record, self.strangers.checkpoint
             if saved is not None:  # an undo returns to what there was before this
-                actions = _between(Recorded(self.repo, saved), record.actions)
-                record = replace(record, safety=saved.id, actions=actions, head=move)
+                state = Recorded(self.repo, saved)
+                record = replace(
+                    record,
+                    safety=saved.id,
+                    safety_commit=saved.commit,
+                    actions=_between(state, record.actions),
+                    head=self._move_since(state, move),
+                )
             if not has_head:
                 record = replace(record, head=None, asked_head=False)
             finish(self.repo, record, applier.done)
         else:
             journal.take_back(self.repo.private_dir)
+
+    def _move_since(self, saved: Recorded, move: HeadMove | None) -> HeadMove | None:
+        """How HEAD has moved since a state was saved: as it did now, unless that was saved before
+        some of it was done."""
+        since = move if self.strangers.is_of_the_start else self.record.head
+        return None if since is None else replace(since, before=saved.head)
 
 
 def _before(nested: Iterable[NestedResult]) -> dict[bytes, Checkpoint]:
@@ -308,60 +371,10 @@ def _before(nested: Iterable[NestedResult]) -> dict[bytes, Checkpoint]:
     return {path: safety for path, safety in saved.items() if safety is not None}
 
 
-def _opened_goal(repo: Repository, record: Journal, forwards: bool) -> Recorded:
-    """The state to go to, unless it is another one by now. A ref may have been fetched anew since
-    the rollback began: git must not go by what it says now."""
-    check_goal(repo, record, forwards=forwards)
-    checkpoint = Catalog(repo).get(record.target if forwards else record.safety)
-    if not forwards and checkpoint.commit == record.safety_commit:
-        return Recorded(repo, checkpoint)  # which the rollback made itself
-    trust = forwards and record.asked_trust and is_as_begun(repo, record, forwards)
-    goal = opened(repo, checkpoint, trust)
-    try:
-        if goal.is_foreign and not trust:
-            from ckpt.engine import foreign
-
-            foreign.check_target(goal, head=record.asked_head)
-        if goal.is_foreign and record.operation:
-            from ckpt.engine.operation_objects import check_objects
-
-            check_objects(goal.objects, goal.operation)
-        if not is_as_begun(repo, record, forwards):
-            raise Refused(
-                f"checkpoint '{checkpoint.id}' is another one by now than when the rollback began"
-            )
-    except Refused as error:
-        hint = instead(repo, record, forwards=forwards)
-        raise Refused(error.message, hint=hint, details=error.details) from None
-    return goal
-
-
-def _opened_other(repo: Repository, record: Journal, forwards: bool) -> Recorded | None:
-    """The state that is not gone to, if it is still that of then, and whole: only compared with,
-    it must not keep anyone from the goal."""
-    if not is_as_begun(repo, record, not forwards):
-        return None
-    try:
-        checkpoint = Catalog(repo).get(record.safety if forwards else record.target)
-        state = Recorded(repo, checkpoint)
-        _, _, _ = state.manifest, state.index, state.operation
-    except CkptError:
-        return None
-    return state
-
-
 def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:
     """Actions that begin at the safety checkpoint, which may be later than the plan: what
     changed while the rollback ran was saved in another one."""
-    modes = safety.manifest.modes
-
-    def before(action: Action) -> FileState | None:
-        entry = lookup(safety.objects, safety.tree, action.path)
-        if entry is None or entry.mode == FOLDER or action.path in safety.absent:
-            return None
-        return file_state(action.path, entry, modes, safety.converted(action.path, entry))
-
-    return tuple(replace(action, before=before(action)) for action in actions)
+    return tuple(replace(action, before=safety.file_at(action.path)) for action in actions)
 
 
 def _reversed(changes: tuple[_Change, ...]) -> tuple[_Change, ...]:

@@ -46,10 +46,6 @@ def save(
     deadline = None if budget is None else Deadline(budget)
     within = _request_within(request)
     family = _Family(within, progress, waiting, timeout, deadline, {repo.git_dir})
-
-    def complete(present: Present) -> None:
-        family.save_within(repo, present)
-
     return snapshot.save(
         repo,
         settings,
@@ -58,7 +54,7 @@ def save(
         waiting=waiting,
         timeout=timeout,
         budget=budget,
-        complete=complete,
+        complete=family.completing(repo),
     )
 
 
@@ -78,7 +74,17 @@ class _Family:
     deadline: Deadline | None
     entered: set[str]
 
-    def save_within(self, repo: Repository, present: Present) -> None:
+    def completing(self, repo: Repository) -> Callable[[Present], None]:
+        """What saves those within; a save that is tried again enters them anew."""
+        known = {*self.entered}
+
+        def complete(present: Present) -> None:
+            self.entered.intersection_update(known)
+            self._save_within(repo, present)
+
+        return complete
+
+    def _save_within(self, repo: Repository, present: Present) -> None:
         states = []
         taken: dict[bytes, Checkpoint] = {}
         for state in present.nested:
@@ -103,10 +109,6 @@ class _Family:
                 raise Refused(
                     "a rollback was interrupted in it", hint="git ckpt rollback --continue"
                 )
-
-            def complete(present: Present) -> None:
-                self.save_within(repo, present)
-
             settings = load_settings(repo)
             result = snapshot.save(
                 repo,
@@ -116,7 +118,7 @@ class _Family:
                 waiting=self.waiting,
                 timeout=self.timeout,
                 budget=None if self.deadline is None else self.deadline.left(),
-                complete=complete,
+                complete=self.completing(repo),
             )
             if result.checkpoint is None:
                 raise Refused("no checkpoint was taken", hint="git ckpt save")

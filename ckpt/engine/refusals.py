@@ -7,18 +7,23 @@ import os
 
 from ckpt.engine import journal
 from ckpt.engine.changes import HeadMove
+from ckpt.engine.pending import is_interrupted
 from ckpt.errors import Busy, CkptError, Refused, RollbackError, disk_hint
+from ckpt.paths import to_str
 from ckpt.store.lock import check_free, clear_own_locks
 from ckpt.store.repository import Repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import TypeAlias
 
+    from ckpt.engine.prepare import Prepared
     from ckpt.store.objects import MissingObject
 
     Stopped: TypeAlias = OSError | Busy | MissingObject
 
+MAX_UNTRACKED_REMOVALS = 1000
 # An editor's `git status` may hold a lock for a moment.
 _PATIENCE = 0.5
 _RECOVERY = (
@@ -30,10 +35,20 @@ _RECOVERY = (
 def check_ready(repo: Repository) -> None:
     """Refuse to begin while something else is at work, or was and did not finish."""
     if journal.exists(repo.private_dir):
-        raise Refused("a rollback was interrupted in this worktree", hint=_RECOVERY)
+        raise _unfinished()
     journal.check_memory(repo.private_dir)
     clear_locks(repo)
     check_locks(repo, None)
+
+
+def check_ended(repo: Repository) -> None:
+    """Refuse if a rollback died here; for who does not hold the worktree's lock."""
+    if is_interrupted(repo.private_dir):
+        raise _unfinished()
+
+
+def _unfinished() -> Refused:
+    return Refused("a rollback was interrupted in this worktree", hint=_RECOVERY)
 
 
 def clear_locks(repo: Repository, *branches: bytes) -> None:
@@ -91,3 +106,21 @@ def _cause(error: Stopped) -> tuple[type[Busy] | type[RollbackError], str]:
     if isinstance(error, CkptError):
         return RollbackError, error.message
     return RollbackError, error.strerror or str(error)
+
+
+def check_removals(prepared: Prepared, consented: Container[bytes]) -> None:
+    """Refuse to remove more than anyone is likely to mean."""
+    plan, present = prepared.plan, prepared.present
+    most = len(plan.removals)
+    if 2 * most <= present.least_files and most <= MAX_UNTRACKED_REMOVALS:
+        return
+    removed = [a.path for a in plan.removals if a.path not in consented]
+    tracked = {entry.path for entry in present.staged.index.entries}
+    untracked = [path for path in removed if path not in tracked]
+    total = len(present.entries)
+    if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
+        raise Refused(
+            f"this rollback would remove {len(removed)} of {total} files",
+            hint="look with --dry-run, then repeat the command with --yes",
+            details={"removed": [to_str(path) for path in removed]},
+        )

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from ckpt import disk
+from ckpt import private
 from ckpt.engine.contents import identity
 from ckpt.hashing import sha256
 from ckpt.store.objects import ObjectID
@@ -72,7 +71,7 @@ class Memory:
         """Nobody depends on this file: that it cannot be written is no error."""
         if self._now != self._before:
             with suppress(OSError):
-                disk.replace_private_file(self._path, _dump(self._now, self._worktree))
+                private.replace(self._path, _dump(self._now, self._worktree))
                 self._before = dict(self._now)
 
 
@@ -104,7 +103,7 @@ def _dump(conversions: dict[bytes, Conversion], worktree: str) -> bytes:
 
 def _load(path: str, worktree: str) -> Iterator[tuple[bytes, Conversion]]:
     try:
-        data = _read_own(path)
+        data = private.read(path)
         header, _, body = data.partition(b"\n")
         if header != _HEADER + _checksum(body):
             return
@@ -125,14 +124,6 @@ def _load(path: str, worktree: str) -> Iterator[tuple[bytes, Conversion]]:
             )
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         return
-
-
-def _read_own(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        is_own = status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        return file.read() if is_own and stat.S_ISREG(status.st_mode) else b""
 
 
 def _checksum(data: bytes) -> bytes:

@@ -4,7 +4,8 @@
 A remote that is configured as a mirror, or with refspecs as wide, sends every checkpoint to where
 others read it, secrets and all. One that is fetched into `refs/*` with pruning takes away here
 whatever the other side lacks: all of them. Told by the configuration alone, without asking the
-remote. Left out: what someone types (`git push --mirror`), and remotes without a name.
+remote. Left out: what someone types (`git push --mirror`), remotes without a name, and those of
+old that are files in `.git/remotes`.
 """
 
 from __future__ import annotations

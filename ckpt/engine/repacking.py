@@ -20,6 +20,7 @@ from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.record import read_commit
 from ckpt.store.repack import Repacked, remove_copies, repack
 from ckpt.store.trees import FOLDER, GITLINK, UnsafeTree, read_tree
+from ckpt.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,26 @@ MANY_LOOSE = 1_000
 GRACE = 900.0  # seconds since somebody used an object
 # Of 256: some 8,000 in all. Git's own gc comes at 6,700, if somebody lets it.
 _ONE_FOLDER, _MANY_IN_ONE = "17", 32
-_STATE = b"\0"  # before the paths of a state tree, which are no paths of the worktree
-_INDEX = _STATE + b"/index"  # but for these, which are
+
+
+class _Place(NamedTuple):
+    """Where an object stands in a checkpoint. A hash stands for the path, which may be long, and
+    is then longer in each folder below; two that are alike would only make a pack larger."""
+
+    is_state: bool
+    depth: int
+    path: int
+
+
+_WORKTREE = _Place(is_state=False, depth=0, path=0)
+_STATE = _Place(is_state=True, depth=0, path=0)
+_INDEX = b"index"  # the folder of a state whose paths are those of the worktree
+
+
+def _inside(place: _Place, name: bytes) -> _Place:
+    if place == _STATE and name == _INDEX:
+        return _WORKTREE
+    return _Place(place.is_state, place.depth + 1, hash((place.path, name)))
 
 
 def have_piled_up(repo: Repository) -> bool:
@@ -92,42 +111,42 @@ def _rows(
 
     What names others comes after them: should there be no time for it, it leads to them again.
     """
-    rows: dict[tuple[bytes, bytes], list[bytes]] = {}
+    rows: dict[tuple[bytes, _Place], list[bytes]] = {}
     seen: set[bytes] = set()
     for commit in commits:
-        todo = [(commit, b"commit", b"")] if has_time() else []
+        todo = [(commit, b"commit", _WORKTREE)] if has_time() else []
         while todo:
-            raw_id, kind, path = todo.pop()
+            raw_id, kind, place = todo.pop()
             if raw_id not in seen and raw_id in loose:
                 seen.add(raw_id)
-                rows.setdefault((kind, path), []).append(raw_id)
-                todo += _named(repo, raw_id, kind, path)
+                rows.setdefault((kind, place), []).append(raw_id)
+                todo += _named(repo, raw_id, kind, place)
     return [rows[key] for key in sorted(rows, key=_depth)]
 
 
-def _depth(row: tuple[bytes, bytes]) -> tuple[bool, bool, int]:
+def _depth(row: tuple[bytes, _Place]) -> tuple[bool, bool, int]:
     """Sorts folders after what is in them, then states, then their commits, then checkpoints."""
-    kind, path = row
-    is_commit, is_state = kind == b"commit", path.startswith(_STATE)
-    return is_commit, is_state != is_commit, -path.count(b"/") - (kind == b"blob")
+    kind, place = row
+    is_commit = kind == b"commit"
+    return is_commit, place.is_state != is_commit, -place.depth - (kind == b"blob")
 
 
 def _named(
-    repo: Repository, raw_id: bytes, kind: bytes, path: bytes
-) -> Iterator[tuple[bytes, bytes, bytes]]:
+    repo: Repository, raw_id: bytes, kind: bytes, place: _Place
+) -> Iterator[tuple[bytes, bytes, _Place]]:
     """What an object names, with the kind and the place of each."""
     object_id = ObjectID(hexlify(raw_id))
     try:
         if kind == b"commit":
             commit = read_commit(repo.objects, object_id)
             # Of a checkpoint the state, which is the last; other commits are git's.
-            last = commit.parents[-1:] if path != _STATE else ()
+            last = commit.parents[-1:] if place != _STATE else ()
             yield from ((unhexlify(parent), b"commit", _STATE) for parent in last)
-            yield unhexlify(commit.tree), b"tree", path
+            yield unhexlify(commit.tree), b"tree", place
         elif kind == b"tree":
             for name, mode, child in read_tree(repo.objects, object_id):
                 if mode != GITLINK:
-                    place = (path + b"/" + name).removeprefix(_INDEX)
-                    yield unhexlify(child), b"tree" if mode == FOLDER else b"blob", place
+                    kind = b"tree" if mode == FOLDER else b"blob"
+                    yield unhexlify(child), kind, _inside(place, name)
     except (MissingObject, UnsafeTree, NotHexadecimal):
         return

@@ -8,23 +8,24 @@ own, `broken_refs`. Git's own locks stay: nothing proves that nobody needs them.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from shlex import quote
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.engine import journal, left_over, scan_cache
-from ckpt.engine.broken_refs import broken_refs, index_anew, out_of_reach
+from ckpt.engine.broken_refs import bring_pack_back, broken_refs, index_anew, out_of_reach
 from ckpt.engine.flaws import Flaw
-from ckpt.engine.pending import JOURNAL, is_interrupted
+from ckpt.engine.pending import JOURNAL, is_interrupted, journal_exists
+from ckpt.engine.private_files import no_folders, open_to_others
 from ckpt.engine.way_out import open_ways
-from ckpt.errors import CkptError
+from ckpt.errors import Busy, CkptError, DiskError, is_want
 from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.lock import clear_dead_locks, dead_locks
-from ckpt.store.object_scan import unindexed_packs
+from ckpt.store.object_scan import damaged_packs, unindexed_packs
 from ckpt.store.objects import MissingObject
 from ckpt.store.repository import Repository
-from ckpt.store.roots import git_dirs
+from ckpt.store.roots import git_dirs, in_worktree, worktree_of
+from ckpt.store.staging import read_staged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +37,13 @@ _OLD = 3600.0  # seconds; no git command holds one of these for so long
 
 def find_flaws(repo: Repository) -> list[Flaw]:
     """All that is found, what is worst first."""
+    in_place = [*no_folders(repo)]
+    if in_place:  # of what is not there nothing else can be told, or mended
+        return [*in_place, *_objects(repo), *_index(repo)]
     found = [
         *broken_refs(repo),
         *_objects(repo),
+        *_index(repo),
         *_journals(repo),
         *_locks(repo),
         *_files(repo),
@@ -60,40 +65,76 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
     for pack in unindexed_packs(repo.objects):
         told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
         yield Flaw("objects", False, told, by_hand=index_anew(pack))
+    for pack in damaged_packs(repo.objects):
+        told = f"what is in '{pack}' cannot be read: the file is damaged"
+        yield Flaw("objects", True, told, by_hand=bring_pack_back(pack))
+
+
+def _index(repo: Repository) -> Iterator[Flaw]:
+    try:
+        read_staged(repo)
+    except (CkptError, OSError) as error:
+        if isinstance(error, OSError) and is_want(error):
+            raise
+        found = error if isinstance(error, CkptError) else DiskError(error)
+        told = f"it cannot be read, without which nothing is saved: {found.message}"
+        yield Flaw("index", True, told, by_hand=found.hint)
 
 
 # -- journals ----------------------------------------------------------------------
 
 
 def _journals(repo: Repository) -> Iterator[Flaw]:
-    if not is_interrupted(repo.private_dir):
-        return
+    """Of all worktrees: one that cannot be read keeps each of them from dropping anything."""
+    for git_dir in git_dirs(repo):
+        is_dead = is_interrupted(os.path.join(git_dir, "ckpt"))
+        found = _journal(repo, git_dir) if is_dead else None
+        if found is not None:
+            yield found
+
+
+def _journal(repo: Repository, git_dir: str) -> Flaw | None:
+    """What is wrong with the journal that is there."""
+    is_own = git_dir == repo.git_dir
+    subject, where = (JOURNAL, "") if is_own else ("worktrees", in_worktree(git_dir))
     try:
-        record = journal.read(repo.private_dir)
-    except journal.NewerJournal as error:
-        yield Flaw("journal", True, error.message, by_hand=error.hint)
-        return
+        record = journal.read(os.path.join(git_dir, "ckpt"))
+    except (journal.NewerJournal, journal.Doubtful) as error:
+        return Flaw(subject, True, error.message + where, by_hand=error.hint)
     except CkptError as error:
-        then = "the state before that rollback is the newest of 'git ckpt list --kind safety'"
-        mend = _put_journal_aside(repo.private_dir, then)
-        yield Flaw("journal", True, error.message, mend)
-        return
-    if not open_ways(repo, record):
+        told = error.message + where
+        listed = "git ckpt list --kind safety" if is_own else _list_elsewhere(git_dir)
+        then = f"the state before that rollback is the newest of '{listed}'"
+    else:
+        if open_ways(repo, record):
+            return None
         told = (
             f"an interrupted rollback needs checkpoint '{record.target}' or '{record.safety}', "
-            "and both are gone; 'git ckpt rescue' may find them"
+            f"and both are gone{where}; 'git ckpt rescue' may find them"
         )
         then = "all files stay as they are, some of before that rollback and some of after it"
-        yield Flaw("journal", True, told, _put_journal_aside(repo.private_dir, then))
+    return Flaw(subject, True, told, _put_journal_aside(repo, git_dir, told, then))
 
 
-def _put_journal_aside(private_dir: str, then: str) -> Callable[[], str]:
+def _list_elsewhere(git_dir: str) -> str:
+    place = worktree_of(git_dir)
+    if place is None or not os.path.isdir(place):
+        return "git ckpt list --all-worktrees --kind safety"
+    return f"git -C {quote(place)} ckpt list --kind safety"
+
+
+def _put_journal_aside(repo: Repository, git_dir: str, told: str, then: str) -> Callable[[], str]:
     """`then` is what that means for whoever the rollback was for."""
+    private_dir = os.path.join(git_dir, "ckpt")
 
     def put() -> str:
-        aside = os.path.join(private_dir, f"broken-journal-{int(time.time())}")
+        aside = os.path.join(private_dir, disk.temporary_name("broken-journal-"))
         with worktree_lock(private_dir, exclusive=True, timeout=0.0):
-            disk.rename(os.path.join(private_dir, JOURNAL), aside)
+            # Somebody else may have mended it, and another rollback may have died since.
+            found = _journal(repo, git_dir) if journal_exists(private_dir) else None
+            if found is None or found.detail != told:
+                raise Busy("it changed meanwhile", hint="git ckpt doctor")
+            private.move_aside(os.path.join(private_dir, JOURNAL), aside)
             disk.fsync_dir(private_dir)
         return f"moved aside, to '{aside}'; {then}"
 
@@ -124,8 +165,8 @@ def _clear_locks(repo: Repository, git_dir: str) -> Callable[[], str]:
     def clear() -> str:
         clear_dead_locks(private_dir, lambda: [*_locked_files(repo, git_dir)])
         # What is left has become the file that it was to lock, before its process died.
-        for private in dead_locks(private_dir):
-            disk.unlink(private)
+        for lock in dead_locks(private_dir):
+            disk.unlink(lock)
         return "taken away"
 
     return clear
@@ -143,7 +184,7 @@ def _locked_files(repo: Repository, git_dir: str) -> Iterator[str]:
 
 
 def _is_ours(lock: str, dead: list[str]) -> bool:
-    return any(os.path.samefile(lock, private) for private in dead if os.path.exists(private))
+    return any(os.path.samefile(lock, second) for second in dead if os.path.exists(second))
 
 
 def _age(path: str) -> float | None:
@@ -164,10 +205,7 @@ def _files(repo: Repository) -> Iterator[Flaw]:
     if scan_cache.is_damaged(repo):
         told = "what the last save found is damaged; the next one finds it anew"
         yield Flaw("cache", False, told, _forget_cache(repo))
-    for folder in dict.fromkeys((repo.private_dir, os.path.join(repo.common_dir, "ckpt"))):
-        if _is_open_to_others(folder):
-            told = f"'{folder}' can be entered by other users"
-            yield Flaw("private files", False, told, _close(folder))
+    yield from open_to_others(repo)
 
 
 def _clear_unfinished(repo: Repository) -> Callable[[], str]:
@@ -194,27 +232,6 @@ def _check_gone(paths: Sequence[str]) -> None:
         if os.path.isdir(paths[0]):
             raise CkptError(f"{told}: it is a folder", hint=f"rm -r {quote(paths[0])}")
         raise CkptError(told, hint=f"rm -f {quote(paths[0])}")
-
-
-def _is_open_to_others(folder: str) -> bool:
-    try:
-        status = os.lstat(folder)
-    except OSError:
-        return False
-    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    return is_own and bool(status.st_mode & 0o077)
-
-
-def _close(folder: str) -> Callable[[], str]:
-    def close() -> str:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            disk.chmod(fd, 0o700, folder)
-        finally:
-            os.close(fd)
-        return "closed to others"
-
-    return close
 
 
 def _count(number: int, word: str) -> str:

@@ -6,7 +6,8 @@ stands on as HEAD; the lost commit itself is kept along with it. A content of wh
 known, and the edits in a patch, are laid over the present, so that `diff` shows these and
 nothing else. A checkpoint that was let go gets its ref again. What is not saved anew but found
 is verified, and does not stay if it turns out to be half there. If only the history behind a
-stash or commit is, its state is kept without that, on the present HEAD.
+stash or commit is, its state is kept without that, on the present HEAD. A lost commit may have
+come with a fetch: one that git would not check out is kept too, but is foreign.
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ from ckpt.engine.overlay import Edited
 from ckpt.engine.publishing import NO_TIME, draft_of, publish
 from ckpt.engine.snapshot import SaveRequest
 from ckpt.engine.summary import count_lines
+from ckpt.engine.tree_check import TreeCheck, Unsafe
 from ckpt.engine.verify import verify
 from ckpt.engine.verify_targets import Target
-from ckpt.errors import CkptError, NotFound, Refused, UsageError
+from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, Scope, Stats
+from ckpt.paths import folders_above, folders_of
 from ckpt.store import record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.pruning import is_collecting
 from ckpt.store.repository import Repository
 from ckpt.store.trees import (
     FOLDER,
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
 
     from ckpt.engine.present import Present
     from ckpt.settings import Settings
+    from ckpt.store.trees import Entries
 
 _FOLDER = b"rescued"
 _NAME_LENGTH = 12
@@ -80,10 +85,12 @@ class _Held:
 @value_class
 class Rescued:
     """The checkpoint that was made; `lacks` is what is missing of the history that it would have
-    had, and that was not kept for it, and `path` where a content is in it."""
+    had, and that was not kept for it, `unsafe` why it does not count as made here, and `path`
+    where a content is in it."""
 
     checkpoint: Checkpoint
     lacks: str | None = None
+    unsafe: str | None = None
     path: bytes | None = None
 
 
@@ -95,6 +102,11 @@ def rescue(
     progress: Callable[[int, int], None] | None = None,
 ) -> Rescued:
     """The checkpoint that holds what was lost."""
+    if is_collecting(repo.common_dir):
+        raise Busy(
+            "git gc is at work, and may be about to take away what is to be rescued",
+            hint="wait until it has ended, then try again",
+        )
     if lost.kind == CHECKPOINT:
         return Rescued(_brought_back(repo, ObjectID(lost.id.encode()), name))
     request = SaveRequest(
@@ -113,7 +125,9 @@ def rescue(
         held = replace(held, head=repo.refs.head().commit, keep=())
         told = f"{request.description} The history behind it is not kept: {lacks}."
         request = replace(request, description=told)
-    return Rescued(_sound(repo, _published(repo, request, held)), lacks)
+    unsafe = _unsafe(repo, held)
+    made = _published(repo, request, held, is_ours=unsafe is None)
+    return Rescued(_sound(repo, made), lacks, unsafe)
 
 
 def _name_for(lost: Lost) -> str | None:
@@ -152,10 +166,22 @@ def _held(repo: Repository, lost: Lost) -> _Held:
     index = record.read_commit(repo.objects, staged).tree
     tree = commit.tree
     if untracked:
-        files = dict(walk(repo.objects, tree))
-        files |= walk(repo.objects, record.read_commit(repo.objects, untracked[0]).tree)
-        tree = write_tree(repo.objects, files)
+        others = record.read_commit(repo.objects, untracked[0]).tree
+        tracked, new = (dict(walk(repo.objects, each)) for each in (tree, others))
+        tree = write_tree(repo.objects, _on_disk(tracked, new))
     return _Held(tree, index, base, (object_id,))
+
+
+def _on_disk(tracked: Entries, untracked: Entries) -> Entries:
+    """The files that a stash was made from. Git leaves a tracked file in it that has become a
+    folder of untracked ones, and those of a folder that has become an untracked file."""
+    folders = folders_of(untracked)
+    beside = {
+        path: entry
+        for path, entry in tracked.items()
+        if path not in folders and untracked.keys().isdisjoint(folders_above(path))
+    }
+    return {**beside, **untracked}
 
 
 def _usable(repo: Repository, lost: Lost) -> _Held:
@@ -180,7 +206,18 @@ def _lacks(repo: Repository, held: _Held) -> str | None:
     return None if newest is None else fault_behind(repo, newest)
 
 
-def _published(repo: Repository, request: SaveRequest, held: _Held) -> Checkpoint:
+def _unsafe(repo: Repository, held: _Held) -> str | None:
+    """Why a rollback to this has to be asked for as one to another's checkpoint."""
+    trees = TreeCheck(repo.objects)
+    try:
+        trees.check(held.tree)
+        trees.check(held.index)
+    except Unsafe as error:
+        return str(error)
+    return None
+
+
+def _published(repo: Repository, request: SaveRequest, held: _Held, *, is_ours: bool) -> Checkpoint:
     objects = repo.objects
     try:
         state = record.write_commit(
@@ -196,7 +233,7 @@ def _published(repo: Repository, request: SaveRequest, held: _Held) -> Checkpoin
             return not objects.missing({commit, *relied_on})
 
         parents = tuple(filter(None, (held.head, state)))
-        return publish(repo, Catalog(repo), draft, held.tree, parents, is_whole)
+        return publish(repo, Catalog(repo), draft, held.tree, parents, is_whole, is_ours=is_ours)
     finally:
         objects.discard()
 

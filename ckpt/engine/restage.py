@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from ckpt.engine import stat_views
 from ckpt.engine.apply import look
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Busy
-from ckpt.paths import folders_above, folders_of, is_within
+from ckpt.paths import folders_above, is_within
 from ckpt.store import staging
 from ckpt.store.index import Index
 from ckpt.store.index_file import KnownFile, compose
@@ -29,27 +30,55 @@ from ckpt.worktree.write import UnsafePath, Worktree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import TypeVar
 
     from ckpt.engine.changes import Action
     from ckpt.engine.prepare import Prepared
 
+    _Result = TypeVar("_Result")
+
 # An editor's `git status` may hold the lock for a moment, for which nobody stops half way.
 _INDEX_PATIENCE = 1.0
 
+# An index that changes each time between its reading and its writing is left to who changes it.
+_ATTEMPTS = 4
+
+
+class IndexChanged(Busy):
+    """Another process staged something at that very moment."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the index changed while the rollback ran",
+            hint="'git ckpt rollback --continue' saves that change and finishes",
+        )
+
 
 def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
-    """The target's entries inside the limits, the present ones outside."""
+    """The target's entries inside the limits, the present ones outside, all of which stay."""
     if not limits:
         return target
-    entries = [e for e in target.entries if is_within(e.path, limits)]
-    taken = {e.path for e in entries}
-    folders = folders_of(taken)
-    for entry in present.entries:
-        if is_within(entry.path, limits) or entry.path in folders:
-            continue
-        if not any(folder in taken for folder in folders_above(entry.path)):
-            entries.append(entry)
-    return staging.select(target, present, entries, limits)
+    hindered = below_files(target, present, limits)
+    inside = [e for e in target.entries if is_within(e.path, limits) and e.path not in hindered]
+    stay = [e for e in present.entries if not is_within(e.path, limits)]
+    return staging.select(target, present, inside + stay, limits)
+
+
+def below_files(target: Index, present: Index, limits: tuple[bytes, ...]) -> dict[bytes, bytes]:
+    """Of the target's entries inside the limits, those below what is staged as a file outside
+    them, each with that file: an index cannot hold both."""
+    stay = {e.path for e in present.entries if not is_within(e.path, limits)}
+    inside = (e.path for e in target.entries if is_within(e.path, limits))
+    return {path: folder for path in inside for folder in folders_above(path) if folder in stay}
+
+
+def without(index: Index, paths: Collection[bytes]) -> Index:
+    """An index but for some paths, in none of whose stages anything is."""
+    if not paths:
+        return index
+    entries = [entry for entry in index.entries if entry.path not in paths]
+    nothing = Index(index.version, [], {}, index.hash_len)
+    return staging.select(nothing, index, entries, tuple(paths))
 
 
 def outside(index: Index, limits: tuple[bytes, ...]) -> Index:
@@ -126,7 +155,7 @@ def restage(
     known: KnownFile,
     doubtful: Collection[bytes] = (),
 ) -> None:
-    """Replace the index file, unless another process changed it since it was read."""
+    """Replace the index file; IndexChanged if another process did so since it was read."""
     if any(map(known, staging.unseen(wanted))):
         # Git opens a file that is as young as the index, and it counts in seconds.
         time.sleep(1.01 - time.time() % 1)
@@ -141,7 +170,12 @@ def restage(
     if not replace_locked(
         repo.index_path, data, repo.private_dir, unchanged, patience=_INDEX_PATIENCE
     ):
-        raise Busy(
-            "the index changed while the rollback ran",
-            hint="'git ckpt rollback --continue' saves that change and finishes",
-        )
+        raise IndexChanged
+
+
+def until_settled(attempt: Callable[[], _Result]) -> _Result:
+    """Read the index, save what is new in it and restage, again if somebody was quicker."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(IndexChanged):
+            return attempt()
+    return attempt()

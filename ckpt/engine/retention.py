@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from datetime import timedelta, timezone
 
-from ckpt.models import Kind
-from ckpt.policy import BY_HAND, size, span
+from ckpt.models import BY_HAND, Kind
+from ckpt.policy import size, span
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -78,7 +78,7 @@ def decide(
     if policy.max_bytes is not None and left is not None:
         stay = [c for c in ordered if kept[c.id] and c.id not in over]
         gone = {c.id for c in ordered} - {c.id for c in stay}
-        over |= _over_the_size(stay, gone, fixed, policy.max_bytes, now, left)
+        over |= _over_the_size(stay, gone, fixed, policy.max_bytes, now, left, foreign)
     return [_decided(c, kept[c.id], over.get(c.id), policy) for c in ordered]
 
 
@@ -244,15 +244,25 @@ def _over_the_size(
     most: int,
     now: datetime,
     left: Left,
+    foreign: Collection[str],
 ) -> dict[str, str]:
-    """What goes because all together hold too much: first what alone holds most for its age,
-    then the oldest, as what several hold goes with the last of them."""
+    """What goes because all together hold too much: of others first, and what stays of those is
+    not counted beside our own."""
     for checkpoint_id in gone:
         left.drop(checkpoint_id)
-    free = [c for c in reversed(kept) if c.id not in fixed and c.kind not in BY_HAND]
+    free = [c for c in kept if c.id not in fixed and c.kind not in BY_HAND]
+    over = _until_within(most, [c for c in free if c.id in foreign], now, left)
+    for checkpoint_id in {c.id for c in kept if c.id in foreign} - over.keys():
+        left.drop(checkpoint_id)
+    return over | _until_within(most, [c for c in free if c.id not in foreign], now, left)
+
+
+def _until_within(most: int, free: Group, now: datetime, left: Left) -> dict[str, str]:
+    """First what alone holds most for its age, then the oldest, as what several hold goes with
+    the last of them."""
     worth = {c.id: left.size(c.id) * (now - c.timestamp).total_seconds() for c in free}
     over: dict[str, str] = {}
-    for checkpoint in sorted(free, key=lambda c: -worth[c.id]):
+    for checkpoint in sorted(free, key=lambda c: (-worth[c.id], c.id)):
         if left.total <= most:
             break
         left.drop(checkpoint.id)

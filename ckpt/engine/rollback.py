@@ -19,42 +19,43 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 
 from ckpt.configure import load_forgiving
-from ckpt.engine import family, journal, operation, scan_cache
+from ckpt.engine import beginning, family, journal, operation, scan_cache
 from ckpt.engine.apply import Applied, Applier, Found, keep
-from ckpt.engine.catalog import Catalog, still_holds
+from ckpt.engine.beginning import Beginning
+from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
 from ckpt.engine.family import Family
-from ckpt.engine.head import (
-    commits_to_keep,
-    move_head,
-)
+from ckpt.engine.head import commits_to_keep, move_head
 from ckpt.engine.holding import hold_changing, prove_changing
 from ckpt.engine.journal import Journal, LastRollback, NestedJournal
-from ckpt.engine.last_rollback import finish, options_to_undo
+from ckpt.engine.last_rollback import find_same, finish, options_within
 from ckpt.engine.nested import link
-from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions, check_removals
+from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions
 from ckpt.engine.present import Present
 from ckpt.engine.publishing import LONGEST_WAIT
 from ckpt.engine.recorded import Recorded, opened
-from ckpt.engine.refusals import check_locks, interrupted, not_begun
-from ckpt.engine.restage import known_files, limited, misled_files, restage
+from ckpt.engine.refusals import check_locks, check_removals, interrupted, not_begun
+from ckpt.engine.restage import (
+    known_files,
+    limited,
+    misled_files,
+    restage,
+    until_settled,
+    without,
+)
 from ckpt.engine.rollback_report import foreseen, report
 from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LAST_ATTEMPT, LOCK_TIMEOUT, SaveRequest, write
-from ckpt.errors import Busy, NotFound, Refused, RollbackError
-from ckpt.models import (
-    Checkpoint,
-    Kind,
-    NestedResult,
-    RollbackResult,
-)
+from ckpt.errors import Busy, Refused, RollbackError
+from ckpt.models import Checkpoint, Kind, NestedResult, RollbackResult
 from ckpt.paths import is_within, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
-from ckpt.store.kernel_lock import prune_lock, worktree_lock
+from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.objects import MissingObject, ObjectsPruned
 from ckpt.store.operation_record import read_now
 from ckpt.store.pruning import wait_for_pruning
+from ckpt.store.refs import HeadMoved
 from ckpt.store.repository import Repository
 from ckpt.values import replace
 from ckpt.worktree.write import UnsafePath, Worktree
@@ -89,9 +90,9 @@ def rollback(
                     hint="look at what it did, then try again",
                 )
             try:
-                run = _Rollback(repo, settings, opened(repo, target, options.trust), options, stack)
-                return run.go()
-            except ObjectsPruned:  # before anything was touched
+                found = opened(repo, target, options.trust, options.known)
+                return _Rollback(repo, settings, found, options, stack).go()
+            except (ObjectsPruned, HeadMoved):  # before anything was touched
                 if attempt == LAST_ATTEMPT:
                     raise
             finally:  # also if there was nothing to do: git prunes what is left lying about
@@ -104,20 +105,6 @@ def _locked(repo: Repository, options: RollbackOptions) -> AbstractContextManage
     return worktree_lock(
         repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=options.waiting
     )
-
-
-def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> RollbackResult:
-    """Take back the last rollback that finished in this worktree; again: redo it."""
-    last = journal.last_rollback(repo.private_dir)
-    if last is None:
-        raise NotFound(
-            "there is no rollback to undo in this worktree",
-            hint="'git ckpt list --kind safety' shows the states before earlier rollbacks",
-            details={"available": []},
-        )
-    catalog = Catalog(repo)
-    scope = options_to_undo(repo, catalog, last, options)
-    return rollback(repo, settings, catalog.get(last.safety), scope, last)
 
 
 class _Rollback:
@@ -146,10 +133,12 @@ class _Rollback:
         self._target = target
         self._options = options
         self._stack = stack
+        self._around = around
         self._place = place
         self._worktree = stack.enter_context(Worktree(os.fsencode(repo.worktree), repo.git_dirs))
         self._smudger = stack.enter_context(Smudger(repo))
         self._family: Family = Family(repo) if around is None else around._family
+        self._worktree.rollback = self._family.name.encode()
         self._nested: dict[bytes, _Rollback] = {}
         self._saves = 0
         self._has_begun = False
@@ -161,6 +150,8 @@ class _Rollback:
         self.check_removals()
         self.secure()
         try:
+            beginning.begin([*self._beginnings()])
+            self._has_begun = True
             return self.carry_out()
         except (OSError, Busy, MissingObject) as error:
             begun = self._has_begun or journal.exists(self._repo.private_dir)
@@ -198,12 +189,13 @@ class _Rollback:
                 self._family.enter(repo)
                 self._stack.enter_context(_locked(repo, self._options))
                 catalog = Catalog(repo)
-                target = catalog.get(state.checkpoint or "")
-                options = self._options_within(repo, catalog, target)
+                name, known = state.checkpoint or "", state.checkpoint_commit
+                target = find_same(repo, catalog, name, known, trust=self._options.trust)
+                options = options_within(repo, catalog, target, self._options)
                 nested = _Rollback(
                     repo,
                     load_forgiving(repo),
-                    opened(repo, target, options.trust),
+                    opened(repo, target, options.trust, options.known),
                     options,
                     self._stack,
                     self,
@@ -211,26 +203,6 @@ class _Rollback:
                 )
                 nested.prepare()
             yield path, nested
-
-    def _options_within(
-        self, repo: Repository, catalog: Catalog, target: Checkpoint
-    ) -> RollbackOptions:
-        """A nested HEAD is part of the state around it: it always moves."""
-        whole = RollbackOptions(
-            head=True,
-            index=self._options.index,
-            dry_run=self._options.dry_run,
-            overwrite_ignored=self._options.overwrite_ignored,
-            yes=self._options.yes,
-            trust=self._options.trust,
-            recurse=any(state.checkpoint is not None for state in target.nested),
-            progress=self._options.progress,
-            waiting=self._options.waiting,
-        )
-        last = journal.last_rollback(repo.private_dir) if self._options.undoing else None
-        if last is None or last.safety != target.id:
-            return whole
-        return options_to_undo(repo, catalog, last, whole)
 
     def _keep_unlinked(self) -> None:
         """List what stays as it is because the target has no checkpoint of it."""
@@ -261,7 +233,16 @@ class _Rollback:
             hold_changing(self._repo, present, plan)
             prove_changing(self._repo, self._worktree, self._smudger, present, plan)
             self._safety = self._save_safety(present, move)
-        self._record = self._journal(self._prepared)
+        self._record = beginning.journal_of(
+            self._repo,
+            self._target.checkpoint,
+            self._safety,
+            self._prepared,
+            self._options,
+            self._family.name,
+            tuple(self._journals_within()),
+            recurses=bool(self._nested),
+        )
         return self._safety
 
     def _save_safety(self, present: Present, move: HeadMove | None) -> Checkpoint:
@@ -279,60 +260,29 @@ class _Rollback:
             present.source = scan_cache.held_by(present.source, saved)
         return saved
 
-    def _journal(self, prepared: Prepared) -> Journal:
-        plan = prepared.plan
-        nested = [
-            NestedJournal(path, journal.dump(nested._repo.private_dir, nested._record))
-            for path, nested in self._nested.items()
-            if not nested.is_idle
-        ]
-        return Journal(
-            target=self._target.checkpoint.id,
-            safety=self._safety.id,
-            paths=self._options.paths,
-            actions=tuple(plan.actions),
-            make_folders=tuple(plan.make_folders),
-            remove_folders=tuple(plan.remove_folders),
-            folders=plan.folders,
-            index=prepared.changes_index,
-            operation=prepared.changes_operation,
-            head=prepared.move,
-            asked_index=self._options.index,
-            asked_head=self._options.head,
-            asked_overwrite=self._options.overwrite_ignored,
-            asked_recurse=bool(self._nested),
-            asked_trust=self._options.trust,
-            family=self._family.name,
-            nested=tuple(nested),
-            target_commit=self._target.checkpoint.commit,
-            safety_commit=self._safety.commit,
-        )
+    def _journals_within(self) -> Iterator[NestedJournal]:
+        for path, nested in self._nested.items():
+            if not nested.is_idle:
+                yield NestedJournal(path, journal.dump(nested._repo.private_dir, nested._record))
+
+    def _beginnings(self) -> Iterator[Beginning]:
+        """This one, and those within that have anything to do."""
+        target = self._target.checkpoint
+        yield Beginning(self._repo, self._record, target, self._safety, self._place)
+        for nested in self._nested.values():
+            if not nested.is_idle:
+                yield from nested._beginnings()
 
     # -- from here on the worktree changes ----------------------------------------------
 
     def carry_out(self) -> RollbackResult:
-        # Whoever drops checkpoints has done so and is seen, or comes later and sees the journal.
-        with prune_lock(self._repo.common_dir, timeout=LOCK_TIMEOUT):
-            self._check_held()
-            journal.write(self._repo.private_dir, self._record)
-        self._has_begun = True
         results = tuple(
             NestedResult(to_str(path), nested.foresee() if nested.is_idle else nested.carry_out())
             for path, nested in self._nested.items()
         )
-        self._link_again()
-        return replace(self._apply(self._prepared), nested=results)
-
-    def _check_held(self) -> None:
-        """Refuse to begin what could be neither finished nor taken back."""
-        for needed in (self._target.checkpoint, self._safety):
-            trees = (needed.tree.encode(), needed.state_commit.encode())
-            if not still_holds(self._repo, needed.id, *trees):
-                raise Refused(
-                    f"the rollback did not begin: checkpoint '{needed.id}' was dropped meanwhile",
-                    hint=f"nothing was touched; 'git ckpt restore-dropped {needed.id}' "
-                    "may bring it back",
-                )
+        with family.naming(self._place):
+            self._link_again()
+            return replace(self._apply(self._prepared), nested=results)
 
     def _link_again(self) -> None:
         """What changed in a nested repository meanwhile is in another safety checkpoint."""
@@ -348,15 +298,30 @@ class _Rollback:
         self._safety = self._save_safety(self._prepared.present, self._record.head)
         safety = self._safety
         self._record = replace(self._record, safety=safety.id, safety_commit=safety.commit)
+        self._write_journal()
+
+    def _write_journal(self) -> None:
+        """Write it anew, here and in the journals of those around, which outlive this one."""
         journal.write(self._repo.private_dir, self._record)
+        if self._around is not None:
+            self._around._renew_journal_of(self)
+
+    def _renew_journal_of(self, nested: _Rollback) -> None:
+        document = journal.dump(nested._repo.private_dir, nested._record)
+        held = (
+            replace(h, document=document) if self._nested[h.path] is nested else h
+            for h in self._record.nested
+        )
+        self._record = replace(self._record, nested=tuple(held))
+        self._write_journal()
 
     def _save_first(self, found: Found) -> bool:
         """Save what changed, unless so much did already that it would never end."""
         if self._saves == MOST_SAVES:
             return False
-        self._saves += 1
         first, *others = found
         self._keep(first, *found[first])
+        self._saves += 1
         for path in others:
             with suppress(OSError, UnsafePath):  # it is looked at again when it is its turn
                 self._keep(path, *found[path])
@@ -397,19 +362,24 @@ class _Rollback:
 
     def _restage(self, prepared: Prepared, applier: Applier) -> None:
         """Write the index, if another is wanted, or if git would go by stat data of before."""
-        present, index = prepared.present, prepared.index
+        index = prepared.index
         misled = misled_files(prepared, self._target, self._record.actions, applier.done.files)
         misleads = index is not None and staging.misleads(index)
-        if not (prepared.changes_index or misled or misleads):
-            return
+        if prepared.changes_index or misled or misleads:
+            until_settled(lambda: self._put_index(prepared, applier, misled))
+
+    def _put_index(self, prepared: Prepared, applier: Applier, misled: set[bytes]) -> None:
+        present = prepared.present
         staged = staging.read_staged(self._repo)
         is_late = present.staged.mtime_ns != present.index.mtime_ns  # it is not of that moment
         if is_late or not staging.same(staged.index, present.staged.index):
             present.restage(staged)
             self._save_again()
-            index = None
+            prepared.index = None
+        index = prepared.index
         if index is None:
-            index = limited(self._target.index, staged.index, self._options.paths)
+            wanted = without(self._target.index, prepared.unstaged)
+            index = limited(wanted, staged.index, self._options.paths)
         known = known_files(self._worktree, self._target, index, applier.known)
         restage(self._repo, index, staged, known, misled)
 

@@ -13,6 +13,8 @@ from itertools import takewhile
 
 from ckpt.engine.excludes import inside
 from ckpt.engine.index_facts import IndexFacts
+from ckpt.engine.pending import journal_exists
+from ckpt.errors import Refused
 from ckpt.paths import folders_above, is_within
 from ckpt.settings import DENIED_FILES, Settings
 from ckpt.store.index import SKIP_WORKTREE
@@ -51,7 +53,20 @@ def scan_rules(
         max_file_size=settings.max_file_size,
         force=force,
         absent_ignore_files={} if staged is None else _absent_ignore_files(repo, staged),
+        unfinished=_unfinished(repo),
     )
+
+
+def _unfinished(repo: Repository) -> bytes | None:
+    """The rollback that was interrupted here, if one was and its journal can be read."""
+    if not journal_exists(repo.private_dir):
+        return None
+    from ckpt.engine import journal
+
+    try:
+        return journal.read(repo.private_dir).name
+    except (OSError, Refused):
+        return None
 
 
 def _absent_ignore_files(repo: Repository, staged: Staged) -> dict[bytes, bytes]:

@@ -18,12 +18,13 @@ import time
 import zlib
 from contextlib import suppress
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.engine.catalog import still_holds
 from ckpt.engine.gather import NEVER, Clock
 from ckpt.engine.index_facts import IndexFacts
 from ckpt.engine.summary import Compared
 from ckpt.models import Checkpoint
+from ckpt.store.lock import remove_dead
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
 from ckpt.values import replace, value_class
@@ -89,7 +90,7 @@ def forget(repo: Repository) -> None:
 def is_damaged(repo: Repository) -> bool:
     """Whether there is a cache that no version of ckpt has written so."""
     try:
-        data = disk.read_private_file(path_of(repo))
+        data = private.read(path_of(repo))
     except FileNotFoundError:
         return False
     except OSError:
@@ -139,11 +140,19 @@ def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
     cache = held_by(found, holder)
     paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
     path = path_of(repo)
-    if cache.unwritten > paths // _ONE_IN or disk.is_left_over(path):
+    if cache.unwritten > paths // _ONE_IN or private.is_left_over(path):
         with suppress(OSError):
-            disk.replace_cache_file(path, _dump(repo, cache))
+            private.replace_cache(path, _dump(repo, cache))
             cache = replace(cache, unwritten=0)
     repo.kept[_NAME] = cache
+
+
+def clear_left_over(repo: Repository) -> None:
+    """Take away what a killed process has not finished; `store` writes over it."""
+    path = path_of(repo)
+    if private.is_left_over(path):
+        with suppress(OSError):
+            remove_dead(private.unfinished(path))
 
 
 def path_of(repo: Repository) -> str:
@@ -174,7 +183,8 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
 
 def _read(repo: Repository) -> ScanCache | None:
     try:
-        data = disk.read_private_file(path_of(repo))
+        # One that others can read is made anew, and so closed.
+        data = private.read(path_of(repo), private.OPEN)
         identity = _identity(repo)
     except OSError:
         return None

@@ -32,8 +32,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    # Chunks, odd folders, files to be read: plain data, which can come from another process.
-    Part = tuple[list[tuple[Any, ...]], list[bytes], list[bytes]]
+    # Chunks, odd folders, files to be read, folders that were listed: plain data, which can come
+    # from another process.
+    Part = tuple[list[tuple[Any, ...]], list[bytes], list[bytes], dict[bytes, Stat]]
 
 _STAT = Struct(">10L")
 _SECOND = 1_000_000_000
@@ -48,12 +49,14 @@ _UNUSUAL = INTENT_TO_ADD | STAGE
 
 class Seed(NamedTuple):
     """Listings as the index would have them. Folders of `odd` hold something else, and the
-    `files` are to be read; the trees of `changed` are not known."""
+    `files` are to be read; the trees of `changed` are not known. `listed` are the stat data that
+    folders had before they were listed."""
 
     listings: Listings
     odd: set[bytes]
     files: set[bytes]
     changed: set[bytes]
+    listed: dict[bytes, Stat]
 
 
 def seed(
@@ -82,6 +85,7 @@ def seed(
         {folder for part in parts for folder in part[1]},
         {path for part in parts for path in part[2]},
         planter.unknown,
+        parts[0][3] | parts[1][3],
     )
 
 
@@ -110,6 +114,7 @@ class _Planter:
         self._sizes: dict[ObjectID, int] = {}
         self._odd: list[bytes] = []
         self._unread: list[bytes] = []
+        self._listed: dict[bytes, Stat] = {}
 
     def _group(self, entries: Iterable[IndexEntry]) -> None:
         """Sort files and folders into the folder that they are in."""
@@ -143,14 +148,14 @@ class _Planter:
 
     def plant(self, folders: list[bytes]) -> Part:
         """Listings of some folders, packed; which of them are odd, and the files to be read."""
-        self._odd, self._unread = [], []
+        self._odd, self._unread, self._listed = [], [], {}
         blobs = {entry.id for folder in folders for entry in self._files.get(folder, ())}
         self._sizes = self._objects.sizes(map(ObjectID, blobs))
         chunks: list[tuple[Any, ...]] = []
         for batch in self._batches(folders):
             chunks += [chunk.plain() for chunk in packed(batch)]
         self._sizes = {}
-        return chunks, self._odd, self._unread
+        return chunks, self._odd, self._unread, self._listed
 
     def _batches(self, folders: list[bytes]) -> Iterator[list[Listing]]:
         batch: list[Listing] = []
@@ -176,6 +181,7 @@ class _Planter:
         except OSError:
             self._odd.append(folder.rpartition(b"/")[0])
             return None
+        self._listed[folder] = stat_of(status)
         listing = Listing(folder)
         entries, inside = self._files.get(folder, []), self.inside[folder]
         self._add_files(listing, entries)

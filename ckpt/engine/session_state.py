@@ -18,7 +18,7 @@ import stat
 from contextlib import contextmanager
 from time import monotonic, time
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.engine.pending import SESSIONS
 from ckpt.errors import Busy
 from ckpt.hashing import sha256
@@ -103,7 +103,7 @@ class SessionState:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether this turn has its checkpoint, or somebody is taking it."""
+        """Whether this turn has its checkpoint."""
         return self._read_turn()[1]
 
     def new_turn(self) -> int:
@@ -112,16 +112,27 @@ class SessionState:
             self._write_turn(turn, is_claimed=False)
             return turn
 
-    def claim(self) -> bool:
-        """Whether the caller is the first in this turn: then the checkpoint is its to take."""
+    def claim(self, turn: int | None = None) -> bool:
+        """Note that this turn has its checkpoint; False if it had one, or is not `turn` any more.
+
+        When that is taken, and not before: whoever is killed amid a save has claimed nothing.
+        """
         with self._locked():
-            turn, is_claimed = self._read_turn()
-            if not is_claimed:
-                self._write_turn(turn, is_claimed=True)
-            return not is_claimed
+            now, is_claimed = self._read_turn()
+            is_first = not is_claimed and turn in (None, now)
+            if is_first:
+                self._write_turn(now, is_claimed=True)
+            return is_first
+
+    def note_saved(self, turn: int) -> None:
+        """Claim a turn whose checkpoint is taken; if that cannot be, there will be one too many."""
+        try:
+            self.claim(turn)
+        except (OSError, Busy):
+            pass
 
     def unclaim(self) -> None:
-        """No checkpoint came of it: the next one may try."""
+        """The next one takes a checkpoint, whether the turn has one or not."""
         with self._locked():
             self._write_turn(self.turn, is_claimed=False)
 
@@ -129,8 +140,8 @@ class SessionState:
     def saving(self, timeout: float) -> Iterator[None]:
         """Wait until no other hook of this session is saving; `Busy` after `timeout` seconds.
 
-        Agents use several tools at once: the second must not start to write because the first
-        has claimed the turn, while the checkpoint is still being taken.
+        Agents use several tools at once: the second must not start to write, nor save as well,
+        while the checkpoint of the turn is still being taken.
         """
         with self._lock(_SAVING, timeout):
             yield
@@ -173,7 +184,7 @@ class SessionState:
 
     def forget(self) -> None:
         """Take away all that is known of the session."""
-        disk.remove_tree(self.folder)
+        private.remove_tree(self.folder)
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -201,18 +212,19 @@ class SessionState:
 
     def _open_lock(self, name: str) -> int:
         path = self._path(name)
-        disk.ensure_private_dir(os.path.dirname(self.folder))
-        disk.ensure_private_dir(self.folder)
+        sessions = os.path.dirname(self.folder)
+        for folder in (os.path.dirname(sessions), sessions, self.folder):
+            private.ensure_dir(folder)
         flags = os.O_RDWR | os.O_NOFOLLOW
         try:
             return disk.open_or_create(path, flags)
         except FileNotFoundError:  # forgotten between the two
-            disk.ensure_private_dir(self.folder)
+            private.ensure_dir(self.folder)
             return disk.open_or_create(path, flags)
 
     def _read_turn(self) -> tuple[int, bool]:
         try:
-            words = disk.read_private_file(self._path(_TURN))[:_TURN_SIZE].split()
+            words = private.read(self._path(_TURN))[:_TURN_SIZE].split()
             turn, is_claimed = int(words[0]), words[1] == b"claimed"
         except (OSError, ValueError, IndexError):
             return 0, False
@@ -220,18 +232,18 @@ class SessionState:
 
     def _write_turn(self, turn: int, *, is_claimed: bool) -> None:
         text = b"%d %s" % (turn, b"claimed" if is_claimed else b"free")
-        disk.overwrite(self._path(_TURN), text.ljust(_TURN_SIZE), 0, _TURN_SIZE)
+        private.overwrite(self._path(_TURN), text.ljust(_TURN_SIZE), 0, _TURN_SIZE)
 
     def _append(self, kind: bytes, path: bytes, content: Content = NO_FILE) -> None:
         digest = _NOTHING if content.digest is None else content.digest.encode("ascii")
         record = b"%s %d %s %o %s" % (kind, self.turn, digest, content.mode, path)
-        before = self._read_log()
-        torn = b"" if not before or before.endswith(_END) else _END
-        disk.overwrite(self._path(_WRITES), torn + record + _END, len(before), 0)
+        # Also where what is there cannot be read: it may be, later.
+        torn = b"" if self._read_log().endswith(_END) else _END
+        private.append(self._path(_WRITES), torn + record + _END)
 
     def _read_log(self) -> bytes:
         try:
-            return disk.read_private_file(self._path(_WRITES))
+            return private.read(self._path(_WRITES))
         except OSError:
             return b""
 
@@ -278,10 +290,10 @@ def look(path: str | bytes) -> Content:
 
 def every_session(private_dir: str) -> Iterator[SessionState]:
     """The sessions that are known in a worktree; nothing else that lies there is one."""
-    if SESSIONS not in disk.private_names(private_dir):
+    if SESSIONS not in private.names_in(private_dir):
         return
     folder = os.path.join(private_dir, SESSIONS)
-    for name in filter(_NAME.fullmatch, disk.private_names(folder)):
+    for name in filter(_NAME.fullmatch, private.names_in(folder)):
         state = SessionState(private_dir, "")
         state.folder = os.path.join(folder, name)
         yield state

@@ -24,9 +24,15 @@ from ckpt.engine.pending import journal_exists
 from ckpt.engine.present import Present
 from ckpt.engine.publishing import LONGEST_WAIT, NO_TIME, draft_of, publish
 from ckpt.engine.summary import summarise
-from ckpt.engine.wholeness import flush_what_git_wrote, has_what_it_relies_on, is_whole
+from ckpt.engine.wholeness import (
+    flush_what_git_wrote,
+    has_what_it_relies_on,
+    is_whole,
+    leave_to_head,
+)
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import (
+    BY_HAND,
     TRIGGERED,
     Checkpoint,
     Details,
@@ -61,8 +67,6 @@ LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
 _ATTEMPTS = 5
 LAST_ATTEMPT = _ATTEMPTS - 1
-# Kinds in the order in which retention lets them go.
-_LASTING = (Kind.AUTO, Kind.SESSION, Kind.SAFETY, Kind.HOOK, Kind.MANUAL, Kind.FEATURE)
 
 
 @value_class
@@ -94,6 +98,14 @@ class SaveRequest:
         """False for a trigger that would be content with an equal checkpoint."""
         is_named = self.name is not None or self.pinned
         return self.kind not in TRIGGERED or is_named or self.state_is_given
+
+    def is_met_by(self, found: Checkpoint) -> bool:
+        """Whether a checkpoint of the same state is one that this session finds, and is kept at
+        least as long as its own would be."""
+        if self.session is not None and found.session != self.session:
+            return False
+        is_alike = found.kind is self.kind and found.session == self.session
+        return is_alike or found.pinned or found.kind in BY_HAND
 
 
 def save(
@@ -166,11 +178,13 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
 def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
     objects = repo.objects
     tree = present.tree(objects)
+    packed = objects.packed
     staged = index_state(objects, present, tree).entries
     stats, compared = summarise(objects, present, tree, staged[record.INDEX].id)
     if not has_what_it_relies_on(objects, present, compared):
         raise ObjectsPruned
     flush_what_git_wrote(objects, present, compared)
+    leave_to_head(objects, present, compared, tree, packed)
     if present.cache is not None:
         present.cache = replace(present.cache, compared=compared)
     files: Mapping[bytes, StateFile] = {}
@@ -210,6 +224,8 @@ def _remember(repo: Repository, present: Present, result: SaveResult) -> None:
         present.memory.save()
     if present.cache is not None and result.checkpoint is not None:
         scan_cache.store(repo, present, result.checkpoint)
+    else:
+        scan_cache.clear_left_over(repo)
 
 
 def checked(request: SaveRequest) -> SaveRequest:
@@ -288,8 +304,7 @@ def _existing(
     present: Present,
     state_with: Callable[[tuple[NestedState, ...]], ObjectID],
 ) -> Checkpoint | None:
-    """A checkpoint of exactly this state, made here, that is kept at least as long as the new one
-    would be."""
+    """A checkpoint of exactly this state, made here, that does instead of a new one."""
     for found in catalog.here():
         if found.during_rollback or found.scope is not Scope.FULL:
             continue
@@ -305,7 +320,7 @@ def _existing(
         holds_more = links != present.nested and _without_links(links) == present.nested
         if state != (state_with(links) if holds_more else state_tree):
             return None
-        if found.pinned or _LASTING.index(found.kind) >= _LASTING.index(request.kind):
+        if request.is_met_by(found):
             return found
     return None
 

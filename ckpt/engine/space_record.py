@@ -13,7 +13,7 @@ import os
 import time
 from contextlib import suppress
 
-from ckpt import disk, hashing, jsontext
+from ckpt import hashing, jsontext, private
 from ckpt.engine.space import Space, TooMuch, measure
 from ckpt.values import value_class
 
@@ -53,13 +53,13 @@ def measured(repo: Repository) -> Space:
     found = measure(repo)
     record = {"refs": refs, "total": found.total, "trash": found.trash, "at": at}
     with suppress(OSError):  # a repository that is not ours to write to
-        disk.replace_private_file(_path(repo), jsontext.dump(record))
+        private.replace(_path(repo), jsontext.dump(record))
     return found
 
 
 def _read(repo: Repository) -> tuple[str, Held] | None:
     try:
-        record = jsontext.load(disk.read_private_file(_path(repo)))
+        record = jsontext.load(private.read(_path(repo)))
         found = Held(int(record["total"]), int(record["trash"]), float(record["at"]))
         return str(record["refs"]), found
     except (OSError, ValueError, KeyError, TypeError, OverflowError):

@@ -27,7 +27,7 @@ from ckpt.store.agent_state import StateFile
 from ckpt.store.objects import ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.trees import GITLINK, lookup
-from ckpt.worktree.reach import is_nested_repository
+from ckpt.worktree.reach import is_repository
 from ckpt.worktree.write import UnsafePath, Worktree
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ def unfit_place(repo: Repository, path: bytes) -> str | None:
     if is_within(path, tuple(inside(repo.worktree, repo.git_dir, repo.common_dir))):
         return GIT_DIR
     top = os.fsencode(repo.worktree)
-    if any(is_nested_repository(os.path.join(top, folder)) for folder in folders_above(path)):
+    if any(is_repository(os.path.join(top, folder)) for folder in folders_above(path)):
         return "inside another repository"
     return None
 

@@ -21,6 +21,7 @@ from ckpt.store.trees import write_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
 
@@ -43,9 +44,11 @@ def _save(repo: Repository, request: SaveRequest) -> SaveResult:
     objects, catalog = repo.objects, Catalog(repo)
     draft = draft_of(repo, request)
     if not request.wants_own_ref:
-        newest = _newest(catalog, request.session)
-        if newest is not None and newest.state_commit == draft.state_commit:
-            return SaveResult(Outcome.UNCHANGED, newest)
+        for found in _newest(catalog, request.session):
+            if found.state_commit != draft.state_commit:
+                break
+            if request.is_met_by(found):
+                return SaveResult(Outcome.UNCHANGED, found)
 
     def is_whole(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
         return not objects.missing({commit, *relied_on})
@@ -64,6 +67,7 @@ def draft_of(repo: Repository, request: SaveRequest) -> Checkpoint:
     return publishing.draft_of(repo, request, Scope.STATE, tree, state)
 
 
-def _newest(catalog: Catalog, session: str | None) -> Checkpoint | None:
+def _newest(catalog: Catalog, session: str | None) -> Iterator[Checkpoint]:
+    """Those of a session, the newest first."""
     like = (c for c in catalog.here() if c.scope is Scope.STATE and c.session == session)
-    return next((c for c in like if not c.foreign), None)
+    return (c for c in like if not c.foreign)

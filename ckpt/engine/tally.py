@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from time import time
 
-from ckpt import disk
+from ckpt import disk, private
 
 EVERY = 25  # saves; in between, that many more than the rules keep are there
 _A_DAY = 86400
@@ -44,6 +44,6 @@ def count_save(private_dir: str) -> bool:
 def start_again(private_dir: str) -> None:
     """Retention has looked."""
     try:
-        disk.replace_cache_file(os.path.join(private_dir, _NAME), [b"%010d\n" % time()])
+        private.replace_cache(os.path.join(private_dir, _NAME), [b"%010d\n" % time()])
     except OSError:
         pass

@@ -20,6 +20,7 @@ from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
+from ckpt.store.roots import git_dirs, in_worktree
 
 _PATIENCE = 60.0  # seconds, for another process that drops or brings back
 
@@ -160,21 +161,26 @@ def _matches(checkpoint_id: str, word: str) -> bool:
 
 def needed_by_rollbacks(repo: Repository) -> set[str]:
     """Checkpoints that interrupted rollbacks of any worktree name."""
-    linked = os.path.join(repo.common_dir, "worktrees")
-    git_dirs = [repo.common_dir]
-    if os.path.isdir(linked):
-        git_dirs += [os.path.join(linked, name) for name in os.listdir(linked)]
     needed: set[str] = set()
-    for git_dir in git_dirs:
+    for git_dir in git_dirs(repo):
         private = os.path.join(git_dir, "ckpt")
         if journal_exists(private):
             from ckpt.engine import journal
 
             try:
                 record = journal.read(private)
-            except Refused:
+            except Refused as error:
                 if journal_exists(private):
-                    raise
+                    raise _elsewhere(repo, git_dir, error) from None
                 continue  # that rollback has ended meanwhile
             needed |= {record.target, record.safety}
+            if record.edits is not None:
+                needed.add(record.edits)
     return needed
+
+
+def _elsewhere(repo: Repository, git_dir: str, error: Refused) -> Refused:
+    """Say in which worktree a journal is that stops this one too."""
+    if git_dir == repo.git_dir:
+        return error
+    return Refused(error.message + in_worktree(git_dir), hint="git ckpt doctor --fix")

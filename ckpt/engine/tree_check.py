@@ -21,8 +21,10 @@ from ckpt.store.trees import (
     SYMLINK,
     UnsafeTree,
     check_name,
+    is_null,
     read_tree,
 )
+from ckpt.worktree.git_names import folded, is_gitmodules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +36,7 @@ _MODES = frozenset((REGULAR, EXECUTABLE, SYMLINK, GITLINK, FOLDER))
 _MOST_FILES = 5_000_000
 _MOST_LEVELS = 500
 _LONGEST_NAME = 4096
-_IGNORED_BY_HFS = dict.fromkeys(
-    (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)
-)
-_OF_NTFS = lazy_pattern(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?")
+_OF_NTFS = lazy_pattern(r"(?s)(?:\.git|git~[0-9]+)[. ]*(?::.*)?")
 
 
 class Unsafe(Exception):
@@ -99,7 +98,9 @@ class TreeCheck:
         if keys != sorted(keys):
             raise Unsafe("the entries of a tree are not in order")
         for name, mode, child in children:
-            _check_entry(name, mode)
+            check_entry(name, mode)
+            if is_null(child):
+                raise Unsafe(f"'{shown(name)}' names no object")
             if mode not in (FOLDER, GITLINK):
                 self.blobs.add(child)
         return children
@@ -112,10 +113,13 @@ def check_blobs(objects: ObjectStore, blobs: Iterable[ObjectID]) -> None:
             raise Unsafe(f"content {blob.decode()} is not there")
 
 
-def _check_entry(name: bytes, mode: int) -> None:
+def check_entry(name: bytes, mode: int) -> None:
+    """Refuse what git would not have in a worktree or an index."""
     if mode not in _MODES:
         raise Unsafe(f"'{shown(name)}' has the unknown mode {mode:o}")
     _check_name(name)
+    if mode not in (REGULAR, EXECUTABLE) and is_gitmodules(name):
+        raise Unsafe(f"'{shown(name)}' would be '.gitmodules' and is no file")
 
 
 def check_path(path: bytes) -> None:
@@ -138,7 +142,7 @@ def _check_name(name: bytes) -> None:
 
 def is_git_dir(name: bytes) -> bool:
     """Whether some file system would take the name for `.git`, or for a way to it."""
-    text = name.decode("utf-8", "replace").translate(_IGNORED_BY_HFS).lower()
+    text = folded(name)
     parts = text.split("\\")
     return text == ".git" or ".." in parts or any(map(_OF_NTFS.fullmatch, parts))
 

@@ -17,12 +17,13 @@ import stat
 from collections.abc import Iterator, Mapping
 from time import time
 
-from ckpt import disk, jsontext
+from ckpt import jsontext, private
 from ckpt.errors import Refused
 from ckpt.hashing import sha256
 from ckpt.install.user_files import data_dir
 from ckpt.paths import from_json, to_json, to_str
-from ckpt.store.repository import NotARepository, Repository, TooBroad, check_breadth, discover
+from ckpt.store.repository import NotARepository, Repository, discover
+from ckpt.store.worktree_check import TooBroad, check_breadth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def forget_vanished(env: Mapping[str, str], now: float | None = None) -> list[st
         try:
             if _has_vanished(place, now):
                 folder = to_str(from_json(_read(place)))
-                disk.remove_tree(place)
+                private.remove_tree(place)
                 gone.append(folder)
         except (OSError, ValueError, KeyError, TypeError):  # it is left for another day
             continue
@@ -122,15 +123,16 @@ def _make(stores: str, place: str, folder: str) -> None:
         return
     git_dir = os.path.join(place, _GIT_DIR)
     parts = ("objects/info", "objects/pack", "refs/heads", "info")
-    for path in (stores, place, git_dir):
-        disk.ensure_private_dir(path)
+    private.ensure_user_dir(stores)
+    for path in (place, git_dir):
+        private.ensure_dir(path)
     for part in parts:
         for path in (os.path.dirname(part), part):
-            disk.ensure_private_dir(os.path.join(git_dir, path) if path else git_dir)
-    disk.replace_private_file(os.path.join(place, _FOLDER), jsontext.dump(known))
+            private.ensure_dir(os.path.join(git_dir, path) if path else git_dir)
+    private.replace(os.path.join(place, _FOLDER), jsontext.dump(known))
     if not _is_made(place):
-        disk.replace_private_file(os.path.join(git_dir, "config"), _CONFIG)
-        disk.replace_private_file(os.path.join(git_dir, "HEAD"), _HEAD)
+        private.replace(os.path.join(git_dir, "config"), _CONFIG)
+        private.replace(os.path.join(git_dir, "HEAD"), _HEAD)
 
 
 def _facts(folder: str) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def _names(stores: str) -> list[str]:
 
 
 def _read(place: str) -> dict[str, Any]:
-    known = jsontext.load(disk.read_private_file(os.path.join(place, _FOLDER)))
+    known = jsontext.load(private.read(os.path.join(place, _FOLDER)))
     if not isinstance(known, dict):
         raise ValueError("not an object")
     return known
@@ -205,4 +207,4 @@ def _read_or_none(place: str) -> dict[str, Any] | None:
 
 
 def _write(place: str, known: Mapping[str, Any]) -> None:
-    disk.replace_private_file(os.path.join(place, _FOLDER), jsontext.dump(dict(known)))
+    private.replace(os.path.join(place, _FOLDER), jsontext.dump(dict(known)))

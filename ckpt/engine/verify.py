@@ -182,15 +182,22 @@ class _Gatherer:
     def _add(self, needs: _Needs, within: str, commit: ObjectID) -> tuple[ObjectID, ...]:
         """Note a commit and its tree; returns its parents."""
         needs.commits.setdefault(commit, within)
-        if self._inspection.read(b"commit", commit) is None:
-            return ()
-        try:
-            found = record.read_commit(self._repo.objects, commit)
-        except MissingObject:
-            self._inspection.condemn(b"commit", commit, "it names no tree")
+        found = read_inspected(self._inspection, commit)
+        if found is None:
             return ()
         needs.trees.append((within, found.tree))
         return found.parents
+
+
+def read_inspected(inspection: Inspection, commit: ObjectID) -> record.CommitData | None:
+    """What a commit names; None if it is at fault, which is noted."""
+    if inspection.read(b"commit", commit) is None:
+        return None
+    try:
+        return record.read_commit(inspection.objects, commit)
+    except MissingObject:
+        inspection.condemn(b"commit", commit, "its tree or a parent is no id")
+        return None
 
 
 def set_promised_apart(repo: Repository, inspection: Inspection) -> int:

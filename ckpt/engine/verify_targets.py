@@ -12,8 +12,8 @@ from ckpt import ids
 from ckpt.engine.catalog import Catalog
 from ckpt.errors import CkptError, NotFound, UsageError
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Scope
+from ckpt.store.loose_refs import SYMREF
 from ckpt.store.objects import ObjectID
-from ckpt.store.ref_files import SYMREF
 from ckpt.store.repository import Repository
 from ckpt.values import value_class
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _LATEST = "latest"
+_REFS = "refs/"
 
 
 @value_class
@@ -47,6 +48,13 @@ def every_target(repo: Repository) -> list[Target]:
         said = repo.refs.contents_below(prefix)
         found += [_target(repo, prefix, name, said[name]) for name in sorted(said, reverse=True)]
     return found
+
+
+def in_place_of_folders(repo: Repository) -> list[Target]:
+    """Refs that have the names of the folders in which all the others are."""
+    said = repo.refs.contents_below(_REFS)
+    names = [prefix.removeprefix(_REFS).rstrip("/") for prefix in (REF_PREFIX, TRASH_PREFIX)]
+    return [_target(repo, _REFS, name, said[name]) for name in names if name in said]
 
 
 def named_targets(repo: Repository, words: Iterable[str]) -> list[Target]:

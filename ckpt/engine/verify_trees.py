@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import stat
 
+from ckpt.engine.tree_check import shown
 from ckpt.errors import CkptError
 from ckpt.store.objects import ObjectID
 from ckpt.store.soundness import Fault, Inspection
-from ckpt.store.trees import GITLINK, parse_tree
+from ckpt.store.trees import GITLINK, is_null, parse_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,9 +117,11 @@ def _check(children: Children) -> None:
         raise ValueError("it has two entries of one name")
     if keys != sorted(keys):
         raise ValueError("its entries are not in order")
-    for _, mode, _ in children:
+    for name, mode, child in children:
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or mode == GITLINK):
             raise ValueError(f"it has an entry of the unknown mode {mode:o}")
+        if is_null(child):
+            raise ValueError(f"its entry '{shown(name)}' names no object")
 
 
 def _join(folder: bytes, name: bytes) -> bytes:

@@ -2,17 +2,20 @@
 """Which ways lead out of an interrupted rollback, by the checkpoints that are still there.
 
 Each way needs the checkpoint that it leads to, and no other. Somebody may have removed a ref by
-hand, or fetched with `--prune`, or with force: then another commit is under the name. What the
-trash still has, what `rescue` may find and which ref to put back, is said.
+hand, or fetched with `--prune`, or with force: then another commit is under the name, where an
+`undo` must not lead either. What the trash still has, what `rescue` may find and which ref to put
+back, is said.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from ckpt.engine import trash
 from ckpt.engine.journal import Journal
 from ckpt.engine.pending import FINISH, TAKE_BACK
 from ckpt.errors import Refused
-from ckpt.models import REF_PREFIX
+from ckpt.models import REF_PREFIX, Checkpoint
 from ckpt.store import made_here
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
@@ -43,29 +46,44 @@ def check_goal(repo: Repository, record: Journal, *, forwards: bool) -> None:
 
 
 def is_as_begun(repo: Repository, record: Journal, forwards: bool) -> bool:
-    """Whether the checkpoint of the goal is the one that it was when the rollback began. To pin
-    one makes another commit, which was made here too."""
-    goal, known = _goal(record, forwards)
-    commit = repo.refs.checkpoint(goal)
+    """Whether the checkpoint of the goal is the one that it was when the rollback began."""
+    return is_still(repo, *_goal(record, forwards))
+
+
+def is_still(repo: Repository, checkpoint_id: str, known: str | None) -> bool:
+    """Whether a checkpoint is there, and the one whose commit is known."""
+    commit = repo.refs.checkpoint(checkpoint_id)
     if commit is None:
         return False
-    now = commit.decode()
-    return known in (None, now) or made_here.holds(repo.common_dir, goal, now)
+    return made_here.is_same(repo.common_dir, checkpoint_id, commit.decode(), known)
+
+
+def another(repo: Repository, found: Checkpoint, known: str | None) -> Refused:
+    """What is said of another's checkpoint under the id of one whose commit is known."""
+    ways = (*_bring_back_commit(repo, found.id, known), "--trust takes the one that is there")
+    return Refused(
+        f"checkpoint '{found.id}' is another one by now: it was commit {known}",
+        hint="; ".join(ways),
+    )
 
 
 def instead(repo: Repository, record: Journal, *, forwards: bool) -> str:
     """What can be done where the goal cannot be gone to."""
-    goal, known = _goal(record, forwards)
-    ways = []
-    then = None if known is None else ObjectID(known.encode())
-    is_replaced = then is not None and repo.refs.checkpoint(goal) not in (None, then)
-    if is_replaced and then is not None and repo.objects.kind(then) == b"commit":
-        ways.append(f"'git update-ref {REF_PREFIX}{goal} {known}' brings that one back")
+    ways = [*_bring_back_commit(repo, *_goal(record, forwards))]
     if is_as_begun(repo, record, not forwards):
         back = f"'{TAKE_BACK}' returns to the state before"
         ways.append(back if forwards else f"'{FINISH}' finishes the rollback")
     aside = "'git ckpt doctor --fix' puts the rollback aside and leaves all files as they are"
     return "; ".join(ways) or aside
+
+
+def _bring_back_commit(repo: Repository, checkpoint_id: str, known: str | None) -> Iterator[str]:
+    """How to put back the ref of a checkpoint, if another commit is there and its own is not
+    lost."""
+    then = None if known is None else ObjectID(known.encode())
+    is_replaced = then is not None and repo.refs.checkpoint(checkpoint_id) not in (None, then)
+    if is_replaced and then is not None and repo.objects.kind(then) == b"commit":
+        yield f"'git update-ref {REF_PREFIX}{checkpoint_id} {known}' brings that one back"
 
 
 def _goal(record: Journal, forwards: bool) -> tuple[str, str | None]:

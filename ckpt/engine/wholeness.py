@@ -16,11 +16,11 @@ import os
 from ckpt.engine import scan_cache
 from ckpt.engine.index_facts import index_identity
 from ckpt.engine.present import Present
-from ckpt.paths import folders_above
+from ckpt.paths import folders_above, folders_of
 from ckpt.store import record
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
-from ckpt.store.trees import GITLINK, walk
+from ckpt.store.trees import GITLINK, lookup, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ckpt.engine.summary import Compared
+    from ckpt.store.trees import Entries
 
 _MOST_LOOKED_FOR = 1000
 
@@ -68,6 +69,25 @@ def flush_what_git_wrote(objects: ObjectStore, present: Present, compared: Compa
     if compared.commit is not None and compared.commit != was:
         new.add(compared.commit)
     objects.rely_on(new)
+
+
+def leave_to_head(
+    objects: ObjectStore,
+    present: Present,
+    compared: Compared,
+    tree: ObjectID,
+    packed: AbstractSet[ObjectID],
+) -> None:
+    """Have nothing written again that HEAD names: of the files and folders that only a pack has,
+    all but what differs from HEAD, the folders on the way there, and what git would convert."""
+    if not packed or compared.head_tree is None:
+        return
+    known: dict[ObjectID, Entries] = {}
+    folders = (lookup(objects, tree, f, known) for f in (b"", *folders_of(compared.changes)))
+    differing = {entry.id for entry in folders if entry is not None}
+    differing |= {now.id for _, now in compared.changes.values() if now is not None}
+    differing |= {converted.raw for converted in present.converted.values()}
+    objects.leave_packed(packed - differing)
 
 
 def _on_the_way(present: Present, compared: Compared, paths: list[bytes]) -> Iterator[ObjectID]:

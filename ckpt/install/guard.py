@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from shlex import quote, split
 
-from ckpt import disk, regular
+from ckpt import disk, private, regular
 from ckpt.install.assets import asset
 from ckpt.install.config_edit import ConfigFile
 from ckpt.install.hook_text import PROGRAM
@@ -78,7 +78,7 @@ def uninstall(target: Target) -> list[Step]:
     is_there = os.path.lexists(path)
     if is_there:
         disk.unlink(path)
-    disk.remove_private_file(_notes_path(target))
+    private.remove(_notes_path(target))
     target.record.drop(_PART)
     return [Step(REMOVED, "guard", path)] if is_there or any(was_set) else []
 

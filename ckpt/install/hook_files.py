@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from shlex import quote
 
 from ckpt import disk
 from ckpt.install import hook_text
@@ -72,7 +73,7 @@ def give_back(path: str, event: str) -> list[Step]:
         return []
     if os.path.lexists(path):
         what = f"hook {event}: the file that ckpt had renamed is still there beside a new one"
-        return [Step(TO_DO, what, wrapped, (f"mv {wrapped} {path}",))]
+        return [Step(TO_DO, what, wrapped, (f"mv {quote(wrapped)} {quote(path)}",))]
     disk.rename(wrapped, path)
     _forget_name(path, event)
     return [Step(CHANGED, f"hook {event}: it has its name back", path)]
@@ -90,7 +91,7 @@ def _wrap(path: str, event: str, python: str, sharing: Sharing) -> Step:
     wrapped = _wrapped(path, event)
     if os.path.lexists(wrapped) and not _is_same(path, wrapped):
         what = f"hook {event}: '{os.path.basename(wrapped)}' is in the way"
-        return Step(TO_DO, what, path, (f"rm {wrapped}", "git ckpt install"))
+        return Step(TO_DO, what, path, (f"rm {quote(wrapped)}", "git ckpt install"))
     _second_name(path, wrapped)
     if os.path.islink(wrapped):
         _keep_name(wrapped, event, sharing)

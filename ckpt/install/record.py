@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from ckpt import disk, hashing, jsontext
+from ckpt import disk, hashing, jsontext, private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ _MADE = "made"  # the folders that the record itself needed
 class Record:
     """The notes of the parts, by their names; a damaged file counts as none."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_users: bool = False) -> None:
         self.path = path
+        self._is_users = is_users
 
     def get(self, name: str) -> dict[str, Any]:
         """What the part of that name noted; empty if nothing."""
@@ -44,18 +45,20 @@ class Record:
             kept[name] = dict(notes)
         made = kept.setdefault(_MADE, missing_folders(os.path.dirname(self.path)))
         if kept.keys() == {_MADE}:
-            disk.remove_private_file(self.path)
+            private.remove(self.path)
             remove_folders(made)
         else:
             document = {"format": 1, "parts": kept, "sum": _checksum(kept)}
-            disk.replace_private_file(self.path, jsontext.dump(document))
+            if self._is_users:
+                private.ensure_user_dir(os.path.dirname(self.path))
+            private.replace(self.path, jsontext.dump(document))
 
     def drop(self, name: str) -> None:
         self.put(name, {})
 
     def _read(self) -> dict[str, Any]:
         try:
-            document = jsontext.load(disk.read_private_file(self.path))
+            document = jsontext.load(private.read(self.path))
             parts: dict[str, Any] = document["parts"]
             is_whole = document["format"] == 1 and document["sum"] == _checksum(parts)
             return parts if is_whole else {}

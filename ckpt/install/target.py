@@ -84,7 +84,7 @@ class Target:
 
     @property
     def user_record(self) -> Record:
-        return Record(os.path.join(data_dir(self.env), "installed.json"))
+        return Record(os.path.join(data_dir(self.env), "installed.json"), is_users=True)
 
     @property
     def config_file(self) -> ConfigFile:

@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.install import hook_files
 from ckpt.install.assets import asset
 from ckpt.install.target import ADDED, KEPT, NOTE, REMOVED, Step, Target
@@ -51,7 +51,7 @@ def uninstall(target: Target, events: Sequence[str]) -> list[Step]:
     config.remove(lambda key, value: key == _KEY and value == folder)
     if not os.path.isdir(folder):
         return []
-    disk.remove_tree(folder)
+    private.remove_tree(folder)
     return [Step(REMOVED, "template for new repositories", folder)]
 
 

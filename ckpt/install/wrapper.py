@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from shlex import quote
 
-from ckpt import disk
+from ckpt import private
 from ckpt.install import guard
 from ckpt.install.assets import asset
 from ckpt.install.programs import find
@@ -58,7 +58,7 @@ def uninstall(target: Target) -> list[Step]:
     if left == users or left:
         _note(target, left)
         return []
-    disk.remove_tree(folder)
+    private.remove_tree(folder)
     _note(target, [])
     return [Step(REMOVED, "wrapper", folder)]
 

@@ -9,6 +9,7 @@ checkpoint from before there were parts has them in `state.json`, as plain JSON.
 
 from __future__ import annotations
 
+from ckpt import jsontext
 from ckpt.errors import UsageError
 from ckpt.models import FeatureState
 from ckpt.paths import from_json, to_json, to_str
@@ -27,7 +28,7 @@ from ckpt.values import field, value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 STATE = b"state"
@@ -36,6 +37,8 @@ _FILE_LIST = b"files.json"
 _TRACKED = b"tracked/"
 _JSON = b".json"
 _OF_OLD = b"state.json"
+MOST_VALUES = 2_000_000  # in all parts together
+_MOST_BYTES = 1 << 28
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 Texts = dict[bytes, bytes]  # by the path below `state/`
@@ -103,12 +106,15 @@ def write(
     contents = dict(texts)
     if files:
         contents[_FILE_LIST] = _dump_files(files)
+    allowance = _Allowance()
     for path, text in contents.items():
-        if len(text) > LARGEST_STATE:
+        try:
+            allowance.take(text)
+        except ValueError as error:
             raise UsageError(
-                f"'{to_str(path)}' would be {len(text):,} bytes, more than {LARGEST_STATE:,}",
+                f"'{to_str(path)}' is too much state: {error}",
                 hint="keep large data in files, and name them as state files",
-            )
+            ) from None
     entries = {
         STATE + b"/" + path: TreeEntry(REGULAR, objects.add(b"blob", text))
         for path, text in contents.items()
@@ -119,21 +125,42 @@ def write(
     return entries
 
 
+class _Allowance:
+    """How much all parts of a state may be together: as much as can be read again. One blob may
+    be several of them."""
+
+    def __init__(self) -> None:
+        self._bytes, self._values = _MOST_BYTES, MOST_VALUES
+
+    def take(self, text: bytes) -> bytes:
+        """The text, unless it is too much; then ValueError."""
+        if len(text) > LARGEST_STATE:
+            raise ValueError(f"{len(text):,} bytes, more than {LARGEST_STATE:,}")
+        self._bytes -= len(text)
+        if self._bytes < 0:
+            raise ValueError(f"more than {_MOST_BYTES:,} bytes together")
+        self._values -= jsontext.count(text, self._values)
+        if self._values < 0:
+            raise ValueError(f"more than {MOST_VALUES:,} values together")
+        return text
+
+
 def read(objects: ObjectStore, state_tree: ObjectID) -> AgentState:
     """What `write` was given; ValueError, or what its kind is, if that cannot be told."""
     top = lookup(objects, state_tree, STATE)
     if top is None:
         return AgentState()
     parts = {name: TreeEntry(mode, child) for name, mode, child in read_tree(objects, top.id)}
-    from ckpt import jsontext, state
+    from ckpt import state
 
+    take = _Allowance().take
     if _OF_OLD in parts:
-        found = jsontext.load(read_limited(objects, parts[_OF_OLD].id))
+        found = jsontext.load(take(read_limited(objects, parts[_OF_OLD].id)))
     else:
         names = ("data", "metadata", "context", "features")
         entries = {name: parts.get(name.encode() + _JSON) for name in names}
         found = {
-            name: state.load(read_limited(objects, entry.id))
+            name: state.load(take(read_limited(objects, entry.id)))
             for name, entry in entries.items()
             if entry is not None
         }
@@ -142,7 +169,7 @@ def read(objects: ObjectStore, state_tree: ObjectID) -> AgentState:
         metadata=_mapping(found.get("metadata")),
         context=_mapping(found.get("context")),
         features=_features(found.get("features")),
-        tracked=_read_tracked(objects, parts.get(_TRACKED[:-1])),
+        tracked=_read_tracked(objects, parts.get(_TRACKED[:-1]), take),
         files=_files(objects, top.id, parts.get(_FILE_LIST)),
     )
 
@@ -168,20 +195,20 @@ def _features(document: Any) -> FeatureState | None:
     )
 
 
-def _read_tracked(objects: ObjectStore, folder: TreeEntry | None) -> dict[str, Any]:
+def _read_tracked(
+    objects: ObjectStore, folder: TreeEntry | None, take: Callable[[bytes], bytes]
+) -> dict[str, Any]:
     if folder is None:
         return {}
     from ckpt import state
 
     return {
-        _unquoted(name.removesuffix(_JSON)): state.load(read_limited(objects, child))
+        _unquoted(name.removesuffix(_JSON)): state.load(take(read_limited(objects, child)))
         for name, _, child in read_tree(objects, folder.id)
     }
 
 
 def _dump_files(files: Mapping[bytes, StateFile]) -> bytes:
-    from ckpt import jsontext
-
     listed = [
         to_json(path) | {"permissions": None if file.entry is None else file.permissions}
         for path, file in sorted(files.items())
@@ -198,8 +225,6 @@ def read_files(objects: ObjectStore, state_tree: ObjectID) -> dict[bytes, StateF
 def _files(objects: ObjectStore, top: ObjectID, listed: TreeEntry | None) -> dict[bytes, StateFile]:
     if listed is None:
         return {}
-    from ckpt import jsontext
-
     found = {}
     for item in jsontext.load(read_limited(objects, listed.id))["files"]:
         path, permissions = from_json(item), item["permissions"]

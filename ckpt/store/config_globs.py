@@ -2,41 +2,35 @@
 """The globs in the conditions of git's conditional includes.
 
 Apart from config_sources.py, because few configurations have a condition and `re` takes
-longer to import than most of them to read. Left out: named classes such as [[:alpha:]].
+longer to import than most of them to read. Unlike git, ckpt reads the configuration of any
+repository that lies in a worktree, and none of them may keep it for ever.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from re import escape as escape
 
-_GLOB = re.compile(
-    r"(?P<folders>(?<![^/])\*\*/)|(?P<all>(?<![^/])\*\*\Z)|(?P<star>\*+)|(?P<one>\?)"
-    r"|(?P<set>\[(?P<negated>[!^]?)(?P<members>\]?(?:\\.|[^\]\\])*)\])"
-    r"|\\(?P<escaped>.)|(?P<plain>.)",
-    re.DOTALL,
-)
-_GLOB_EXPRESSIONS = {"folders": "(?:.*/)?", "all": ".*", "star": "[^/]*", "one": "[^/]"}
+from ckpt import wildmatch
+
+MOST_STEPS = 1 << 28  # for the conditions of one configuration: a second or two at the worst
+_STEPS_TO_READ = 64
 
 
-def matches(expression: str, text: str, *, ignore_case: bool = False) -> bool:
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    try:
-        return re.fullmatch(expression, text, flags) is not None
-    except re.error:  # a set such as [z-a], which matches nothing
+def steps(pattern: str, text: str) -> int:
+    """How long it may take to compare these, in steps."""
+    return (len(pattern) + _STEPS_TO_READ) * (len(text) + _STEPS_TO_READ)
+
+
+def all_below(pattern: str) -> str:
+    """What a slash at the end of a glob means."""
+    return pattern + "**" if pattern.endswith("/") else pattern
+
+
+def matches(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
+    glob = wildmatch.read_any(os.fsencode(pattern), ignore_case=ignore_case)
+    name = os.fsencode(text)
+    # What has more stars than the text could fill is better not made an expression of.
+    if glob is None or wildmatch.shortest(glob) > len(name):
         return False
-
-
-def expression_of(pattern: str, *, below: bool = True) -> str:
-    """The regular expression of a glob; `below` lets a slash at its end mean all below."""
-    if below and pattern.endswith("/"):
-        pattern += "**"
-    return "".join(map(_token_expression, _GLOB.finditer(pattern)))
-
-
-def _token_expression(token: re.Match[str]) -> str:
-    kind = token.lastgroup or "plain"
-    if kind == "set":
-        members = re.sub(r"\\?([][&~|])", r"\\\1", token["members"])
-        return f"(?!/)[{'^' if token['negated'] else ''}{members}]"
-    return _GLOB_EXPRESSIONS.get(kind) or re.escape(token[kind])
+    return bool(re.fullmatch(wildmatch.expression(glob), name.lower() if ignore_case else name))

@@ -3,9 +3,9 @@
 
 One walk from the lowest source to the highest, each include taken where it
 stands, because of two values for one key the later wins. What git stops at
-stops this too, with the file and line. Left out: %(prefix), named classes such
-as [[:alpha:]] in a condition, and the place of the system file where git was
-built with another one than /etc/gitconfig, which only that git knows.
+stops this too, with the file and line. Left out: %(prefix), and the place of the
+system file where git was built with another one than /etc/gitconfig, which only
+that git knows.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Reader:
     worktree: str | None
     remote_urls: list[str] | None = None
     entries: list[Entry] = field(default_factory=list)
+    steps: int = 0
 
     def read(self) -> None:
         for path in _system_files(self.env):
@@ -96,9 +97,9 @@ class Reader:
     def _holds(self, condition: str, entry: Entry) -> bool:
         kind, colon, pattern = condition.partition(":")
         if kind == "onbranch":
-            return self._branch_matches(pattern)
+            return self._branch_matches(pattern, entry)
         if kind == "hasconfig" and pattern.startswith("remote.*.url:"):
-            return self._remote_matches(pattern.removeprefix("remote.*.url:"))
+            return self._remote_matches(pattern.removeprefix("remote.*.url:"), entry)
         folder = {"gitdir": self.git_dir, "worktree": self.worktree}.get(kind.removesuffix("/i"))
         if folder is None or not colon:
             return False
@@ -107,32 +108,32 @@ class Reader:
     def _folder_matches(
         self, folder: str, pattern: str, entry: Entry, *, ignore_case: bool
     ) -> bool:
+        beside, pattern = self._folder_pattern(pattern, entry)
         # Through a symlink either name of the folder may be the one that was meant.
-        from ckpt.store.config_globs import matches
+        for name in {os.path.realpath(folder), os.path.abspath(folder)}:
+            above, rest = name[: len(beside)], name[len(beside) :]
+            is_below = above == beside or (ignore_case and above.lower() == beside.lower())
+            if is_below and self._matches(pattern, rest, entry, ignore_case=ignore_case):
+                return True
+        return False
 
-        expression = self._folder_expression(pattern, entry)
-        names = (os.path.realpath(folder), os.path.abspath(folder))
-        return any(matches(expression, name, ignore_case=ignore_case) for name in names)
-
-    def _folder_expression(self, pattern: str, entry: Entry) -> str:
-        from ckpt.store.config_globs import escape, expression_of
+    def _folder_pattern(self, pattern: str, entry: Entry) -> tuple[str, str]:
+        """What a folder's name begins with, to the letter, and the glob for the rest of it."""
+        from ckpt.store.config_globs import all_below
 
         if pattern.startswith("./") and entry.file != COMMAND_LINE:
-            beside = os.path.dirname(os.path.realpath(entry.file))
-            return escape(beside + "/") + expression_of(pattern[2:])
+            return os.path.dirname(os.path.realpath(entry.file)) + "/", all_below(pattern)[2:]
         home = {"HOME": os.path.realpath(self.env["HOME"])} if "HOME" in self.env else {}
         pattern = expand_user(pattern, home) or pattern
-        return expression_of(pattern if os.path.isabs(pattern) else "**/" + pattern)
+        return "", all_below(pattern if os.path.isabs(pattern) else "**/" + pattern)
 
-    def _branch_matches(self, pattern: str) -> bool:
-        from ckpt.store.config_globs import expression_of, matches
+    def _branch_matches(self, pattern: str, entry: Entry) -> bool:
+        from ckpt.store.config_globs import all_below
 
         branch = _branch(self.git_dir) if self.git_dir is not None else None
-        return branch is not None and matches(expression_of(pattern), branch)
+        return branch is not None and self._matches(all_below(pattern), branch, entry)
 
-    def _remote_matches(self, pattern: str) -> bool:
-        from ckpt.store.config_globs import expression_of, matches
-
+    def _remote_matches(self, pattern: str, entry: Entry) -> bool:
         # Git too looks at the remotes outside such includes only, wherever they stand.
         if self.remote_urls is None:
             plain = Reader(self.env, self.git_dir, self.common_dir, self.worktree, [])
@@ -140,8 +141,18 @@ class Reader:
             self.remote_urls = [
                 entry.value or "" for entry in plain.entries if _REMOTE_URL.fullmatch(entry.key)
             ]
-        expression = expression_of(pattern, below=False)
-        return any(matches(expression, url) for url in self.remote_urls)
+        return any(self._matches(pattern, url, entry) for url in self.remote_urls)
+
+    def _matches(self, pattern: str, text: str, entry: Entry, *, ignore_case: bool = False) -> bool:
+        from ckpt.store.config_globs import MOST_STEPS, matches, steps
+
+        self.steps += steps(pattern, text)
+        if self.steps > MOST_STEPS:
+            raise ConfigError(
+                f"it would take too long to see whether the condition in {entry.place} holds",
+                hint="shorten the conditions of includes, or have fewer",
+            )
+        return matches(pattern, text, ignore_case=ignore_case)
 
 
 def _system_files(env: Mapping[str, str]) -> Iterator[str]:
@@ -178,11 +189,13 @@ def _content(path: str, unreadable_ok: bool) -> bytes:
             raise
         if unreadable_ok and isinstance(error, PermissionError):
             return b""
+        from shlex import quote
+
         from ckpt.owners import chown_hint
 
         raise ConfigError(
             f"unable to access '{path}': {error.strerror}",
-            hint=chown_hint(path) or f"ls -ld '{path}'",
+            hint=chown_hint(path) or f"ls -ld {quote(path)}",
             details={"file": path},
         ) from error
 

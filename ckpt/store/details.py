@@ -89,6 +89,7 @@ def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
             dirty=_answer(item["dirty"]),
             checkpoint=_id_or_none(item["checkpoint"]),
             problem=text_or_none(item["problem"]),
+            checkpoint_commit=_commit_or_none(item.get("checkpoint_commit")),
         )
         for item in documents
     )
@@ -104,6 +105,14 @@ def _id_or_none(value: object) -> str | None:
     text = text_or_none(value)
     if text is not None and not is_id(text):
         raise ValueError(f"{text!r:.40} is no id of a checkpoint")
+    return text
+
+
+def _commit_or_none(value: object) -> str | None:
+    """The id of a commit, which a hint may tell people to type."""
+    text = text_or_none(value)
+    if text is not None and (len(text) not in (40, 64) or text.strip("0123456789abcdef")):
+        raise ValueError(f"{text!r:.40} is no id of a commit")
     return text
 
 

@@ -45,6 +45,9 @@ _WORD = 0xFFFFFFFF
 _SECOND = 1_000_000_000
 _CLOCK = _SECOND << 32  # after so many nanoseconds the index's clock is at zero again
 _MANDATORY = {b"link", b"sdir"}
+# Bytes that paths may come to which are put together of parts: so many in any case, and so many
+# times what they are stored in, lest a small file becomes more than anyone can hold.
+_ANY_SIZE, _TIMES = 64 << 20, 16
 _EMPTY_BLOBS = {
     b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
@@ -241,6 +244,7 @@ def _read_entries(
     entries: list[IndexEntry] = []
     append = entries.append
     pos, previous, shared, ascending = HEADER.size, b"", b"", True
+    room = _room(data)
     for _ in range(count):
         stat_data, sha, length = unpack(data, pos)
         start = pos + size
@@ -250,6 +254,9 @@ def _read_entries(
             length &= NAME_LENGTH
         if compressed:
             shared, start = _read_shared(data, start, previous)
+            room -= len(shared)
+            if room < 0:
+                raise CorruptIndex("the paths of the index unfold without an end")
         stop = find(0, start)
         path = shared + data[start:stop]
         if len(path) != length and (length < NAME_LENGTH or len(path) < NAME_LENGTH):
@@ -260,6 +267,10 @@ def _read_entries(
         append(new(IndexEntry, (path, hexlify(sha), flags, stat_data)))
         pos = stop + 1 if compressed else pos + (stop - pos + 8 & -8)
     return entries, ascending, pos
+
+
+def _room(data: bytes) -> int:
+    return _ANY_SIZE + _TIMES * len(data)
 
 
 def _read_flags(data: bytes, word: int, start: int) -> tuple[int, int]:
@@ -327,12 +338,15 @@ def _parse_cache_tree(data: bytes, hash_len: int) -> dict[bytes, CacheTreeNode]:
     """Nodes come depth first: name NUL, "entries SP subtrees LF", id unless entries is -1."""
     valid: dict[bytes, CacheTreeNode] = {}
     parents = [(b"", 1)] if data else []  # folder and how many of its subtrees are to come
-    pos = 0
+    pos, room = 0, _room(data)
     while parents:
         prefix, left = parents.pop()
         name_end = data.index(b"\0", pos)
         line_end = data.index(b"\n", name_end)
         folder = prefix + data[pos:name_end]
+        room -= len(folder)
+        if room < 0:
+            raise ValueError("folders without an end")
         entry_count, subtree_count = map(int, data[name_end + 1 : line_end].split(b" "))
         pos = line_end + 1
         if entry_count >= 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, UnsafeTree, check_name
+from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, UnsafeTree, check_name, is_null
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def check(entries: Sequence[IndexEntry], resolved: Iterable[Resolved], hex_lengt
     for entry in entries:
         if entry.mode not in _MODES:
             raise ValueError(f"an entry of mode {entry.mode:o}")
+        if is_null(entry.id):
+            raise ValueError("an entry that names no object")
         if entry.intent_to_add:
             check_path(entry.path)
         if before is not None and before.path == entry.path and before.stage == entry.stage:
@@ -39,8 +41,12 @@ def check(entries: Sequence[IndexEntry], resolved: Iterable[Resolved], hex_lengt
     for path, sides in resolved:
         check_path(path)
         for side in sides:
-            if side is not None and (len(side[1]) != hex_length or not _HEX.issuperset(side[1])):
+            if side is not None and not _is_id(side[1], hex_length):
                 raise ValueError("a side of a conflict that is no object")
+
+
+def _is_id(text: bytes, hex_length: int) -> bool:
+    return len(text) == hex_length and _HEX.issuperset(text) and not is_null(text)
 
 
 def _check_folders(entries: Iterable[IndexEntry]) -> None:

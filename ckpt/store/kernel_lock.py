@@ -20,13 +20,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.errors import Busy
 
 _POLL_SECONDS = 0.02
 _PATIENCE_OF_SAVES = 0.5  # of the time they have
 _UNTOLD = 2.0  # seconds that whoever waits need not be told of
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # What systems say of a lock where they have none.
 # NFS has some only for who may write to the file, and so none of a folder.
 _NO_LOCKS = {
@@ -43,7 +44,7 @@ def worktree_lock(
     private_dir: str, *, exclusive: bool, timeout: float, waiting: Waiting | None = None
 ) -> Iterator[None]:
     """Hold the worktree's lock, waiting at most `timeout` seconds for it."""
-    disk.ensure_private_dir(private_dir)
+    private.ensure_dir(private_dir)
     deadline = time.monotonic() + timeout
     fd = disk.open_or_create(os.path.join(private_dir, "lock"), _FLAGS)
     try:
@@ -71,7 +72,7 @@ def _sign(fd: int, path: str) -> None:
 def who_is_alone(private_dir: str) -> str | None:
     """Who holds the worktree's lock alone, in words; None if nobody does, or none can tell."""
     try:
-        fd = os.open(os.path.join(private_dir, "lock"), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(os.path.join(private_dir, "lock"), _LOOK)
     except OSError:
         return None
     try:
@@ -131,7 +132,7 @@ def gc_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
 @contextmanager
 def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
     private_dir = os.path.join(common_dir, "ckpt")
-    disk.ensure_private_dir(private_dir)
+    private.ensure_dir(private_dir)
     try:
         fd = disk.open_or_create(os.path.join(private_dir, name), _FLAGS)
     except PermissionError:  # another user's, in a repository that several share
@@ -178,14 +179,44 @@ def try_lock(fd: int, mode: int) -> bool | None:
 
 @contextmanager
 def releasing(fd: int) -> Iterator[None]:
-    """Give up the lock on a file afterwards. To close it is not enough: a fork has it open too,
-    and may live on; but what it does not hold, it must not give up."""
+    """Give up the lock on a file afterwards. To close it is not enough where a fork was made that
+    has it open too; but what it does not hold, it must not give up."""
     holder = os.getpid()
+    keep_from_forks(fd)
     try:
         yield
     finally:
+        _locked.discard(fd)
         if os.getpid() == holder:
             try_lock(fd, fcntl.LOCK_UN)
+
+
+# Files with locks of ours.
+_locked: set[int] = set()
+
+
+def keep_from_forks(fd: int) -> None:
+    """Let the lock on a file die with this process, though a fork of it may live on: of one that
+    the host program made, say, and that knows nothing of us."""
+    _locked.add(fd)
+
+
+def close_locked(fd: int) -> None:
+    _locked.discard(fd)  # first: a fork made now must not take another file for this one
+    os.close(fd)
+
+
+def _leave_to_parent() -> None:
+    """In a fork: whoever closes these files later closes something."""
+    if _locked:
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for fd in _locked:
+            os.dup2(nothing, fd, inheritable=False)
+        os.close(nothing)
+        _locked.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _busy(fd: int, place: str) -> Busy:

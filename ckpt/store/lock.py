@@ -20,12 +20,13 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ckpt import disk
 from ckpt.errors import Busy
-from ckpt.store.kernel_lock import try_lock
+from ckpt.private import ensure_dir, names_in
+from ckpt.store.kernel_lock import close_locked, keep_from_forks, try_lock
 from ckpt.store.sharing import NOT_SHARED, Sharing
 
 _POLL_SECONDS = 0.005
 _FOLDER_SECONDS = 1.0
-_PRIVATE = "lock-"
+SECOND_NAME = "lock-"
 # What systems say of a second name for a file where they have none.
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
@@ -112,6 +113,7 @@ def holding_all(
 def _private_file(private_dir: str) -> Iterator[tuple[int, str]]:
     """A new file of ours and its handle, with a kernel lock on it while we live."""
     fd, private = _create_private(private_dir)
+    keep_from_forks(fd)
     try:
         yield fd, private
     except _LockStays:
@@ -122,13 +124,13 @@ def _private_file(private_dir: str) -> Iterator[tuple[int, str]]:
     else:
         disk.discard(private)
     finally:
-        os.close(fd)
+        close_locked(fd)
 
 
 def _create_private(private_dir: str) -> tuple[int, str]:
-    disk.ensure_private_dir(private_dir)
+    ensure_dir(private_dir)
     while True:
-        private = os.path.join(private_dir, disk.temporary_name(_PRIVATE))
+        private = os.path.join(private_dir, disk.temporary_name(SECOND_NAME))
         fd = disk.create(private, 0o666)
         try:
             # Before it was locked, who clears up may have taken it for a dead process's.
@@ -270,7 +272,7 @@ def remove_dead(path: str) -> None:
 
 def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bool:
     """Remove their locks only; True if there was one. Those of living processes stay."""
-    left = _names_in(private_dir, _PRIVATE)
+    left = _names_in(private_dir, SECOND_NAME)
     files = [*paths()] if left else []
     cleared = False
     for name in left:
@@ -292,7 +294,7 @@ def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bo
 def dead_locks(private_dir: str) -> list[str]:
     """The private files of processes that were killed; each may have a lock by another name."""
     found = []
-    for name in sorted(_names_in(private_dir, _PRIVATE)):
+    for name in sorted(_names_in(private_dir, SECOND_NAME)):
         private = os.path.join(private_dir, name)
         with _dead(private) as inode:
             if inode is not None:
@@ -341,7 +343,7 @@ def _names_of(path: str) -> int:
 
 
 def _names_in(private_dir: str, prefix: str) -> list[str]:
-    return [name for name in disk.private_names(private_dir) if name.startswith(prefix)]
+    return [name for name in names_in(private_dir) if name.startswith(prefix)]
 
 
 def _inode(path: str) -> tuple[int, int] | None:

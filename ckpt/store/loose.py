@@ -9,6 +9,7 @@ is as long as it says. Writing them is in `pending`, large ones pass through `st
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 
 from ckpt import regular
@@ -96,8 +97,8 @@ def _content(path: str, length: int) -> bytes:
 
 
 def exists(path: str) -> bool:
+    """Whether a file is there; a pipe or a folder is none."""
     try:
-        os.stat(path)
+        return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
         return False
-    return True

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from ckpt import disk
+from ckpt import private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def note(common_dir: str, checkpoint_id: str, commit: str) -> tuple[str, ...]:
     path = _path(common_dir)
     try:
         try:
-            disk.append_private(path, _line(checkpoint_id, commit))
+            private.append(path, _line(checkpoint_id, commit))
         except FileNotFoundError:
-            disk.ensure_private_dir(os.path.dirname(path))
-            disk.append_private(path, _line(checkpoint_id, commit))
+            private.ensure_dir(os.path.dirname(path))
+            private.append(path, _line(checkpoint_id, commit))
     except OSError:
         return ()
     return (path,)
@@ -44,6 +44,12 @@ def note(common_dir: str, checkpoint_id: str, commit: str) -> tuple[str, ...]:
 def holds(common_dir: str, checkpoint_id: str, commit: str) -> bool:
     """Whether the commit under an id was made here; False if nobody can tell any more."""
     return _line(checkpoint_id, commit) in _read(common_dir)
+
+
+def is_same(common_dir: str, checkpoint_id: str, commit: str, known: str | None) -> bool:
+    """Whether the commit under an id is the one that is known of it. To pin a checkpoint makes
+    another commit, which was made here too; of some, nobody noted any."""
+    return known in (None, commit) or holds(common_dir, checkpoint_id, commit)
 
 
 class Record:
@@ -79,7 +85,7 @@ def tidy(common_dir: str, existing: Callable[[], Container[str]]) -> None:
         ids = existing()
         lines = _read(common_dir).splitlines(keepends=True)
         kept = [line for line in lines if line.partition(b" ")[0].decode("ascii", "replace") in ids]
-        disk.replace_private_file(path, b"".join(kept))
+        private.replace(path, b"".join(kept))
     except OSError:
         pass
 
@@ -94,6 +100,6 @@ def _line(checkpoint_id: str, commit: str) -> bytes:
 
 def _read(common_dir: str) -> bytes:
     try:
-        return disk.read_private_file(_path(common_dir))
+        return private.read(_path(common_dir))
     except OSError:
         return b""

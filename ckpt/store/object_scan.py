@@ -14,6 +14,7 @@ from binascii import hexlify, unhexlify
 from contextlib import closing
 from struct import iter_unpack
 
+from ckpt import regular
 from ckpt.errors import is_want
 from ckpt.store.alternates import object_folders
 from ckpt.store.loose import DamagedObject
@@ -54,10 +55,10 @@ def cruft_objects(objects: ObjectStore) -> dict[bytes, int]:
         with opened_pack(objects, stem) as pack:
             raw_ids = all_ids(pack, objects)
         try:
-            with open(stem + ".mtimes", "rb") as file:
-                times = file.read()[_CRUFT_HEADER : _CRUFT_HEADER + 4 * len(raw_ids)]
+            times = regular.read(stem + ".mtimes", regular.LARGE)
         except OSError:
             continue
+        times = times[_CRUFT_HEADER : _CRUFT_HEADER + 4 * len(raw_ids)]
         if len(times) == 4 * len(raw_ids):
             found.update(zip(raw_ids, (time for (time,) in iter_unpack(">I", times)), strict=True))
     return found
@@ -117,6 +118,26 @@ def unindexed_packs(objects: ObjectStore) -> Iterator[str]:
         for stem in pack_stems(folder):
             if os.path.basename(stem) not in at_work and not _has_index(stem, objects):
                 yield stem + ".pack"
+
+
+def damaged_packs(objects: ObjectStore) -> Iterator[str]:
+    """The packs, borrowed ones too, that do not begin as a pack, or end otherwise than their index
+    says: what is in them may well be whole."""
+    for folder in object_folders(objects.path):
+        for stem in pack_stems(folder, ".idx"):
+            if _can_be_opened(stem, objects) or not _has_index(stem, objects):
+                continue
+            if os.path.exists(stem + ".pack"):  # else git has taken it away since
+                yield stem + ".pack"
+
+
+def _can_be_opened(stem: str, objects: ObjectStore) -> bool:
+    with opened_pack(objects, stem) as pack:
+        try:
+            pack.pread(1, 0)
+        except DamagedObject:
+            return False
+        return pack.is_whole()
 
 
 def _has_index(stem: str, objects: ObjectStore) -> bool:

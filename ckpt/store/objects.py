@@ -278,10 +278,38 @@ class ObjectStore:
 
         Returns what was added: also what was there, and may be gone if git pruned meanwhile.
         """
+        self._write_what_is_packed()
         added = {*self._pending.ids(), *self._reuse.ids}
         self._pending.flush({*others, *self._reuse.unflushed.paths})
         self._forget_looks()
         return added
+
+    @property
+    def packed(self) -> frozenset[ObjectID]:
+        """What was added since the last flush, and only a pack has."""
+        return frozenset(self._reuse.packed)
+
+    def leave_packed(self, object_ids: Iterable[ObjectID]) -> None:
+        """Let the next flush rely on packs for these, since something names them already."""
+        self._reuse.packed.difference_update(object_ids)
+
+    def _write_what_is_packed(self) -> None:
+        """Write once more what a gc or repack at work may have counted as garbage, and take away
+        with its pack. One that begins later sees the ref, or the time of the new object."""
+        while self._reuse.packed:
+            object_id = self._reuse.packed.pop()
+            try:
+                self._write_again(object_id)
+            except MissingObject:  # the next attempt has what was added at hand, and writes that
+                self._reuse.damaged.add(object_id)
+                raise ObjectsPruned from None
+
+    def _write_again(self, object_id: ObjectID) -> None:
+        kind, size = self.kind(object_id) or b"blob", self.size(object_id) or 0
+        if size <= LARGE:
+            self._pending.add(object_id, kind, self.read(object_id, kind))
+        else:
+            self._pending.add_pieces(object_id, kind, size, self.pieces(object_id, kind))
 
     def discard(self) -> None:
         """Forget what was added since the last flush."""

@@ -76,7 +76,7 @@ TODO_LISTS = (
     "sequencer/done",
 )
 _HEAD_NAMES = ("rebase-merge/head-name", "rebase-apply/head-name")
-_UPDATE_REFS = "rebase-merge/update-refs"
+UPDATE_REFS = "rebase-merge/update-refs"
 _BISECT_START = "BISECT_START"
 
 
@@ -125,7 +125,7 @@ class OperationFiles:
         """The branches that the operation moves when it ends."""
         named = {self.contents.get(path, b"").strip() for path in _HEAD_NAMES}
         # Three lines for each branch: its name, where it stands, where it shall.
-        named |= set(self.contents.get(_UPDATE_REFS, b"").splitlines()[::3])
+        named |= set(self.contents.get(UPDATE_REFS, b"").splitlines()[::3])
         return tuple(sorted(name for name in named if name.startswith(b"refs/")))
 
     @property

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.store.operation import FILES, FOLDERS, ORIG_HEAD, OperationFiles
 
-_PREFIX = "op-"
+ROOM = "op-"
 
 
 def clear(git_dir: str, private_dir: str) -> None:
@@ -39,7 +39,7 @@ def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
             continue
         if os.path.isdir(target):
             disk.rename(target, os.path.join(room, "old-" + os.path.basename(name)))
-        disk.make_folders(os.path.dirname(target))
+        disk.make_folders(os.path.dirname(target), git_dir)
         disk.rename(source, target)
     _flush_names(git_dir)
     clear_leftovers(private_dir)
@@ -47,9 +47,9 @@ def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
 
 def clear_leftovers(private_dir: str) -> None:
     """Remove what was taken out, or not yet put in, also by a process that was killed."""
-    for name in disk.private_names(private_dir):
-        if name.startswith(_PREFIX):
-            disk.remove_tree(os.path.join(private_dir, name))
+    for name in private.names_in(private_dir):
+        if name.startswith(ROOM):
+            private.remove_tree(os.path.join(private_dir, name))
 
 
 def _flush_names(git_dir: str) -> None:
@@ -59,8 +59,8 @@ def _flush_names(git_dir: str) -> None:
 
 
 def _make_room(private_dir: str) -> str:
-    disk.ensure_private_dir(private_dir)
-    room = os.path.join(private_dir, disk.temporary_name(_PREFIX))
+    private.ensure_dir(private_dir)
+    room = os.path.join(private_dir, disk.temporary_name(ROOM))
     disk.mkdir(room)
     return room
 

@@ -96,6 +96,13 @@ class Pending:
         """Add the blob of a large file; UnreadableFile if it is another by now."""
         self._write_temporary(object_id, self._compressed(object_id, fd, size))
 
+    def add_pieces(
+        self, object_id: ObjectID, kind: bytes, size: int, pieces: Iterable[bytes]
+    ) -> None:
+        """Add a large object, of which it is known that these are its pieces."""
+        header = Digest(self._format.new_hash, kind, size).header
+        self._write_temporary(object_id, deflated(header, pieces, level_of(size)))
+
     def _compressed(self, object_id: ObjectID, fd: int, size: int) -> Iterator[bytes]:
         digest = Digest(self._format.new_hash, b"blob", size)
         pieces = digest.over(file_pieces(fd, size))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Is a `git gc --prune=now` at work, which takes objects that are not named yet?
+"""Is a `git gc` at work that takes objects which are not named yet, as with `--prune=now`?
 
 Such a gc listed the refs before it began to prune: one made meanwhile does not protect
-its objects. Every other gc leaves what is younger than two weeks, and is none of ours.
+its objects. Any other leaves what is younger than days, and is none of ours.
 """
 
 from __future__ import annotations
@@ -11,25 +11,53 @@ import os
 import time
 
 from ckpt import regular
+from ckpt.patterns import lazy_pattern
 from ckpt.store.config import GitConfig
 
-_AT_ONCE = ("now", "all")
+_EXPIRE = "gc.pruneexpire"
+_PRUNE = "--prune="
+# What is younger than that was not written a moment ago, by whichever clock.
+_IN_DAYS = lazy_pattern(r"(?i)never|false|[0-9]+[. ](?:day|week|month|year)s?(?:[. ]ago)?")
 
 
-def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> None:
-    """Return when no gc is at work that prunes at once, or after that time."""
+def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> bool:
+    """Return when no gc is at work that prunes at once, or after that time: then False."""
     end = time.monotonic() + seconds
-    while _prunes_at_once(common_dir, config) and time.monotonic() < end:
+    while _prunes_at_once(common_dir, config):
+        if time.monotonic() >= end:
+            return False
         time.sleep(0.01)
+    return True
+
+
+def is_collecting(common_dir: str) -> bool:
+    """Whether any gc is at work, as far as the system tells."""
+    return _told_to_gc(common_dir) is not None
 
 
 def _prunes_at_once(common_dir: str, config: GitConfig) -> bool:
+    told = _told_to_gc(common_dir)
+    if told is None:
+        return False
+    asked = [word.removeprefix(_PRUNE) for word in told if word.startswith(_PRUNE)]
+    if not asked and any(_EXPIRE in word.lower() for word in told):
+        return True  # whatever it is: nobody asks for what is usual
+    expire = asked[-1] if asked else config.get(_EXPIRE)
+    return expire is not None and _IN_DAYS.fullmatch(expire) is None
+
+
+def _told_to_gc(common_dir: str) -> list[str] | None:
+    """The words and the environment of the gc at work; None if there is none, or it is over, or
+    the system does not tell."""
     try:
         pid = int(regular.beginning(os.path.join(common_dir, "gc.pid"), 64).split()[0])
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = os.fsdecode(file.read()).split("\0")
-    except (OSError, ValueError, IndexError):  # none, or over, or a system that does not tell
-        return False
-    asked = [word.removeprefix("--prune=") for word in words if word.startswith("--prune=")]
-    expire = asked[-1] if asked else config.get("gc.pruneexpire")
-    return expire in _AT_ONCE
+        words = _words(f"/proc/{pid}/cmdline")
+        # Else it is the number of a dead one, by which another process goes now.
+        return [*words, *_words(f"/proc/{pid}/environ")] if "gc" in words else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _words(path: str) -> list[str]:
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read()).split("\0")

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 MANIFEST = b"manifest.json"
 INDEX = b"index"
+_HEX = b"0123456789abcdefABCDEF"  # git takes both
 _TRAILER = "Ckpt-"
 _LARGEST = 8 << 20  # of a checkpoint's commit
+_LONGEST_STATS = 60  # three numbers of 64 bits
 _FIRST_YEAR, _LAST_YEAR = 1970, 9998  # whatever the zone, a calendar has them
 _KINDS = {kind.value: kind for kind in Kind}
 _SCOPES = {scope.value: scope for scope in Scope}
@@ -74,16 +76,23 @@ def commit_text(
 
 def read_commit(objects: ObjectStore, commit: ObjectID) -> CommitData:
     header, _, message = objects.read(commit, b"commit").partition(b"\n\n")
-    tree = b""
-    parents = []
-    for line in header.split(b"\n"):
-        if line.startswith(b"tree "):
-            tree = line[5:]
-        elif line.startswith(b"parent "):
-            parents.append(ObjectID(line[7:]))
-    if len(tree) != objects.object_format.hex_length:
+    tree, *parents = _tree_and_parents(objects, commit, header)
+    return CommitData(tree, tuple(parents), message.decode("utf-8", "replace"))
+
+
+def _tree_and_parents(objects: ObjectStore, commit: ObjectID, header: bytes) -> list[ObjectID]:
+    """What git reads, or nobody would know which of two trees was looked over: the tree in the
+    first line, the parents right after it. Their ids are printed, in commands too."""
+    first, *lines = header.split(b"\n")
+    found = [first[5:] if first.startswith(b"tree ") else b""]
+    for line in lines:
+        if not line.startswith(b"parent "):
+            break
+        found.append(line[7:])
+    length = objects.object_format.hex_length
+    if any(len(each) != length or each.strip(_HEX) for each in found):
         raise MissingObject(commit, "damaged commit")
-    return CommitData(ObjectID(tree), tuple(parents), message.decode("utf-8", "replace"))
+    return [*map(ObjectID, found)]
 
 
 def compose_message(checkpoint: Checkpoint) -> str:
@@ -165,9 +174,9 @@ def read_checkpoint(
             f"the commit of '{checkpoint_id}' is too long for a checkpoint's",
             hint=f"git cat-file -s refs/checkpoints/{checkpoint_id}",
         )
-    header, _, message = data.decode("utf-8", "replace").partition("\n\n")
-    tree, *parents = _tree_and_parents(header)
-    subject, description, trailers = _take_apart(message)
+    header, _, message = data.partition(b"\n\n")
+    tree, *parents = map(bytes.decode, _tree_and_parents(objects, commit, header))
+    subject, description, trailers = _take_apart(message.decode("utf-8", "replace"))
     _check_format(checkpoint_id, trailers)
     try:
         _check_subject(subject)
@@ -192,20 +201,23 @@ def read_checkpoint(
             during_rollback="During-Rollback" in trailers,
             head_commit=head_commit,
             branch=trailers.get("Branch"),
-            stats=Stats(*map(int, trailers["Stats"].split())),
+            stats=_stats(trailers["Stats"]),
             _details=reader.details,
             _dirty_files=reader.dirty_files,
             _lacks=lacks,
         )
     except (KeyError, ValueError, TypeError) as error:
         raise NotACheckpoint(
-            f"'{checkpoint_id}' has damaged trailers ({error})",
+            f"'{checkpoint_id}' has damaged trailers ({error!s:.200})",
             hint=f"git show --first-parent refs/checkpoints/{checkpoint_id}",
         ) from None
 
 
 def _check_subject(subject: str) -> None:
-    """A name with a line break in it could pass for other lines of a list."""
+    """A name with a line break in it could pass for other lines of a list, and one of megabytes
+    would leave nothing else to be seen."""
+    if len(subject) > ids.MAX_NAME:
+        raise ValueError(f"a name of {len(subject):,} characters")
     if not subject.isprintable() and ids.has_controls(subject):
         raise ValueError("control characters in the name")
 
@@ -239,11 +251,6 @@ def _any_trailers(paragraph: str) -> dict[str, str]:
     return trailers
 
 
-def _tree_and_parents(header: str) -> list[str]:
-    lines = header.split("\n")
-    return [lines[0][5:], *[line[7:] for line in lines[1:] if line.startswith("parent ")]]
-
-
 def _check_format(checkpoint_id: str, trailers: Mapping[str, str]) -> None:
     found = trailers.get("Format")
     if found is None or trailers.get("Id") != checkpoint_id:
@@ -253,7 +260,7 @@ def _check_format(checkpoint_id: str, trailers: Mapping[str, str]) -> None:
         )
     if found != str(FORMAT):
         raise Refused(
-            f"checkpoint '{checkpoint_id}' has format {found}, newer than this ckpt",
+            f"checkpoint '{checkpoint_id}' has format {found:.20}, newer than this ckpt",
             hint="upgrade ckpt: pip install --upgrade git-ckpt",
         )
 
@@ -270,6 +277,13 @@ def _head_commit(parents: Sequence[str], trailers: Mapping[str, str]) -> str | N
     if parents[:-1] != ([] if head is None else [head]):
         raise ValueError("the first parent is not HEAD's commit")
     return head
+
+
+def _stats(text: str) -> Stats:
+    """What was counted; a number that no repository can have would widen each row of a list."""
+    if len(text) > _LONGEST_STATS or "-" in text:
+        raise ValueError("stats that nobody has counted")
+    return Stats(*map(int, text.split()))
 
 
 def as_timestamp(text: str) -> datetime:

@@ -13,17 +13,10 @@ from collections.abc import Iterable, Mapping
 
 from ckpt.errors import CkptError
 from ckpt.store.lock import Lock, holding, holding_all
+from ckpt.store.loose_refs import read_loose, remove_empty, remove_empty_above, remove_file
 from ckpt.store.objects import ObjectID
 from ckpt.store.packed_refs import PackedRefs
-from ckpt.store.ref_files import (
-    PACKED_PATIENCE,
-    RefFiles,
-    impossible,
-    read_loose,
-    remove_empty,
-    remove_empty_above,
-    remove_file,
-)
+from ckpt.store.ref_files import PACKED_PATIENCE, RefFiles, impossible
 from ckpt.store.ref_names import is_safe
 
 

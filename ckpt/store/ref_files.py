@@ -10,26 +10,30 @@ what is about to go. Folders that have become empty come and go at any moment.
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 
 from ckpt import disk, regular
 from ckpt.errors import Busy, CkptError, Refused, is_want
 from ckpt.store.lock import holding, replace_locked
+from ckpt.store.loose_refs import (
+    entries_of,
+    inode_of,
+    read_anyhow,
+    read_loose,
+    remove_empty,
+    remove_empty_above,
+    remove_file,
+)
 from ckpt.store.objects import ObjectID
 from ckpt.store.packed_refs import PackedRefs, object_id
 from ckpt.store.ref_names import is_safe, is_shared
 from ckpt.store.sharing import NOT_SHARED
 
-SYMREF = b"ref: "
 _MOST_LINKS = 5  # from one symbolic ref to the next, as in git
 # How long git too waits for another process that holds a lock.
 _REF_PATIENCE = 0.1
 PACKED_PATIENCE = 1.0
-_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 class RefFiles:
@@ -94,7 +98,7 @@ class RefFiles:
         """The names, without the prefix, of the files below it."""
         folders = [""]
         for folder in folders:
-            for entry in _entries(os.path.join(base or self.common_dir, prefix + folder)):
+            for entry in entries_of(os.path.join(base or self.common_dir, prefix + folder)):
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{folder}{entry.name}/")
                 elif not entry.name.endswith(".lock"):
@@ -114,7 +118,7 @@ class RefFiles:
         """Name to what every ref below a prefix says, also what no ref should: a link, or
         nothing. An error if `packed-refs` is damaged, which may hide some."""
         names = list(self._loose_names(prefix))
-        loose = {name: _read_anyhow(os.path.join(self.common_dir, prefix + name)) for name in names}
+        loose = {name: read_anyhow(os.path.join(self.common_dir, prefix + name)) for name in names}
         packed = self._packed()
         packed.check()
         return {
@@ -124,7 +128,7 @@ class RefFiles:
 
     def hidden(self, ref: bytes) -> ObjectID | None:
         """What `packed-refs` says of a ref, and the ref's own file hides."""
-        is_loose = _read_anyhow(self._path(ref)) is not None
+        is_loose = read_anyhow(self._path(ref)) is not None
         return self._packed().get(ref) if is_loose and is_shared(ref) else None
 
     def remove_as(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:
@@ -158,7 +162,7 @@ class RefFiles:
         _check_safe(ref)
         path = self._path(ref)
         folder = os.path.dirname(path)
-        known = _inode(folder)
+        known = inode_of(folder)
         self._make_place(ref)
         is_written = replace_locked(
             path,
@@ -169,7 +173,9 @@ class RefFiles:
             sharing=self.sharing,
         )
         top = os.path.join(self._base(ref), "refs")
-        if is_written and known != _inode(folder):  # new, or git took it away and we made it again
+        if is_written and known != inode_of(
+            folder
+        ):  # new, or git took it away and we made it again
             while folder != top:
                 folder = os.path.dirname(folder)
                 disk.fsync_dir(folder)
@@ -312,109 +318,3 @@ def impossible(ref: bytes, obstacle: bytes) -> Busy:
         f"'{os.fsdecode(obstacle)}' exists; cannot create '{os.fsdecode(ref)}'",
         hint="'git for-each-ref' lists the refs; rename the one that is in the way",
     )
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def names_in(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def read_loose(path: str) -> bytes | None:
-    """The contents of a ref's file; None where there is none. A link is a symbolic ref."""
-    try:
-        fd = os.open(path, _OPEN | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno in _ABSENT:
-            return None
-        if error.errno != errno.ELOOP:
-            raise
-        return _read_link(path)
-    try:
-        return os.read(fd, 4096)
-    except IsADirectoryError:
-        return None
-    finally:
-        os.close(fd)
-
-
-def _read_anyhow(path: str) -> bytes | None:
-    """The same where a file that cannot be read says nothing."""
-    try:
-        return read_loose(path)
-    except OSError as error:
-        if is_want(error):
-            raise
-        return b""
-
-
-def _read_link(path: str) -> bytes | None:
-    """Of old, a symbolic link stood for `ref: `; any other link is followed."""
-    try:
-        target = os.fsencode(os.readlink(path))
-        return SYMREF + target if is_safe(target) else _read_followed(path)
-    except OSError:
-        return None
-
-
-def _read_followed(path: str) -> bytes | None:
-    """The first bytes of a file; a pipe or a device is not waited for."""
-    fd = os.open(path, _OPEN)
-    try:
-        return os.read(fd, 4096) if stat.S_ISREG(os.fstat(fd).st_mode) else None
-    finally:
-        os.close(fd)
-
-
-def _inode(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found.st_dev, found.st_ino
-
-
-def remove_file(path: str) -> None:
-    try:
-        disk.unlink(path)
-    except FileNotFoundError:
-        pass
-
-
-def remove_empty(path: str) -> None:
-    """Take away folders with nothing in them, where a file shall stand: as git does."""
-    for folder, _, _ in os.walk(path, topdown=False):
-        _remove_if_empty(folder)
-
-
-def remove_empty_above(path: str, top: str) -> None:
-    """Take away the folders that the last ref in them leaves empty, up to `top`."""
-    folder = os.path.dirname(path)
-    while folder.startswith(top + "/") and _remove_if_empty(folder):
-        folder = os.path.dirname(folder)
-
-
-def _remove_if_empty(folder: str) -> bool:
-    try:
-        disk.rmdir(folder)
-    except OSError:  # in use, or gone already
-        return False
-    return True
-
-
-def read_file(path: str) -> bytes:
-    try:
-        return regular.read(path)
-    except OSError as error:
-        if is_want(error):
-            raise
-        return b""

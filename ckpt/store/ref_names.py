@@ -24,6 +24,14 @@ def _is_part(part: bytes) -> bool:
     return part != b"" and not part.startswith(b".") and not part.endswith(b".lock")
 
 
+def is_branch(name: bytes) -> bool:
+    """Whether `git branch` would make it: neither taken for HEAD nor for an option."""
+    short = name.removeprefix(b"refs/heads/")
+    if short == name or short == b"HEAD" or short.startswith(b"-"):
+        return False
+    return is_ref_name(name)
+
+
 def is_safe(name: bytes) -> bool:
     """Whether a name may become a path: HEAD, or a ref below `refs/`."""
     return name == b"HEAD" or (name.startswith(b"refs/") and is_ref_name(name))

@@ -19,9 +19,7 @@ from ckpt.errors import Busy, CkptError, Refused
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.paths import to_str
 from ckpt.store.lock import clear_dead_locks, clear_unfinished, replace_locked
-from ckpt.store.objects import ObjectID
-from ckpt.store.ref_batches import RefBatches
-from ckpt.store.ref_files import (
+from ckpt.store.loose_refs import (
     SYMREF,
     names_in,
     read_file,
@@ -29,6 +27,8 @@ from ckpt.store.ref_files import (
     remove_empty_above,
     remove_file,
 )
+from ckpt.store.objects import ObjectID
+from ckpt.store.ref_batches import RefBatches
 from ckpt.store.ref_names import is_ref_name
 from ckpt.values import value_class
 
@@ -54,6 +54,16 @@ class Head:
 def branch_name(head: Head) -> str | None:
     """The short name of HEAD's branch, as git prints it."""
     return None if head.branch is None else short_name(head.branch)
+
+
+class HeadMoved(Busy):
+    """Somebody else has committed, or gone to another branch."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "HEAD moved while the rollback ran",
+            hint="repeat the command: it saves where HEAD is now",
+        )
 
 
 def short_name(branch: bytes) -> str:
@@ -158,11 +168,15 @@ class Refs(RefBatches):
         linked = os.path.join(self.common_dir, "worktrees")
         git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
 
-        index = os.path.join(self.git_dir, "index")  # may have a second name that is left over
+        def files() -> list[str]:
+            """All that we lock: any of them may have a second name that is left over."""
+            own = [os.path.join(self.git_dir, name) for name in ("index", "HEAD")]
+            refs = {os.path.join(folder, "refs") for folder in (self.git_dir, self.common_dir)}
+            return [*own, self._packed_path, *_files_below(*refs)]
+
         for git_dir in git_dirs:
             with suppress(PermissionError):  # another user's, in a repository that several share
-                private_dir = os.path.join(git_dir, "ckpt")
-                clear_dead_locks(private_dir, lambda: [index, *self.lock_candidates()])
+                clear_dead_locks(os.path.join(git_dir, "ckpt"), files)
 
     # -- HEAD --------------------------------------------------------------------
 
@@ -225,34 +239,33 @@ class Refs(RefBatches):
             )
         self._log(self._path(branch), branch, old, new, message)
 
-    def set_head(self, head: Head, old: ObjectID | None, message: bytes) -> None:
-        """Point HEAD at a branch or a commit; `old` is where it stood, for the reflog."""
+    def set_head(self, head: Head, old: Head, message: bytes) -> None:
+        """Point HEAD at a branch or a commit, or fail if it has moved since it was at `old`."""
         if head.branch is not None:
             self.check_branch(head.branch)
         path = os.path.join(self.git_dir, "HEAD")
         if head.contents != self.head().contents:
-            replace_locked(path, head.contents, self._private_dir, patience=_MOVE_PATIENCE)
-        self._log(path, b"HEAD", old, head.commit, message)
+            moved = replace_locked(
+                path,
+                head.contents,
+                self._private_dir,
+                lambda: self.head() == old,
+                patience=_MOVE_PATIENCE,
+            )
+            if not moved:
+                raise HeadMoved
+        self._log(path, b"HEAD", old.commit, head.commit, message)
 
     def lock_candidates(self, *branches: bytes | None) -> list[str]:
         """The files that moving HEAD and these branches locks, and that a save left locked."""
         moved = self.files_of((ref for ref in branches if ref), removes=True)
-        return [*moved, *self._checkpoint_files()]
+        tops = [os.path.join(self.common_dir, prefix) for prefix in (REF_PREFIX, TRASH_PREFIX)]
+        return [*moved, *_files_below(*tops)]
 
     def files_of(self, branches: Iterable[bytes], *, removes: bool) -> list[str]:
         """The files that moving HEAD and these branches locks, or removing one of them."""
         packed = [self._packed_path] if removes else []
         return [self._path(b"HEAD"), *packed, *map(self._path, branches)]
-
-    def _checkpoint_files(self) -> list[str]:
-        """The files of checkpoint refs, also where there is only a lock by now."""
-        tops = [os.path.join(self.common_dir, prefix) for prefix in (REF_PREFIX, TRASH_PREFIX)]
-        walks = [walk for top in tops for walk in os.walk(top)]
-        return [
-            os.path.join(folder, name.removesuffix(".lock"))
-            for folder, _, names in walks
-            for name in names
-        ]
 
     def _log(
         self, path: str, ref: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
@@ -282,6 +295,16 @@ class Refs(RefBatches):
             os.close(fd)
         if is_new:
             self.sharing.adjust(log)
+
+
+def _files_below(*tops: str) -> list[str]:
+    """The files of refs in folders, also where there is only a lock by now."""
+    walks = [walk for top in tops for walk in os.walk(top)]
+    return [
+        os.path.join(folder, name.removesuffix(".lock"))
+        for folder, _, names in walks
+        for name in names
+    ]
 
 
 def _branches_in_use(git_dir: str) -> set[bytes]:

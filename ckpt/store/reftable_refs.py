@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from ckpt.errors import CkptError, Refused
+from ckpt.store.loose_refs import SYMREF
 from ckpt.store.objects import ObjectID
-from ckpt.store.ref_files import SYMREF
 from ckpt.store.ref_names import is_shared
 from ckpt.store.refs import CheckpointRefs, Head, Refs
 from ckpt.store.reftable import Target, read_stack
@@ -135,5 +135,5 @@ class ReftableRefs(Refs):
     ) -> None:
         raise ReadOnlyRefs
 
-    def set_head(self, head: Head, old: ObjectID | None, message: bytes) -> None:
+    def set_head(self, head: Head, old: Head, message: bytes) -> None:
         raise ReadOnlyRefs

@@ -12,7 +12,6 @@ only a newer git understands. Reading a repository asks for less than writing to
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -25,6 +24,7 @@ from ckpt.store.object_format import ObjectFormat, get_object_format
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.refs import Refs
 from ckpt.store.sharing import Sharing, read_sharing
+from ckpt.store.worktree_check import check_apart, check_breadth, check_exists
 from ckpt.values import replace, value_class
 
 MAIN_WORKTREE = "main"
@@ -91,7 +91,8 @@ class Repository:
 
     @cached_property
     def sharing(self) -> Sharing:
-        return read_sharing(self.config.get("core.sharedrepository"))
+        sharing = read_sharing(self.config.get("core.sharedrepository"))
+        return replace(sharing, top=self.common_dir)
 
     @cached_property
     def objects(self) -> ObjectStore:
@@ -120,7 +121,7 @@ class Repository:
         Refuses what has become another repository, or one that cannot be served any more.
         """
         self.check_there()
-        _check_exists(self.worktree)
+        check_exists(self.worktree)
         config = GitConfig.load(self.env, git_dir=self.git_dir, common_dir=self.common_dir)
         format = read_format(config, os.path.join(self.common_dir, "config"))
         if not self.env.get("GIT_WORK_TREE"):
@@ -145,7 +146,8 @@ class Repository:
         if self.env.get("GIT_QUARANTINE_PATH"):
             raise Refused(
                 "ref updates forbidden inside quarantine environment",
-                hint="call ckpt in 'post-receive', when git has taken the new objects in",
+                hint="call it in 'post-receive', when git has taken the new objects in: "
+                "unset GIT_DIR; git -C DIR ckpt save",
             )
 
     def check_there(self) -> None:
@@ -188,6 +190,7 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
     is_linked = git_dir != common_dir
     worktree = _worktree(start, git_dir, top, is_linked, config, env)
     check_breadth(worktree, env)
+    check_apart(worktree, git_dir, common_dir)
     return Repository(
         git_dir=git_dir,
         common_dir=common_dir,
@@ -350,29 +353,5 @@ def _check_owner(git_dir: str, top: str | None, start: str, env: Mapping[str, st
 def _trusted_uids(env: Mapping[str, str]) -> set[int]:
     me = os.geteuid()
     sudo = env.get("SUDO_UID", "")
-    is_number = sudo.isascii() and sudo.isdigit()
+    is_number = sudo.isascii() and sudo.isdigit() and len(sudo) < 20
     return {me, int(sudo)} if me == 0 and is_number else {me}
-
-
-def _check_exists(worktree: str) -> None:
-    """A folder that is gone is not one from which all files were deleted."""
-    try:
-        if not stat.S_ISDIR(os.stat(worktree).st_mode):
-            raise FileNotFoundError
-    except FileNotFoundError:
-        raise CkptError(f"the work tree '{worktree}' does not exist", hint="check it") from None
-
-
-def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
-    """A worktree that is the home folder or holds it would sweep in everything."""
-    _check_exists(worktree)
-    home = os.path.realpath(env["HOME"]) if env.get("HOME") else None
-    if worktree == "/" or (home and os.path.join(home, "").startswith(os.path.join(worktree, ""))):
-        raise TooBroad(
-            f"refusing to take checkpoints of '{worktree}': it is or holds the home folder",
-            hint="work in a repository of its own, or name its folder with -C DIR",
-        )
-
-
-class TooBroad(Refused):
-    """The worktree is `/`, the home folder or a folder above it."""

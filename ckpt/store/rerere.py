@@ -59,7 +59,7 @@ def install(common_dir: str, files: Mapping[str, bytes]) -> None:
         full = os.path.join(common_dir, "rr-cache", path)
         if not os.path.lexists(full):
             with suppress(OSError):
-                disk.make_folders(os.path.dirname(full))
+                disk.make_folders(os.path.dirname(full), common_dir)
                 _write(full, contents)
 
 

@@ -2,8 +2,11 @@
 """Objects that the repository has, and that are not written again.
 
 That they are in use is told to git's gc by their time, and those that git wrote a moment ago are
-flushed before a ref relies on them. Usually it is enough that one is there. Who is about to take
-away the only other copy is wary, and has each of them read.
+flushed before a ref relies on them. A gc that has counted already goes by the time of before, and
+`git repack -ad` by none: so what only a pack has is not relied on unless something names it.
+A loose one is read, for a power cut or a full disk may have left a file of its length and nothing
+in it. Of one in a pack it is usually enough that it is there. Who is about to take away the only
+other copy is wary, and has each of them read.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
 
 
 class Reuse:
-    """What was found since the last flush: `ids`, and what of it is `unflushed`. If it
-    `is_wary`, `is_sound` has the last word."""
+    """What was found since the last flush: `ids`, what of it is in a pack of the repository's own
+    and no other place (`packed`), and what is `unflushed`. If it `is_wary`, `is_sound` has the
+    last word. What turned out to be `damaged` does not count as found."""
 
     def __init__(
         self,
@@ -45,10 +49,14 @@ class Reuse:
         self.unflushed = Unflushed(folder, object_format.oid_length)
         self._touched: set[str] = set()
         self.ids: set[ObjectID] = set()
+        self.packed: set[ObjectID] = set()
+        self.damaged: set[ObjectID] = set()
         self.is_wary = False
 
     def holds(self, object_id: ObjectID) -> bool:
         """True if the object exists and git's gc has been told that it is in use."""
+        if object_id in self.damaged:
+            return False
         if object_id not in self.ids and self._find_and_touch(object_id):
             if self.is_wary and not self._is_sound(object_id):
                 return False
@@ -57,10 +65,13 @@ class Reuse:
 
     def _find_and_touch(self, object_id: ObjectID) -> bool:
         if self._touch(loose_path(self._folder, object_id)):
-            return True
+            return self.is_wary or self._is_sound(object_id)
         pack = self._find(unhexlify(object_id))
         if pack is not None:
-            return pack.is_whole() and self._touch(pack.path)
+            is_there = pack.is_whole() and self._touch(pack.path)
+            if is_there and pack.path.startswith(os.path.join(self._folder, "")):
+                self.packed.add(object_id)
+            return is_there
         return any(self._touch(loose_path(folder, object_id)) for folder in self._borrowed())
 
     def _touch(self, path: str) -> bool:
@@ -83,5 +94,6 @@ class Reuse:
 
     def clear(self) -> None:
         self.ids.clear()
+        self.packed.clear()
         self._touched.clear()
         self.unflushed.paths.clear()

@@ -14,6 +14,7 @@ from binascii import unhexlify
 
 from ckpt import regular
 from ckpt.errors import CkptError
+from ckpt.paths import to_str
 from ckpt.store.index import read_index
 from ckpt.store.resolve_undo import resolved
 from ckpt.values import value_class
@@ -54,6 +55,23 @@ def git_dirs(repo: Repository) -> list[str]:
     linked = os.path.join(repo.common_dir, "worktrees")
     names = sorted(os.listdir(linked)) if os.path.isdir(linked) else []
     return [repo.common_dir, *(os.path.join(linked, name) for name in names)]
+
+
+def worktree_of(git_dir: str) -> str | None:
+    """The folder to which a git dir of `git_dirs` belongs, whether or not it is there; None if
+    nobody can tell."""
+    if os.path.basename(git_dir) == ".git":
+        return os.path.dirname(git_dir)
+    try:
+        named = regular.read(os.path.join(git_dir, "gitdir")).rstrip(b"\n")
+    except OSError:
+        return None
+    return os.path.dirname(os.path.join(git_dir, to_str(named))) if named else None
+
+
+def in_worktree(git_dir: str) -> str:
+    """Where something was found, for who looks from another worktree."""
+    return f", in worktree '{worktree_of(git_dir) or git_dir}'"
 
 
 def _heads(repo: Repository, git_dir: str) -> Iterator[bytes]:

@@ -31,10 +31,12 @@ _UNSHARED = ("", "umask", "false", "no", "off", "0")
 
 @value_class
 class Sharing:
-    """`bits` are added to what the umask left or, if `exact`, stand instead of it."""
+    """`bits` are added to what the umask left or, if `exact`, stand instead of it. `top` is the
+    folder that all is in, which nobody makes anew when it is gone."""
 
     bits: int = 0
     exact: bool = False
+    top: str | None = None
 
     def adjust(self, path: str) -> None:
         """Give a file or folder that was just made the bits of a shared one."""
@@ -58,7 +60,7 @@ class Sharing:
 
     def make_folders(self, path: str) -> None:
         """Make a folder and those above it, as shared ones where they are new."""
-        for folder in disk.make_folders(path):
+        for folder in disk.make_folders(path, self.top):
             self.adjust(folder)
 
 

@@ -18,14 +18,14 @@ import os
 import stat
 from contextlib import suppress
 
-from ckpt import disk
+from ckpt import disk, regular
 from ckpt.patterns import lazy_pattern
-from ckpt.store.kernel_lock import try_lock
+from ckpt.store.kernel_lock import close_locked, keep_from_forks, try_lock
 from ckpt.store.packs import end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ckpt.store.sharing import Sharing
 
@@ -60,6 +60,7 @@ class Temporaries:
 
     def _make_mark(self) -> None:
         while True:
+            self._pid = os.getpid()
             self._mark = os.path.join(self._folder, disk.temporary_name(TEMPORARY_OBJECT))
             fd = disk.create(self._mark, 0o644)
             try:
@@ -67,7 +68,8 @@ class Temporaries:
                 is_ours = try_lock(fd, fcntl.LOCK_EX) is not False
                 if is_ours and os.fstat(fd).st_nlink:
                     self._sharing.adjust(self._mark)
-                    self._fd, self._pid = fd, os.getpid()
+                    self._fd = fd
+                    keep_from_forks(fd)
                     return
             except BaseException:
                 disk.discard(self._mark)
@@ -83,24 +85,49 @@ class Temporaries:
     @property
     def are_foreign(self) -> bool:
         """Whether they are of the process that ours was forked from."""
-        return self._fd >= 0 and self._pid != os.getpid()
+        return self._mark != "" and self._pid != os.getpid()
 
     def end(self) -> None:
-        """Nothing is left that is not finished."""
-        if self._fd >= 0:
-            if not self.are_foreign:
+        """Leave nothing that is not finished, or leave it to the next process. An interrupt may
+        have come when a file was made and nobody had its handle yet."""
+        if self._mark and not self.are_foreign:
+            for path in self._unfinished():
+                disk.discard(path)
+            if not _are_left(self._unfinished()):
                 disk.discard(self._mark)
-            os.close(self._fd)
-            self._fd = -1
+        if self._fd >= 0:
+            close_locked(self._fd)
+        self._fd, self._mark = -1, ""
+
+    def _unfinished(self) -> Iterator[str]:
+        """What is not taken away yet, by the names that it is written to."""
+        token = self._mark.rpartition("_")[2]
+        for path in _left(self._folder, token, []):
+            if not os.path.basename(path).startswith(TEMPORARY_INDEX):
+                yield path
 
 
 def clear_dead(folder: str) -> list[str]:
     """Take away what killed processes left in an object folder; returns what went."""
-    return [path for left in dead_files(folder) for path in left if is_gone(path)]
+    removed = []
+    for *files, mark in dead_files(folder):
+        removed += [path for path in files if is_gone(path)]
+        if not _are_left(files):  # by the mark alone they are known the next time
+            removed += [mark] if is_gone(mark) else []
+    return removed
+
+
+def _are_left(paths: Iterable[str]) -> bool:
+    """Whether one of these files could not be taken away; we leave nothing but files."""
+    for path in paths:
+        with suppress(OSError):
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                return True
+    return False
 
 
 def dead_files(folder: str) -> Iterator[list[str]]:
-    """What each killed process left; while it is at hand, nobody else takes it."""
+    """What each killed process left, its mark last; while it is at hand, nobody else takes it."""
     for name in _marks(folder):
         yield from _left_by(folder, os.path.join(folder, name))
 
@@ -113,8 +140,8 @@ def _left_by(folder: str, mark: str) -> Iterator[list[str]]:
         return
     try:
         if stat.S_ISREG(os.fstat(fd).st_mode) and try_lock(fd, fcntl.LOCK_EX):
-            # The mark goes last: by it alone the rest is known.
-            yield [*_left(folder, mark.rpartition("_")[2], _packs_in(fd)), mark]
+            noted = os.pread(fd, _LARGEST_MARK, 0)
+            yield [*_left(folder, mark.rpartition("_")[2], _packs_in(noted)), mark]
     finally:
         os.close(fd)
 
@@ -123,8 +150,9 @@ def noted_packs(folder: str) -> set[str]:
     """The names of packs that processes which may be alive are at."""
     found: set[str] = set()
     for name in _marks(folder):
-        with suppress(OSError), open(os.path.join(folder, name), "rb") as file:
-            found.update(_packs_in(file.fileno()))
+        with suppress(OSError):
+            mark = regular.beginning(os.path.join(folder, name), _LARGEST_MARK)
+            found.update(_packs_in(mark))
     return found
 
 
@@ -133,8 +161,8 @@ def _marks(folder: str) -> list[str]:
     return [name for name in names if name.startswith(TEMPORARY_OBJECT) and _MARK.fullmatch(name)]
 
 
-def _packs_in(fd: int) -> list[str]:
-    return os.pread(fd, _LARGEST_MARK, 0).decode("ascii", "replace").split()
+def _packs_in(mark: bytes) -> list[str]:
+    return mark.decode("ascii", "replace").split()
 
 
 def _left(folder: str, token: str, packs: list[str]) -> Iterator[str]:
@@ -187,8 +215,7 @@ def _end_of(path: str, back: int) -> bytes:
 def is_keep_of_ours(path: str) -> bool:
     """Whether ckpt keeps a pack from git, or a process of it died before it could say so."""
     try:
-        with open(path, "rb") as file:
-            contents = file.read(len(KEPT_BY_US) + 1)
+        contents = regular.beginning(path, len(KEPT_BY_US) + 1)
     except OSError:
         return False
     if contents:

@@ -159,6 +159,11 @@ def check_name(name: bytes) -> None:
         raise UnsafeTree(f"tree holds the unsafe name '{shown}'", hint="this checkpoint is hostile")
 
 
+def is_null(object_id: bytes) -> bool:
+    """Whether an id is the one that git keeps for what is not there, a submodule's commit too."""
+    return not object_id.strip(b"0")
+
+
 def walk(
     objects: ObjectStore, tree_id: ObjectID, prefix: bytes = b""
 ) -> Iterator[tuple[bytes, TreeEntry]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from ckpt import disk
+from ckpt import private
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ class TriggerLog:
     def read(self, trigger: str) -> TriggerNotes:
         try:
             start = self._names.index(trigger) * _SLOT
-            return _parse(disk.read_private_file(self._path)[start : start + _SLOT])
+            return _parse(private.read(self._path)[start : start + _SLOT])
         except (OSError, ValueError):  # no file, or no slot for one of that name
             return TriggerNotes()
 
@@ -96,9 +96,9 @@ class TriggerLog:
 
     def _write(self, trigger: str, notes: TriggerNotes) -> None:
         try:
-            disk.ensure_private_dir(os.path.dirname(self._path))
+            private.ensure_dir(os.path.dirname(self._path))
             start, size = self._names.index(trigger) * _SLOT, len(self._names) * _SLOT
-            disk.overwrite(self._path, _text(notes), start, size)
+            private.overwrite(self._path, _text(notes), start, size)
         except (OSError, ValueError):
             pass
 

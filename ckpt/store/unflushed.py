@@ -10,6 +10,7 @@ looked at: them git does flush.
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from ckpt import disk
@@ -36,8 +37,8 @@ class Unflushed:
         self.paths: set[str] = set()
 
     def note(self, path: str, status: os.stat_result) -> bool:
-        """Remember a loose object if it is young."""
-        is_young = status.st_mtime > time.time() - _WRITTEN_OUT
+        """Remember a loose object if it is young; what is no file is none."""
+        is_young = stat.S_ISREG(status.st_mode) and status.st_mtime > time.time() - _WRITTEN_OUT
         if is_young:
             self.paths.add(path)
         return is_young

@@ -70,7 +70,8 @@ def fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
 
 
 def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
-    from ckpt.store.repository import NotARepository, TooBroad, discover
+    from ckpt.store.repository import NotARepository, discover
+    from ckpt.store.worktree_check import TooBroad
 
     try:
         repo = discover(start, _own(env))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 
-from ckpt import disk
+from ckpt import private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Notes:
         text = os.fsencode("".join(" ".join(line) + "\n" for line in newest_first))
         whole_lines = text[: text.rfind(b"\n", 0, _SIZE) + 1]
         try:
-            disk.ensure_private_dir(os.path.dirname(self._path))
-            disk.overwrite(self._path, whole_lines.ljust(_SIZE, b"\n"), 0, _SIZE)
+            private.ensure_dir(os.path.dirname(self._path))
+            private.overwrite(self._path, whole_lines.ljust(_SIZE, b"\n"), 0, _SIZE)
         except OSError:
             pass
 
@@ -48,7 +48,7 @@ class Notes:
         """Those that still hold; after the machine was started anew there are none."""
         now = _now()
         try:
-            lines = os.fsdecode(disk.read_private_file(self._path)).split("\n")
+            lines = os.fsdecode(private.read(self._path)).split("\n")
         except OSError:
             return []
         notes = [line.split(" ", 3) for line in lines]

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ckpt import wildmatch
 from ckpt.patterns import lazy_pattern
 from ckpt.values import value_class
-from ckpt.worktree import ignore, wildmatch
+from ckpt.worktree import ignore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

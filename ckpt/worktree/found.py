@@ -26,7 +26,8 @@ class Scan:
     into. A folder of `unsure` has to be listed again even if its stat data are the same.
     `watched` are files that decided on something, taken or not: their stat data.
     `attribute_files` are the `.gitattributes` that the walk came by. `is_cut` if the time was
-    up before everything was looked at.
+    up before everything was looked at. `vanished` is what a folder named and was gone a moment
+    later: removed, or moved to where nobody may have looked.
     """
 
     files: dict[bytes, os.stat_result] = field(default_factory=dict)
@@ -41,6 +42,14 @@ class Scan:
     attribute_files: set[bytes] = field(default_factory=set)
     watched: dict[bytes, os.stat_result] = field(default_factory=dict)
     is_cut: bool = False
+    vanished: set[bytes] = field(default_factory=set)
+
+    def miss(self, path: bytes) -> None:
+        """Note what vanished. It may come back with all times of its folder as they were, if it
+        was one further up that was moved."""
+        folder = path.rpartition(b"/")[0]
+        self.vanished.add(path)
+        self.unsure.add(folder)
 
     def leave_for_later(self, path: bytes) -> None:
         """List a path, a file or all of a folder, that there was no time for."""

@@ -11,8 +11,8 @@ path is tracked, which git asks before it asks these rules.
 
 from __future__ import annotations
 
+from ckpt import wildmatch
 from ckpt.values import value_class
-from ckpt.worktree import wildmatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import stat
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
@@ -123,6 +124,15 @@ class Listings:
         )
         for number, places in (*one, *((half + number, places) for number, places in other)):
             yield from self._opened(number).sharing(places)
+
+    def folders_as_compared(self) -> Iterator[tuple[bytes, Stat]]:
+        """The folders whose stat data were known when all were compared with the disk, and these;
+        so long as nothing is packed, whatever was put in their place since."""
+        for chunk in self._chunks:
+            stats = _STAT.iter_unpack(chunk.stats)
+            for path, status in zip(chunk.paths.split(b"\0"), stats, strict=True):
+                if stat.S_ISDIR(status[4]):
+                    yield path, status
 
     def get(self, folder: bytes) -> Listing | None:
         return self._opened(self._number(folder)).get(folder)

@@ -21,6 +21,24 @@ IS_EXECUTABLE, IS_LISTED = 0o1000, 0o2000
 
 
 @value_class
+class Bounds:
+    """Bits that files and folders get at most, and those that they get in any case: without
+    them their owner could not so much as save them again."""
+
+    most: int = 0o777
+    least: int = 0
+
+    def of_file(self, bits: int) -> int:
+        return bits & self.most | self.least & 0o600
+
+    def of_folder(self, bits: int) -> int:
+        return bits & self.most | self.least
+
+
+ANY_BITS = Bounds()
+
+
+@value_class
 class Modes:
     """`plain` and `executable` are the usual bits; `others` the files that have different ones.
 
@@ -36,16 +54,16 @@ class Modes:
     def of_folder(self, path: bytes) -> int | None:
         return None if self.folder is None else self.folders.get(path, self.folder)
 
-    def at_most(self, bits: int) -> Modes:
-        """The same with no other bits than these."""
-        if bits == 0o777:
+    def within(self, bounds: Bounds) -> Modes:
+        """The same with no more bits and no fewer than that."""
+        if bounds == ANY_BITS:
             return self
         return Modes(
-            self.plain & bits,
-            self.executable & bits,
-            {path: own & bits for path, own in self.others.items()},
-            None if self.folder is None else self.folder & bits,
-            {path: own & bits for path, own in self.folders.items()},
+            bounds.of_file(self.plain),
+            bounds.of_file(self.executable),
+            {path: bounds.of_file(own) for path, own in self.others.items()},
+            None if self.folder is None else bounds.of_folder(self.folder),
+            {path: bounds.of_folder(own) for path, own in self.folders.items()},
         )
 
     def of(self, path: bytes, is_executable: bool) -> int:

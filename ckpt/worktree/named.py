@@ -14,8 +14,9 @@ import stat
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above
 from ckpt.worktree import reach
-from ckpt.worktree.reach import is_nested_repository
-from ckpt.worktree.scan import Walk, is_like_dot_git
+from ckpt.worktree.git_names import is_like_dot_git
+from ckpt.worktree.reach import is_nested_repository, is_repository
+from ckpt.worktree.scan import Walk
 
 
 def take_named(walk: Walk) -> None:
@@ -35,9 +36,10 @@ class _Naming:
 
     def take(self, path: bytes) -> None:
         """Take a path and all below it."""
-        todo = [path] if self._can_be_reached(path) else []
+        todo = self._take_one(path) if self._can_be_reached(path) else []
         while todo:
-            todo.extend(self._take_one(todo.pop()))
+            inside = todo.pop()
+            todo.extend(self._take_one(inside, is_listed=True))
 
     def _can_be_reached(self, path: bytes) -> bool:
         """False where a walk would not come: through a link, or inside a git dir or submodule."""
@@ -52,7 +54,7 @@ class _Naming:
         except OSError:  # looking at the path itself will tell
             return True
 
-    def _take_one(self, path: bytes) -> list[bytes]:
+    def _take_one(self, path: bytes, *, is_listed: bool = False) -> list[bytes]:
         """Take a file; give back what is in a folder."""
         try:
             status = reach.lstat(self._place(path))
@@ -60,7 +62,8 @@ class _Naming:
                 return self._open(path, status)
             self._take_file(path, status)
         except (FileNotFoundError, NotADirectoryError):
-            pass
+            if is_listed:
+                self._found.miss(path)
         except OSError:
             self._found.skipped[path] = SkipReason.UNREADABLE
         return []
@@ -81,7 +84,7 @@ class _Naming:
             inside
             for child in children
             if not is_like_dot_git(child.name)
-            and not self._walk.is_unfinished(inside := folder + b"/" + child.name, child.name)
+            and not self._walk.is_unfinished(inside := folder + b"/" + child.name, child)
         ]
 
     def _may_open(self, folder: bytes) -> bool:
@@ -93,13 +96,15 @@ class _Naming:
         if not self._forced and self._walk.is_too_late_for(folder):
             self._found.leave_for_later(folder)
             return False
-        if is_nested_repository(self._place(folder)):
+        if is_repository(self._place(folder)):
             self._found.skipped[folder] = SkipReason.NESTED
             return False
         return True
 
     def _is_closed(self, folder: bytes) -> bool:
-        return folder in self._rules.gitlinks or folder in self._rules.git_dirs
+        if folder in self._rules.gitlinks:
+            return is_nested_repository(self._place(folder))
+        return folder in self._rules.git_dirs
 
     def _place(self, path: bytes) -> bytes:
         return os.path.join(self._walk.top, path)

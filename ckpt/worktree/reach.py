@@ -32,6 +32,9 @@ _STEP_FLAGS = _FOLDER_FLAGS | getattr(os, "O_PATH", 0)
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _GET_PATH = 50  # F_GETPATH of macOS
 
+# By these git knows a git dir, whatever its name.
+IN_GIT_DIR = frozenset((b"HEAD", b"objects", b"refs"))
+
 
 class FarChild:
     """What os.scandir tells of a name, for a folder that no path reaches."""
@@ -159,6 +162,16 @@ def is_nested_repository(path: bytes) -> bool:
         return True
     text = read_plain_file(dot_git)
     return text is not None and text.startswith(b"gitdir:")
+
+
+def is_repository(path: bytes) -> bool:
+    """True of such a folder, and of a git dir under any name."""
+    if is_nested_repository(path):
+        return True
+    try:
+        return all(lstat(os.path.join(path, name)) for name in sorted(IN_GIT_DIR))
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -20,22 +20,19 @@ from functools import cached_property
 
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, is_within
-from ckpt.patterns import lazy_pattern
 from ckpt.values import field, value_class
 from ckpt.worktree import reach
 from ckpt.worktree.found import Scan
+from ckpt.worktree.git_names import is_gitmodules, is_like_dot_git
 from ckpt.worktree.ignore import Everything, IgnoreStack, Rules, parse
-from ckpt.worktree.reach import is_nested_repository, read_plain_file
+from ckpt.worktree.reach import IN_GIT_DIR, is_nested_repository, read_plain_file
+from ckpt.worktree.unfinished import is_unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.worktree.deadline import Deadline
 
-# Files that a rollback has begun to write and not yet named.
-TEMPORARY_PREFIX = b".ckpt-tmp-"
-TEMPORARY_NAME = lazy_pattern(rb"\.ckpt-tmp-[0-9a-f]{16}")
-
-# How the names of such files begin, and all that git keeps out of trees.
+# How the names begin of what a rollback has begun to write, and of all that git keeps out of trees.
 _OURS_OR_GITS = b".gG"
 
 # In an ignored folder nothing is brought back; but what is tracked or included is taken.
@@ -53,7 +50,8 @@ class ScanRules:
     folders), `include` what is taken although it is ignored (`include_paths`: the same,
     where no pattern is needed; `include_roots`: folders to look in although they are
     ignored), `force` what is taken whatever the other rules say. `absent_ignore_files`
-    are `.gitignore` files by path that count where there is none on disk.
+    are `.gitignore` files by path that count where there is none on disk. `unfinished` is the
+    rollback that was interrupted here, if one was: the files that it had begun are not taken.
     """
 
     tracked: tuple[bytes, ...] = ()
@@ -68,6 +66,7 @@ class ScanRules:
     max_file_size: int | None = None
     force: tuple[bytes, ...] = ()
     absent_ignore_files: Mapping[bytes, bytes] = field(default_factory=dict)
+    unfinished: bytes | None = None
 
 
 def scan(
@@ -138,7 +137,7 @@ class Walk:
 
     @cached_property
     def _tracked_folders(self) -> set[bytes]:
-        paths = [*self.rules.tracked, *self._gitlinks]
+        paths = [*self.rules.tracked, *(path + b"/" for path in self._gitlinks)]
         return folders_of(map(bytes.lower, paths) if self.rules.ignore_case else paths)
 
     def take_named(self) -> None:
@@ -157,9 +156,13 @@ class Walk:
             status = status or reach.lstat(place)
             children = reach.children(place)
         except FileNotFoundError:
+            if folder:  # which the one above had named
+                self.found.miss(folder)
             return
         except OSError:
             self._leave_out(folder, SkipReason.UNREADABLE)
+            return
+        if not children and folder in self.rules.gitlinks:  # not initialised
             return
         inside: list[bytes] = []
         self.found.walked[folder] = status, inside
@@ -181,7 +184,7 @@ class Walk:
         for child in children:
             name = child.name
             path = prefix + name
-            if name[0] in _OURS_OR_GITS and self._is_ours_or_gits(path, name):
+            if name[0] in _OURS_OR_GITS and self._is_ours_or_gits(path, child):
                 continue
             if not child.is_dir(follow_symlinks=False):
                 self._take_file(path, child, ignore)
@@ -212,11 +215,11 @@ class Walk:
                 return _EVERYTHING
         return ignore
 
-    def _is_ours_or_gits(self, path: bytes, name: bytes) -> bool:
+    def _is_ours_or_gits(self, path: bytes, child: reach.Child) -> bool:
         """A git dir, a file that a rollback has begun, or a name that no tree may hold."""
-        if name == b".git" or self.is_unfinished(path, name):
+        if child.name == b".git" or self.is_unfinished(path, child):
             return True
-        if not is_like_dot_git(name) or path in self.tracked:
+        if not is_like_dot_git(child.name) or path in self.tracked:
             return False
         self.found.skipped[path] = SkipReason.SPECIAL
         return True
@@ -226,6 +229,7 @@ class Walk:
         try:
             status = child.stat(follow_symlinks=False)
         except FileNotFoundError:
+            self.found.miss(path)
             return None
         except OSError:
             self._leave_out(path, SkipReason.UNREADABLE)
@@ -236,18 +240,28 @@ class Walk:
         """A repository of its own, or the git dir of one."""
         if b".git" in names and is_nested_repository(os.path.join(self.top, folder)):
             return True
-        return names >= {b"HEAD", b"objects", b"refs"}
+        return names >= IN_GIT_DIR
 
-    def is_unfinished(self, path: bytes, name: bytes) -> bool:
-        """A temporary file of a rollback, which nobody else's file looks like."""
-        return TEMPORARY_NAME.fullmatch(name) is not None and path not in self.tracked
+    def is_unfinished(self, path: bytes, child: reach.Child) -> bool:
+        """A file that the interrupted rollback has begun, and nobody has tracked since. Without its
+        journal it is a file like any other, and that changes nothing about its folder."""
+        if not is_unfinished(child.name, self.rules.unfinished) or path in self.tracked:
+            return False
+        self.found.unsure.add(_parent(path))
+        return not child.is_dir(follow_symlinks=False)
 
     def _enters(self, path: bytes, ignore: IgnoreStack) -> bool:
         """Decide on a folder; one that is not entered still gives up its tracked files."""
-        if path in self.rules.gitlinks:
-            self.found.gitlinks.append(path)
-            self.found.unsure.add(_parent(path))
-            return False
+        if path not in self.rules.gitlinks:
+            return self._is_open(path, ignore)
+        self.found.gitlinks.append(path)
+        self.found.unsure.add(_parent(path))
+        is_plain = not is_nested_repository(os.path.join(self.top, path))
+        if is_plain and self._is_open(path, ignore):
+            self.below(path, ignore)  # now: what is in it decides on the gitlink
+        return False
+
+    def _is_open(self, path: bytes, ignore: IgnoreStack) -> bool:
         if ignore is not _EVERYTHING and ignore.ignored(path, True):
             self._take_tracked_below(path)
             return False
@@ -270,6 +284,7 @@ class Walk:
         try:
             status = child.stat(follow_symlinks=False)
         except FileNotFoundError:
+            self.found.miss(path)
             return
         except OSError:
             self.found.skipped[path] = SkipReason.UNREADABLE
@@ -295,7 +310,7 @@ class Walk:
     def _reason_to_skip(
         self, path: bytes, status: os.stat_result, tracked: bool
     ) -> SkipReason | None:
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        if not _is_storable(path, status.st_mode):
             return SkipReason.SPECIAL
         if tracked:
             return None
@@ -333,7 +348,7 @@ class Walk:
         except OSError:
             self.found.skipped[path] = SkipReason.UNREADABLE
             return
-        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        if _is_storable(path, status.st_mode):
             self.found.files[path] = status
         elif not stat.S_ISDIR(status.st_mode):
             self.found.skipped[path] = SkipReason.SPECIAL
@@ -374,6 +389,13 @@ def _parent(path: bytes) -> bytes:
     return path.rpartition(b"/")[0]
 
 
+def _is_storable(path: bytes, mode: int) -> bool:
+    """A file, or a link in a place where git accepts one."""
+    if not stat.S_ISLNK(mode):
+        return stat.S_ISREG(mode)
+    return not is_gitmodules(path.rpartition(b"/")[2])
+
+
 def leads_to(folder: bytes, roots: tuple[bytes, ...]) -> bool:
     """Whether a folder is above one of some folders, or below it."""
     return any(is_within(root, (folder,)) or is_within(folder, (root,)) for root in roots)
@@ -385,9 +407,3 @@ def _beginning_with(prefix: bytes, paths: Sequence[bytes]) -> Iterator[bytes]:
         if not paths[position].startswith(prefix):
             return
         yield paths[position]
-
-
-def is_like_dot_git(name: bytes) -> bool:
-    """A name that git keeps out of every tree, since some file system takes it for `.git`."""
-    plain = name.lower().split(b":")[0].rstrip(b". ")
-    return plain in (b".git", b"git~1")

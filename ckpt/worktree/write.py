@@ -21,7 +21,8 @@ from types import TracebackType
 
 from ckpt import disk
 from ckpt.errors import CkptError
-from ckpt.worktree.scan import TEMPORARY_NAME, TEMPORARY_PREFIX
+from ckpt.worktree import reach
+from ckpt.worktree.unfinished import is_unfinished, unfinished_name
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A folder that somebody uses stays; some file systems cannot flush one, and need not.
@@ -46,15 +47,17 @@ class Worktree:
     may lie in the worktree under any name, and are known by what they are.
 
     `new_folders` are the permission bits of folders that may have to be made, `made` are those
-    that were.
+    that were. `rollback` is the name by which its journal knows the files that are begun here.
     """
 
     def __init__(self, top: bytes, git_dirs: Iterable[str] = ()) -> None:
+        self._place = top
         self._top = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._closed_to_us = {_identity(os.stat(folder)) for folder in git_dirs}
         self._open: list[tuple[bytes, int]] = []  # each above the next
         self.new_folders: Mapping[bytes, int] = {}
         self.made: set[bytes] = set()
+        self.rollback = b""
 
     def __enter__(self) -> Worktree:
         return self
@@ -74,6 +77,14 @@ class Worktree:
             return os.stat(name, dir_fd=self._folder(folder), follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError, UnsafePath):
             return None
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            return None
+
+    def takes_names_of(self, path: bytes) -> bool:
+        """False if the file system has no room for a name that long."""
+        return max(map(len, path.split(b"/"))) <= os.fpathconf(self._top, "PC_NAME_MAX")
 
     def names(self, folder: bytes) -> list[bytes]:
         """What is in a folder; nothing if there is no such folder."""
@@ -82,14 +93,10 @@ class Worktree:
         except (FileNotFoundError, NotADirectoryError, UnsafePath):
             return []
 
-    def read(self, path: bytes) -> bytes:
-        """The content of a file, or the target of a link."""
+    def link_target(self, path: bytes) -> bytes:
+        """Where a link points; OSError if it is none."""
         folder, name = _split(path)
-        handle = self._folder(folder)
-        if stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
-            return os.readlink(name, dir_fd=handle)
-        with self.open(path) as file:
-            return file.read()
+        return os.readlink(name, dir_fd=self._folder(folder))
 
     def open(self, path: bytes) -> io.FileIO:
         """A file, to be read in pieces."""
@@ -115,6 +122,13 @@ class Worktree:
         status = self.lstat(path)
         return status is not None and _identity(status) in self._closed_to_us
 
+    def is_repository(self, path: bytes) -> bool:
+        """Whether a path is another repository, or the git dir of one."""
+        place = os.path.join(self._place, path)
+        if not reach.is_repository(place):
+            return False
+        return _identity(reach.lstat(place)) not in self._closed_to_us
+
     # -- changing ----------------------------------------------------------------
 
     def write_file(
@@ -126,7 +140,7 @@ class Worktree:
         """
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
-        temporary = _temporary_name()
+        temporary = unfinished_name(self.rollback)
         fd = disk.create(temporary, 0o600, dir_fd=handle)
         try:
             for piece in pieces:
@@ -147,7 +161,7 @@ class Worktree:
         """Put a symbolic link at `path`, replacing a file or link there."""
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
-        temporary = _temporary_name()
+        temporary = unfinished_name(self.rollback)
         disk.symlink(target, temporary, dir_fd=handle)
         try:
             if not unchanged():
@@ -230,11 +244,15 @@ class Worktree:
         finally:
             os.close(fd)
 
-    def clear_temporaries(self, folder: bytes) -> None:
-        """Remove half-written files that a killed rollback left in a folder."""
-        for name in self.names(folder):
-            if TEMPORARY_NAME.fullmatch(name):
-                disk.unlink(name, dir_fd=self._folder(folder))
+    def unfinished(self, folder: bytes) -> list[bytes]:
+        """Half-written files of the rollback that it left in a folder when it was killed."""
+        prefix = folder + b"/" if folder else b""
+        names = (name for name in self.names(folder) if is_unfinished(name, self.rollback))
+        return [path for path in map(prefix.__add__, names) if self._is_no_folder(path)]
+
+    def _is_no_folder(self, path: bytes) -> bool:
+        status = self.lstat(path)
+        return status is not None and not stat.S_ISDIR(status.st_mode)
 
     # -- folders by handle ---------------------------------------------------------
 
@@ -274,6 +292,8 @@ class Worktree:
                 raise UnsafePath(
                     f"'{_shown(path)}' is a symbolic link", hint="remove the link"
                 ) from None
+            if not create and error.errno == errno.ENAMETOOLONG:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
             if not create or error.errno != errno.ENOENT:
                 raise
         try:
@@ -308,7 +328,3 @@ def _check(name: bytes, path: bytes) -> None:
 
 def _shown(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
-
-
-def _temporary_name() -> bytes:
-    return disk.temporary_name(TEMPORARY_PREFIX.decode()).encode()

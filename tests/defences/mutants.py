@@ -43,6 +43,7 @@ class Mutants:
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
+            errors="replace",  # a test that fails may show the bytes of an object
         )
         # Else the tests could not be run, which proves nothing.
         assert done.returncode in (_NO_TESTS_FAILED, _TESTS_FAILED), done.stdout + done.stderr

@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from byhand import open_repository, worktree
@@ -51,11 +52,18 @@ class Overwriting:
         monkeypatch.setattr(contents, "open", self._open, raising=False)
 
     def _piece(self, fd: int, length: int, position: int) -> bytes:
+        if not self._is_it(fd):
+            return self._pread(fd, length, position)
         piece = self._pread(fd, length if self.is_done else length // 2, position)
         self._overwrite()
         return piece
 
-    def _open(self, fd: int, mode: str, **_: object) -> io.BytesIO:
+    def _is_it(self, fd: int) -> bool:
+        return os.path.samestat(os.fstat(fd), self._path.stat())
+
+    def _open(self, fd: int, mode: str, **options: Any) -> IO[bytes]:
+        if not self._is_it(fd):
+            return open(fd, mode, **options)
         half = self._size // 2
         first = self._pread(fd, half, 0)
         self._overwrite()

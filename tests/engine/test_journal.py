@@ -13,9 +13,11 @@ from byhand import failing, files_below, observed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ckpt import disk
 from ckpt.engine import journal
 from ckpt.engine.changes import Action, FileState, HeadMove, Origin
 from ckpt.engine.journal import Journal, LastRollback, NestedJournal
+from ckpt.engine.worktree_place import WorktreePlace
 from ckpt.errors import Refused
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head
@@ -34,15 +36,24 @@ FULL = Journal(
     make_folders=(b"new", b"\xfe"),
     remove_folders=(b"old",),
     index=False,
+    unstaged={b"\xff": "ignored"},
     head=MOVE,
     asked_index=False,
     asked_head=True,
     asked_recurse=True,
     family="0123456789abcdef",
     nested=(NestedJournal(b"caf\xe9", {"target": "inner", "family": "0123456789abcdef"}),),
+    worktree=WorktreePlace(b"../caf\xe9", 1, 2),
 )
 BARE = Journal("target", "safety", (), ())
-LAST = LastRollback("target", "safety", (b"\xff",), index=False, head=True)
+LAST = LastRollback(
+    *("target", "safety", (b"\xff",)),
+    index=False,
+    head=True,
+    target_commit="1" * 40,
+    safety_commit="2" * 40,
+    worktree=WorktreePlace(b"../caf\xe9", 1, 2),
+)
 
 
 @pytest.fixture
@@ -197,6 +208,7 @@ def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, d
         {"make_folders": 7},
         {"head": {}},
         {"head": {"before": 7, "after": None, "branch_before": None}},
+        {"worktree": {"path": ".."}},
     ],
 )
 def test_a_journal_of_another_shape_is_refused(change: dict[str, object], private: str) -> None:
@@ -227,6 +239,18 @@ def test_a_journal_that_lacks_a_part_is_refused(key: str, private: str) -> None:
 
     with pytest.raises(Refused, match="is damaged"):
         journal.read(private)
+
+
+def test_what_an_older_ckpt_did_not_note_is_not_missed(private: str) -> None:
+    journal.write(private, FULL)
+    journal.remember(private, LAST)
+    for name in ("journal", "last-rollback"):
+        document = journal._fetch(private, name)
+        del document["worktree"]
+        journal._store(private, name, document)
+
+    assert journal.read(private) == replace(FULL, worktree=None)
+    assert journal.last_rollback(private) == replace(LAST, worktree=None)
 
 
 OTHERS: dict[str, Callable[[Path], None]] = {
@@ -269,6 +293,64 @@ def test_the_hint_says_how_to_get_out(private: str) -> None:
     assert "git ckpt doctor --fix" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_what_other_users_could_have_written_is_refused_until_it_is_closed(
+    mode: int, private: str
+) -> None:
+    journal.write(private, FULL)
+    journal.remember(private, LAST)
+    for name, read in (("journal", journal.read), ("last-rollback", journal.last_rollback)):
+        path = os.path.join(private, name)
+        os.chmod(path, mode)
+        with pytest.raises(journal.Doubtful, match="other users could have written") as caught:
+            read(private)
+        assert (caught.value.hint or "").endswith(f": chmod 600 {path}")
+        os.chmod(path, 0o600)
+        assert read(private) in (FULL, LAST)
+    assert files_below(Path(private)) == ["journal", "last-rollback"]
+
+
+def test_what_others_could_only_read_is_believed(private: str) -> None:
+    journal.write(private, FULL)
+    os.chmod(os.path.join(private, "journal"), 0o644)
+
+    assert journal.read(private) == FULL
+
+
+def test_so_is_a_journal_on_a_file_system_that_has_no_bits_of_files(
+    private: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.write(private, FULL)
+    os.chmod(os.path.join(private, "journal"), 0o666)
+    create = disk.create
+
+    def with_all_bits(path: disk.Path, mode: int = 0, *, dir_fd: int | None = None) -> int:
+        fd = create(path, 0o600, dir_fd=dir_fd)
+        os.fchmod(fd, 0o777)
+        return fd
+
+    monkeypatch.setattr(disk, "create", with_all_bits)
+    assert journal.read(private) == FULL
+    assert files_below(Path(private)) == ["journal"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_what_belongs_to_another_user_is_refused_and_that_of_the_git_dirs_owner_is_not(
+    private: str,
+) -> None:
+    journal.write(private, FULL)
+    path, git_dir = os.path.join(private, "journal"), os.path.dirname(private)
+    os.chown(path, 65534, 65534)
+    with pytest.raises(journal.Doubtful, match=f"'{path}' belongs to ") as caught:
+        journal.read(private)
+    assert f": sudo chown root {path} && chmod 600 {path}" in (caught.value.hint or "")
+    os.chown(git_dir, 65534, 65534)
+    try:
+        assert journal.read(private) == FULL
+    finally:
+        os.chown(git_dir, 0, 0)
+
+
 def test_a_document_nested_without_end_is_refused(private: str) -> None:
     data = b"[" * 100_000
     Path(private).mkdir()
@@ -287,6 +369,16 @@ def test_the_last_rollback_is_remembered(before: LastRollback, private: str) -> 
     journal.remember(private, before)
 
     assert journal.last_rollback(private) == before
+
+
+def test_a_memory_of_an_older_ckpt_has_no_commits(private: str) -> None:
+    journal.remember(private, LAST)
+    document = journal._fetch(private, "last-rollback")
+    del document["target_commit"], document["safety_commit"]
+    journal._store(private, "last-rollback", document)
+
+    known = replace(LAST, target_commit=None, safety_commit=None)
+    assert journal.last_rollback(private) == known
 
 
 def test_a_damaged_memory_is_none(private: str) -> None:
@@ -327,3 +419,21 @@ def test_a_damaged_memory_does_not_stop_a_rollback(private: str) -> None:
 def test_an_action_is_reversed_end_for_end() -> None:
     assert CHANGED.reversed() == Action(CHANGED.path, CHANGED.after, CHANGED.before)
     assert CHANGED.reversed().reversed() == CHANGED
+
+
+def test_edits_are_noted_in_a_journal_and_in_those_that_it_holds(private: str) -> None:
+    inner = NestedJournal(b"\xff", journal.dump(private, BARE))
+    outer = NestedJournal(b"outer", journal.dump(private, replace(BARE, nested=(inner,))))
+    journal.remember(private, LAST)
+    journal.write(private, replace(FULL, nested=(outer,)))
+    journal.remember(private, replace(LAST, target="later"))
+
+    journal.note_edits(private, (), "here", "1")
+    journal.note_edits(private, (b"outer", b"\xff"), "inside", "2")
+
+    found = journal.read(private)
+    within = journal.load(journal.load(found.nested[0].document).nested[0].document)
+    assert (found.edits, found.edits_commit) == ("here", "1")
+    assert (within.edits, within.edits_commit) == ("inside", "2")
+    journal.take_back(private)
+    assert journal.last_rollback(private) == LAST

@@ -29,7 +29,10 @@ FULL = Manifest(
     branch="topic",
     unskipped=(b"sparse",),
     nested=(
-        NestedState("lib", "1" * 40, "main", True, "20261115-233412-123-k7pq"),
+        NestedState(
+            *("lib", "1" * 40, "main", True, "20261115-233412-123-k7pq"),
+            checkpoint_commit="2" * 40,
+        ),
         NestedState(to_str(b"caf\xe9"), None, None, None, None, "damaged"),
     ),
 )
@@ -88,6 +91,23 @@ def test_what_the_first_manifests_did_not_have_may_be_missing() -> None:
         del document["modes"][key]
 
     assert manifest.load(document) == replace(FULL, nested=())
+
+
+def test_a_nested_checkpoint_of_which_no_commit_was_noted_has_none() -> None:
+    state = NestedState("lib", None, None, None, "20261115-233412-123-k7pq")
+    data = Manifest(nested=(state,)).dump()
+
+    assert b"checkpoint_commit" not in data
+    assert loaded(data).nested == (state,)
+
+
+@pytest.mark.parametrize("text", ["", "$(evil)", "1" * 39, "A" * 40, f"{'1' * 39}\n"])
+def test_a_commit_that_people_may_be_told_to_type_is_an_id(text: str) -> None:
+    document = json.loads(FULL.dump())
+    document["nested"][0]["checkpoint_commit"] = text
+
+    with pytest.raises(ValueError, match="is no id of a commit"):
+        manifest.load(document)
 
 
 def test_bits_beyond_the_nine_are_never_restored() -> None:

@@ -492,6 +492,32 @@ def test_nothing_is_put_into_a_folder_that_has_become_a_repository(scene: Scene)
     assert reasons(plan.blocked) == {"lib/a": "nested", "lib/b": "nested"}
 
 
+@pytest.mark.parametrize("rule", ["lib/", "lib/a", "*"])
+def test_nor_into_one_that_is_ignored_too(rule: str, scene: Scene) -> None:
+    scene.put("lib/a")
+    (scene.top / "lib/empty").mkdir()
+    scene.save()
+    scene.remove("lib/a")
+    (scene.top / "lib/empty").rmdir()
+    worktree(scene.top / "lib")
+    (scene.top / ".git/info").mkdir(exist_ok=True)
+    (scene.top / ".git/info/exclude").write_text(rule)
+    plan = scene.plan()
+
+    assert plan.is_empty
+    assert reasons(plan.blocked) == {"lib/a": "nested"}
+
+
+def test_what_was_captured_on_request_stays_if_a_repository_lies_around_it(scene: Scene) -> None:
+    scene.save()
+    scene.put("lib/a")
+    worktree(scene.top / "lib")
+    plan = scene.plan(force=(b"lib/a",))
+
+    assert plan.is_empty
+    assert reasons(plan.blocked) == {"lib/a": "nested"}
+
+
 def test_a_tracked_file_comes_back_although_a_repository_lies_around_it(scene: Scene) -> None:
     scene.put("lib/a")
     scene.track("lib/a")

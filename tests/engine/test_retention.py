@@ -15,8 +15,8 @@ from retention_tables import Holding
 from ckpt import ids
 from ckpt.engine.retention import Decision, decide
 from ckpt.errors import UsageError
-from ckpt.models import Checkpoint, Kind, Scope
-from ckpt.policy import BY_HAND, DEFAULTS, Policy, Rules
+from ckpt.models import BY_HAND, Checkpoint, Kind, Scope
+from ckpt.policy import DEFAULTS, Policy, Rules
 from ckpt.values import replace
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)
@@ -298,6 +298,29 @@ def test_what_comes_from_elsewhere_pushes_nothing_out(
 
     together = kept(decide([*own, *fetched], policy, NOW, foreign=foreign))
     assert sorted(together) == sorted(alone[0] + alone[1])
+
+
+@given(checkpoints(), checkpoints(), some_rules, st.sampled_from([1, 1_000_000, 4_000_000]))
+def test_nor_does_it_by_its_size(
+    own: list[Checkpoint], others: list[Checkpoint], some: Rules, most: int
+) -> None:
+    policy = Policy(dict.fromkeys(Kind, some), max_bytes=most)
+    fetched = [replace(c, id=c.id[:-4] + "zzzz") for c in others]
+    foreign = {c.id for c in fetched}
+    alone = kept(decide(own, policy, NOW, left=Holding(own)))
+
+    everyone = [*own, *fetched]
+    together = kept(decide(everyone, policy, NOW, left=Holding(everyone), foreign=foreign))
+    assert [one for one in together if one not in foreign] == alone
+
+
+def test_nor_does_it_where_all_of_it_stays() -> None:
+    own = series(6, HOUR, kind=Kind.HOOK)
+    fetched = [replace(c, id=c.id[:-4] + "zzzz", kind=Kind.MANUAL) for c in own]
+    everyone, policy = [*own, *fetched], Policy(max_bytes=Holding(own).total)
+
+    decided = decide(everyone, policy, NOW, left=Holding(everyone), foreign={c.id for c in fetched})
+    assert [one.checkpoint.id for one in decided if not one.keep] == []
 
 
 # What the systems before us keep

@@ -17,7 +17,7 @@ import pytest
 from helpers import fsck, git
 from saving import Saver, committed, content, paths, write_all
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.engine import scan_cache
 from ckpt.engine.gather import NEVER, Clock
 from ckpt.manager import CheckpointManager
@@ -216,7 +216,7 @@ def test_a_file_of_another_owner_is_thrown_away(
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: file(saver).stat().st_uid + 1)
         with pytest.raises(PermissionError):
-            disk.read_private_file(str(file(saver)))
+            private.read(str(file(saver)))
 
 
 @pytest.mark.parametrize("left", [b"", b"half of it", b"x" * 100_000])

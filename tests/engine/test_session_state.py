@@ -27,6 +27,7 @@ TWO = Content("22" * 32, 0o100755)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
+    (tmp_path / "git").mkdir()
     return str(tmp_path / "git" / "ckpt")
 
 
@@ -200,6 +201,33 @@ def test_what_others_could_have_written_is_not_believed(state: SessionState) -> 
         (Path(state.folder) / name).chmod(0o666)
 
     assert (state.turn, state.writes()) == (0, {})
+
+
+def test_what_others_could_only_read_is_believed_and_closed_by_the_next_write(
+    state: SessionState,
+) -> None:
+    state.new_turn()
+    state.record(b"a", ONE)
+    files = [Path(state.folder) / name for name in ("turn", "writes")]
+    for file in files:
+        file.chmod(0o644)
+    state.record(b"b", TWO)
+
+    assert {b"a": Write(ONE, None, 1), b"b": Write(TWO, None, 1)} == state.writes()
+    assert state.new_turn() == 2
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
+
+
+def test_a_ledger_that_is_not_believed_is_not_written_over(state: SessionState) -> None:
+    for path in (b"a", b"b"):
+        state.record(path, ONE)
+    ledger = Path(state.folder) / "writes"
+    ledger.chmod(0o666)
+    state.record(b"c", TWO)
+
+    assert state.writes() == {}
+    ledger.chmod(0o600)
+    assert {p: w.content for p, w in state.writes().items()} == {b"a": ONE, b"b": ONE, b"c": TWO}
 
 
 # -- what is on disk -------------------------------------------------------------

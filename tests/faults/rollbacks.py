@@ -20,7 +20,7 @@ from scenes import State, link, remove, state, write
 
 # Private files that are always there; everything else in that folder is a leftover.
 PRIVATE = {"lock", "last-rollback", "made-here", "saves", "scan", "triggers"}
-PRIVATE |= {"prune-lock", "gc-lock", "space"}
+PRIVATE |= {"prune-lock", "gc-lock", "space", "conversions"}
 TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_", "tmp_pack_", "tmp_idx_", "tmp_ckpt_")
 
 
@@ -52,6 +52,7 @@ class Scene:
         if top.exists():
             shutil.rmtree(top)
         subprocess.run(["cp", "-a", str(self.top), str(top)], check=True)
+        _renew_objects(top)
         return top
 
     def check(self, top: Path, expected: Look) -> None:
@@ -61,6 +62,15 @@ class Scene:
         assert [complaint for place in repositories(top) for complaint in fsck(place)] == []
         assert [problem for place in repositories(top) for problem in verified(place)] == []
         assert checkpoints(top).items() >= self.checkpoints.items()
+
+
+def _renew_objects(top: Path) -> None:
+    """What git wrote within two minutes a save flushes: so that it does the same in each run,
+    however long a sweep takes, all is of this moment."""
+    for folder, _, names in os.walk(top / ".git"):
+        if "/objects/" in folder:
+            for name in names:
+                os.utime(os.path.join(folder, name))
 
 
 def repositories(top: Path) -> list[Path]:
@@ -282,6 +292,20 @@ def detached(top: Path) -> Scene:
     return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
 
 
+def off_branch(top: Path) -> Scene:
+    """HEAD is on no branch, and nothing else will hold the commit that it leaves."""
+    _first_commit(top)
+    git("checkout", "-q", "--detach", cwd=top)
+    _work(top)
+    target = save(top, "target")
+    wanted = look(top)
+    _clean(top)
+    _grow(top)
+    git("branch", "other", "HEAD~1", cwd=top)
+    wanted = replace(wanted, branches=look(top).branches)
+    return _scene(top, ("rollback", target, "--yes", "--head"), wanted)
+
+
 def unborn(top: Path) -> Scene:
     """The branch did not exist yet."""
     top.mkdir()
@@ -394,6 +418,13 @@ def _scene(top: Path, words: tuple[str, ...], wanted: Look | None) -> Scene:
     return scene
 
 
+def undo(top: Path) -> Scene:
+    """A rollback that moved HEAD is taken back; undone in turn, it is there again."""
+    first = other_branch(top)
+    ckpt(*first.words, cwd=top, code=0)
+    return _scene(top, ("undo",), first.before)
+
+
 SCENES: dict[str, Callable[[Path], Scene]] = {
     "whole": whole,
     "by path": by_path,
@@ -403,4 +434,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "unborn": unborn,
     "operation": operation,
     "submodules": submodules,
+    "undo": undo,
 }

@@ -141,10 +141,11 @@ class Driver:
         `opening` those that open a file or a folder, to read it too."""
         return self._ask({**_request(cwd, words, blow), "deep": deep, "opening": opening})
 
-    def beside(self, cwd: Path, words: Sequence[str], nth: int, *others: str) -> Struck:
+    def beside(self, cwd: Path, words: Sequence[str], at: int | Blow, *others: str) -> Struck:
         """Let a command stand still before an operation while another runs, to its end unless
         it waits for the first. The other may be one of git's."""
-        request = _request(cwd, words, Blow(nth, pauses=True))
+        blow = Blow(at, pauses=True) if isinstance(at, int) else replace(at, pauses=True)
+        request = _request(cwd, words, blow)
         return self._ask({**request, "beside": _request(cwd, others, ())})
 
     def _ask(self, request: dict[str, Any]) -> Struck:
@@ -273,6 +274,15 @@ class Sweep:
 
     def count(self, figure: str) -> None:
         self._figures[figure] += 1
+
+    def is_over(self, struck: Struck, nth: int) -> bool:
+        """Whether a run ended well before the blow. How many operations there are varies by one
+        or two, with the folders that new ids fall into."""
+        if len(struck.operations) >= nth:
+            return False
+        assert struck.code == 0, struck
+        self.count("runs over before the blow")
+        return True
 
     @contextmanager
     def trying(self, what: object) -> Iterator[None]:

@@ -182,6 +182,76 @@ def test_undo_after_continue_takes_submodules_back_too(driver: Driver, tmp_path:
     assert look(top).submodules == scene.before.submodules
 
 
+@pytest.mark.parametrize(
+    "again", [None, "/inner/ckpt/journal", "/outer/ckpt/journal", "/.git/ckpt/journal"]
+)
+def test_undo_after_continue_brings_back_an_edit_in_a_submodule(
+    again: str | None, driver: Driver, tmp_path: Path
+) -> None:
+    """Also if that was killed in turn, before the journal of one of them was removed."""
+    scene = submodules(tmp_path / "before")
+    top = crash(driver, scene, kill(1, "rename", "edited"))
+    write(top, "outer/inner/edited", BY_HAND)
+    if again is not None:
+        struck = driver.run(top, "rollback", "--continue", blow=kill(1, "unlink", again))
+        assert struck.killed, struck
+    assert driver.run(top, "rollback", "--continue").code == 0
+    assert look(top).submodules == scene.after.submodules
+
+    assert driver.run(top, "undo").code == 0
+
+    assert (top / "outer/inner/edited").read_bytes() == BY_HAND
+    assert leftovers(top) == []
+
+
+def test_abort_after_a_killed_continue_returns_to_the_first_state_and_names_the_edit(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = submodules(tmp_path / "before")
+    top = crash(driver, scene, kill(1, "rename", "edited"))
+    write(top, "outer/inner/edited", BY_HAND)
+    blow = kill(1, "unlink", "/outer/ckpt/journal")
+    assert driver.run(top, "rollback", "--continue", blow=blow).killed
+
+    aborted = driver.run(top, "rollback", "--abort", "--json")
+
+    assert aborted.code == 0, aborted
+    scene.check(top, scene.before)
+    inner = aborted.json["nested"][0]["nested"][0]
+    assert held(top / "outer/inner", inner["safety"]["ref"], "edited")[1] == BY_HAND
+
+
+def test_where_nothing_was_edited_continue_makes_no_checkpoint(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = submodules(tmp_path / "before")
+    top = crash(driver, scene, kill(1, "rename", "edited"))
+    known = checkpoints(top)
+
+    assert driver.run(top, "rollback", "--continue").code == 0
+
+    assert checkpoints(top) == known
+
+
+def test_undo_brings_back_all_edits_also_if_continue_was_killed_amid_them(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = crash(driver, scene, CRASHES["before the first file"])
+    edited = ["src/edited", "run"]
+    for path in edited:
+        write(top, path, BY_HAND)
+    struck = driver.run(top, "rollback", "--continue", blow=kill(1, "rename", "edited"))
+    assert struck.killed and (top / "run").read_bytes() != BY_HAND, struck
+    known = checkpoints(top)
+
+    assert driver.run(top, "rollback", "--continue").code == 0
+
+    assert checkpoints(top) == known
+    assert driver.run(top, "undo", "--yes").code == 0
+    assert [(top / path).read_bytes() for path in edited] == [BY_HAND] * 2
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_all_edits_after_the_crash_are_in_one_checkpoint(
     way: str, driver: Driver, tmp_path: Path
@@ -234,6 +304,34 @@ def test_what_was_staged_after_the_crash_is_saved_first(
     (saved,) = set(new_checkpoints(scene, top)) - set(known)
     assert held(top, f"{saved}^2", "index/src/same") == ("100644", BY_HAND)
     scene.check(top, scene.after if way == "--continue" else scene.before)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_staged_after_the_crash_is_saved_also_where_the_rollback_changes_only_stat_data(
+    way: str, driver: Driver, tmp_path: Path
+) -> None:
+    """Of a converted file git goes by these."""
+    git("init", "-q", cwd=tmp_path)
+    write(tmp_path, ".gitattributes", "*.txt text eol=crlf\n")
+    write(tmp_path, "converted.txt", "then\r\n")
+    write(tmp_path, "src/same", "same\n")
+    sh(f"git add .; {COMMIT}", tmp_path)
+    assert driver.run(tmp_path, "save", "it").code == 0
+    write(tmp_path, "converted.txt", "and now\r\n")
+    staged = git("ls-files", "-s", cwd=tmp_path)
+    blow = kill(1, "rename", "converted.txt")
+    assert driver.run(tmp_path, "rollback", "it", blow=blow).killed
+    sh(STAGE, tmp_path)
+
+    recovered = driver.run(tmp_path, "rollback", way, "--json")
+
+    assert recovered.code == 0, recovered
+    assert held(tmp_path, f"{recovered.json['safety']['ref']}^2", "index/src/same")[1] == BY_HAND
+    assert recovered.json["index_changed"] is True
+    assert git("ls-files", "-s", cwd=tmp_path) == staged
+    if way == "--continue":
+        assert driver.run(tmp_path, "undo").code == 0
+        assert git("show", ":src/same", cwd=tmp_path).encode() == BY_HAND
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -408,9 +506,11 @@ def test_a_file_edited_at_any_moment_is_saved_or_stays(
     with Sweep(record_property) as sweep:
         for nth in sample(operations, every=14):
             with sweep.trying((nth, operations[nth - 1])):
-                sweep.count("edits during a rollback")
                 top = scene.copy()
                 ran = driver.run(top, *scene.words, blow=edit_at(Blow(nth), put(path)))
+                if sweep.is_over(ran, nth):
+                    continue
+                sweep.count("edits during a rollback")
                 assert ran.code == 0, ran
                 assert leftovers(top) == []
                 assert fsck(top) == []
@@ -462,6 +562,63 @@ def test_a_file_that_never_stops_changing_is_left_to_its_writer(
     last = (top / "src/edited").read_bytes()
     assert last.startswith(b"edit ")
     edited = scene.after.state.files | {b"src/edited": ("file", 0o644, last)}
+    assert tree_state(top) == edited
+    assert leftovers(top) == []
+
+
+INSTEAD = {
+    "a link": "ln -s 'by hand' new; mv -f new src/edited",
+    "a file": "echo by hand > new; mv -f new src/edited",
+    "nothing": "rm -f src/edited",
+}
+
+
+BEGIN = ": > .git/turn"
+
+
+def at_openings(which: str, command: str) -> list[Blow]:
+    """A command each time that the file is opened, counted from BEGIN on, and `which` is true."""
+    count = "[ -e .git/turn ] && echo >> .git/turn && nth=$(wc -l < .git/turn)"
+    script = f"{count} && [ {which} ] && {{ {command}; }} || :"
+    return [edit_at(Blow(nth, "opening", "edited"), script) for nth in range(1, 30)]
+
+
+@pytest.mark.parametrize("nth", [1, 2], ids=["looked at", "saved"])
+@pytest.mark.parametrize("kind", INSTEAD)
+def test_a_file_that_becomes_something_else_while_it_is_saved_is_looked_at_again(
+    kind: str, nth: int, driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    edit = edit_at(LAST_LOOKS["src/edited"], f"{put('src/edited', 'at first')}; {BEGIN}")
+    blows = [edit, *at_openings(f"$nth = {nth}", INSTEAD[kind])]
+
+    ran = driver.run(top, *scene.words, blow=blows, opening=True)
+
+    assert ran.code == 0, ran
+    scene.check(top, scene.after)
+    if kind != "nothing":
+        mode, content = held(top, new_checkpoints(scene, top)[-1], "src/edited")
+        assert mode == ("120000" if kind == "a link" else "100644")
+        assert content.strip() == BY_HAND.strip()
+
+
+def test_a_path_that_never_stops_becoming_something_else_is_left_to_its_writer(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    edits = [
+        edit_at(Blow(nth, "chmod", "src/edited"), f"{INSTEAD['a file']}; {BEGIN}")
+        for nth in range(1, 20)
+    ]
+    blows = [*edits, *at_openings("$nth != 0", INSTEAD["a link"])]
+
+    ran = driver.run(top, *scene.words, "--json", blow=blows, opening=True)
+
+    assert ran.code == 4, ran
+    assert ran.json["skipped"] == [{"path": "src/edited", "reason": "changing"}]
+    edited = scene.after.state.files | {b"src/edited": ("link", 0, BY_HAND.strip())}
     assert tree_state(top) == edited
     assert leftovers(top) == []
 
@@ -564,6 +721,44 @@ def test_what_is_staged_while_the_rollback_runs_is_saved_and_undo_stages_it_agai
     assert driver.run(top, "undo").code == 0
     assert git("show", ":src/same", cwd=top).encode() == BY_HAND
     assert tree_state(top) == scene.before.state.files
+
+
+@pytest.mark.parametrize("name", ["whole", "by path"])
+@pytest.mark.parametrize("way", ["", *WAYS])
+def test_what_is_staged_when_the_index_is_about_to_be_written_is_saved_too(
+    way: str, name: str, driver: Driver, tmp_path: Path
+) -> None:
+    scene = SCENES[name](tmp_path / "before")
+    top = crash(driver, scene, CRASHES["before the index"]) if way else scene.copy()
+    words = ("rollback", way) if way else scene.words
+    at = Blow(1, "link", "/index.lock")
+    if way == "--abort":  # which has an index to write if there is another one
+        sh(STAGE.replace("by hand", "at first"), top)
+
+    ran = driver.run(top, *words, blow=edit_at(at, STAGE))
+
+    assert ran.code == 0, ran
+    assert held(top, f"{new_checkpoints(scene, top)[-1]}^2", "index/src/same")[1] == BY_HAND
+    scene.check(top, scene.before if way == "--abort" else scene.after)
+
+
+def test_an_index_that_never_stops_changing_is_left_to_who_changes_it(
+    driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    blows = [
+        edit_at(Blow(nth, "link", "/index.lock"), STAGE.replace("by hand", f"edit {nth}"))
+        for nth in range(1, 20)
+    ]
+
+    ran = driver.run(top, *scene.words, blow=blows)
+
+    assert ran.code == 4, ran
+    assert "the index changed while the rollback ran" in ran.stderr
+    assert git("show", ":src/same", cwd=top).startswith("edit ")
+    assert driver.run(top, "rollback", "--continue").code == 0
+    scene.check(top, scene.after)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -685,6 +880,26 @@ def test_an_edit_in_a_submodule_while_all_go_back_is_what_undo_brings_back(
     assert ran.code == 0, ran
     scene.check(top, scene.after)
     assert driver.run(top, "undo").code == 0
+    assert (top / "outer/inner/edited").read_bytes() == BY_HAND
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_edit_in_a_submodule_while_all_go_back_survives_a_kill_in_the_one_around(
+    way: str, driver: Driver, tmp_path: Path
+) -> None:
+    """The submodule is done by then, and its own journal gone."""
+    scene = submodules(tmp_path / "before")
+    edit = ("sh", "-c", "echo by hand > outer/inner/edited")
+    meanwhile = Blow(1, "rename", "/.git/ckpt/journal", command=edit)
+    top = scene.copy()
+    blows = [meanwhile, kill(1, "unlink", "/outer/ckpt/journal")]
+    assert driver.run(top, *scene.words, blow=blows).killed
+    assert not (top / ".git/modules/outer/modules/inner/ckpt/journal").exists()
+
+    assert driver.run(top, "rollback", way).code == 0
+
+    if way == "--continue":
+        assert driver.run(top, "undo").code == 0
     assert (top / "outer/inner/edited").read_bytes() == BY_HAND
 
 

@@ -39,7 +39,9 @@ MAY_BE_LEFT = ("forbidden", "read-only")
 
 
 @pytest.mark.parametrize("kind", ["full", "failing", "interrupt"])
-@pytest.mark.parametrize("name", ["whole", "other branch", *(["submodules"] if TORTURE else [])])
+@pytest.mark.parametrize(
+    "name", ["whole", "other branch", *(["submodules", "undo"] if TORTURE else [])]
+)
 def test_a_rollback_that_fails_anywhere_says_so_and_is_finished_or_taken_back_exactly(
     name: str, kind: str, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
@@ -58,19 +60,20 @@ def test_a_rollback_that_fails_anywhere_says_so_and_is_finished_or_taken_back_ex
                     check_told(struck, how)
                 else:  # the one path that may not be touched is left and listed
                     assert how in MAY_BE_LEFT and "left '" in struck.stderr, struck
-                _settle(driver, top, how)
+                _settle(driver, scene, top, how)
                 _recover(driver, scene, top, struck, way)
                 commit(top)
                 sweep.count("failures survived")
 
 
-def _settle(driver: Driver, top: Path, how: str) -> None:
+def _settle(driver: Driver, scene: Scene, top: Path, how: str) -> None:
     """What could not be taken away goes with the next command, at once or when the rollback is
     finished or taken back."""
     if how not in LEAVING:
         assert [path for path in leftovers(top) if not path.endswith("/ckpt/journal")] == []
     elif leftovers(top) and not has_journal(top):
-        saved = driver.run(top, "save", "next")
+        along = ["--recurse"] if "--recurse" in scene.words else []  # into submodules, if need be
+        saved = driver.run(top, "save", "next", *along)
         assert saved.code == 0, saved
 
 
@@ -153,6 +156,7 @@ def test_a_recovery_that_fails_can_be_repeated(
                     check_told(struck, how)
                 if has_journal(top):
                     assert driver.run(top, "rollback", way).code == 0
+                _settle(driver, scene, top, how)
                 scene.check(top, reached)
                 sweep.count("failures survived")
 

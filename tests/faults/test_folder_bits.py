@@ -8,8 +8,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from helpers import ckpt_here, git, tree_state
-from scenes import remove, write
+from faults.striking import Driver, kill
+from helpers import ckpt, ckpt_here, git, tree_state
+from scenes import remove, unprivileged, write
 
 from ckpt import disk
 
@@ -94,3 +95,43 @@ def test_stopped_anywhere(tmp_path: Path, way: str) -> None:
         ckpt_here("rollback", way, cwd=top, code=0)
         assert everything(top) == (now if way == "--abort" else then), number
     assert reached > 20
+
+
+def killed_in_a_folder(driver: Driver, top: Path, bits: int) -> None:
+    """The rollback of a file, in a folder with these bits, that was about to get its name."""
+    git("init", "-q", cwd=top)
+    write(top, "folder/file", "then\n")
+    (top / "folder").chmod(bits)
+    assert driver.run(top, "save", "it").code == 0
+    (top / "folder").chmod(0o755)
+    write(top, "folder/file", "now\n")
+    (top / "folder").chmod(bits)
+    assert driver.run(top, "rollback", "it", blow=kill(1, "rename", "file")).killed
+    assert len(os.listdir(top / "folder")) == 2
+
+
+@pytest.mark.parametrize("way", ["--continue", "--abort"])
+def test_a_folder_that_was_closed_again_after_the_kill_is_opened_first(
+    way: str, driver: Driver, tmp_path: Path
+) -> None:
+    killed_in_a_folder(driver, tmp_path, CLOSED)
+    (tmp_path / "folder").chmod(0o500)
+
+    ckpt("rollback", way, cwd=tmp_path, code=0, under=unprivileged())
+
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == CLOSED
+    assert os.listdir(tmp_path / "folder") == ["file"]
+    wanted = "then\n" if way == "--continue" else "now\n"
+    assert (tmp_path / "folder/file").read_text() == wanted
+
+
+def test_a_folder_that_was_closed_only_after_the_kill_stays_closed_and_its_files_are_listed(
+    driver: Driver, tmp_path: Path
+) -> None:
+    killed_in_a_folder(driver, tmp_path, 0o755)
+    (tmp_path / "folder").chmod(0o500)
+
+    told = ckpt("rollback", "--continue", "--json", cwd=tmp_path, code=4, under=unprivileged())
+
+    assert told.json["skipped"] == [{"path": "folder/file", "reason": "permission denied"}]
+    assert not (tmp_path / ".git/ckpt/journal").exists()

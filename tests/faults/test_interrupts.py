@@ -374,6 +374,70 @@ def test_an_interrupt_while_python_makes_a_class_is_no_bug_of_ours(repo: Path) -
     assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, "interrupted\n")
 
 
+STRUCK_WHERE_PYTHON_DROPS_IT = """
+import os, signal, sys, weakref
+from ckpt import cli, manager
+class Thing:
+    pass
+def struck(_=None):
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGHUP)
+    for _ in range(1000):
+        pass
+def callback():
+    thing = Thing()
+    reference = weakref.ref(thing, struck)
+    del thing
+class Dying:
+    def __del__(self):
+        struck()
+class DyingTwice:
+    def __del__(self):
+        callback()
+        print("still at it")
+def finalizer():
+    Dying()
+def both():
+    DyingTwice()
+drop = globals()[sys.argv.pop(1)]
+opened = manager.CheckpointManager
+def interrupted(*words, **options):
+    drop()
+    return opened(*words, **options)
+manager.CheckpointManager = interrupted
+cli.program()
+"""
+
+
+@pytest.mark.parametrize("drop", ["callback", "finalizer", "both"])
+def test_a_signal_is_not_lost_where_python_drops_every_error(drop: str, repo: Path) -> None:
+    """As in the callbacks of the locks that importing takes."""
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", STRUCK_WHERE_PYTHON_DROPS_IT, drop, "save"],
+        capture_output=True,
+        text=True,
+    )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGTERM, "", "interrupted\n")
+    assert checkpoints(repo) == {}
+
+
+def test_what_else_python_drops_is_told_as_before() -> None:
+    code = """
+from ckpt import interrupts
+interrupts.install()
+class Dying:
+    def __del__(self):
+        raise ValueError("of another")
+Dying()
+print("alive")
+"""
+    ran = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+
+    assert (ran.returncode, ran.stdout) == (0, "alive\n")
+    assert ran.stderr.endswith("ValueError: of another\n")
+
+
 STRUCK_AT = """
 import os, signal, sys
 class Finder:

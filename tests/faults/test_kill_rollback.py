@@ -12,6 +12,7 @@ from faults.rollbacks import (
     SCENES,
     Look,
     Scene,
+    checkpoints,
     commit,
     differences,
     has_journal,
@@ -56,6 +57,8 @@ def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_
 ) -> None:
     scene = SCENES[name](tmp_path / "before")
     operations = driver.run(scene.copy(), *scene.words).operations
+    # A save that does not go into submodules leaves them to the next one there.
+    along = ["--recurse"] if "--recurse" in scene.words else []
 
     with Sweep(record_property) as sweep:
         for turn, nth in enumerate(kills(operations, every=18)):
@@ -63,7 +66,7 @@ def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_
                 sweep.count("operations of rollbacks struck")
                 top = scene.copy()
                 struck = driver.run(top, *scene.words, blow=kill(nth))
-                saved = driver.run(top, "save", "next", "--json")
+                saved = driver.run(top, "save", "next", "--json", *along)
                 assert saved.code == 0, saved
                 ref = saved.json["checkpoint"]["ref"]
                 assert ".ckpt-tmp-" not in git("ls-tree", "-r", "--name-only", ref, cwd=top)
@@ -165,6 +168,27 @@ def test_after_an_abort_undo_takes_back_the_rollback_before(driver: Driver, tmp_
     assert differences(look(top), state) == []
     assert driver.run(top, "undo").code == 0
     scene.check(top, scene.before)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_undo_beside_a_killed_rollback_says_that_it_was_interrupted(
+    lost: bool, driver: Driver, tmp_path: Path
+) -> None:
+    """Whether or not there was one before it, also if the state before that one is gone."""
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    if lost:
+        assert driver.run(top, *scene.words).code == 0
+        (safety,) = checkpoints(top).keys() - scene.checkpoints.keys()
+        git("update-ref", "-d", safety, cwd=top)
+        write(top, "src/edited", "after that\n")
+    assert driver.run(top, *scene.words, blow=kill(1, "rename", "edited")).killed
+
+    refused = driver.run(top, "undo")
+
+    assert refused.code == 4, refused
+    assert "a rollback was interrupted in this worktree" in refused.stderr
+    assert "git ckpt rollback --continue" in refused.stderr
 
 
 def test_all_that_changed_is_flushed_before_the_journal_goes(

@@ -22,7 +22,7 @@ from reftables import put_stack, table
 
 from ckpt.errors import CkptError
 from ckpt.install import config_edit
-from ckpt.store import bundle, index_glance, resolve_undo, split_index
+from ckpt.store import bundle, config_globs, index_glance, resolve_undo, split_index
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import ConfigError, parse_environment, parse_file
 from ckpt.store.deltas import make_delta
@@ -275,6 +275,17 @@ def the_config_of_a_repository(folder: Path) -> tuple[Samples, Read]:
         return read_format(config, "config"), config.items("ckpt")
 
     return [CONFIG], read
+
+
+@parser(ConfigError)
+def the_condition_of_an_include(folder: Path) -> tuple[Samples, Read]:
+    """A glob and a URL."""
+
+    def read(data: bytes) -> object:
+        glob, _, url = os.fsdecode(data).partition("\n")
+        return config_globs.matches(glob, url), config_globs.matches(glob, url, ignore_case=True)
+
+    return [b"https://**/[[:alpha:]]*a*b?[!x-z]\\]/**/c\nhttps://example.com/aabc]/c"], read
 
 
 @parser(ConfigError)

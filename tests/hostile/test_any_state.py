@@ -121,7 +121,7 @@ def test_any_bytes_can_be_a_tree(made: tuple[Repository, Checkpoint], data: byte
     objects.discard()
 
 
-NAMES = sorted({*foreign_operation._CHECK_OF, *foreign_operation._CONSENT, "refs/bisect/x"})
+NAMES = sorted({*foreign_operation._CHECK_OF, *foreign_operation._HOW, "refs/bisect/x"})
 
 
 @given(path=st.sampled_from(NAMES) | st.text(max_size=20), data=st.binary(max_size=60))

@@ -112,6 +112,33 @@ def test_a_record_that_others_could_write_is_not_believed(repo: Path) -> None:
     assert is_foreign(repo, own)
 
 
+def test_a_record_that_others_could_only_read_is_believed_and_closed_by_the_next_save(
+    repo: Path,
+) -> None:
+    own = ckpt_here("save", "--json", code=0).json["checkpoint"]["id"]
+    record = repo / ".git/ckpt/made-here"
+    record.chmod(0o644)
+
+    assert not ckpt_here("show", own, "--json", code=0).json["checkpoint"]["foreign"]
+    assert not is_foreign(repo, ckpt_here("save", "--json", code=0).json["checkpoint"]["id"])
+    assert record.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_command_closes_a_record_that_others_could_write_so_that_it_would_be_believed(
+    repo: Path,
+) -> None:
+    own = ckpt_here("save", "--json", code=0).json["checkpoint"]["id"]
+    record = repo / ".git/ckpt/made-here"
+    record.chmod(0o620)
+    ckpt_here("save", "--json", code=0)
+    ckpt_here("doctor", "--fix", code=None)
+
+    assert record.stat().st_mode & 0o777 == 0o620
+    assert is_foreign(repo, own)
+    record.chmod(0o600)  # as a person decides who knows that nobody wrote to it
+    assert not is_foreign(repo, own)
+
+
 def test_a_record_that_cannot_be_written_stops_no_save(repo: Path) -> None:
     ckpt_here("save", code=0)
     (repo / ".git/ckpt/made-here").unlink()
@@ -300,6 +327,23 @@ def test_bits_are_no_wider_than_those_that_files_get_here(theirs: Path, ours: Pa
     assert [(ours / n).stat().st_mode & 0o7777 for n in names] == [0o666, 0o777, 0o600, 0o777]
 
 
+def test_nor_so_narrow_that_their_owner_could_not_go_back(theirs: Path, ours: Path) -> None:
+    """Who is root may read all that, and saved it so; others could not undo."""
+    (theirs / "closed").mkdir()
+    (theirs / "closed/file").write_text("x")
+    (theirs / "x.log").write_text("x")
+    for name in ("closed/file", "x.log", "closed"):
+        (theirs / name).chmod(0)
+    saved = ckpt_here("save", "--state-file", "x.log", "--json", cwd=theirs, code=0).json
+    git("fetch", "-q", str(theirs), ALL_REFS, cwd=ours)
+
+    ckpt_here("rollback", saved["checkpoint"]["id"], cwd=ours, code=0)
+
+    assert (ours / "closed").stat().st_mode & 0o7777 == 0o700
+    assert (ours / "closed/file").stat().st_mode & 0o7777 == 0o600
+    assert (ours / "x.log").stat().st_mode & 0o7777 == 0o600
+
+
 def test_bits_of_a_state_file_are_no_wider_either(theirs: Path, ours: Path) -> None:
     (theirs / "x.log").write_text("x")
     (theirs / "x.log").chmod(0o666)
@@ -400,6 +444,34 @@ def test_nothing_gets_into_a_git_dir_of_another_name(
 
 
 STATE_FILE = b'{"files": [{"path": "meta/x", "permissions": 420}]}'
+
+
+@pytest.mark.parametrize("words", ["", "--overwrite-ignored", "--trust --overwrite-ignored"])
+@pytest.mark.parametrize("folder", ["ignored", "node_modules", "src"])
+def test_nothing_gets_into_another_git_dir_in_the_worktree(
+    folder: str, words: str, scene: Scene
+) -> None:
+    """Neither at once nor when it is staged already."""
+    (scene.repo / ".git/info/exclude").write_text("ignored/\n")
+    (scene.repo / folder).mkdir(exist_ok=True)
+    mirror = scene.repo / folder / "mirror.git"
+    git("init", "-q", "--bare", str(mirror))
+    forge = scene.forge
+    hook = forge.blob(b"#!/bin/sh\nexit 1\n")
+    theirs = forge.tree(
+        ("100644", b"config", forge.blob()),
+        (FOLDER, b"hooks", forge.tree(("100755", b"pre-receive", hook))),
+    )
+    names = [(FOLDER, folder.encode(), forge.tree((FOLDER, b"mirror.git", theirs)))]
+    tree = forge.tree(*names)
+    before = tree_state(mirror)
+
+    for state in (forge.state(index=(FOLDER, tree)), forge.state_id):
+        forge.checkpoint(tree, state)
+        ran = ckpt_here("rollback", forge.id, "--yes", *words.split(), cwd=scene.repo, code=4)
+
+        assert f"'{folder}/mirror.git/hooks/pre-receive' alone: nested" in ran.stderr
+        assert tree_state(mirror) == before
 
 
 def test_a_state_file_is_not_written_through_a_link(scene: Scene) -> None:
@@ -503,6 +575,8 @@ def put(path: str, text: str) -> Edit:
 
 ONE = "1" * 40
 NEEDS_TRUST = {
+    "a branch that git would move": put("rebase-merge/git-rebase-todo", "u refs/heads/x\n"),
+    "or has noted": put("rebase-merge/update-refs", f"refs/heads/main\n{ONE}\n{ONE}\n"),
     "an x for exec": put("rebase-merge/git-rebase-todo", "x evil\n"),
     "a tab before it": put("rebase-merge/git-rebase-todo", "\t exec evil\n"),
     "in the end": put("rebase-merge/git-rebase-todo", f"pick {ONE}\nexec evil"),
@@ -664,6 +738,82 @@ def test_an_operation_moves_no_other_ref_than_a_branch(scene: Scene) -> None:
         files = nested(forge, {"branches": f"{forge.parents[0]} {ref}\n".encode()})
         forge.checkpoint(state=forge.state(op=(FOLDER, files)))
         assert f"it would move '{ref}'" in refused(scene.repo, forge.id)
+        scene.count("hostile inputs refused")
+
+
+@pytest.mark.parametrize("name", ["there", "new"])
+def test_branches_that_head_is_not_on_are_moved_only_with_trust(scene: Scene, name: str) -> None:
+    git("branch", "there")
+    forge = scene.forge
+    evil = forge.commit(forge.tree_id, forge.parents[:1], "evil\n")
+    rebase = {"head-name": f"refs/heads/{name}\n", "onto": f"{evil}\n"}
+    files = nested(forge, {f"files/rebase-merge/{n}": t.encode() for n, t in rebase.items()})
+    branches = nested(forge, {"branches": f"{evil} refs/heads/{name}\n".encode()})
+    op = forge.tree(*forge.entries(branches), *forge.entries(files))
+    forge.checkpoint(state=forge.state(op=(FOLDER, op)))
+
+    said = refused(scene.repo, forge.id)
+    assert f"would move branches that HEAD is not on: 'refs/heads/{name}'" in said
+    told = scene.run("rollback", forge.id, "--head", "--trust", code=0).stdout
+    assert f"  branch '{name}' is now at {evil[:12]}\n" in told
+    assert git("rev-parse", name).strip() == evil
+    told = scene.run("undo", code=0).stdout
+    assert f"  branch '{name}' is now {'gone' if name == 'new' else 'at'}" in told
+    scene.count("hostile inputs refused")
+
+
+def test_neither_is_the_branch_to_which_head_goes(scene: Scene) -> None:
+    release = git("commit-tree", "-p", "HEAD", "-m", "only on release", "HEAD^{tree}").strip()
+    git("branch", "release", release)
+    forge = scene.forge
+    branch = git("branch", "--show-current").strip()
+    forge.checkpoint(changes=[(f"Ckpt-Branch: {branch}", "Ckpt-Branch: release")])
+
+    said = refused(scene.repo, forge.id)
+    assert "would move branches that HEAD is not on: 'refs/heads/release'" in said
+    told = scene.run("rollback", forge.id, "--head", "--trust", code=0).stdout
+    assert f"  branch 'release' is now at {forge.parents[0][:12]}\n" in told
+    scene.run("undo", code=0)
+    assert git("rev-parse", "release").strip() == release
+    git("branch", "-D", "release")
+    told = scene.run("rollback", forge.id, "--head", code=0).stdout
+    assert "(release)" in told and "branch 'release'" not in told
+    scene.count("hostile inputs refused")
+
+
+@pytest.mark.parametrize("name", ["HEAD", "-x"])
+def test_head_goes_to_no_branch_that_git_would_not_make(scene: Scene, name: str) -> None:
+    branch = git("branch", "--show-current").strip()
+    scene.forge.checkpoint(changes=[(f"Ckpt-Branch: {branch}", f"Ckpt-Branch: {name}")])
+
+    assert f"'refs/heads/{name}', which is no branch" in refused(scene.repo, scene.forge.id)
+    scene.count("hostile inputs refused")
+
+
+def test_branches_of_an_operation_that_exclude_each_other_are_noticed_before_it_begins(
+    scene: Scene,
+) -> None:
+    forge = scene.forge
+    at = forge.parents[0]
+    rebase = {"head-name": b"refs/heads/x\n", "onto": f"{at}\n".encode()}
+    files = nested(forge, {f"files/rebase-merge/{name}": text for name, text in rebase.items()})
+    branches = nested(forge, {"branches": f"{at} refs/heads/x\n{at} refs/heads/x/y\n".encode()})
+    op = forge.tree(*forge.entries(branches), *forge.entries(files))
+    forge.checkpoint(state=forge.state(op=(FOLDER, op)))
+
+    assert "branch 'x/y' cannot be put back: 'x' is to be there too" in refused(
+        scene.repo, forge.id
+    )
+    scene.count("hostile inputs refused")
+
+
+def test_numbers_that_are_no_json_do_not_get_into_documents(scene: Scene) -> None:
+    forge = scene.forge
+    for text in (b'{"a": NaN}', b'{"a": 1e999}'):
+        forge.checkpoint(state=forge.state(state=(FOLDER, nested(forge, {"data.json": text}))))
+        for words in (("list",), ("show", forge.id), ("rollback", forge.id, "--dry-run")):
+            out = ckpt_here(*words, "--json", cwd=scene.repo).stdout
+            assert json.loads(out, parse_constant=pytest.fail), out
         scene.count("hostile inputs refused")
 
 
@@ -858,3 +1008,27 @@ def test_a_hint_of_ours_cannot_be_made_up_by_a_path(scene: Scene) -> None:
     assert ran.code == 3
     assert [line[:5] for line in ran.stderr.splitlines()] == ["error", "hint:"]
     assert "'x\\nhint: git ckpt drop good'" in ran.stderr
+
+
+COMMAND = "$(touch pwned; echo 1234567890123456789)"  # as long as an id
+
+
+@pytest.mark.parametrize("place", ["tree", "HEAD", "state"])
+def test_no_command_to_type_has_anothers_command_in_place_of_an_id(
+    scene: Scene, place: str
+) -> None:
+    forge = scene.forge
+    head, state = forge.parents
+    parts = {"tree": forge.tree_id, "HEAD": head, "state": state, place: COMMAND}
+    forge.checkpoint(
+        parts["tree"],
+        parts["state"],
+        parents=[parts["HEAD"], parts["state"]],
+        changes=[(head, parts["HEAD"])],
+    )
+    assert len(COMMAND) == len(head)
+
+    for words in ("verify ID", "show ID", "diff ID", "rollback ID --head", "pin ID", "doctor"):
+        ran = scene.run(*words.replace("ID", forge.id).split())
+        assert ran.code
+        assert "touch" not in ran.stdout + ran.stderr, words

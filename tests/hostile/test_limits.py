@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tracemalloc
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +14,33 @@ from pathlib import Path
 import pytest
 from byhand import open_repository, worktree
 from helpers import git
+from hostile.scene import Scene
 
 from ckpt import CheckpointManager, UsageError
 from ckpt.engine import recorded
-from ckpt.engine.tree_check import TreeCheck, Unsafe, is_git_dir
+from ckpt.engine.repacking import repack_checkpoints
+from ckpt.engine.tree_check import TreeCheck, Unsafe, check_entry, is_git_dir
 from ckpt.errors import CkptError
 from ckpt.store import agent_state, index_check, loose, operation_record, packs, record, trees
+from ckpt.store.config import GitConfig
+from ckpt.store.config_syntax import ConfigError
+from ckpt.store.index import IndexEntry
 from ckpt.store.loose import DamagedObject, parse_loose
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved
-from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, diff_trees, lookup, serialise, walk
+from ckpt.store.trees import (
+    FOLDER,
+    GITLINK,
+    REGULAR,
+    SYMLINK,
+    TreeEntry,
+    diff_trees,
+    lookup,
+    serialise,
+    walk,
+)
+from ckpt.worktree.git_names import is_gitmodules
 
 
 @pytest.fixture
@@ -124,6 +144,34 @@ def test_the_files_of_an_operation_have_a_size_together(
         operation_record.read_state(objects, tree)
 
 
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_BYTES", 1000), ("MOST_VALUES", 300)])
+def test_the_parts_of_an_agent_s_state_have_a_size_together(
+    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """A blob that is there twice counts twice."""
+    blob = TreeEntry(REGULAR, objects.add(b"blob", b"[" + b"[]," * 199 + b"0]"))
+    names = (b"data.json", b"tracked/a.json", b"tracked/b.json")
+    tree = trees.write_tree(objects, {b"state/" + name: blob for name in names})
+    assert [*agent_state.read(objects, tree).tracked] == ["a", "b"]
+    monkeypatch.setattr(agent_state, limit, most)
+
+    with pytest.raises(ValueError, match="together"):
+        agent_state.read(objects, tree)
+
+
+def test_values_that_could_not_be_read_again_are_not_saved(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_state, "MOST_VALUES", 300)
+
+    with CheckpointManager(repo.worktree) as manager:
+        with pytest.raises(UsageError, match="more than 300 values"):
+            manager.create(data=[0] * 301)
+        made = manager.create(data={"commas": ",[{" * 1000, 'a \\ and "': '",",'}).checkpoint
+        assert made is not None
+        assert manager.get(made.id).data["commas"] == ",[{" * 1000
+
+
 def test_what_could_not_be_read_again_is_not_saved(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +188,33 @@ def test_names_that_are_like_the_git_dir_s_but_are_not_it_are_fine() -> None:
         assert not is_git_dir(name.encode()), name
 
 
+MODULES = (".gitmodules", ".GITMODULES", ".gitmodules .", ".gitmodules:x\n", ".git\u200cmodules")
+SHORT_MODULES = (
+    "gitmod~1",
+    "GITMOD~4 .",
+    "gi7eba~1",
+    "GI7EB~10",
+    "gi7e~123",
+    "~1000000",
+    "a\\gitmod~1",
+)
+
+
+@pytest.mark.parametrize("name", [*MODULES, *SHORT_MODULES])
+def test_what_git_takes_for_gitmodules_is_a_file(name: str) -> None:
+    check_entry(name.encode(), REGULAR)
+
+    for mode in (SYMLINK, FOLDER, GITLINK):
+        with pytest.raises(Unsafe, match="is no file"):
+            check_entry(name.encode(), mode)
+
+
+def test_names_that_are_like_gitmodules_but_are_not_it_are_fine() -> None:
+    names = ("gitmodules", ".gitmodules.x", "gitmod~5", "gitmod~", "gi7eba~0", "gi7eba~12", "~1")
+    for name in (*names, "~12345678", "gi8eba~1", ".gitmodule"):
+        assert not is_gitmodules(name.encode()), name
+
+
 @pytest.mark.parametrize("path", [b"../x", b".git/x", b"/x", b"a//x", b"", b"a/./x"])
 def test_a_conflict_that_was_resolved_lies_in_the_worktree(path: bytes) -> None:
     sides = ((REGULAR, b"1" * 40), None, None)
@@ -149,10 +224,77 @@ def test_a_conflict_that_was_resolved_lies_in_the_worktree(path: bytes) -> None:
         index_check.check([], [Resolved(path, sides)], 40)
 
 
-@pytest.mark.parametrize("side", [b"1" * 38, b"x" * 40, b""])
+@pytest.mark.parametrize("side", [b"1" * 38, b"x" * 40, b"0" * 40, b""])
 def test_its_sides_are_objects(side: bytes) -> None:
     with pytest.raises(ValueError, match="no object"):
         index_check.check([], [Resolved(b"x", ((REGULAR, side), None, None))], 40)
+
+
+def test_no_entry_of_an_index_is_of_zeros_not_even_a_submodule() -> None:
+    index_check.check([IndexEntry.of(b"sub", b"1" * 40, GITLINK)], [], 40)
+
+    with pytest.raises(ValueError, match="names no object"):
+        index_check.check([IndexEntry.of(b"sub", b"0" * 40, GITLINK)], [], 40)
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("sequencer/opts", "b'[options]\\n' + b'\\tedit = true\\n' * 40 + b'!'"),
+        ("rebase-merge/end", "b' ' * 1_000_000 + b'!'"),
+        ("MERGE_MODE", "b' ' * 1_000_000 + b'!'"),
+    ],
+)
+def test_white_space_in_the_files_of_an_operation_is_not_divided_in_every_way(
+    path: str, data: str
+) -> None:
+    script = f"""
+from ckpt.engine.foreign_operation import Unsafe, check_files, needs_consent
+from ckpt.store.operation_record import OperationFiles, OperationState
+
+state = OperationState(OperationFiles({{{path!r}: {data}}}))
+try:
+    check_files(state)
+except Unsafe as error:
+    print(error)
+print(needs_consent(state))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert path in ran.stdout, ran
+
+
+@pytest.mark.parametrize(
+    ("glob", "url"),
+    [
+        ("*a" * 10 + "b", "a" * 200),
+        ("**/" * 10 + "b", "a/" * 200),
+        ("**/?*a/" * 10 + "b", "aa/" * 200),
+        ("*a" * 1_000_000 + "b", "a" * 200),
+    ],
+)
+def test_the_conditions_of_a_repository_inside_are_not_compared_in_every_way(
+    glob: str, url: str, tmp_path: Path
+) -> None:
+    top = worktree(tmp_path / "repo")
+    git("init", "-q", "vendor", cwd=top)
+    with open(top / "vendor/.git/config", "a") as file:
+        file.write(f'[remote "x"]\nurl = {url}\n')
+        file.write(f'[includeIf "hasconfig:remote.*.url:{glob}"]\npath = x\n')
+
+    words = [sys.executable, "-I", "-m", "ckpt", "save"]
+    ran = subprocess.run(words, cwd=top, capture_output=True, text=True, timeout=60)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_nor_are_conditions_and_remotes_without_number(tmp_path: Path) -> None:
+    git("init", "-q", os.fspath(tmp_path))
+    with open(tmp_path / ".git/config", "a") as file:
+        file.write("".join(f'[remote "{n}"]\nurl = {n}\n' for n in range(300)))
+        file.write('[includeIf "hasconfig:remote.*.url:x*"]\npath = x\n' * 300)
+
+    with pytest.raises(ConfigError, match=r"too long .* in .*config:\d+ holds"):
+        GitConfig.load({}, git_dir=os.fspath(tmp_path / ".git"))
 
 
 def test_a_commit_that_is_too_long_is_none_of_a_checkpoint(
@@ -177,3 +319,18 @@ def test_a_file_of_rules_that_is_large_is_not_read(
 
     with pytest.raises(CkptError, match="too large"):
         recorded.Recorded(repo, made).left_out(b"x")
+
+
+def test_a_gc_of_long_names_within_each_other_does_not_hold_all_the_paths(scene: Scene) -> None:
+    forge, long = scene.forge, 100_000
+    forge.checkpoint(forge.chain([b"%d" % n + b"a" * long for n in range(60)], forge.tree()))
+
+    with open_repository(scene.repo) as repository:
+        tracemalloc.start()
+        try:
+            repack_checkpoints(repository, at_least=1, grace=-60)
+            assert tracemalloc.get_traced_memory()[1] < 60 * 60 / 2 * long / 4
+        finally:
+            tracemalloc.stop()
+
+    assert git("ls-tree", "-r", "-t", "--name-only", f"refs/checkpoints/{forge.id}", cwd=scene.repo)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import git
+from helpers import git, loose_object
 
 LONG_ENOUGH = 60  # seconds; whoever waits for a pipe waits for ever
 MEMORY = 1 << 30  # bytes, in which a device that never ends is soon too much
@@ -91,6 +91,52 @@ def test_in_place_of_one_that_can_be_done_without_it_is_passed_over(
     done = ran(repo, *words)
 
     assert (done.returncode, "error" in done.stderr) == (0, False), done
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "objects/tmp_obj_0123456789abcdef",
+        "objects/pack/PACK.keep",
+        "objects/pack/PACK.mtimes",
+        "ckpt/lock",
+        "ckpt/broken-refs",
+    ],
+)
+@pytest.mark.parametrize("words", [["doctor"], ["gc"], ["rescue"], ["list"]], ids=" ".join)
+def test_in_place_of_a_file_of_ours_it_is_not_waited_for(
+    words: list[str], name: str, kind: str, repo: Path
+) -> None:
+    ran(repo, "save")
+    git("repack", "-adq", cwd=repo)
+    (pack,) = (repo / ".git/objects/pack").glob("*.pack")
+    KINDS[kind](repo / ".git" / name.replace("PACK", pack.stem))
+
+    done = ran(repo, *words)
+
+    assert "this is a bug" not in done.stderr and "Traceback" not in done.stderr, done
+    is_told = words == ["doctor"] and f"/{name}" in done.stdout
+    assert done.returncode == 0 or is_told or done.stderr.startswith("error: "), done
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("words", [["save", "two"], ["rollback", "one"]], ids=" ".join)
+def test_in_place_of_an_object_that_is_staged_it_is_not_waited_for_and_written_anew(
+    words: list[str], kind: str, repo: Path
+) -> None:
+    (repo / "README.md").write_text("staged\n")
+    git("add", "README.md")
+    (repo / "README.md").write_text("later\n")
+    assert ran(repo, "save", "one").returncode == 0
+    KINDS[kind](Path(loose_object(repo / ".git", git("rev-parse", ":README.md").strip())))
+
+    done = ran(repo, *words)
+
+    assert done.returncode == 0 or done.stderr.startswith("error: "), done
+    (repo / "README.md").write_text("staged\n")
+    assert ran(repo, "save").returncode == 0
+    assert git("cat-file", "blob", ":README.md") == "staged\n"
 
 
 def test_the_null_device_stands_for_a_file_with_nothing_in_it(

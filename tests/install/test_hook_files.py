@@ -12,7 +12,7 @@ from helpers import tree_state
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.install import hook_files
 from ckpt.install.hook_text import has_block
 from ckpt.install.record import Record
@@ -133,7 +133,7 @@ def test_a_line_that_somebody_has_added_counts(tmp_path: Path) -> None:
 
 
 def test_a_record_goes_with_its_last_note_and_takes_its_folders_along(tmp_path: Path) -> None:
-    record = Record(str(tmp_path / "share/ckpt/installed.json"))
+    record = Record(str(tmp_path / "share/ckpt/installed.json"), is_users=True)
     record.put("a", {"x": [1, "two"]})
     record.put("b", {"y": True})
 
@@ -149,8 +149,8 @@ def test_a_record_is_believed_only_under_its_checksum(tmp_path: Path) -> None:
     """What it says is cut out of other people's files, and folders that it names are removed."""
     record = Record(str(tmp_path / "installed.json"))
     record.put("a", {"new": [[17, 4]]})
-    right = disk.read_private_file(record.path)
-    disk.replace_private_file(record.path, right.replace(b"17", b"18"))
+    right = private.read(record.path)
+    private.replace(record.path, right.replace(b"17", b"18"))
 
     assert record.get("a") == {}
 
@@ -158,7 +158,7 @@ def test_a_record_is_believed_only_under_its_checksum(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 2, "parts": {"a": {}}}'])
 def test_a_damaged_record_counts_as_none(tmp_path: Path, damage: bytes) -> None:
     record = Record(str(tmp_path / "installed.json"))
-    disk.replace_private_file(record.path, damage)
+    private.replace(record.path, damage)
 
     assert record.get("a") == {}
     record.put("a", {"x": 1})

@@ -226,7 +226,7 @@ def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
 
 
 def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
-    from ckpt.engine.prepare import MAX_UNTRACKED_REMOVALS
+    from ckpt.engine.refusals import MAX_UNTRACKED_REMOVALS
 
     assert Settings().max_file_size == 50 * 2**20
     assert f"{Settings().max_file_size >> 20} MiB" in section("What is left out")

@@ -18,10 +18,10 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
-    {"owners"},
-    {"errors", "hashing", "interrupts", "jsontext", "patterns", "project", "regular", "values"},
+    {"owners", "patterns"},
+    {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
-    {"patchtext", "policy", "setting_sources"},
+    {"patchtext", "policy", "private", "setting_sources", "wildmatch"},
     {"setting_files", "setting_retention"},
     {"process", "settings", "store", "worktree"},
     {"arguments", "configure", "install", "tracking"},

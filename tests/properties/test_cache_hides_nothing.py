@@ -19,7 +19,7 @@ import pytest
 from helpers import fsck, git
 from properties.walk import knowing_nothing
 
-from ckpt.engine import capture, gather, reading, seeding
+from ckpt.engine import gather, looking, reading, seeding
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
 from ckpt.worktree import listings, reach, rescan
@@ -265,7 +265,7 @@ class Looks:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.few = self.all = 0
-        patch.setattr(capture, "rescan", self._rescan)
+        patch.setattr(looking, "rescan", self._rescan)
 
     def _rescan(self, *arguments: object) -> rescan.Changes:
         changes = rescan.rescan(*arguments)  # type: ignore[arg-type]  # whatever they are

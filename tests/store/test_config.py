@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shlex import quote
 
 import pytest
 
@@ -197,7 +198,7 @@ def test_an_unreadable_local_file_is_an_error(machine):
         machine.load()
 
     assert caught.value.details == {"file": path}
-    assert caught.value.hint == f"ls -ld '{path}'"
+    assert caught.value.hint == f"ls -ld {quote(path)}"
 
 
 def test_a_folder_in_place_of_a_file_is_an_error(machine):

@@ -259,6 +259,23 @@ def test_a_compressed_path_that_cannot_be_is_corrupt(entries: list[bytes]) -> No
         read_index(raw_index(*entries, version=4, count=len(entries)))
 
 
+def test_compressed_paths_that_unfold_without_an_end_are_corrupt() -> None:
+    """Each has all of the one before, and a hundred bytes more."""
+    count = 5_000
+    lengths = (min(100 * n, 0xFFF) for n in range(1, count + 1))
+    entries = [v4_entry(b"\0", b"a" * 100, length) for length in lengths]
+
+    with pytest.raises(CorruptIndex, match="without an end"):
+        read_index(raw_index(*entries, version=4, count=count))
+
+
+def test_long_compressed_paths_have_an_end() -> None:
+    paths = [b"a" * 100_000 + b"%03d" % n for n in range(100)]
+    entries = [IndexEntry.of(path, b"1" * 40, 0o100644) for path in paths]
+
+    assert [e.path for e in read_index(write_index(entries, version=4)).entries] == paths
+
+
 @pytest.mark.parametrize("signature", [b"abcd", b"zzzz", b"\0\0\0\0"])
 def test_an_unknown_mandatory_extension_is_refused_by_name(signature: bytes) -> None:
     with pytest.raises(UnsupportedIndex) as caught:
@@ -320,6 +337,15 @@ def test_a_damaged_cache_tree_counts_as_none(content: bytes) -> None:
 
 def test_without_the_extension_the_cache_tree_is_empty() -> None:
     assert read_index(raw_index()).cache_tree == {}
+
+
+def test_a_cache_tree_that_unfolds_without_an_end_counts_as_none() -> None:
+    content = (b"d" * 1_000 + b"\x001 1\n" + bytes(20)) * 2_000
+
+    assert (
+        tree_index(content.removesuffix(b"1 1\n" + bytes(20)) + b"1 0\n" + bytes(20)).cache_tree
+        == {}
+    )
 
 
 def test_a_cache_tree_nested_deeper_than_the_stack_is_read() -> None:

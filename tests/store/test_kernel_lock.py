@@ -18,6 +18,8 @@ import pytest
 
 from ckpt.errors import Busy
 from ckpt.store.kernel_lock import gc_lock, prune_lock, worktree_lock
+from ckpt.store.lock import clear_dead_locks
+from ckpt.store.temporaries import clear_dead
 
 CommonLock = Callable[..., AbstractContextManager[None]]
 
@@ -39,6 +41,7 @@ with worktree_lock(sys.argv[1], exclusive=sys.argv[2] == "exclusive", timeout=60
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
+    (tmp_path / "git").mkdir()
     return tmp_path / "git/ckpt"
 
 
@@ -170,7 +173,6 @@ def test_a_fork_that_lives_on_does_not_hold_the_lock_of_its_parent(private: Path
 
 
 def test_the_lock_file_is_private(private: Path) -> None:
-    private.parent.mkdir()
     with worktree_lock(str(private), exclusive=True, timeout=0):
         assert private.stat().st_mode & 0o777 == 0o700
         assert (private / "lock").stat().st_mode & 0o777 == 0o600
@@ -287,3 +289,72 @@ def test_other_trouble_with_the_lock_is_an_error(
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         can_lock(private, exclusive=True)
+
+
+@contextmanager
+def killed_beside_a_fork(script: str, *words: str) -> Iterator[None]:
+    """A process that dies in the middle of something, and a fork of it that goes on living."""
+    code = f"""
+import os, signal, sys
+
+def die():
+    if os.fork() == 0:
+        os.dup2(os.open(os.devnull, os.O_RDWR), 2)
+        print("here", flush=True)
+        os.read(0, 1)
+        os._exit(0)
+    signal.pause()
+
+{script}
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None and process.stdout is not None
+    assert process.stdout.readline() == b"here\n"
+    process.kill()
+    process.wait()
+    yield
+    process.stdin.close()
+    process.stdout.read()  # until the fork has ended
+    process.stdout.close()
+
+
+def test_the_lock_of_a_dead_process_is_free_though_a_fork_of_it_lives(private: Path) -> None:
+    script = """
+from ckpt.store.kernel_lock import worktree_lock
+with worktree_lock(sys.argv[1], exclusive=True, timeout=0):
+    die()
+"""
+    with killed_beside_a_fork(script, str(private)):
+        assert can_lock(private, exclusive=True)
+
+
+def test_and_so_is_its_lock_of_git_s_and_what_it_had_begun_to_write(private: Path) -> None:
+    script = """
+from ckpt.store.lock import holding
+from ckpt.store.sharing import NOT_SHARED
+from ckpt.store.temporaries import TEMPORARY_OBJECT, Temporaries
+folder = os.path.dirname(sys.argv[1])
+Temporaries(folder + "/objects", NOT_SHARED).name(TEMPORARY_OBJECT)
+with holding(folder + "/index", sys.argv[1]):
+    die()
+"""
+    with killed_beside_a_fork(script, str(private)):
+        objects = private.parent / "objects"
+        assert [*objects.iterdir()] != []
+        clear_dead(str(objects))
+        assert [*objects.iterdir()] == []
+        assert (private.parent / "index.lock").exists()
+        clear_dead_locks(str(private), lambda: [str(private.parent / "index")])
+        assert not (private.parent / "index.lock").exists()
+
+
+def test_a_fork_in_the_midst_of_it_closes_no_file_but_its_own(private: Path) -> None:
+    with worktree_lock(str(private), exclusive=True, timeout=0):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        assert not can_lock(private, exclusive=True)
+    assert os.waitpid(child, 0)[1] == 0
+    assert can_lock(private, exclusive=True)

@@ -18,7 +18,7 @@ from ckpt import ids
 from ckpt.errors import Refused, UsageError
 from ckpt.models import Checkpoint, Kind, Scope, Stats
 from ckpt.store import record
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.record import NotACheckpoint
 from ckpt.store.trees import write_tree
 
@@ -194,6 +194,52 @@ def test_a_commit_of_anyone_can_be_read(store: ObjectStore) -> None:
     assert found.message == "caf\ufffd\n\nparent x\n"
 
 
+TREE = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"
+OTHER_TREE = b"tree " + b"3" * 40 + b"\n"
+PARENTS = b"parent " + HEAD + b"\nparent " + NOWHERE + b"\n"
+STAMPS = b"author A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "parents"),
+    [
+        (TREE + PARENTS + STAMPS, (HEAD, NOWHERE)),
+        (TREE + OTHER_TREE + PARENTS + STAMPS, ()),
+        (TREE + PARENTS + OTHER_TREE + STAMPS, (HEAD, NOWHERE)),
+        (TREE + STAMPS + PARENTS, ()),
+    ],
+)
+def test_of_two_trees_the_one_is_read_that_git_reads(
+    store: ObjectStore, header: bytes, parents: tuple[ObjectID, ...]
+) -> None:
+    found = record.read_commit(store, store.add(b"commit", header + b"\nx\n"))
+
+    assert (found.tree, found.parents) == (TREE[5:-1], parents)
+
+
+COMMAND = b"$(touch pwned; echo 12345678901234567890)"[:40]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"tree " + COMMAND + b"\n" + STAMPS,
+        TREE + b"parent " + COMMAND + b"\n" + STAMPS,
+        TREE + b"parent " + HEAD + b"\nparent " + HEAD[:-1] + b"\n" + STAMPS,
+        TREE + b"parent " + HEAD + b"0\n" + STAMPS,
+        STAMPS + TREE,
+        b"\n" + TREE,
+        b"",
+    ],
+)
+def test_a_commit_that_names_what_is_no_id_is_damaged(store: ObjectStore, header: bytes) -> None:
+    commit = store.add(b"commit", header + b"\n" + record.compose_message(draft()).encode())
+
+    for reading in (record.read_commit, lambda *_: read(store, commit)):
+        with pytest.raises(MissingObject, match=f"damaged commit '{commit.decode()}'"):
+            reading(store, commit)
+
+
 # What ckpt did not write
 
 
@@ -275,6 +321,8 @@ def test_a_trailer_that_is_not_known_is_passed_over(store: ObjectStore) -> None:
         ("Ckpt-Worktree: main\n", ""),
         ("Ckpt-Stats: 0 0 0", "Ckpt-Stats: many"),
         ("Ckpt-Stats: 0 0 0", "Ckpt-Stats: 1 2 3 4"),
+        ("Ckpt-Stats: 0 0 0", "Ckpt-Stats: " + "9" * 4000 + " 0 0"),
+        ("Ckpt-Stats: 0 0 0", "Ckpt-Stats: 1 -5 3"),
         ("Ckpt-State: 1", "Ckpt-State: 2"),
         ("Ckpt-State: ", "Ckpt-Stat: "),
         ("Ckpt-Branch", f"Ckpt-Head: {HEAD.decode()}\nCkpt-Branch"),
@@ -288,6 +336,22 @@ def test_damaged_trailers_are_an_error_that_names_the_checkpoint(
 
     with pytest.raises(NotACheckpoint, match=f"'{ID}' has damaged trailers"):
         read(store, written(store, message.replace(old, new)))
+
+
+def test_a_name_is_as_long_as_one_can_be(store: ObjectStore) -> None:
+    longest = "x" * ids.MAX_NAME
+
+    assert there_and_back(store, draft(name=longest)).name == longest
+    with pytest.raises(NotACheckpoint, match="a name of 201 characters"):
+        there_and_back(store, draft(name=longest + "x"))
+
+
+def test_an_error_does_not_repeat_a_megabyte_of_what_is_wrong(store: ObjectStore) -> None:
+    for old, new in (("Kind: manual", "Kind: "), ("Format: 1", "Format: ")):
+        message = record.compose_message(draft()).replace(old, new + "x" * (1 << 20))
+        with pytest.raises((NotACheckpoint, Refused)) as caught:
+            read(store, written(store, message))
+        assert len(caught.value.message) < 400
 
 
 @pytest.mark.parametrize("parents", [(), (HEAD,), (NOWHERE, HEAD), (HEAD, NOWHERE)])

@@ -22,6 +22,7 @@ FIRST = "20261115-233412-123-k7pq"
 SECOND = "20261115-233412-124-k7pq"
 REF = f"refs/checkpoints/{FIRST}".encode()
 MAIN = b"refs/heads/main"
+UNBORN = Head(MAIN, None)
 
 
 @pytest.fixture
@@ -504,7 +505,7 @@ def test_a_branch_with_a_hostile_name_is_never_written(
 
     for act in (
         lambda: refs.move_branch(branch, None, ONE, b"why"),
-        lambda: refs.set_head(Head(branch, ONE), None, b"why"),
+        lambda: refs.set_head(Head(branch, ONE), UNBORN, b"why"),
         lambda: refs.check_branch(branch),
     ):
         with pytest.raises(Refused, match="is not a valid branch"):
@@ -542,29 +543,30 @@ def test_without_reflogs_only_those_that_are_there_go_on(folder: Path, refs: Ref
     refs.logs_updates = False
     put(folder, "logs/HEAD", b"")
     refs.move_branch(MAIN, None, ONE, b"why")
-    refs.set_head(Head(None, ONE), None, b"why")
+    refs.set_head(Head(None, ONE), Head(MAIN, ONE), b"why")
 
     assert files_below(folder / "logs") == ["HEAD"]
     assert len(reflog(folder, "HEAD")) == 1
 
 
 def test_head_is_pointed_at_a_branch_with_a_reflog_entry(folder: Path, refs: Refs) -> None:
+    put(folder, MAIN, ONE + b"\n")
     put(folder, "refs/heads/topic", TWO + b"\n")
-    refs.set_head(Head(b"refs/heads/topic", TWO), ONE, b"why")
+    refs.set_head(Head(b"refs/heads/topic", TWO), Head(MAIN, ONE), b"why")
 
     assert (folder / "HEAD").read_bytes() == b"ref: refs/heads/topic\n"
     assert reflog(folder, "HEAD") == [ONE + b" " + TWO + b" why"]
 
 
 def test_head_is_detached(folder: Path, refs: Refs) -> None:
-    refs.set_head(Head(None, TWO), None, b"why")
+    refs.set_head(Head(None, TWO), UNBORN, b"why")
 
     assert (folder / "HEAD").read_bytes() == TWO + b"\n"
     assert reflog(folder, "HEAD") == [b"0" * 40 + b" " + TWO + b" why"]
 
 
 def test_the_head_of_a_linked_worktree_is_its_own(folder: Path, refs: Refs, linked: Refs) -> None:
-    linked.set_head(Head(None, TWO), None, b"why")
+    linked.set_head(Head(None, TWO), linked.head(), b"why")
 
     assert (folder / "HEAD").read_bytes() == b"ref: refs/heads/main\n"
     assert linked.head() == Head(None, TWO)
@@ -575,8 +577,34 @@ def test_a_locked_head_is_left(folder: Path, refs: Refs) -> None:
     put(folder, "HEAD.lock", b"")
 
     with pytest.raises(Busy, match="unable to lock"):
-        refs.set_head(Head(None, TWO), None, b"why")
+        refs.set_head(Head(None, TWO), UNBORN, b"why")
     assert (folder / "HEAD").read_bytes() == b"ref: refs/heads/main\n"
+
+
+@pytest.mark.parametrize("instead", [Head(None, THREE), Head(b"refs/heads/other", None)])
+def test_a_head_that_moved_meanwhile_is_left(instead: Head, folder: Path, refs: Refs) -> None:
+    put(folder, "HEAD", instead.contents)
+
+    with pytest.raises(Busy, match="HEAD moved while the rollback ran"):
+        refs.set_head(Head(None, TWO), UNBORN, b"why")
+    assert refs.head() == instead
+    assert not (folder / "HEAD.lock").exists()
+    assert not (folder / "logs").exists()
+
+
+@pytest.mark.parametrize("name", ["index", "HEAD", "packed-refs", "refs/heads/topic"])
+def test_a_second_name_of_a_file_of_gits_that_a_dead_process_left_goes(
+    name: str, folder: Path, refs: Refs
+) -> None:
+    """It is left where the disk did not let it go when the file had its new contents."""
+    put(folder, name, b"new\n")
+    (folder / "ckpt").mkdir()
+    os.link(folder / name, folder / "ckpt/lock-0123456789abcdef")
+
+    refs.clear_dead_locks()
+
+    assert os.listdir(folder / "ckpt") == []
+    assert (folder / name).read_bytes() == b"new\n"
 
 
 def test_the_files_that_a_move_locks_are_those_it_writes(folder: Path, linked: Refs) -> None:

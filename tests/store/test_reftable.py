@@ -192,7 +192,7 @@ def test_no_ref_is_written(refs: ReftableRefs) -> None:
         lambda: refs.replace(b"refs/checkpoints/a", ObjectID(TWO), ObjectID(ONE)),
         lambda: refs.remove(b"refs/checkpoints/a", ObjectID(TWO)),
         lambda: refs.move_branch(b"refs/heads/main", ObjectID(ONE), ObjectID(TWO), b""),
-        lambda: refs.set_head(head, None, b""),
+        lambda: refs.set_head(head, head, b""),
     ):
         with pytest.raises(Refused, match="reftables"):
             change()

@@ -12,7 +12,8 @@ from byhand import NOWHERE, commit, git_dir, worktree
 from byhand import open_repository as opened
 
 from ckpt.errors import CkptError, Refused
-from ckpt.store.repository import NotARepository, TooBroad, nested_head
+from ckpt.store.repository import NotARepository, nested_head
+from ckpt.store.worktree_check import TooBroad
 
 
 @pytest.fixture
@@ -181,6 +182,34 @@ def test_git_dir_may_name_a_gitfile(top: Path, tmp_path: Path) -> None:
 def test_an_empty_git_dir_makes_no_worktree_of_a_git_dir(top: Path) -> None:
     with pytest.raises(Refused, match="must be run in a work tree"):
         opened(top / ".git", GIT_DIR="")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"GIT_DIR": "."},
+        {"GIT_DIR": ".", "GIT_WORK_TREE": "."},
+        {"GIT_DIR": ".", "GIT_WORK_TREE": "refs"},
+        {"GIT_DIR": ".", "GIT_WORK_TREE": "objects/pack"},
+    ],
+    ids=str,
+)
+def test_nothing_of_a_git_dir_is_a_worktree(named: dict[str, str], top: Path) -> None:
+    """Git runs some hooks in its own folder, and names it."""
+    (top / ".git/objects/pack").mkdir(exist_ok=True)
+
+    with pytest.raises(Refused, match="must be run in a work tree") as refusal:
+        opened(top / ".git", **named)
+    assert "unset GIT_DIR" in refusal.value.hint
+
+
+def test_nor_is_it_by_configuration(top: Path) -> None:
+    with open(top / ".git/config", "a") as config:
+        config.write("[core]\n\tworktree = hooks\n")
+    (top / ".git/hooks").mkdir(exist_ok=True)
+
+    with pytest.raises(Refused, match="must be run in a work tree"):
+        opened(top)
 
 
 def test_git_work_tree_names_the_worktree(top: Path, tmp_path: Path) -> None:

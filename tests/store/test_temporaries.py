@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 from byhand import files_below, object_store
 
-from ckpt.store import temporaries
+from ckpt import disk
+from ckpt.store import pending, temporaries
 from ckpt.store.pack_writer import release_left_over
 from ckpt.store.sharing import NOT_SHARED
 from ckpt.store.temporaries import (
@@ -154,9 +156,9 @@ def test_a_pack_that_is_visible_only_loses_what_keeps_it_from_git(tmp_path: Path
 @pytest.mark.parametrize("noted", ["../victim", "victim", "pack-12", "./" + STEM])
 def test_a_mark_cannot_name_anything_but_a_pack(noted: str, tmp_path: Path) -> None:
     made = half_a_pack(tmp_path)
-    victims = [f"pack/{noted}{suffix}" for suffix in (".pack", ".keep")]
+    victims = [f"pack/{noted}{suffix}" for suffix in (".pack", ".idx", ".keep")]
     for name in victims:
-        (tmp_path / name).write_bytes(b"")
+        (tmp_path / name).write_bytes(KEPT_BY_US)
     os.pwrite(made._fd, noted.encode().ljust(60) + b"\n", 0)
     forget(made)
     clear_dead(str(tmp_path))
@@ -172,6 +174,50 @@ def test_who_is_killed_while_clearing_up_leaves_the_rest_to_the_next(tmp_path: P
         os.unlink(path)
 
     assert clear_dead(str(tmp_path)) == left[7:]
+    assert files_below(tmp_path) == []
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch, end: str, times: int = 1) -> Iterator[None]:
+    """A file of a name that ends so cannot be taken away, as a disk fails now and then."""
+    failed: list[object] = []
+
+    def fail(operation: str, path: str | bytes) -> None:
+        if operation == "unlink" and str(path).endswith(end) and len(failed) < times:
+            failed.append(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr(disk, "observer", fail)
+    yield
+    assert len(failed) == times
+    monkeypatch.undo()
+
+
+def test_what_could_not_be_taken_away_once_goes_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writer(tmp_path, 20):
+        pass
+    with failing(monkeypatch, "_1"):
+        clear_dead(str(tmp_path))
+
+    assert len(files_below(tmp_path)) == 2
+    clear_dead(str(tmp_path))
+    assert files_below(tmp_path) == []
+
+
+def test_nor_is_what_a_process_could_not_take_away_forgotten_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending, "_MOST_HELD", 10)
+    with closing(object_store(tmp_path)) as store:
+        for number in range(3):
+            store.add(b"blob", b"%d that nobody needs" % number)
+        with failing(monkeypatch, "_1", times=2):  # it is tried once more at the end
+            store.discard()
+
+    assert len(files_below(tmp_path)) == 2
+    clear_dead(str(tmp_path))
     assert files_below(tmp_path) == []
 
 
@@ -225,6 +271,30 @@ def test_a_mark_that_somebody_looks_at_when_it_is_made_is_made_again(
     assert len(files_below(tmp_path)) == 1
     assert [*locks] == []
     made.end()
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_an_interrupt_just_after_a_file_was_made_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    """The first is the mark. Nobody has the handle of either yet."""
+    create, made = disk.create, []
+
+    def interrupted(path: str, *rest: int) -> int:
+        made.append(create(path, *rest))
+        if len(made) == nth:
+            raise KeyboardInterrupt
+        return made[-1]
+
+    monkeypatch.setattr(disk, "create", interrupted)
+    with closing(object_store(tmp_path)) as store, pytest.raises(KeyboardInterrupt):
+        store.add(b"blob", b"hello\n")
+        store.flush()
+    for fd in made[nth - 1 :]:
+        os.close(fd)
+
+    assert len(made) == nth
+    assert files_below(tmp_path) == []
 
 
 def test_what_cannot_be_taken_away_is_in_nobodys_way(tmp_path: Path) -> None:

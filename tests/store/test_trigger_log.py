@@ -203,5 +203,7 @@ def test_neither_a_link_nor_a_pipe_nor_somebody_s_open_file_is_read(
 
     file.unlink()
     elsewhere.rename(file)
-    file.chmod(0o644)
+    file.chmod(0o664)
     assert log.read("first") == NOTHING
+    file.chmod(0o644)  # which forges nothing
+    assert log.read("first").success == DONE

@@ -66,7 +66,7 @@ def test_its_checkpoints_are_those_of_the_run_one_a_turn(session: str) -> None:
 
     assert {one["session"] for one in turns} == {session}
     held = [git("show", f"{one['commit']}:src/app.py") for one in turns]
-    assert held == ["turn 1\n", "turn 2\n"], "before the first the run has its own"
+    assert held == [git("show", "HEAD~1:src/app.py"), "turn 1\n", "turn 2\n"]
 
 
 def test_a_bad_turn_goes_back_and_what_a_person_did_since_stays(repo: Path, session: str) -> None:

@@ -362,6 +362,13 @@ def test_turns_that_cannot_be_noted_cost_no_checkpoint(play: Play, top: Path) ->
     assert play("after-edit") is None
 
 
+def test_a_checkpoint_whose_turn_cannot_be_noted_is_taken_once(play: Play, top: Path) -> None:
+    play("prompt")
+    write_all(top, {"mine.txt": b"edited\n"})
+    with failing("overwrite"):
+        assert saved(play("before-edit")) == (Outcome.CREATED, Kind.AUTO)
+
+
 def test_paths_outside_and_through_links_are_where_they_lead(top: Path) -> None:
     (top / "real").mkdir()
     (top / "real/file").write_text("x")

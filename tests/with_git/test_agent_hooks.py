@@ -87,10 +87,9 @@ def test_an_agent_loop_of_several_turns(agent: str, repo: Path) -> None:
 
     assert loop.state.turn == 3
     assert len(loop.checkpoints("session")) == 1
-    # The first turn began with the state of the session's own checkpoint.
     autos = loop.checkpoints("auto")
     saved = [git("show", f"{checkpoint['ref']}:edited.txt") for checkpoint in autos]
-    assert saved == ["turn 3\n", "turn 2\n", "turn 1\n"]
+    assert saved == ["turn 3\n", "turn 2\n", "turn 1\n", "one\n"]
     assert {checkpoint["trigger"] for checkpoint in autos} == {agent}
     assert all(checkpoint["session"] in loop.sample("prompt").values() for checkpoint in autos)
     writes = loop.state.writes()

@@ -11,8 +11,9 @@ import pytest
 from helpers import fsck, git, tree_state
 
 from ckpt import Checkpoint, CheckpointManager, CkptError, NotFound, Refused, UsageError
+from ckpt.api import bundles
 from ckpt.engine import foreign
-from ckpt.store import record
+from ckpt.store import bundle, record
 from ckpt.store.objects import ObjectID
 from ckpt.store.trees import GITLINK, REGULAR, TreeEntry, serialise, write_tree
 from ckpt.values import replace
@@ -264,6 +265,66 @@ def test_one_of_before_git_has_times_is_refused(
 
     assert "timestamp of another age" in refused(clone, tmp_path / "x.bundle")
     assert fsck(tmp_path / "clone") == []
+
+
+def bundle_of(
+    manager: CheckpointManager, path: Path, made: Checkpoint, *texts: Callable[[ObjectID], bytes]
+) -> None:
+    """A bundle of a checkpoint, with further commits in it, each told the id of the one before;
+    the ref is of the last."""
+    objects = manager.repository.objects
+    header, contents = bundles._gather(objects, [made])
+    commit = ObjectID(b"")
+    for text in texts:
+        commit = objects.add(b"commit", text(commit))
+        contents.append(commit)
+    (ref,) = header.refs
+    with path.open("wb") as file:
+        bundle.write(objects, file.fileno(), replace(header, refs={ref: commit}), contents)
+    objects.discard()
+
+
+def text_of(commit: str) -> bytes:
+    return git("cat-file", "commit", commit).encode()
+
+
+@pytest.mark.parametrize("what", ["parent", "tree"])
+def test_one_on_a_commit_that_is_not_whole_is_refused(
+    repo: Path, manager: CheckpointManager, clone: CheckpointManager, tmp_path: Path, what: str
+) -> None:
+    """Its ref would make every gc fail."""
+    made = saved(manager, repo)
+    head, author = git("rev-parse", "HEAD").strip().encode(), b"\nauthor "
+    tree = b"tree " + git("rev-parse", "HEAD^{tree}").strip().encode()
+    gap = b"\nparent " + b"1" * 40 + author if what == "parent" else author
+    top = tree if what == "parent" else b"tree " + b"1" * 40
+    bundle_of(
+        manager,
+        tmp_path / "x.bundle",
+        made,
+        lambda _: text_of("HEAD").replace(tree, top).replace(author, gap, 1),
+        lambda broken: text_of(made.commit).replace(head, broken),
+    )
+
+    kind = "commit" if what == "parent" else "tree"
+    assert f"is not whole: missing {kind} {'1' * 40}" in refused(clone, tmp_path / "x.bundle")
+    git("-C", str(tmp_path / "clone"), "gc", "-q", "--prune=now")
+
+
+def test_one_with_two_trees_is_refused(
+    repo: Path, manager: CheckpointManager, clone: CheckpointManager, tmp_path: Path
+) -> None:
+    made = saved(manager, repo)
+    first = b"tree " + made.tree.encode()
+    bundle_of(
+        manager,
+        tmp_path / "x.bundle",
+        made,
+        lambda _: text_of(made.commit).replace(first, first + b"\ntree " + b"1" * 40),
+    )
+
+    assert "is no checkpoint" in refused(clone, tmp_path / "x.bundle")
+    git("-C", str(tmp_path / "clone"), "gc", "-q", "--prune=now")
 
 
 Make = Callable[[CheckpointManager, TreeEntry], ObjectID]

@@ -12,7 +12,7 @@ import re
 import subprocess
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ckpt.errors import CkptError
@@ -250,6 +250,12 @@ CONDITIONS = [
     "gitdir:{root}/desk/[^q]epo/**",
     "gitdir:{root}/desk/repo/.gi[z-a]",
     "gitdir:{root}/desk**/.git",
+    "gitdir:{root}/**/**/re*/**/*t",
+    "gitdir:{root}/**/no/**/.git",
+    "gitdir:**/desk/**/.git/**",
+    "gitdir:**/desk/**/.git/**/*",
+    "gitdir:{root}/desk/[[:alpha:]]*o/.git",
+    "gitdir:{root}/desk/re\\\\",
     "gitdir:{root}/desk/re\\\\po/",
     "gitdir:repo/",
     "gitdir:epo/",
@@ -266,10 +272,19 @@ CONDITIONS = [
     "onbranch:ai",
     "onbranch:main/",
     "onbranch:**",
+    "onbranch:",
+    "onbranch:**/main",
+    "onbranch:*a*n*",
     "hasconfig:remote.*.url:https://example.com/**",
     "hasconfig:remote.*.url:https://*/team/*",
     "hasconfig:remote.*.url:https://example.com/",
     "hasconfig:remote.*.url:https://**/repo",
+    "hasconfig:remote.*.url:**/team/**/repo",
+    "hasconfig:remote.*.url:https:/**/example.com/**/repo",
+    "hasconfig:remote.*.url:https:/*/example.com/*e*m*/r[a-f]?o",
+    "hasconfig:remote.*.url:https:///example.com/**",
+    "hasconfig:remote.*.url:https:**repo",
+    "hasconfig:remote.*.url:",
     "hasconfig:remote.o.url:**",
     "nonsense:main",
 ]
@@ -289,12 +304,34 @@ def test_a_condition_beside_its_file_holds_when_git_says_so(machine):
     machine.append_local(
         '[includeIf "gitdir:./"]\npath = no\n[includeIf "gitdir:.git"]\npath = a\n'
     )
-    beside = machine.write("desk/config", '[includeIf "gitdir:./repo/"]\npath = more\n')
     machine.write("desk/more", "[a]\nk = beside\n")
-    machine.env["GIT_CONFIG_GLOBAL"] = beside
+    for pattern in ("gitdir:./repo/", "gitdir:./", "gitdir/i:./REPO/", "gitdir:./r*/**/.git"):
+        beside = machine.write("desk/config", f'[includeIf "{pattern}"]\npath = more\n')
+        machine.env["GIT_CONFIG_GLOBAL"] = beside
+
+        assert machine.of_ckpt() == machine.of_git()
+        assert (b"a.k", b"beside") in machine.of_ckpt()
+
+
+GLOB_PIECES = ["*", "**", "**/", "/", "a", "b", "ab/", "?", "[ab]", "[!a]", "[[:alpha:]]"]
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.sampled_from(GLOB_PIECES), max_size=8).map("".join),
+    st.text("ab/", max_size=12),
+)
+def test_any_condition_holds_when_git_says_so(machine, glob, url):
+    assume(not re.search(r"[^/*]\*\*+/|\*\*\*", "/" + glob))  # read otherwise before git 2.52
+    machine.write("home/.gitconfig", f'[includeIf "hasconfig:remote.*.url:{glob}"]\npath = more\n')
+    machine.write("home/more", f'[a]\nk = "{glob}"\n')
+    machine.env["GIT_CONFIG_PARAMETERS"] = f"'remote.o.url'='{url}'"
 
     assert machine.of_ckpt() == machine.of_git()
-    assert (b"a.k", b"beside") in machine.of_ckpt()
 
 
 def test_a_branch_without_commits_and_a_detached_head_are_told_apart(machine):

@@ -7,11 +7,14 @@ import hashlib
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,13 @@ from helpers import fsck, git, loose_object, verified
 from reftables import migrate
 from scenes import write
 
-from ckpt.engine import left_over
+from ckpt.engine import broken_refs, journal, left_over
+from ckpt.engine.journal import Journal
+from ckpt.engine.repair import find_flaws
+from ckpt.engine.session_state import SessionState
+from ckpt.errors import Busy
+from ckpt.store.kernel_lock import prune_lock
+from ckpt.store.repository import Repository, discover
 
 ID = "20260101-000000-000-{}"
 LONG_AGO = time.time() - 3 * 86_400
@@ -204,6 +213,39 @@ def test_nothing_is_moved_aside_while_a_pack_has_no_index_that_can_be_read(
     assert refs() == {"refs/heads/main", saved["ref"]}
 
 
+@pytest.mark.parametrize("damage", ["begins otherwise", "cut off", "ends otherwise", "empty"])
+def test_nothing_is_moved_aside_while_a_pack_cannot_be_opened(
+    saved: dict[str, Any], repo: Path, packed: Path, damage: str
+) -> None:
+    contents = packed.read_bytes()
+    packed.chmod(0o644)
+    changed = {"begins otherwise": b"X" + contents[1:], "cut off": contents[:-30], "empty": b""}
+    packed.write_bytes(changed.get(damage, contents[:-1] + bytes([contents[-1] ^ 1])))
+    break_refs(repo, saved)
+    told = doctor("--fix", code=1)
+
+    assert {(one["state"], one["done"]) for one in told["refs"]} == {("problem", None)}
+    (pack,) = told["objects"]
+    assert (pack["state"], str(packed) in pack["mend"]) == ("problem", True)
+    packed.write_bytes(contents)
+    assert "objects" not in doctor("--fix")
+    assert refs() == {"refs/heads/main", saved["ref"]}
+
+
+def test_nothing_is_moved_aside_while_the_commit_at_head_is_damaged(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    break_refs(repo, saved)
+    before = {path.name for path in (repo / ".git/refs/checkpoints").iterdir()}
+    head = Path(loose_object(".git", git("rev-parse", "HEAD").strip()))
+    head.chmod(0o644)
+    head.write_bytes(b"garbage")
+    told = doctor("--fix", code=1)
+
+    assert {(one["state"], one["mend"]) for one in told["refs"]} == {("problem", "git fsck")}
+    assert {path.name for path in (repo / ".git/refs/checkpoints").iterdir()} == before
+
+
 def test_neither_doctor_nor_a_save_takes_the_pack_of_a_checkpoint_for_unfinished(
     saved: dict[str, Any], repo: Path, packed: Path
 ) -> None:
@@ -238,6 +280,58 @@ def test_what_was_moved_aside_is_brought_back_when_it_can_be_read_again(
     assert "refs" not in doctor("--fix")
     assert f'"ref": "{saved["ref"]}"' not in (repo / ".git/ckpt/broken-refs").read_text()
     assert verified(repo) == []
+
+
+@pytest.mark.parametrize("what", ["file", "pipe", "circle"])
+@pytest.mark.parametrize("is_hex", [False, True])
+def test_what_lies_among_objects_and_is_no_folder_of_them_keeps_nobody_from_mending(
+    saved: dict[str, Any], repo: Path, what: str, is_hex: bool
+) -> None:
+    names = [f"{number:02x}" for number in range(256)] if is_hex else ["zz"]
+    path = next(p for p in (repo / ".git/objects" / name for name in names) if not p.exists())
+    makers = {
+        "file": lambda: path.touch(),
+        "pipe": lambda: os.mkfifo(path),
+        "circle": lambda: path.symlink_to(path.name),
+    }
+    makers[what]()
+    break_refs(repo, saved)
+    if what == "circle" and is_hex:  # objects may have been behind it
+        told = doctor("--fix", code=1)["refs"]
+        assert {one["mend"] for one in told} == {f"make '{path}' readable"}
+    else:
+        assert {one["state"] for one in doctor("--fix")["refs"]} == {"fixed"}
+        assert refs() == {"refs/heads/main", saved["ref"]}
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe"])
+def test_what_stands_where_broken_refs_are_written_down_is_moved_aside_first(
+    saved: dict[str, Any], repo: Path, what: str
+) -> None:
+    notes = repo / ".git/ckpt/broken-refs"
+    notes.mkdir() if what == "folder" else os.mkfifo(notes)
+    broken = break_refs(repo, saved)
+
+    assert "cannot be read" in doctor(code=1)["refs"][0]["detail"]
+    assert {one["state"] for one in doctor("--fix")["refs"]} == {"fixed"}
+    assert {line["ref"] for line in set_aside(repo)} == broken
+    (aside,) = (repo / ".git/ckpt").glob("broken-refs-*")
+    assert aside.is_dir() == (what == "folder")
+    assert "refs" not in doctor("--fix")
+
+
+def test_no_ref_is_moved_aside_while_another_process_writes_down_what_it_moved(
+    saved: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = break_refs(repo, saved)
+    monkeypatch.setattr(broken_refs, "_PATIENCE", 0.0)
+    with prune_lock(str(repo / ".git"), timeout=0):
+        told = doctor("--fix", code=1)["refs"]
+
+    assert all("another ckpt command is at work" in one["done"] for one in told)
+    assert not (repo / ".git/ckpt/broken-refs").exists()
+    assert len(told) == len(broken)
+    assert {one["state"] for one in doctor("--fix")["refs"]} == {"fixed"}
 
 
 def test_a_ref_that_was_let_go_of_later_is_not_brought_back(
@@ -292,6 +386,64 @@ def test_a_ref_that_holds_something_stays(saved: dict[str, Any], repo: Path) -> 
     assert refs() == before
     assert {(one["state"], one["done"]) for one in told} == {("warning", None)}
     assert "git update-ref -d refs/checkpoints/by-hand" in told[0]["mend"] + told[1]["mend"]
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_something_in_place_of_our_folder_is_told_with_the_command_that_moves_it(
+    saved: dict[str, Any], repo: Path, tmp_path: Path, kind: str
+) -> None:
+    shutil.rmtree(repo / ".git/ckpt")
+    if kind == "file":
+        (repo / ".git/ckpt").write_text("x")
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        (repo / ".git/ckpt").symlink_to(tmp_path / "elsewhere")
+    told = doctor("--fix", code=1)
+
+    assert {subject for subject, found in told.items() if found[0]["state"] == "problem"} == {
+        "private files"
+    }
+    assert "is no folder" in told["private files"][0]["detail"]
+    subprocess.run(told["private files"][0]["mend"].partition(" && ")[0], shell=True, check=True)
+    ckpt("save", code=0)
+    assert (repo / ".git/ckpt.away").exists()
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("ref", "words"),
+    [
+        ("refs/checkpoints", ("save", "two")),
+        ("refs/checkpoints-trash", ("drop", "one")),
+        (f"refs/checkpoints-trash/{datetime.now(timezone.utc):%Y%m%d}", ("drop", "one")),
+    ],
+)
+def test_a_ref_in_place_of_a_folder_of_ours_is_told_with_the_command_that_moves_it(
+    repo: Path, ref: str, words: tuple[str, ...], is_packed: bool
+) -> None:
+    if words[0] == "drop":
+        ckpt("save", "one", code=0)
+    git("update-ref", ref, "HEAD")
+    if is_packed:
+        git("pack-refs", "--all")
+    ckpt(*words, code=4)
+
+    subject = "refs" if words[0] == "drop" else "checkpoints"
+    (told,) = doctor("--fix", code=1)[subject]
+    assert (told["state"], told["done"]) == ("problem", None)
+    assert f"while there is a ref '{ref}', nothing can be" in told["detail"]
+    subprocess.run(["sh", "-ec", told["mend"]], check=True)
+    assert ref.replace("refs/", "refs/moved-aside/", 1) in refs()
+    ckpt(*words, code=0)
+    assert "refs" not in doctor()
+
+
+def test_a_ref_in_place_of_a_folder_of_ours_that_holds_nothing_is_moved_aside(repo: Path) -> None:
+    (repo / ".git/refs/checkpoints").write_text("garbage\n")
+    ckpt("save", code=4)
+
+    assert doctor("--fix")["refs"][0]["state"] == "fixed"
+    ckpt("save", code=0)
 
 
 def test_a_hint_with_the_name_of_a_ref_can_be_typed_whatever_the_name(
@@ -359,6 +511,29 @@ def test_a_missing_commit_at_head_is_told_as_nothing_can_be_saved(repo: Path, da
     (told,) = doctor("--fix", code=1)["HEAD"]
     assert (told["state"], told["mend"]) == ("problem", "git fsck")
     assert "nothing is saved" in told["detail"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut", "folder", "pipe", "circle"])
+def test_an_index_that_cannot_be_read_is_told_as_nothing_can_be_saved(
+    saved: dict[str, Any], repo: Path, damage: str
+) -> None:
+    index = repo / ".git/index"
+    contents = index.read_bytes()
+    index.unlink()
+    {
+        "garbage": lambda: index.write_bytes(b"garbage"),
+        "cut": lambda: index.write_bytes(contents[: len(contents) // 2]),
+        "folder": index.mkdir,
+        "pipe": lambda: os.mkfifo(index),
+        "circle": lambda: index.symlink_to("index"),
+    }[damage]()
+    error = ckpt("save", "--json", code=1).json["error"]
+
+    (told,) = doctor("--fix", code=1)["index"]
+    assert (told["state"], told["mend"]) == ("problem", error["hint"])
+    assert error["message"] in told["detail"]
+    index.rename(repo / "away")
+    assert "index" not in doctor()
 
 
 @pytest.mark.parametrize("what", ["{commit}^{{tree}}", "{commit}^2", "{commit}^2:manifest.json"])
@@ -519,17 +694,112 @@ def test_a_damaged_cache_is_taken_away(saved: dict[str, Any], repo: Path, damage
 def test_a_damaged_journal_is_moved_aside_so_that_work_can_go_on(
     saved: dict[str, Any], repo: Path
 ) -> None:
-    journal = repo / ".git/ckpt/journal"
-    journal.write_bytes(b"garbage")
+    path = repo / ".git/ckpt/journal"
+    path.write_bytes(b"garbage")
     ckpt("rollback", "--continue", code=4)
 
     assert doctor(code=1)["journal"][0]["mend"] == "git ckpt doctor --fix"
     (mended,) = doctor("--fix")["journal"]
     assert "git ckpt list --kind safety" in mended["done"]
-    assert not journal.exists()
+    assert not path.exists()
     (aside,) = (repo / ".git/ckpt").glob("broken-journal-*")
     assert aside.read_bytes() == b"garbage"
     ckpt("rollback", "one", code=0)
+
+
+def test_what_is_moved_aside_is_closed_to_others(saved: dict[str, Any], repo: Path) -> None:
+    (repo / ".git/ckpt/journal").write_bytes(b"garbage")
+    (repo / ".git/ckpt/broken-refs").mkdir()
+    (repo / ".git/ckpt/journal").chmod(0o644)
+    (repo / ".git/ckpt/broken-refs").chmod(0o755)
+    doctor("--fix")
+
+    asides = [*(repo / ".git/ckpt").glob("broken-*-*")]
+    assert sorted(path.stat().st_mode & 0o777 for path in asides) == [0o600, 0o700]
+    assert "private files" not in doctor()
+
+
+@pytest.mark.parametrize("place", ["linked", "main", "gone"])
+def test_a_damaged_journal_of_another_worktree_is_named_and_moved_aside(
+    saved: dict[str, Any],
+    repo: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    linked = tmp_path / "linked"
+    git("worktree", "add", "-q", str(linked), "-b", "linked")
+    ckpt("save", "there", cwd=linked, code=0)
+    path = repo / (".git/ckpt" if place == "main" else ".git/worktrees/linked/ckpt") / "journal"
+    path.write_bytes(b"garbage")
+    broken = repo if place == "main" else linked
+    if place == "main":
+        monkeypatch.chdir(linked)
+    if place == "gone":
+        shutil.rmtree(linked)
+
+    for words in (("drop", "there" if place == "main" else "one"), ("prune",)):
+        said = ckpt(*words, code=4).stderr
+        assert f"damaged (its checksum is wrong), in worktree '{broken}'" in said
+        assert "hint: git ckpt doctor --fix" in said
+    (told,) = doctor(code=1)["worktrees"]
+    assert f"in worktree '{broken}'" in told["detail"]
+    (mended,) = doctor("--fix")["worktrees"]
+    there = "git ckpt list --all-worktrees" if place == "gone" else f"git -C {broken} ckpt list"
+    assert mended["done"].endswith(
+        f"; the state before that rollback is the newest of '{there} --kind safety'"
+    )
+    assert not path.exists()
+    ckpt("drop", "there" if place == "main" else "one", code=0)
+
+
+def test_a_damaged_journal_elsewhere_hides_no_interrupted_rollback_here(
+    saved: dict[str, Any], repo: Path, tmp_path: Path
+) -> None:
+    git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "linked")
+    ckpt("save", cwd=tmp_path / "linked", code=0)
+    (repo / ".git/worktrees/linked/ckpt/journal").write_bytes(b"garbage")
+    journal.write(str(repo / ".git/ckpt"), Journal(saved["id"], saved["id"], (), ()))
+
+    told = doctor(code=1)
+    assert told["rollback"][0]["mend"] == "git ckpt rollback --continue"
+    assert told["worktrees"][0]["mend"] == "git ckpt doctor --fix"
+
+
+@pytest.fixture
+def opened(repo: Path) -> Iterator[Repository]:
+    with discover(str(repo), os.environ) as repository:
+        yield repository
+
+
+def test_a_good_journal_is_not_moved_aside_for_a_damaged_one_that_was_there(
+    saved: dict[str, Any], repo: Path, opened: Repository
+) -> None:
+    path = repo / ".git/ckpt/journal"
+    path.write_bytes(b"garbage")
+    (found,) = (flaw for flaw in find_flaws(opened) if flaw.subject == "journal")
+    assert found.mend is not None
+    doctor("--fix")  # of somebody else, who then goes back and is killed
+    journal.write(str(path.parent), Journal(saved["id"], saved["id"], (), ()))
+    good = path.read_bytes()
+
+    with pytest.raises(Busy, match="changed meanwhile"):
+        found.mend()
+    assert path.read_bytes() == good
+    path.unlink()
+    with pytest.raises(Busy, match="changed meanwhile"):
+        found.mend()
+
+
+def test_each_journal_that_is_moved_aside_has_a_name_of_its_own(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    for garbage in (b"one", b"two", b"three"):
+        (repo / ".git/ckpt/journal").write_bytes(garbage)
+        doctor("--fix")
+
+    aside = [*(repo / ".git/ckpt").glob("broken-journal-*")]
+    assert {path.read_bytes() for path in aside} == {b"one", b"two", b"three"}
 
 
 def test_a_journal_that_a_newer_ckpt_wrote_stays_for_that_one(
@@ -546,12 +816,129 @@ def test_a_journal_that_a_newer_ckpt_wrote_stays_for_that_one(
     assert told["detail"] in ckpt("rollback", "--continue", code=4).stderr
 
 
+def test_a_journal_that_others_could_have_written_stays_until_a_person_closes_it(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    path = repo / ".git/ckpt/journal"
+    journal.write(str(path.parent), Journal(saved["id"], saved["id"], (), ()))
+    path.chmod(0o666)
+
+    (told,) = doctor("--fix", code=1)["journal"]
+    assert "other users could have written" in told["detail"]
+    assert (told["mend"].rpartition(": ")[2], told["done"]) == (f"chmod 600 {path}", None)
+    for way in ("--continue", "--abort"):
+        assert told["detail"] in ckpt("rollback", way, code=4).stderr
+    path.chmod(0o600)
+    ckpt("rollback", "--continue", code=0)
+
+
+def test_nor_does_undo_go_by_what_others_could_have_written(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    write(repo, "README.md", "edited again\n")
+    ckpt("rollback", saved["id"], code=0)
+    path = repo / ".git/ckpt/last-rollback"
+    path.chmod(0o666)
+
+    refused = ckpt("undo", code=4).stderr
+    assert f"could have written to '{path}'" in refused and f"chmod 600 {path}" in refused
+    assert (repo / "README.md").read_text() == "edited\n"
+    path.chmod(0o600)
+    ckpt("undo", code=0)
+    assert (repo / "README.md").read_text() == "edited again\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_private_files_of_another_user_are_told_with_the_command_that_gives_them_back(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    record = repo / ".git/ckpt/made-here"
+    os.chown(record, 65534, 65534)
+    (told,) = doctor("--fix")["private files"]
+
+    assert told["detail"] == f"'{record}' belongs to another user, so it may not be believed"
+    assert told["mend"].endswith(f": sudo chown root {record}")
+
+
 def test_private_files_that_others_can_see_are_closed(saved: dict[str, Any], repo: Path) -> None:
     (repo / ".git/ckpt").chmod(0o755)
 
     assert doctor()["private files"][0]["state"] == "warning"
     assert doctor("--fix")["private files"][0]["done"] == "closed to others"
     assert (repo / ".git/ckpt").stat().st_mode & 0o777 == 0o700
+
+
+def test_private_files_that_lost_their_bits_in_a_copy_are_closed(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    SessionState(str(repo / ".git/ckpt"), "session").new_turn()
+    folder = repo / ".git/ckpt"
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)
+
+    told = doctor()["private files"]
+    assert [one["mend"] for one in told] == ["git ckpt doctor --fix"] * 2
+    assert f"'{folder}' and 2 more can be entered by other users" == told[0]["detail"]
+    assert "can be read by other users" in told[1]["detail"]
+    assert {one["done"] for one in doctor("--fix")["private files"]} == {"closed to others"}
+    bits = {path.is_dir(): path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+    assert bits == {True: 0o700, False: 0o600}
+    assert "private files" not in doctor("--fix")
+
+
+def test_private_files_that_others_could_write_are_told_and_left_to_a_person(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    record = repo / ".git/ckpt/made-here"
+    record.chmod(0o660)
+    (told,) = doctor("--fix")["private files"]
+
+    assert (told["state"], told["done"]) == ("warning", None)
+    assert told["mend"].endswith(f": chmod 600 {record}")
+    assert record.stat().st_mode & 0o777 == 0o660
+
+
+def test_private_files_are_not_called_closed_where_bits_cannot_be_changed(
+    saved: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = repo / ".git/ckpt/made-here"
+    record.chmod(0o644)
+    monkeypatch.setattr(os, "fchmod", lambda fd, mode: None)
+    (told,) = doctor("--fix")["private files"]
+
+    assert (told["state"], told["mend"]) == ("warning", f"ls -ld {record}")
+
+
+def test_a_lock_that_will_be_a_file_of_gits_keeps_its_bits(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    living = hold(repo / ".git/packed-refs", repo / ".git/ckpt", "live")
+    try:
+        (lock,) = (repo / ".git/ckpt").glob("lock-*")
+        lock.chmod(0o644)
+        assert "private files" not in doctor("--fix")
+        assert lock.stat().st_mode & 0o777 == 0o644
+    finally:
+        living.communicate()
+
+
+@pytest.mark.parametrize("home", ["", "/dev/null/home"])
+def test_without_a_home_the_repository_is_mended_all_the_same(
+    saved: dict[str, Any], repo: Path, home: str
+) -> None:
+    """As in containers, and for what cron or systemd starts."""
+    broken = break_refs(repo, saved)
+    env = {"HOME": home, "XDG_CONFIG_HOME": "", "GIT_CONFIG_GLOBAL": ""}
+    env = {name: value for name, value in {**os.environ, **env}.items() if value}
+    words = [sys.executable, "-I", "-m", "ckpt", "doctor", "--fix", "--json"]
+    ran = subprocess.run(words, env=env, capture_output=True, text=True)
+
+    assert (ran.returncode, ran.stderr) == (1, "")
+    told = json.loads(ran.stdout)["diagnoses"]
+    assert [one["state"] for one in told if one["subject"] == "refs"] == ["fixed"] * len(broken)
+    (unknown,) = [one for one in told if one["subject"] in ("triggers", "guard")]
+    assert (unknown["state"], unknown["done"]) == ("problem", None)
+    assert "cannot tell which are installed" in unknown["detail"] and unknown["mend"]
 
 
 def test_a_person_is_told_what_was_done(saved: dict[str, Any], repo: Path) -> None:

@@ -55,6 +55,15 @@ def test_a_folder_that_git_takes_for_a_git_dir_stops_nothing(repo: Path) -> None
     assert fsck(repo) == []
 
 
+def test_a_gitmodules_that_is_a_link_is_listed_and_git_finds_no_fault(repo: Path) -> None:
+    (repo / ".gitmodules").symlink_to("elsewhere")
+
+    saved = ckpt("save", "--json", cwd=repo, code=0).json["checkpoint"]
+
+    assert saved["skipped"] == [{"path": ".gitmodules", "reason": "special"}]
+    assert fsck(repo) == []
+
+
 def test_a_bare_repository_inside_is_left_alone(repo: Path) -> None:
     git("init", "-q", "--bare", "remote.git", cwd=repo)
     git("push", "-q", "./remote.git", "HEAD:refs/heads/main", cwd=repo)

@@ -63,6 +63,7 @@ def test_head_stays_and_the_report_says_how_far_it_has_moved(
         "ahead": 2,
         "behind": 0,
         "operation": None,
+        "branches": [],
     }
     after = state(repo)
     assert (after.files, after.index) == (before.files, before.index)

@@ -347,6 +347,30 @@ def test_a_checkpoint_that_goes_sooner_does_not_stand_in_for_one_that_stays(repo
     assert saved("--kind", "auto")["outcome"] == "unchanged"
 
 
+@pytest.mark.parametrize(
+    "other",
+    ["auto --session B", "auto", "session --session A", "hook", "manual", "manual --session B"],
+)
+def test_nor_does_one_that_a_session_would_not_find_or_that_follows_other_rules(
+    repo: Path, other: str
+) -> None:
+    """Those of session A go by the rules for its own, and are what it can go back to."""
+    saved("--kind", *other.split())
+    first = saved("--kind", "auto", "--session", "A")
+    again = saved("--kind", "auto", "--session", "A")
+
+    assert (first["outcome"], again["outcome"]) == ("created", "unchanged")
+    assert again["checkpoint"]["id"] == first["checkpoint"]["id"]
+
+
+def test_what_a_session_has_that_stays_until_it_is_dropped_stands_in_for_its_own(
+    repo: Path,
+) -> None:
+    saved("--kind", "manual", "--session", "A")
+
+    assert saved("--kind", "auto", "--session", "A")["outcome"] == "unchanged"
+
+
 def test_equal_checkpoints_share_their_trees(repo: Path) -> None:
     one, two = save(), save()
 

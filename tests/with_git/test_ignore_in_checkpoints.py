@@ -252,12 +252,13 @@ def git_would_take_all(repo: Path) -> list[str]:
     return git("ls-files", "-z", env=lent).split("\0")[:-1]
 
 
-def test_our_own_temporary_files_are_not_taken(repo: Path) -> None:
-    write(repo, ".ckpt-tmp-0123456789abcdef", "left by a kill\n")
+def test_files_that_are_called_like_our_temporary_ones_are_taken(repo: Path) -> None:
+    write(repo, ".ckpt-tmp-0123456789abcdef", "somebody's own\n")
     write(repo, ".ckpt-tmp-notes", "somebody's own\n")
     write(repo, ".ckpt-tmp-fedcba9876543210", "tracked, for whatever reason\n")
     git("add", ".ckpt-tmp-fedcba9876543210")
 
     found = [path for path in taken(save()) if path.startswith(".ckpt")]
 
-    assert found == [".ckpt-tmp-fedcba9876543210", ".ckpt-tmp-notes"]
+    names = ("0123456789abcdef", "fedcba9876543210", "notes")
+    assert found == [f".ckpt-tmp-{name}" for name in names]

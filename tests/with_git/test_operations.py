@@ -344,6 +344,32 @@ def wipe(top: Path) -> None:
     attempt("clean", "-q", "-f", "-d")
 
 
+def test_branches_that_go_back_with_an_operation_are_told(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    begin_rebase_with_update_refs()
+    saved = ckpt("save", "--json", code=0).json["checkpoint"]["id"]
+    then = {name: git("rev-parse", name).strip() for name in ("middle", "topic")}
+    resolved("rebase", "--continue")()
+    now = {name: git("rev-parse", name).strip() for name in ("middle", "topic")}
+    assert not {*then.values()} & {*now.values()}
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ckpt.engine.rollback.finish", interrupt)
+        assert ckpt("rollback", saved, "--head", "--yes").code == 130
+    told = ckpt("rollback", "--abort", "--json", code=0).json["head"]
+    assert told["branches"] == [move("middle", then, now), move("topic", then, now)]
+    told = ckpt("rollback", saved, "--head", "--yes", "--json", code=0).json["head"]
+    assert told["branches"] == [move("middle", now, then), move("topic", now, then)]
+
+
+def move(name: str, before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
+    return {"name": name, "before": before[name], "after": after[name]}
+
+
 @each_operation
 def test_a_stopped_operation_comes_back_and_goes_on_although_git_forgot_it(
     stopped: Stopped, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,12 +6,14 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from helpers import ckpt, fsck, git, verified
+from helpers import ckpt, ckpt_here, fsck, git, verified
 
+from ckpt import disk
 from ckpt.engine.contents import identity, is_fresh
 
 OLD, PRECIOUS = "".join(f"old {n}\n" for n in range(99)), "".join(f"new {n}\n" for n in range(99))
@@ -97,6 +99,39 @@ def test_bytes_that_came_without_a_trace_are_saved_before_they_go(repo: Path, ba
             pytest.skip("this file system dates each write")
 
     check_way_back(repo, base)
+
+
+def test_after_a_crash_they_stay_if_they_cannot_be_saved(repo: Path, base: str) -> None:
+    path = repo / "folder/file"
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        mapping[:3] = b"abc"
+        settle(path)
+        git("add", "-A", cwd=repo)
+        time.sleep(0.02)  # so that the index is later than the file
+        git("commit", "-q", "-m", "abc", cwd=repo)
+        with full_disk_at("file"):
+            ckpt_here("rollback", base, "--yes", code=1)
+        status = os.stat(path)
+        mapping[:] = PRECIOUS.encode()
+        if identity(os.stat(path)) != identity(status):
+            pytest.skip("this file system dates each write")
+
+    ckpt("rollback", "--continue", code=4)
+
+    assert path.read_text() == PRECIOUS
+
+
+@contextmanager
+def full_disk_at(end: str) -> Iterator[None]:
+    def fail(operation: str, path: str | bytes) -> None:
+        if operation == "rename" and os.fsdecode(path).endswith(end):
+            raise OSError(28, os.strerror(28))
+
+    disk.observer = fail
+    try:
+        yield
+    finally:
+        disk.observer = None
 
 
 def settle(path: Path) -> None:

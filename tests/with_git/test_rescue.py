@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from collecting import gc_at_work
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git, loose_object, tree_state, verified
 from reftables import migrate
@@ -104,6 +106,29 @@ def test_a_dropped_stash_comes_back_with_what_was_staged_and_untracked(repo: Pat
     assert look() == before
     git("gc", "-q", "--prune=now")
     assert verified(".") == []
+
+
+def test_a_stash_in_which_files_and_folders_changed_places_comes_back(repo: Path) -> None:
+    """Git leaves in it what was tracked there."""
+    write(repo, "README.md", "edited\n")
+    write(repo, "folder/staged", "staged\n")
+    write(repo, "folder-2", "staged\n")
+    git("add", ".")
+    shutil.rmtree("folder")
+    write(repo, "folder", "a file by now\n")
+    os.remove("src/app.py")
+    write(repo, "src/app.py/below/new", "a folder by now\n")
+    before = tree_state(".")
+    git("stash", "push", "-q", "-u")
+    kept = git("ls-tree", "-r", "--name-only", "stash")
+    assert "folder/staged\n" in kept and "src/app.py\n" in kept
+    git("stash", "drop", "-q")
+
+    made = bring_back("1")
+
+    ckpt("rollback", made["id"], code=0)
+    assert tree_state(".") == before
+    assert git("ls-files", "--", "folder") == "folder/staged\n"
 
 
 def test_a_commit_that_was_amended_away_is_found_when_the_reflog_forgets_it(repo: Path) -> None:
@@ -534,6 +559,40 @@ def test_what_is_unsafe_stays_listed_and_does_not_become_a_checkpoint(repo: Path
     assert lost() == before
 
 
+UNSAFE = {
+    "a name": ("100644", "git~1", "'git~1' is no name for a file"),
+    "a link": ("120000", ".gitmodules", "'.gitmodules' would be '.gitmodules' and is no file"),
+}
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("which", UNSAFE)
+def test_what_git_would_not_check_out_is_kept_but_is_foreign(
+    repo: Path, which: str, staged: bool
+) -> None:
+    """It may have come with a fetch, and nobody has looked it over."""
+    mode, name, told = UNSAFE[which]
+    blob = git("rev-parse", "HEAD:README.md").strip()
+    tree = git("mktree", stdin=f"{mode} blob {blob}\t{name}\n").strip()
+    words = ["-p", "HEAD", "-m", "lost"]
+    if staged:
+        index = git("commit-tree", tree, "-p", "HEAD", "-m", "index on main: x").strip()
+        tree = git("rev-parse", "HEAD^{tree}").strip()
+        words = ["-p", "HEAD", "-p", index, "-m", "WIP on main: x"]
+    gone = git("commit-tree", tree, *words).strip()
+
+    assert f"it counts as foreign, for it is not safe: {told}" in ckpt("rescue", gone).stderr
+    (made,) = ckpt("list", "--json", code=0).json["checkpoints"]
+    assert made["foreign"]
+    assert git("show", f"{made['ref']}^2:index/{name}") == git("show", "HEAD:README.md")
+    before = look()
+    for command in ("pin", "rollback"):
+        ran = ckpt(command, made["id"])
+    assert (ran.code, told in ran.stderr) == (4, True)
+    assert look() == before
+    assert verified(".") == []
+
+
 def lose_history(repo: Path) -> tuple[str, str]:
     """Two commits of which nothing tells any more; the ids of the first and the second."""
     ids = []
@@ -654,6 +713,15 @@ def test_a_damaged_object_does_not_stop_the_search(repo: Path) -> None:
     (blob.parent / "not-an-object").write_text("")
 
     assert [each["id"] for each in lost()] == [stash]
+
+
+def test_nothing_is_brought_back_that_a_gc_at_work_may_take(repo: Path) -> None:
+    stash = lose_a_stash(repo, "stashed\n")
+    with gc_at_work(repo / ".git"):
+        told = ckpt("rescue", "1", code=4)
+
+    assert "git gc is at work" in told.stderr
+    bring_back(stash)
 
 
 def test_with_reftables_it_lists_and_makes_no_checkpoint(repo: Path) -> None:

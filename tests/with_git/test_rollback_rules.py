@@ -176,6 +176,60 @@ def test_a_nested_repository_in_the_way_is_left_and_listed(
     assert tree_state(repo) == before
 
 
+@pytest.mark.parametrize("consent", [(), ("--overwrite-ignored",)])
+def test_a_git_dir_in_the_way_is_left_and_listed_although_it_is_ignored(
+    repo: Path, consent: tuple[str, ...]
+) -> None:
+    write(repo, "store", "at the checkpoint\n")
+    saved = save()
+    remove(repo, "store")
+    git("init", "-q", "--bare", "store")
+    write(repo, ".git/info/exclude", "store\n")
+    before = tree_state(repo)
+
+    told = rollback(saved, *consent, code=4)
+
+    assert told["skipped"][0]["path"] == "store"
+    assert tree_state(repo) == before
+
+
+@pytest.mark.parametrize("consent", [(), ("--overwrite-ignored",)])
+def test_an_ignored_folder_that_has_become_a_repository_is_left_as_it_is(
+    repo: Path, consent: tuple[str, ...]
+) -> None:
+    write(repo, "vendor/lib/ours", "at the checkpoint\n")
+    write(repo, "vendor/lib/both", "at the checkpoint\n")
+    saved = save()
+    for name in ("ours", "both"):
+        remove(repo, f"vendor/lib/{name}")
+    git("init", "-q", "vendor/lib")
+    write(repo, "vendor/lib/both", "in the nested one\n")
+    write(repo, ".git/info/exclude", "vendor/\n")
+    before = tree_state(repo)
+
+    told = rollback(saved, *consent, code=4)
+
+    inside = ("vendor/lib/both", "vendor/lib/ours")
+    assert told["skipped"] == [{"path": path, "reason": "nested"} for path in inside]
+    assert tree_state(repo) == before
+
+
+def test_a_git_dir_that_is_tracked_comes_back_like_any_folder(repo: Path) -> None:
+    git("init", "-q", "--bare", "tests/fixture.git")
+    write(repo, "tests/fixture.git/refs/heads/kept", "")
+    write(repo, "tests/fixture.git/objects/kept", "")
+    git("add", "-f", "tests")
+    saved = save()
+    before = tree_state(repo)
+    for name in ("HEAD", "config"):
+        remove(repo, f"tests/fixture.git/{name}")
+    write(repo, "tests/fixture.git/objects/kept", "edited\n")
+
+    rollback(saved)
+
+    assert tree_state(repo) == before
+
+
 def test_a_nested_repository_made_since_is_never_removed(repo: Path) -> None:
     saved = save()
     git("init", "-q", "outer/nested")
@@ -644,6 +698,30 @@ def test_undo_of_some_paths_leaves_the_others_alone(repo: Path) -> None:
     assert (repo / "src/app.py").read_text() == "edited again\n"
 
 
+@pytest.mark.parametrize("on_disk", [None, "edited\n"])
+def test_what_is_staged_outside_the_named_paths_stays_staged(
+    repo: Path, on_disk: str | None
+) -> None:
+    """Also a file where a folder of the named path was."""
+    write(repo, "folder/file", "in a folder\n")
+    git("add", "folder")
+    saved = save()
+    git("rm", "-q", "--cached", "-r", "folder")
+    write(repo, "folder", "only staged\n")
+    git("add", "folder")
+    remove(repo, "folder")
+    if on_disk is not None:
+        write(repo, "folder", on_disk)
+    before = state(repo)
+
+    told = rollback(saved, "--", "folder/file", code=4)
+    assert paths(told["skipped"]) == ["folder/file"]
+    assert state(repo).index == before.index
+
+    ckpt("undo", code=0 if on_disk is None else 3)  # what stands in the way, nothing touched
+    assert state(repo) == before
+
+
 def test_paths_are_relative_to_the_folder_the_command_is_typed_in(repo: Path) -> None:
     saved = save()
     write(repo, "src/app.py", "edited\n")
@@ -831,10 +909,13 @@ def test_a_rollback_goes_on_with_the_defaults_when_a_settings_file_is_broken(rep
 
 def with_link(target: bytes) -> str:
     """A checkpoint whose tree has one more symbolic link, `odd`, as only a program can write it."""
-    ref = f"refs/checkpoints/{(wanted := save())}"
     (Path(".git") / "target").write_bytes(target)
-    blob = git("hash-object", "-w", ".git/target").strip()
-    listing = git("ls-tree", ref) + f"120000 blob {blob}\todd\n"
+    return with_entry(f"120000 blob {git('hash-object', '-w', '.git/target').strip()}\todd")
+
+
+def with_entry(entry: str) -> str:
+    ref = f"refs/checkpoints/{(wanted := save())}"
+    listing = git("ls-tree", ref) + entry + "\n"
     _, _, rest = git("cat-file", "commit", ref).partition("\n")
     text = f"tree {git('mktree', stdin=listing)}{rest}"
     commit = git("hash-object", "-t", "commit", "-w", "--stdin", stdin=text).strip()
@@ -862,6 +943,27 @@ def test_a_symbolic_link_that_no_file_system_takes_is_left_and_listed(
     assert tree_state(repo) == before | {b"odd/new": disturbed[b"odd/new"]}
     ckpt("undo", code=0)
     assert tree_state(repo) == disturbed
+
+
+@pytest.mark.parametrize("below", ["", "/file"], ids=["file", "folder"])
+def test_a_name_that_the_file_system_does_not_take_is_left_and_listed(
+    below: str, repo: Path
+) -> None:
+    name = "n" * 256
+    blob = git("rev-parse", "HEAD:README.md").strip()
+    tree = git("mktree", stdin=f"100644 blob {blob}\tfile\n").strip()
+    wanted = with_entry(f"040000 tree {tree}\t{name}" if below else f"100644 blob {blob}\t{name}")
+    before = tree_state(repo)
+    remove(repo, "README.md")
+
+    foreseen = rollback(wanted, "--dry-run", code=4)
+    done = rollback(wanted, code=4)
+
+    reason = "the file system takes no name that long"
+    assert done["skipped"] == foreseen["skipped"] == [{"path": name + below, "reason": reason}]
+    assert tree_state(repo) == before
+    ckpt("undo", code=0)
+    assert not (repo / "README.md").exists()
 
 
 def test_a_symbolic_link_of_the_longest_target_comes_back(repo: Path) -> None:

@@ -207,6 +207,7 @@ def test_an_interrupted_rollback_goes_either_way(
         ("linked/x", "beyond a symbolic link"),
         ("README.md/x", "is no folder"),
         ("inner/x", "inside another repository"),
+        ("store/config", "inside another repository"),
         ("pipe", "it is no file"),
         ("", "empty string"),
     ],
@@ -216,6 +217,7 @@ def test_what_is_no_file_of_the_worktree_is_refused(
 ) -> None:
     (repo / "linked").symlink_to("src")
     git("init", "-q", "inner")
+    git("init", "-q", "--bare", "store")
     os.mkfifo(repo / "pipe")
 
     with pytest.raises(CkptError, match=message):

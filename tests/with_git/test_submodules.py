@@ -20,9 +20,12 @@ from helpers import ckpt as ckpt_apart
 from helpers import ckpt_here as ckpt
 from scenes import State, remove, unprivileged, write
 
-from ckpt import CheckpointManager
+from ckpt import CheckpointManager, SaveResult
+from ckpt.engine import snapshot
 from ckpt.engine.nested import open_nested
 from ckpt.errors import Refused
+from ckpt.store.objects import ObjectsPruned
+from ckpt.store.repository import Repository
 
 LOCAL = ("-c", "protocol.file.allow=always")
 
@@ -265,6 +268,27 @@ def test_a_submodule_with_more_files_than_are_looked_at_is_not_compared(
     state = nested(top)["lib"]
 
     assert (state["branch"], state["dirty"]) == ("main", None)
+
+
+def test_a_save_that_has_to_be_tried_again_takes_the_repositories_inside_along_again(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one beside `git gc --prune=now` has."""
+    write_within, tried = snapshot._write, []
+
+    def pruned_once(repo: Repository, *rest: Any) -> SaveResult:
+        tried.append(os.path.basename(repo.worktree))
+        if tried.count(tried[-1]) == 1:
+            raise ObjectsPruned
+        return write_within(repo, *rest)
+
+    monkeypatch.setattr(snapshot, "_write", pruned_once)
+    disturb(top)
+    found = save(top, "--recurse")
+
+    assert {"project", "lib", "deep"} <= {*tried}
+    assert [state["problem"] for state in found["nested"]] == [None]
+    assert not found["partial"]
 
 
 def test_saving_writes_nothing_into_a_submodule(top: Path) -> None:

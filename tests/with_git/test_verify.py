@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git, loose_object
-from scenes import divide, write
+from hostile.forge import NULL, Forge
+from scenes import divide, remove, write
 
 from ckpt import ids
 from ckpt.manager import CheckpointManager
@@ -163,6 +164,18 @@ def test_with_borrowed_objects_all_is_well_too(repo: Path, tmp_path: Path) -> No
     assert {p["problem"] for p in problems(top=top)} == {"missing"}
 
 
+def test_a_folder_with_nothing_but_ignored_files_in_it_may_have_bits_of_its_own(repo: Path) -> None:
+    write(repo, ".gitignore", "*.log\n")
+    for folder in ("logs", "one", "two", "three"):
+        write(repo, f"{folder}/a.log", "ignored\n")
+        write(repo, f"{folder}/file", "file\n")
+    remove(repo, "logs/file")
+    (repo / "logs").chmod(0o700)
+    ckpt("save", code=0)
+
+    assert verify("--all", code=0)[0]["whole"]
+
+
 def test_amid_a_merge_all_is_well_until_its_other_side_is_lost(repo: Path) -> None:
     divide(repo, "side")
     subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
@@ -185,6 +198,16 @@ def test_a_checkpoint_of_state_alone_is_whole(repo: Path) -> None:
     blob = git("rev-parse", f"{made.state_commit}:state/data.json").strip()
     os.unlink(loose_object(".git", blob))
     assert places(problems(made.id)[0]) == {("state", "state/data.json")}
+
+
+def test_an_entry_of_zeros_is_named_though_it_is_a_submodule(saved: dict[str, Any]) -> None:
+    forge = Forge(Path(), saved["id"])
+    tree = forge.tree(("160000", b"sub", NULL))
+    forge.checkpoint(tree, forge.state(index=("40000", tree)))
+
+    found = next(p for p in problems(forge.id) if p["object"] == tree)
+    assert places(found) == {("worktree", ""), ("state", "index")}
+    assert "its entry 'sub' names no object" in ckpt("verify", forge.id, code=1).stdout
 
 
 # Which ones
@@ -429,7 +452,7 @@ def test_a_head_that_names_no_tree_is_damage(saved: dict[str, Any]) -> None:
     git("update-ref", saved["ref"], forged)
 
     (found,) = problems()
-    assert found["detail"] == f"damaged commit {odd}: it names no tree"
+    assert found["detail"] == f"damaged commit {odd}: its tree or a parent is no id"
     assert places(found) == {("head", "")}
 
 

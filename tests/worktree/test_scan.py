@@ -12,6 +12,7 @@ import pytest
 from byhand import git_dir, worktree
 
 from ckpt.models import SkipReason
+from ckpt.worktree.deadline import Deadline
 from ckpt.worktree.found import Scan
 from ckpt.worktree.ignore import IgnoreStack, parse
 from ckpt.worktree.reach import is_nested_repository, read_plain_file
@@ -108,20 +109,34 @@ def test_progress_is_told_folder_by_folder(top: Path) -> None:
 
 
 def test_half_written_files_of_a_rollback_are_passed_over(top: Path) -> None:
-    name = ".ckpt-tmp-0123456789abcdef"
+    name = ".ckpt-tmp-0123456789abcdef-fedcba9876543210"
     put(top, name, f"src/{name}", "src/a", f"logs/{name}", "logs/b")
-    found = scanned(top, include_paths=(b"logs",), force=(b"src",))
+    rollback = b"0123456789abcdef"
+    found = scanned(top, include_paths=(b"logs",), force=(b"src",), unfinished=rollback)
 
     assert sorted(found.files) == [b"logs/b", b"src/a"]
     assert found.skipped == {}
+    assert found.unsure == {b"", b"src", b"logs"}
+
+
+@pytest.mark.parametrize("rollback", [None, b"", b"fedcba9876543210"])
+def test_those_of_no_rollback_or_of_another_are_files_like_any(
+    rollback: bytes | None, top: Path
+) -> None:
+    names = [".ckpt-tmp-0123456789abcdef", ".ckpt-tmp-0123456789abcdef-fedcba9876543210"]
+    put(top, *names, *(f"logs/{name}" for name in names), *(f"{name}-x/a" for name in names))
+    found = taken(top, include_paths=(b"logs",), force=(b"logs",), unfinished=rollback)
+
+    assert len(found) == 6
 
 
 def test_a_file_that_only_resembles_a_half_written_one_is_taken(top: Path) -> None:
-    put(top, ".ckpt-tmp-mine", ".ckpt-tmp-0123456789abcde", "x.ckpt-tmp-0123456789abcdef")
-    put(top, ".ckpt-tmp-0123456789abcdef")
+    name, rollback = ".ckpt-tmp-0123456789abcdef-fedcba9876543210", b"0123456789abcdef"
+    put(top, ".ckpt-tmp-mine", ".ckpt-tmp-0123456789abcdef", f"x{name}", f"{name}0")
+    put(top, name, f"src/{name}/a")
 
-    assert len(taken(top)) == 3
-    assert len(taken(top, tracked=(b".ckpt-tmp-0123456789abcdef",))) == 4
+    assert len(taken(top, unfinished=rollback)) == 5
+    assert len(taken(top, unfinished=rollback, tracked=(name.encode(),))) == 6
 
 
 # Ignoring
@@ -294,6 +309,26 @@ def test_special_files_are_skipped_even_if_tracked(top: Path) -> None:
         }
 
 
+@pytest.mark.parametrize("name", [".gitmodules", "src/.gitmodules", ".GITMODULES", "gitmod~1"])
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_a_link_where_git_accepts_none_is_special(name: str, is_tracked: bool, top: Path) -> None:
+    put(top, "a", "src/b")
+    (top / name).symlink_to("a")
+    tracked = (os.fsencode(name),) if is_tracked else ()
+
+    assert taken(top, tracked=tracked) == ["a", "src/b"]
+    assert skipped(top, tracked=tracked) == {name: "special"}
+
+
+def test_so_is_one_in_a_folder_that_is_not_walked(top: Path) -> None:
+    put(top, ".gitignore", data="build/\n")
+    put(top, "build/a")
+    (top / "build/.gitmodules").symlink_to("a")
+
+    assert taken(top, tracked=(b"build/.gitmodules",)) == [".gitignore"]
+    assert skipped(top, tracked=(b"build/.gitmodules",)) == {"build/.gitmodules": "special"}
+
+
 def test_an_ignored_special_file_is_only_ignored(top: Path) -> None:
     put(top, ".gitignore", data="pipe\n")
     os.mkfifo(top / "pipe")
@@ -420,6 +455,27 @@ def test_a_submodule_that_is_not_checked_out_is_no_empty_folder(top: Path) -> No
     found = scanned(top, gitlinks=frozenset([b"sub"]))
 
     assert (found.gitlinks, found.empty_folders) == ([b"sub"], [])
+
+
+def test_files_in_the_folder_of_a_submodule_are_taken_if_it_is_no_repository(top: Path) -> None:
+    put(top, "sub/a", "sub/deep/b", "sub/.env", "sub/x.log", ".gitignore", data="*.log\n")
+    rules: dict[str, Any] = {"gitlinks": frozenset([b"sub"]), "deny": patterns(".env")}
+    found = scanned(top, **rules)
+
+    assert found.gitlinks == [b"sub"]
+    assert found.files.keys() - found.untracked == set()
+    assert taken(top, **rules) == [".gitignore", "sub/a", "sub/deep/b"]
+    assert skipped(top, **rules) == {"sub/.env": "denied"}
+
+
+def test_the_folder_of_a_submodule_is_looked_into_however_late_it_is(top: Path) -> None:
+    put(top, "sub/a", "sub/deep/b", "new/c")
+    (top / "empty").mkdir()
+    rules = ScanRules(gitlinks=frozenset([b"empty", b"sub"]))
+    found = scan(os.fsencode(top), rules, deadline=Deadline(0))
+
+    assert set(found.files) == {b"sub/a"}
+    assert set(found.skipped) == {b"sub/deep", b"new"}
 
 
 def test_a_submodule_in_an_ignored_folder_is_known(top: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_link_is_written_as_it_was(target: bytes, top: Path, tree: Worktree) -
 
     assert os.readlink(os.fsencode(top / "file")) == target
     assert status == (top / "file").lstat()
-    assert tree.read(b"file") == target
+    assert tree.link_target(b"file") == target
 
 
 @pytest.mark.parametrize("change", ["write_file", "write_link"])
@@ -248,16 +248,21 @@ def test_a_folder_that_cannot_be_removed_for_another_reason_is_an_error(
         tree.remove_folder(b"empty")
 
 
-def test_half_written_files_of_a_killed_rollback_are_cleared(top: Path, tree: Worktree) -> None:
-    (top / "src/.ckpt-tmp-0123456789abcdef").write_bytes(b"half")
-    (top / ".ckpt-tmp-fedcba9876543210").symlink_to("../outside/file")
+def test_half_written_files_of_a_killed_rollback_are_known_by_its_name(
+    top: Path, tree: Worktree
+) -> None:
+    tree.rollback = b"0123456789abcdef"
+    file, link, folder = (b".ckpt-tmp-0123456789abcdef-" + 16 * n for n in (b"a", b"b", b"c"))
+    (top / "src" / os.fsdecode(file)).write_bytes(b"half")
+    (top / os.fsdecode(link)).symlink_to("../outside/file")
+    (top / os.fsdecode(folder)).mkdir()
     (top / ".ckpt-tmp-mine").write_bytes(b"somebody's")
-    tree.clear_temporaries(b"src")
-    tree.clear_temporaries(b"")
-    tree.clear_temporaries(b"gone")
+    (top / ".ckpt-tmp-0123456789abcdef").write_bytes(b"somebody's")
+    (top / f".ckpt-tmp-fedcba9876543210-{16 * 'a'}").write_bytes(b"another's")
 
-    assert files_below(top) == [".ckpt-tmp-mine", "file", "src/file"]
-    assert (top.parent / "outside/file").exists()
+    assert tree.unfinished(b"src") == [b"src/" + file]
+    assert tree.unfinished(b"") == [link]
+    assert tree.unfinished(b"gone") == []
 
 
 # Path safety
@@ -338,7 +343,7 @@ def test_a_refusal_leaves_no_handle_open(top: Path, tree: Worktree) -> None:
     before = len(os.listdir("/dev/fd"))
     for path in (b"src/../x/y", b"a\0b/c", b"file/x/y", b"gone/x/y"):
         with pytest.raises((UnsafePath, OSError)):
-            tree.read(path)
+            tree.open(path)
 
     assert len(os.listdir("/dev/fd")) == before
 
@@ -378,7 +383,8 @@ def test_the_names_in_a_folder(top: Path, tree: Worktree) -> None:
 def test_a_pipe_is_not_waited_for(top: Path, tree: Worktree) -> None:
     os.mkfifo(top / "pipe")
 
-    assert tree.read(b"pipe") == b""
+    with tree.open(b"pipe") as file:
+        assert file.read() == b""
 
 
 # Durability

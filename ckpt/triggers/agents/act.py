@@ -54,7 +54,8 @@ def _kind(event: Event, env: Mapping[str, str]) -> Kind:
 def _open(folder: str, env: Mapping[str, str], trigger: str) -> Repository | None:
     """The repository that the agent works in, if this agent is served there."""
     from ckpt.configure import load_forgiving
-    from ckpt.store.repository import NotARepository, TooBroad, discover
+    from ckpt.store.repository import NotARepository, discover
+    from ckpt.store.worktree_check import TooBroad
 
     try:
         repo = discover(folder, env)
@@ -95,12 +96,12 @@ def _before(
     repo: Repository, state: SessionState, event: Event, env: Mapping[str, str], request: Request
 ) -> Fired | None:
     with state.saving(_PATIENCE):
-        is_first = state.claim()
-        if not is_first and not event.destroys:
+        turn = state.turn
+        if state.is_claimed and not event.destroys:
             return None
         fired = _save(repo, env, request)
-        if is_first and not fired.result:
-            state.unclaim()
+        if fired.result:
+            state.note_saved(turn)
         return fired
 
 

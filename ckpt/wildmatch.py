@@ -7,7 +7,7 @@ is cheapest. Where versions of git differ, the newer is followed: before 2.52 gi
 as `a`, then `**/b`; since then it is `a*/b`.
 
 Left out: what the line of a file says around the glob (`!`, a slash at either end), which is
-ignore.py's.
+ignore.py's and config_sources.py's.
 """
 
 from __future__ import annotations
@@ -54,8 +54,14 @@ _MOST_SPELLINGS = 32  # `[Bb]in` is two names to look up, `[a-z][a-z]` is an exp
 
 def read(text: bytes, *, ignore_case: bool) -> Glob | None:
     """None for a glob that can match nothing; with ignore_case, paths come in lower case."""
+    glob = read_any(text, ignore_case=ignore_case)
+    return None if glob is None or _EMPTY in glob else glob
+
+
+def read_any(text: bytes, *, ignore_case: bool) -> Glob | None:
+    """The same of what is compared with more than paths: a URL may have an empty component."""
     glob = tuple(_Reader(text, ignore_case).components())
-    if _EMPTY in glob or any(_NOTHING in segment for component in glob for segment in component):
+    if any(_NOTHING in segment for component in glob for segment in component):
         return None
     return glob
 
@@ -128,10 +134,10 @@ def expression(glob: Glob) -> bytes:
         else:
             runs[-1].append(_component_expression(component, groups) + b"/")
     first, *others = [b"".join(run) for run in runs]
-    end = b"(?s:.+)" if glob[-1] == STARS else _component_expression(glob[-1], groups)
+    end = b"(?s:.*)" if glob[-1] == STARS else _component_expression(glob[-1], groups)
     if not others:
         return first + end
-    gap = b"(?:[^/]+/)*"
+    gap = b"(?:[^/]*/)*"
     middle = [_once(gap + b"?" + run, groups) for run in others[:-1]]
     return b"".join((first, *middle, gap, others[-1], end))
 

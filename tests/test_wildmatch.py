@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt.worktree import wildmatch
+from ckpt import wildmatch
 
 
 def read(text: bytes) -> wildmatch.Glob:
