@@ -169,6 +169,33 @@ def rename(source: Path, target: Path, *, dir_fd: int | None = None) -> None:
     os.rename(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
+def exchange(one: bytes, other: bytes, *, dir_fd: int) -> bool:
+    """Let two files swap their names in one step; False, and nothing done, where that cannot be."""
+    _about_to("rename", other)
+    from ckpt import renames
+
+    return renames.exchange(one, other, dir_fd)
+
+
+def rename_to_free(source: bytes, target: bytes, *, dir_fd: int) -> None:
+    """Fails if the name is taken; where the file system knows no such thing, by a look before."""
+    _about_to("rename", target)
+    from ckpt import renames
+
+    if renames.to_free(source, target, dir_fd):
+        return
+    with suppress(FileNotFoundError):
+        os.stat(target, dir_fd=dir_fd, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    os.rename(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+
+def set_aside(path: bytes, temporary: bytes, *, dir_fd: int) -> None:
+    """Take a file's name away and keep the file, to look at it before it goes."""
+    _about_to("unlink", path)
+    os.rename(path, temporary, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+
 def link(source: Path, target: Path) -> None:
     """Give a finished file its name; fails if the name is taken."""
     _about_to("link", target)
@@ -242,8 +269,9 @@ def touch_ref(operation: str, ref: bytes) -> None:
     _about_to(operation, ref)
 
 
-def temporary_name(prefix: str) -> str:
-    return prefix + os.urandom(8).hex()
+def temporary_name(prefix: str, random: int = 8) -> str:
+    """A name that nobody has, with so many random bytes."""
+    return prefix + os.urandom(random).hex()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Each path is looked at just before it changes. If it is as the safety checkpoint
 it is replaced or removed; if it is already as wanted, it is left; if it is neither,
 someone changed it meanwhile, and it is handed to `save_first` before anything happens
 to it, with all others that have changed by then. A last look is taken when the new file
-is written and only lacks its name.
+has the name and the old one is about to go (`worktree/handover.py`).
 
 Running a plan twice is the same as running it once, which is all that recovery needs.
 Files come before the folders they leave empty; names and contents are flushed before
@@ -23,7 +23,6 @@ from contextlib import contextmanager
 
 from ckpt import disk
 from ckpt.engine.changes import Action, FileState, FolderChange
-from ckpt.engine.contents import identity
 from ckpt.engine.folders import OPEN
 from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.errors import is_want
@@ -32,8 +31,9 @@ from ckpt.store.objects import ObjectStore
 from ckpt.store.streams import Digest, UnreadableFile, file_pieces
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.values import field, value_class
+from ckpt.worktree.identity import identity
 from ckpt.worktree.modes import is_executable
-from ckpt.worktree.write import Unchanged, UnsafePath, Worktree
+from ckpt.worktree.write import UnsafePath, Worktree
 
 # A path that changes each time it is looked at is left to whoever changes it.
 _ATTEMPTS = 4
@@ -193,7 +193,7 @@ class Applier:
         try:
             if not self._is_as_recorded(action, status) and not self._settle(action, status):
                 return True
-            return self._change(action, lambda: self._is_unchanged(action.path, status))
+            return self._change(action, status)
         except UnreadableFile:  # it is not what it was a moment ago
             return False
 
@@ -247,24 +247,24 @@ class Applier:
     def _look(self, path: bytes, status: os.stat_result | None) -> FileState | None:
         return None if status is None else look(self._objects, self._worktree, path, status)
 
-    def _change(self, action: Action, unchanged: Unchanged) -> bool:
+    def _change(self, action: Action, found: os.stat_result | None) -> bool:
         if action.after is None:
-            if not unchanged():
+            if found is None or not self._worktree.remove_file(action.path, found):
                 return False
-            self._worktree.remove_file(action.path)
             self._note(action, None)
             return True
-        status = self._put(action.path, action.before, action.after, unchanged)
+        status = self._put(action, action.after, found)
         if status is not None:
             self._note(action, status)
         return status is not None
 
     def _put(
-        self, path: bytes, before: FileState | None, after: FileState, unchanged: Unchanged
+        self, action: Action, after: FileState, found: os.stat_result | None
     ) -> os.stat_result | None:
+        path, before = action.path, action.before
         if after.is_link:
             target = self._objects.read(after.entry.id, b"blob")
-            return self._worktree.write_link(path, target, unchanged)
+            return self._worktree.write_link(path, target, found)
         pieces = self._smudger.pieces(path, after)
         has_content = before is not None and before.entry.id == after.entry.id
         if has_content and self._is_still(path, after):
@@ -272,7 +272,7 @@ class Applier:
             if status is not None:
                 return status
             pieces = self._own_pieces(path, after)
-        return self._worktree.write_file(path, pieces, after.permissions, unchanged)
+        return self._worktree.write_file(path, pieces, after.permissions, found)
 
     def _is_unchanged(self, path: bytes, status: os.stat_result | None) -> bool:
         now = self._worktree.lstat(path)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ckpt.engine import lfs, remembered
-from ckpt.engine.contents import VanishedFile, add_stable, identity, is_fresh
+from ckpt.engine.contents import VanishedFile, add_stable, is_fresh
 from ckpt.engine.origins import Converted, DriverRecipe
 from ckpt.engine.smudging import file_id, open_filters
 from ckpt.hashing import sha256
@@ -34,6 +34,7 @@ from ckpt.worktree import reach
 from ckpt.worktree.convert import Conversion, clean, find_recipe
 from ckpt.worktree.encodings import Unconvertible
 from ckpt.worktree.filter_errors import FilterFailed
+from ckpt.worktree.identity import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

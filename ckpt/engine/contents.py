@@ -18,6 +18,7 @@ from ckpt.engine.gather import Clock
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.streams import LARGE, UnreadableFile
 from ckpt.worktree import reach
+from ckpt.worktree.identity import identity
 
 _ATTEMPTS = 4
 
@@ -98,15 +99,3 @@ def _add_large(objects: ObjectStore, path: bytes) -> tuple[ObjectID, os.stat_res
 def is_fresh(status: os.stat_result, now: int) -> bool:
     """Whether a file could have changed once more by then with the same stat data."""
     return not Clock(now).is_settled(status)
-
-
-def identity(status: os.stat_result) -> tuple[int, ...]:
-    """What changes when a file's content or mode does."""
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )

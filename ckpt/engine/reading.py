@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from ckpt.engine.contents import VanishedFile, add_stable, identity
+from ckpt.engine.contents import VanishedFile, add_stable
 from ckpt.engine.gather import CODES, Clock, entry_of
 from ckpt.engine.git_modes import GitModes
 from ckpt.models import SkipReason
@@ -22,6 +22,7 @@ from ckpt.store.staging import Staged
 from ckpt.store.streams import UnreadableFile
 from ckpt.store.trees import GITLINK, SYMLINK, TreeEntry
 from ckpt.values import value_class
+from ckpt.worktree.identity import identity
 from ckpt.worktree.listing import Listing, owner_of, stat_of
 from ckpt.worktree.listings import Listings
 

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
 from ckpt.configure import load_forgiving
-from ckpt.engine import family, journal, operation
-from ckpt.engine.apply import Applier, look
+from ckpt.engine import begun, family, journal, operation
+from ckpt.engine.apply import Applier
 from ckpt.engine.changes import Action, FolderChange, HeadMove
 from ckpt.engine.head import (
     branches_to_return,
@@ -198,7 +197,7 @@ class _Recovery:
             repo.objects, self.smudger, self.worktree, None, self.strangers.save_first, folders
         )
         applier.open_folders()  # somebody may have closed again what the rollback had opened
-        self._clear_temporaries()
+        begun.clear(repo, self.worktree, self.smudger, record.actions)
         restages = record.index or (record.asked_index and self._misleads())
         self.strangers.save_all(index=restages, head=self._stray() is None)
         if record.operation:
@@ -241,28 +240,6 @@ class _Recovery:
         changes = ((c.before, c.after) for c in self.record.folders)
         bits = any(None not in change and change[0] != change[1] for change in changes)
         return bits or bool(self.record.make_folders)
-
-    def _clear_temporaries(self) -> None:
-        """Remove what the rollback had begun to write, unless it was tracked and edited since."""
-        left = []
-        for folder in {action.path.rpartition(b"/")[0] for action in self.record.actions}:
-            with suppress(PermissionError):  # no save takes them, and files in there are listed
-                left += self.worktree.unfinished(folder)
-        entries = staging.read_staged(self.repo).index.entries if left else ()
-        tracked = {entry.path: entry.id for entry in entries}
-        for path in left:
-            with suppress(PermissionError):
-                if path not in tracked or self._holds(path, tracked[path]):
-                    self.worktree.remove_file(path)
-
-    def _holds(self, path: bytes, content: bytes) -> bool:
-        """False also if it cannot be read."""
-        try:
-            status = self.worktree.lstat(path)
-            found = None if status is None else look(self.repo.objects, self.worktree, path, status)
-        except OSError:
-            return False
-        return found is not None and found.entry.id == content
 
     def _folders_to_remove(self) -> tuple[bytes, ...]:
         if self.forwards:

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ckpt import private
-from ckpt.engine.contents import identity
 from ckpt.hashing import sha256
 from ckpt.store.objects import ObjectID
 from ckpt.values import value_class
+from ckpt.worktree.identity import identity
 
 _NAME = "conversions"
 _HEADER = b"ckpt conversions 2 "

@@ -6,8 +6,10 @@ a symbolic link: a link swapped in between two calls cannot send a write elsewhe
 file appears under its name whole or not at all (temporary file, then rename). Nothing
 here decides what to change, and nothing is removed but one file or one empty folder.
 
-What remains: between looking at a file and replacing it, another process may still
-write to it. The caller looks immediately before, as near as user space allows.
+Whoever replaces or removes a file says which one was found there. A name changes hands in
+one step, so that what was there last can be looked at once more before it goes; if it is
+another file, or was written to since, it gets its name back. What remains: a program that
+had the file open may still write to it when it has no name any more.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 
 from ckpt import disk
 from ckpt.errors import CkptError
-from ckpt.worktree import reach
+from ckpt.worktree import handover, reach
+from ckpt.worktree.handover import Found
 from ckpt.worktree.unfinished import is_unfinished, unfinished_name
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,9 +37,6 @@ _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
 # the top for each of a few thousand nested folders would take minutes.
 _DEEP = 64
 _KEPT = 64
-
-# Asked when all is ready for a change: False if it must not be made after all.
-Unchanged = Callable[[], bool]
 
 
 class UnsafePath(CkptError):
@@ -132,45 +133,38 @@ class Worktree:
     # -- changing ----------------------------------------------------------------
 
     def write_file(
-        self, path: bytes, pieces: Iterable[bytes], permissions: int, unchanged: Unchanged
+        self, path: bytes, pieces: Iterable[bytes], permissions: int, found: Found
     ) -> os.stat_result | None:
-        """Put a regular file at `path`, replacing a file or link there; returns its stat data.
+        """Put a regular file at `path`, in place of the file or link that was found there, or of
+        nothing; returns its stat data.
 
-        If the pieces end with an error, nothing has happened.
+        None if something else stands there by now. If the pieces end with an error, nothing has
+        happened.
         """
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
-        temporary = unfinished_name(self.rollback)
+        temporary = unfinished_name(self.rollback, name)
         fd = disk.create(temporary, 0o600, dir_fd=handle)
         try:
-            for piece in pieces:
-                disk.write(fd, piece, path)
-            disk.chmod(fd, permissions, path)
-            if not unchanged():
-                disk.unlink(temporary, dir_fd=handle)
-                return None
-            disk.rename(temporary, name, dir_fd=handle)
-            return os.fstat(fd)
-        except BaseException:
-            disk.discard(temporary, dir_fd=handle)
-            raise
+            try:
+                for piece in pieces:
+                    disk.write(fd, piece, path)
+                disk.chmod(fd, permissions, path)
+            except BaseException:
+                disk.discard(temporary, dir_fd=handle)
+                raise
+            return os.fstat(fd) if handover.give(temporary, name, found, handle) else None
         finally:
             os.close(fd)
 
-    def write_link(self, path: bytes, target: bytes, unchanged: Unchanged) -> os.stat_result | None:
-        """Put a symbolic link at `path`, replacing a file or link there."""
+    def write_link(self, path: bytes, target: bytes, found: Found) -> os.stat_result | None:
+        """Put a symbolic link at `path`, likewise."""
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
-        temporary = unfinished_name(self.rollback)
+        temporary = unfinished_name(self.rollback, name)
         disk.symlink(target, temporary, dir_fd=handle)
-        try:
-            if not unchanged():
-                disk.unlink(temporary, dir_fd=handle)
-                return None
-            disk.rename(temporary, name, dir_fd=handle)
-        except BaseException:
-            disk.discard(temporary, dir_fd=handle)
-            raise
+        if not handover.give(temporary, name, found, handle):
+            return None
         return os.stat(name, dir_fd=handle, follow_symlinks=False)
 
     def set_permissions(self, path: bytes, permissions: int) -> os.stat_result | None:
@@ -186,13 +180,25 @@ class Worktree:
         finally:
             os.close(fd)
 
-    def remove_file(self, path: bytes) -> None:
-        """Remove one file or link; no matter if it is gone already."""
+    def remove_file(self, path: bytes, found: os.stat_result) -> bool:
+        """Remove the file or link that was found; False if it is another by now, or gone."""
         folder, name = _split(path)
         try:
-            disk.unlink(name, dir_fd=self._folder(folder))
+            handle = self._folder(folder)
         except (FileNotFoundError, NotADirectoryError):
-            pass
+            return False
+        return handover.take(unfinished_name(self.rollback, name), name, found, handle)
+
+    def put_back(self, unfinished: bytes, path: bytes) -> None:
+        """Give an unfinished file the name of another in its folder, and the other its."""
+        folder, name = _split(path)
+        handover.put_back(_split(unfinished)[1], name, self._folder(folder))
+
+    def discard(self, unfinished: bytes) -> None:
+        """Remove an unfinished file."""
+        folder, name = _split(unfinished)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            disk.unlink(name, dir_fd=self._folder(folder))
 
     def make_folder(self, path: bytes) -> None:
         self._folder(path, create=True)

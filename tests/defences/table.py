@@ -52,8 +52,48 @@ COUNTED = "tests/faults/test_gc_has_counted.py::"
 PRUNING = "tests/store/test_pruning.py::"
 STRUCK_TURNS = "tests/faults/test_struck_turns.py::"
 HOLLOW = "tests/with_git/test_uninitialised.py::"
+HANDOVER = "tests/worktree/test_handover.py::"
+LAST_MOMENT = "tests/faults/test_last_moment.py::"
 
 DEFENCES = (
+    # The last moment before a file is replaced
+    _of(
+        "what was written after the last look gets its name back",
+        "ckpt/worktree/handover.py: if status is None or renamed_identity(status)"
+        " != renamed_identity(found): => if status is None:",
+        HANDOVER + "test_what_was_edited_after_the_last_look_stays",
+    ),
+    _of(
+        "and is saved",
+        "ckpt/worktree/handover.py: if not disk.exchange(temporary, name, dir_fd=dir_fd):"
+        " => if True:",
+        LAST_MOMENT + "test_it_is_saved_before_it_goes",
+    ),
+    _of(
+        "a file that appears after the last look is not replaced",
+        "ckpt/worktree/handover.py: "
+        "        disk.rename_to_free(temporary, name, dir_fd=dir_fd)\n        return True => "
+        "        disk.rename(temporary, name, dir_fd=dir_fd)\n        return True",
+        HANDOVER + "test_a_file_that_appears_where_there_was_none_is_not_replaced",
+    ),
+    _of(
+        "an interrupt takes no edit away that has lost its name",
+        "ckpt/worktree/handover.py: if status is not None and renamed_identity(status)"
+        " in identities: => if status is not None:",
+        HANDOVER + "test_an_interrupt_amid_a_late_edit_leaves_the_edit",
+    ),
+    _of(
+        "a replaced file that cannot be removed is left to recovery",
+        "ckpt/worktree/handover.py: raise OSError(errno.EIO, error.strerror, temporary) from error"
+        " => raise",
+        HANDOVER + "test_if_it_never_goes_that_is_no_error_of_a_path_that_could_be_left",
+    ),
+    _of(
+        "after a kill such an edit gets its name back",
+        "ckpt/engine/begun.py: "
+        "if not meant or _is_known(repo, worktree, smudger, path, meant): => if True:",
+        LAST_MOMENT + "test_it_is_saved_also_after_a_kill_in_the_next_moment",
+    ),
     # Hostile objects
     _of(
         "long names within each other are not held as paths by a gc",
@@ -586,9 +626,8 @@ DEFENCES = (
     ),
     _of(
         "what changed at the last moment is left",
-        "ckpt/worktree/write.py: disk.chmod(fd, permissions, path)\n            if not unchanged():"
-        " => disk.chmod(fd, permissions, path)\n            if False:",
-        WRITING + "test_a_path_that_changed_at_the_last_moment_is_left",
+        "ckpt/worktree/handover.py: return identity(now) == identity(found) => return True",
+        HANDOVER + "test_what_was_edited_before_the_last_look_stays_where_names_cannot_be_swapped",
     ),
     _of(
         "no file goes because it is called like a half-written one",
@@ -599,8 +638,8 @@ DEFENCES = (
     ),
     _of(
         "nor if somebody tracks and edits it since",
-        "ckpt/engine/recovery.py: if path not in tracked or self._holds(path, tracked[path]):"
-        " => if True:",
+        "ckpt/engine/begun.py: is_ours = state is not None and state.entry.id == tracked[path]"
+        " => is_ours = True",
         UNFINISHED + "test_a_file_that_the_rollback_began_stays_if_it_was_tracked_and_edited_since",
     ),
     _of(

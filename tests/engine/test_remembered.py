@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.engine.contents import identity
 from ckpt.engine.remembered import Conversion, Memory
 from ckpt.store.objects import ObjectID
+from ckpt.worktree.identity import identity
 
 BLOB = ObjectID(b"1" * 40)
 RAW = ObjectID(b"2" * 40)

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
     {"owners", "patterns"},
-    {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "values"},
+    {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "renames", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
     {"patchtext", "policy", "private", "setting_sources", "wildmatch"},
     {"setting_files", "setting_retention"},

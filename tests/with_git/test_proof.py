@@ -14,7 +14,8 @@ import pytest
 from helpers import ckpt, ckpt_here, fsck, git, verified
 
 from ckpt import disk
-from ckpt.engine.contents import identity, is_fresh
+from ckpt.engine.contents import is_fresh
+from ckpt.worktree.identity import identity
 
 OLD, PRECIOUS = "".join(f"old {n}\n" for n in range(99)), "".join(f"new {n}\n" for n in range(99))
 

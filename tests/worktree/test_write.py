@@ -16,10 +16,10 @@ from ckpt.worktree.write import UnsafePath, Worktree
 Act = Callable[[Worktree, bytes], object]
 
 CHANGES: dict[str, Act] = {
-    "write_file": lambda w, path: w.write_file(path, [b"new"], 0o644, lambda: True),
-    "write_link": lambda w, path: w.write_link(path, b"target", lambda: True),
+    "write_file": lambda w, path: w.write_file(path, [b"new"], 0o644, w.lstat(path)),
+    "write_link": lambda w, path: w.write_link(path, b"target", w.lstat(path)),
     "set_permissions": lambda w, path: w.set_permissions(path, 0o600),
-    "remove_file": lambda w, path: w.remove_file(path),
+    "remove_file": lambda w, path: w.remove_file(path, os.stat(".")),
     "make_folder": lambda w, path: w.make_folder(path),
     "remove_folder": lambda w, path: w.remove_folder(path),
 }
@@ -59,7 +59,12 @@ def tree(top: Path) -> Iterator[Worktree]:
 
 
 def write(tree: Worktree, path: bytes, data: bytes = b"new", mode: int = 0o644) -> None:
-    assert tree.write_file(path, [data], mode, lambda: True) is not None
+    assert tree.write_file(path, [data], mode, tree.lstat(path)) is not None
+
+
+def remove(tree: Worktree, path: bytes) -> bool:
+    found = tree.lstat(path)
+    return found is not None and tree.remove_file(path, found)
 
 
 # Writing
@@ -67,7 +72,7 @@ def write(tree: Worktree, path: bytes, data: bytes = b"new", mode: int = 0o644) 
 
 def test_a_file_is_written_with_its_exact_bits(top: Path, tree: Worktree) -> None:
     os.umask(0o077)
-    status = tree.write_file(b"src/run", [b"#!", b"\0\xff\n"], 0o751, lambda: True)
+    status = tree.write_file(b"src/run", [b"#!", b"\0\xff\n"], 0o751, None)
 
     assert (top / "src/run").read_bytes() == b"#!\0\xff\n"
     assert (top / "src/run").stat().st_mode & 0o7777 == 0o751
@@ -91,7 +96,7 @@ def test_a_file_is_replaced_in_one_step(top: Path, tree: Worktree) -> None:
 
     assert (top / "twin").read_bytes() == b"old"
     assert (top / "file").read_bytes() == b"new"
-    assert [operation for operation, _ in seen] == ["create", "write", "chmod", "rename"]
+    assert [operation for operation, _ in seen] == ["create", "write", "chmod", "rename", "unlink"]
 
 
 def test_the_name_of_a_half_written_file_says_whose_it_is(top: Path, tree: Worktree) -> None:
@@ -112,30 +117,11 @@ def test_a_link_is_replaced_not_followed(top: Path, tree: Worktree) -> None:
 
 @pytest.mark.parametrize("target", [b"nowhere", b"/etc/passwd", b"caf\xe9", b"../../.."])
 def test_a_link_is_written_as_it_was(target: bytes, top: Path, tree: Worktree) -> None:
-    status = tree.write_link(b"file", target, lambda: True)
+    status = tree.write_link(b"file", target, tree.lstat(b"file"))
 
     assert os.readlink(os.fsencode(top / "file")) == target
     assert status == (top / "file").lstat()
     assert tree.link_target(b"file") == target
-
-
-@pytest.mark.parametrize("change", ["write_file", "write_link"])
-def test_a_path_that_changed_at_the_last_moment_is_left(
-    change: str, top: Path, tree: Worktree
-) -> None:
-    before = tree_state(top)
-    asked: list[list[str]] = []
-
-    def changed() -> bool:
-        asked.append(files_below(top / "src"))
-        return False
-
-    if change == "write_file":
-        assert tree.write_file(b"src/file", [b"new"], 0o644, changed) is None
-    else:
-        assert tree.write_link(b"src/file", b"target", changed) is None
-    assert tree_state(top) == before
-    assert len(asked[0]) == 2, "it is asked when all is ready"
 
 
 @pytest.mark.parametrize("operation", ["create", "write", "chmod", "rename"])
@@ -155,7 +141,7 @@ def test_a_link_that_cannot_be_written_leaves_the_old_file_and_no_other(
 ) -> None:
     before = tree_state(top)
     with failing(operation), pytest.raises(OSError):
-        tree.write_link(b"src/file", b"target", lambda: True)
+        tree.write_link(b"src/file", b"target", tree.lstat(b"src/file"))
 
     assert tree_state(top) == before
 
@@ -199,24 +185,24 @@ def test_permissions_of_a_link_are_not_those_of_its_target(top: Path, tree: Work
 
 def test_a_file_or_link_is_removed(top: Path, tree: Worktree) -> None:
     (top / "link").symlink_to("src")
-    tree.remove_file(b"src/file")
-    tree.remove_file(b"link")
+    assert remove(tree, b"src/file")
+    assert remove(tree, b"link")
 
     assert files_below(top) == ["file"]
     assert (top / "src").is_dir()
 
 
-def test_removing_what_is_gone_is_no_error(top: Path, tree: Worktree) -> None:
-    tree.remove_file(b"gone")
-    tree.remove_file(b"gone/too")
-    tree.remove_file(b"file/below")
+def test_what_is_gone_cannot_be_removed(top: Path, tree: Worktree) -> None:
+    found = (top / "file").stat()
+    for path in (b"gone", b"gone/too", b"file/below"):
+        assert not tree.remove_file(path, found)
 
     assert files_below(top) == ["file", "src/file"]
 
 
 def test_a_folder_is_not_removed_as_a_file(top: Path, tree: Worktree) -> None:
     with pytest.raises(OSError):
-        tree.remove_file(b"src")
+        remove(tree, b"src")
 
     assert (top / "src/file").exists()
 
@@ -232,7 +218,7 @@ def test_only_an_empty_folder_is_removed(top: Path, tree: Worktree) -> None:
 
 
 def test_a_folder_can_be_removed_after_its_last_file(top: Path, tree: Worktree) -> None:
-    tree.remove_file(b"src/file")
+    assert remove(tree, b"src/file")
 
     assert tree.remove_folder(b"src")
     write(tree, b"src/file")
