@@ -75,7 +75,12 @@ def _renew_objects(top: Path) -> None:
 
 def repositories(top: Path) -> list[Path]:
     """The worktree, then its submodules and theirs."""
-    return [top, *sorted(path.parent for path in top.glob("*/**/.git"))]
+    found = []
+    for folder, folders, files in os.walk(top):
+        if ".git" in folders or ".git" in files:
+            found.append(Path(folder))
+        folders[:] = [name for name in folders if name != ".git"]
+    return [top, *sorted(path for path in found if path != top)]
 
 
 def look(top: Path) -> Look:
