@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ckpt.engine.head import WITHOUT_HEAD
-from ckpt.engine.nested import open_nested, without_links
+from ckpt.engine.nested import enter_nested, without_links
 from ckpt.engine.plan import SUBMODULE
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
@@ -100,7 +100,7 @@ def check_there(around: Repository, path: bytes, target: Recorded) -> None:
 @contextmanager
 def entered(around: Repository, path: bytes) -> Iterator[Repository]:
     """The repository at a path, closed at the end."""
-    with open_nested(around, path) as repo:
+    with enter_nested(around, path) as repo:
         repo.check_writable()
         try:
             yield repo

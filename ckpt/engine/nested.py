@@ -19,6 +19,8 @@ from ckpt.paths import to_bytes, to_str
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository, discover
+from ckpt.store.staging import read_staged
+from ckpt.store.trees import GITLINK
 from ckpt.values import replace
 from ckpt.worktree.reach import is_nested_repository
 
@@ -106,6 +108,23 @@ def open_nested(around: Repository, path: bytes) -> Repository:
             hint=f"git -C {quote(to_str(path))} rev-parse --absolute-git-dir",
         )
     return repo
+
+
+def enter_nested(around: Repository, path: bytes) -> Repository:
+    """The same to work in. Filter commands are run where git would run them too, in submodules;
+    any other may have come with an archive, and its configuration is nobody's word."""
+    repo = open_nested(around, path)
+    if around.runs_filters and _is_of(around, repo, path):
+        return repo
+    return repo.without_filters()
+
+
+def _is_of(around: Repository, repo: Repository, path: bytes) -> bool:
+    """Whether a repository is a submodule or another worktree of the one around it."""
+    if repo.git_dir.startswith(os.path.join(around.common_dir, "")):
+        return True
+    entries = read_staged(around).index.entries
+    return any(entry.path == path and entry.mode == GITLINK for entry in entries)
 
 
 def repository_around(repo: Repository, worktree: str) -> Repository | None:

@@ -29,7 +29,7 @@ from ckpt.engine.head import (
 )
 from ckpt.engine.journal import Journal, NestedJournal
 from ckpt.engine.last_rollback import finish
-from ckpt.engine.nested import open_nested
+from ckpt.engine.nested import enter_nested
 from ckpt.engine.pending import FINISH, TAKE_BACK
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.recovery_states import opened_edits, opened_goal, opened_other
@@ -136,7 +136,7 @@ def _recover_nested(
         inside = os.path.join(place, path)
         around = tuple((folder, (*within, given.path)) for folder, within in journals)
         try:
-            with family.naming(inside), open_nested(repo, given.path) as nested:
+            with family.naming(inside), enter_nested(repo, given.path) as nested:
                 nested.check_writable()
                 settings = load_forgiving(nested)
                 result = _recover(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ckpt.configure import load_settings
 from ckpt.engine import snapshot
-from ckpt.engine.nested import link, open_nested
+from ckpt.engine.nested import enter_nested, link
 from ckpt.engine.pending import is_interrupted
 from ckpt.engine.present import Present
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest
@@ -100,7 +100,7 @@ class _Family:
             _set_gitlink(present, state)
 
     def _save(self, around: Repository, path: bytes) -> Checkpoint:
-        with open_nested(around, path) as repo:
+        with enter_nested(around, path) as repo:
             if repo.git_dir in self.entered:
                 raise Refused("it has the git dir of another worktree", hint="git worktree list")
             self.entered.add(repo.git_dir)

@@ -13,8 +13,11 @@ import os
 from collections.abc import Iterable, Mapping
 
 from ckpt.errors import UsageError
+from ckpt.patterns import lazy_pattern
 from ckpt.store.config_sources import Reader
 from ckpt.store.config_syntax import Entry, canonical, expand_user, parse_bool
+
+_FILTER_COMMAND = lazy_pattern(r"(?s)filter\..*\.(clean|smudge|process)")
 
 
 class GitConfig:
@@ -89,6 +92,11 @@ class GitConfig:
                 hint=_where_it_stands(key),
             )
         return None if value != entry.value and not os.path.lexists(path) else path
+
+    def without_filters(self) -> GitConfig:
+        """The same but for the commands of filter drivers: of these no more than names is known."""
+        entries = (entry for entry in self._entries if not _FILTER_COMMAND.fullmatch(entry.key))
+        return GitConfig(entries, self._env)
 
     def items(self, section: str) -> list[tuple[str, str, str]]:
         """Name, value and file of all that stands in a section, in order.

@@ -46,7 +46,8 @@ class NotARepository(CkptError):
 
 @value_class(slots=False)
 class Repository:
-    """One worktree of one repository; close it when done."""
+    """One worktree of one repository; close it when done. Only if it `runs_filters` are commands
+    of filter drivers known."""
 
     git_dir: str
     common_dir: str
@@ -55,6 +56,7 @@ class Repository:
     config: GitConfig
     env: Mapping[str, str]
     format: RepositoryFormat
+    runs_filters: bool = True
 
     @property
     def worktree_id(self) -> str:
@@ -138,6 +140,10 @@ class Repository:
             again.__dict__["objects"] = self.objects
         again.__dict__["kept"] = self.kept
         return again
+
+    def without_filters(self) -> Repository:
+        """The same, in which no command of a filter driver is run, whoever configured it."""
+        return replace(self, config=self.config.without_filters(), runs_filters=False)
 
     def check_writable(self) -> None:
         """Refuse before anything is written what could not be finished with a ref."""

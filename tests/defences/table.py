@@ -1269,6 +1269,16 @@ DEFENCES = (
         "tests/hostile/test_special_files.py::"
         "test_a_nested_repository_with_one_is_noted_and_all_else_is_saved",
     ),
+    _of(
+        "no filter of an unpacked repository is run",
+        "ckpt/engine/nested.py: return repo.without_filters() => return repo",
+        "tests/hostile/test_planted.py::test_no_filter_of_a_repository_is_run_that_is_no_submodule",
+    ),
+    _of(
+        "nor of what such a one calls its submodule",
+        "ckpt/engine/nested.py: if around.runs_filters and => if",
+        "tests/hostile/test_planted.py::test_no_filter_of_a_repository_is_run_that_is_no_submodule",
+    ),
     # Errors and signals
     _of(
         "a bug is one line and a log",

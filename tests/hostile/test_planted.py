@@ -88,3 +88,53 @@ def test_a_private_folder_that_is_a_link_is_not_written_to(
     if words[0] in ("save", "rollback"):
         assert (ran.code, "Not a directory" in ran.stderr) == (1, True), ran
         assert "move away what is there" in ran.stderr
+
+
+def unpacked(place: Path, ran: Path) -> None:
+    """A repository that somebody else has packed, whose configuration names a command."""
+    git("init", "-q", str(place), cwd=place.parent)
+    for command in ("clean", "smudge"):
+        git("config", f"filter.evil.{command}", f"touch '{ran}'; tr a-z A-Z", cwd=place)
+    (place / ".gitattributes").write_text("*.txt filter=evil\n")
+    (place / "a.txt").write_text("as it is\n")
+    git("add", ".gitattributes", cwd=place)
+    git("commit", "-q", "-m", "first", cwd=place)
+
+
+@pytest.mark.parametrize("place", ["got", "got/deeper"])
+@pytest.mark.parametrize(
+    "words",
+    [["save", "--recurse"], ["hook", "wrapper", "--", "clean", "-n"]],
+    ids=lambda words: words[0],
+)
+def test_no_filter_of_a_repository_is_run_that_is_no_submodule(
+    words: list[str], place: str, repo: Path, tmp_path: Path
+) -> None:
+    """Git would not enter it either. A submodule of one is no better."""
+    ran = tmp_path / "ran"
+    if place != "got":
+        unpacked(repo / "got", ran)
+        git("config", "--remove-section", "filter.evil", cwd=repo / "got")
+    unpacked(repo / place, ran)
+    if place != "got":
+        git("add", "deeper", cwd=repo / "got")
+    ran.unlink(missing_ok=True)
+    (repo / "new").write_text("new\n")
+
+    ckpt_here(*words, cwd=repo, code=0)
+    (repo / place / "a.txt").write_text("something else\n")
+    ckpt_here("rollback", "latest", "--recurse", "--yes", cwd=repo, code=0)
+
+    assert (repo / place / "a.txt").read_text() == "as it is\n"
+    assert not ran.exists()
+
+
+def test_filters_of_a_submodule_are_run_as_git_runs_them(repo: Path, tmp_path: Path) -> None:
+    unpacked(repo / "sub", tmp_path / "ran")
+    git("add", "sub", cwd=repo)
+
+    ckpt_here("save", "--recurse", cwd=repo, code=0)
+
+    assert (tmp_path / "ran").exists()
+    inside = git("for-each-ref", "--format=%(refname)", "refs/checkpoints", cwd=repo / "sub")
+    assert git("cat-file", "-p", f"{inside.strip()}:a.txt", cwd=repo / "sub") == "AS IT IS\n"
