@@ -77,6 +77,7 @@ class Look:
         self._deadline = deadline
         self._read = read
         self._is_cut = False
+        self._converted_by = b""
         self.reader: Reader
         self.vanished: set[bytes] = set()
         self.missed: dict[bytes, os.stat_result | None] = {}
@@ -94,6 +95,7 @@ class Look:
         self._operation = read_now(self._repo.refs)
         self._excludes = read_excludes(self._repo)
         self._rules = fingerprint(self._repo, self._settings, self._excludes)
+        self._converted_by = b"" if cache is None else cache.attributes
         if cache is not None and self._can_start_from(cache):
             try:
                 return self._warm(cache)
@@ -170,6 +172,8 @@ class Look:
 
         rules = self._scan_rules()
         attributes = attribute_tree(self._repo, self._index.attributes, Scan())
+        if not self._is_index_proof(attributes.fingerprint):
+            return None
         cleaning = self._cleaning(attributes.tree)
         planted = seed(
             self._top,
@@ -242,9 +246,9 @@ class Look:
             self._objects,
             git_modes(self._repo, staged),
             self._cleaning(attributes.tree),
-            index=None
-            if staged is None
-            else IndexContents(staged, self._repo.objects, file_mode=file_mode),
+            index=IndexContents(staged, self._repo.objects, file_mode=file_mode)
+            if staged is not None and self._is_index_proof(attributes.fingerprint)
+            else None,
             before=ListedContents(changes.before),
             read=self._read,
             progress=self._progress,
@@ -265,6 +269,11 @@ class Look:
         self.vanished = found.vanished | reader.vanished
         self._look_back(listings, found, listed or {})
         return changed | corrected, reader, attributes.fingerprint
+
+    def _is_index_proof(self, conversions: bytes) -> bool:
+        """Whether stat data in the index speak for a content. Git converted some files when they
+        were staged, and a filter's output may be as long as what it was made from."""
+        return self._converted_by in (b"", conversions)
 
     def _look_back(self, listings: Listings, found: Scan, listed: Mapping[bytes, Stat]) -> None:
         """Find what moved before it was met. If nothing was listed and nothing is gone, all is

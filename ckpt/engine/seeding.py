@@ -21,7 +21,7 @@ from struct import Struct
 from ckpt.engine.gather import CODES, Clock
 from ckpt.store.index import INTENT_TO_ADD, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.staging import Staged
+from ckpt.store.staging import MISLEADING, Staged
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK
 from ckpt.values import NamedTuple
 from ckpt.worktree.listing import Listing, Stat, owner_of, stat_of
@@ -251,12 +251,13 @@ class _Planter:
     def _is_proof(self, entry: IndexEntry, fields: tuple[int, ...], status: Stat) -> bool:
         """Whether a file has the stat data of its entry, these can be relied on, and its blob
         has its size; else it was converted by rules that may be gone."""
-        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, staged, _, _, size = fields
+        ctime_s, ctime_ns, mtime_s, mtime_ns, device, ino, staged, _, _, size = fields
         mtime, ctime, inode, length, mode = status
         return (
             mtime == mtime_s * _SECOND + mtime_ns
             and ctime == ctime_s * _SECOND + ctime_ns
             and inode & _WORD == ino
+            and device != MISLEADING
             and length == size == self._sizes.get(ObjectID(entry.id))
             and mode & 0o170100 == _ON_DISK[staged]
             and mtime < self._index_mtime

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from ckpt.store.index import Index, IndexEntry, StatFields
 from ckpt.store.index_writer import write_index
 from ckpt.store.resolve_undo import extension, resolved
-from ckpt.store.staging import STALE, UNSEEN, Staged
+from ckpt.store.staging import MISLEADING, STALE, UNSEEN, Staged
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
 
 # How a file's state is known: its entry and the stat data it had then.
@@ -56,6 +56,8 @@ def _with_stat(
         entry = entry._replace(stat=IndexEntry.of(b"", b"", entry.mode).stat)
     if file is not None and file[0] == (entry.mode, file[0].id if unseen else entry.id):
         fields = stat_fields(file[1])
+        if unseen:
+            fields = fields._replace(dev=MISLEADING)
         packed = IndexEntry.of(entry.path, entry.id, entry.mode, fields).stat
         return entry._replace(stat=packed)
     unchanged = before is not None and (before.id, before.mode) == (entry.id, entry.mode)

@@ -23,6 +23,7 @@ from ckpt.store.index import (
     NO_STAT,
     SKIP_WORKTREE,
     STAGE,
+    STAT,
     CorruptIndex,
     Index,
     IndexEntry,
@@ -60,6 +61,8 @@ _CONTENT_FLAGS = ASSUME_VALID | INTENT_TO_ADD | SKIP_WORKTREE | STAGE
 # never written, and stands for those that the file will have.
 STALE = NO_STAT._replace(size=0xFFFFFFFF)
 UNSEEN = NO_STAT._replace(size=0xFFFFFFFE)
+# In place of the device, which git does not compare: by this we know that they mislead it.
+MISLEADING = 0xFFFFFFFF
 
 
 @value_class
@@ -68,6 +71,10 @@ class Staged:
 
     index: Index
     mtime_ns: int | None
+
+    def is_proof(self, entry: IndexEntry) -> bool:
+        """A file with its stat data has its content."""
+        return STAT.unpack(entry.stat)[4] != MISLEADING and not self.is_racy(entry)
 
     def is_racy(self, entry: IndexEntry) -> bool:
         """Its file may have changed in the tick in which git looked at it."""

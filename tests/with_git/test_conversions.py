@@ -423,6 +423,26 @@ def test_a_file_whose_driver_is_gone_is_taken_as_it_is_on_disk(tmp_path: Path) -
     assert before == (tree_state(tmp_path), status(tmp_path))
 
 
+def test_a_file_that_is_converted_no_more_is_saved_as_it_is_on_disk(tmp_path: Path) -> None:
+    """Its entry in the index has its stat data and size, and the content that a driver made."""
+    with_driver(tmp_path, clean="tr abc bca", smudge="tr bca abc")
+    os.utime(tmp_path / "a.odd", (1, 1))
+    settle()
+    git("update-index", "-q", "--refresh", cwd=tmp_path)
+    settle()
+    ckpt_here("save", "converted", cwd=tmp_path, code=0)
+    (tmp_path / ".gitattributes").unlink()
+    git("add", ".gitattributes", cwd=tmp_path)
+    for name in ("as it is", "once more", "without a cache"):
+        if name == "without a cache":
+            (tmp_path / ".git/ckpt/scan").unlink()
+        ckpt_here("save", name, cwd=tmp_path, code=0)
+        (tmp_path / "a.odd").unlink()
+        ckpt_here("rollback", name, cwd=tmp_path, code=0)
+
+        assert (tmp_path / "a.odd").read_bytes() == b"abc\n"
+
+
 @pytest.mark.parametrize("there", [b"wip\n", None])
 def test_an_undo_needs_no_driver_that_is_broken_by_now(tmp_path: Path, there: bytes | None) -> None:
     edited_then_as_committed(tmp_path, there)
