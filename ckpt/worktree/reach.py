@@ -23,6 +23,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+# A file with holes can be larger than all memory. Git hears nothing of rules from 100 MB on, and
+# takes no longer file for a `.git` that leads elsewhere.
+LARGEST_TEXT = 16 << 20
+_LARGEST_GITFILE = 1 << 20
+
 # Every system takes this much, with room for a name at its end.
 LONGEST = 700
 
@@ -130,8 +135,8 @@ def _place_of(fd: int) -> bytes | None:
         return None
 
 
-def read_plain_file(path: bytes) -> bytes | None:
-    """A file's content, if it is one; git follows no link to a `.gitignore`."""
+def read_plain_file(path: bytes, most: int = LARGEST_TEXT) -> bytes | None:
+    """A file's content, if it is one and no longer; git follows no link to a `.gitignore`."""
     try:
         fd = open_file(path)
     except OSError:
@@ -140,7 +145,8 @@ def read_plain_file(path: bytes) -> bytes | None:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
         with open(fd, "rb", closefd=False) as file:
-            return file.read()
+            text = file.read(most + 1)
+            return text if len(text) <= most else None
     except OSError:
         return None
     finally:
@@ -160,7 +166,7 @@ def is_nested_repository(path: bytes) -> bool:
         except OSError:
             return False
         return True
-    text = read_plain_file(dot_git)
+    text = read_plain_file(dot_git, _LARGEST_GITFILE)
     return text is not None and text.startswith(b"gitdir:")
 
 

@@ -1291,6 +1291,12 @@ DEFENCES = (
         "ckpt/engine/nested.py: if around.runs_filters and => if",
         "tests/hostile/test_planted.py::test_no_filter_of_a_repository_is_run_that_is_no_submodule",
     ),
+    _of(
+        "no more is read of a text than memory holds",
+        "ckpt/worktree/reach.py: text = file.read(most + 1) => text = file.read()",
+        "tests/hostile/test_special_files.py::"
+        "test_a_text_that_is_larger_than_all_memory_is_not_read",
+    ),
     # Errors and signals
     _of(
         "a bug is one line and a log",

@@ -34,6 +34,12 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def hollow(path: Path) -> None:
+    """A file of nothing but a hole, as an archive of a few bytes can hold it."""
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
 def endless(path: Path) -> None:
     path.unlink(missing_ok=True)
     path.symlink_to("/dev/zero")
@@ -145,3 +151,22 @@ def test_the_null_device_stands_for_a_file_with_nothing_in_it(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 
     assert ran(repo, "save").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("folder/.git", "folder/.gitignore", "folder/.gitattributes", "ckpt.toml"),
+        *("nested/.gitignore", "nested/.git/info/exclude"),
+    ],
+)
+def test_a_text_that_is_larger_than_all_memory_is_not_read(name: str, repo: Path) -> None:
+    git("init", "-q", "nested")
+    (repo / "folder").mkdir()
+    (repo / "folder/mine").write_text("mine\n")
+    hollow(repo / name)
+
+    done = ran(repo, "save", "all else")
+
+    assert done.returncode == 0, done
+    assert "mine" in git("show", f"refs/checkpoints/{done.stdout.split()[2]}:folder/mine")
