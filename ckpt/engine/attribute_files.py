@@ -15,7 +15,7 @@ from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
 from ckpt.values import value_class
 from ckpt.worktree.found import Scan
-from ckpt.worktree.reach import read_plain_file
+from ckpt.worktree.reach import LARGEST_TEXT, read_plain_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +97,6 @@ class _Reader:
         if text is not None or path not in self._staged:
             return text
         try:
-            return self._objects.read(ObjectID(self._staged[path]), b"blob")
+            return self._objects.read(ObjectID(self._staged[path]), b"blob", LARGEST_TEXT)
         except MissingObject:
             return None

@@ -25,6 +25,7 @@ from ckpt.engine.contents import VanishedFile, add_stable, is_fresh
 from ckpt.engine.origins import Converted, DriverRecipe
 from ckpt.engine.smudging import file_id, open_filters
 from ckpt.hashing import sha256
+from ckpt.store.loose import LARGEST_WHOLE
 from ckpt.store.objects import LARGEST_KEPT, MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
@@ -286,6 +287,6 @@ class Cleaner:
         if blob is None or self._objects.hash(b"blob", likely) == blob:
             return None if blob is None else likely
         try:
-            return self._objects.read(blob, b"blob")
+            return self._objects.read(blob, b"blob", LARGEST_WHOLE)
         except MissingObject:  # in a partial clone, say
             return None

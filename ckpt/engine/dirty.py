@@ -25,7 +25,7 @@ from ckpt.models import SkipReason
 from ckpt.settings import Settings
 from ckpt.store import record
 from ckpt.store.index import Index, IndexEntry, matches
-from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.objects import LARGEST_KEPT, MissingObject, ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged, read_staged
 from ckpt.store.streams import LARGE, UnreadableFile
@@ -198,5 +198,6 @@ class _Comparison:
 
     def _cleaned(self, asked: Conversion, data: bytes, entry: IndexEntry) -> ObjectID:
         objects = self._repo.objects
-        stored = clean(asked, data, lambda: objects.read(ObjectID(entry.id), b"blob"))
+        blob = ObjectID(entry.id)
+        stored = clean(asked, data, lambda: objects.read(blob, b"blob", LARGEST_KEPT))
         return objects.hash(b"blob", stored)

@@ -8,6 +8,7 @@ needs to know neither git's configuration nor ours.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from itertools import takewhile
 
@@ -18,12 +19,13 @@ from ckpt.errors import Refused
 from ckpt.paths import folders_above, is_within
 from ckpt.settings import DENIED_FILES, Settings
 from ckpt.store.index import SKIP_WORKTREE
-from ckpt.store.objects import ObjectID
+from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.staging import Staged
 from ckpt.store.trees import SYMLINK
 from ckpt.worktree.denials import Denials
 from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, Rules, parse
+from ckpt.worktree.reach import LARGEST_TEXT
 from ckpt.worktree.scan import ScanRules, leads_to
 
 _WILD = frozenset("*?[\\!")
@@ -75,8 +77,9 @@ def _absent_ignore_files(repo: Repository, staged: Staged) -> dict[bytes, bytes]
     for entry in staged.index.entries:
         if entry.flags & SKIP_WORKTREE and entry.path.rpartition(b"/")[2] == b".gitignore":
             blob = ObjectID(entry.id)
-            if entry.mode != SYMLINK and repo.objects.has(blob):  # else only the remote has it
-                found[entry.path] = repo.objects.read(blob, b"blob")
+            if entry.mode != SYMLINK:
+                with suppress(MissingObject):  # only the remote has it, or it is no text
+                    found[entry.path] = repo.objects.read(blob, b"blob", LARGEST_TEXT)
     return found
 
 

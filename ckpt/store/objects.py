@@ -167,11 +167,15 @@ class ObjectStore:
         """Every object whose id begins so, with at least two digits."""
         return self._copies.beginning_with(prefix)
 
-    def read(self, object_id: ObjectID, kind: bytes) -> bytes:
-        """The content of an object of that kind, checked against its id."""
+    def read(self, object_id: ObjectID, kind: bytes, most: int | None = None) -> bytes:
+        """The content of an object of that kind, checked against its id; what is larger than
+        `most` counts as missing."""
         problem = "missing object"
         for copy in self._copies.of(object_id):
             try:
+                if most is not None and self._size_of(object_id, copy) > most:
+                    problem = f"too large for its purpose: {kind.decode()}"
+                    continue
                 found, data = self._read_copy(object_id, copy)
             except FileNotFoundError:
                 continue

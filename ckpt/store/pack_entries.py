@@ -121,13 +121,15 @@ def copy_instruction(data: bytes, position: int, code: int) -> tuple[int, int, i
     return value & 0xFFFFFFFF, value >> 32 or _COPY_EVERYTHING, position
 
 
-def apply_delta(base: bytes, delta: bytes) -> bytes:
+def apply_delta(base: bytes, delta: bytes, most: int = LARGEST) -> bytes:
     """What the instructions of a delta make of its base, and no more than they announce."""
     try:
         base_size, position = varint(delta, 0)
         left, position = varint(delta, position)
         if base_size != len(base):
             raise DamagedObject("a delta for another base")
+        if left > most:
+            raise DamagedObject("a delta that makes too much")
         made = BytesIO()  # and no list, which of many small parts is many times as large
         while position < len(delta):
             code = delta[position]

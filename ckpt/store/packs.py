@@ -20,7 +20,7 @@ from collections import OrderedDict
 
 from ckpt import regular
 from ckpt.errors import is_want
-from ckpt.store.loose import LARGEST_WHOLE, DamagedObject, loose_path, read_loose
+from ckpt.store.loose import LARGEST, LARGEST_WHOLE, DamagedObject, loose_path, read_loose
 from ckpt.store.pack_entries import HEAD_LENGTH, KINDS, apply_delta, object_size, parse_entry
 from ckpt.store.pack_index import NO_INDEX, DamagedIndex, load_pack_index, shown_range
 
@@ -39,6 +39,7 @@ _FIRST_READ = 1 << 12
 _FURTHER_READ = 1 << 18
 _MOST_OPEN = 64
 _LONGEST_CHAIN = 1 << 12  # git makes none of 4096
+_MOST_MADE = 1 << 32  # bytes, by all deltas of a chain, of what is never read in pieces
 _CACHE_SIZE = 16 << 20
 _COARSEST_CLOCK = 2_000_000_000  # nanoseconds, of any file system
 
@@ -327,9 +328,11 @@ class PackList:
             if chain:
                 self._keep((pack, offset), base)
         kind, data = base
+        most, left = (LARGEST, LARGEST) if kind == b"blob" else (LARGEST_WHOLE, _MOST_MADE)
         while chain:
             pack, offset, entry, start = chain.pop()
-            data = apply_delta(data, pack.inflate(entry, start))
+            data = apply_delta(data, pack.inflate(entry, start), min(most, left))
+            left -= len(data)
             if chain:
                 self._keep((pack, offset), (kind, data))
         return kind, data

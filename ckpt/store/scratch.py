@@ -52,10 +52,10 @@ class ScratchObjects(ObjectStore):
     def beginning_with(self, prefix: bytes) -> set[ObjectID]:
         return self._under.beginning_with(prefix)
 
-    def read(self, object_id: ObjectID, kind: bytes) -> bytes:
+    def read(self, object_id: ObjectID, kind: bytes, most: int | None = None) -> bytes:
         if object_id in self._added:
             return self._added[object_id][1]
-        return self._under.read(object_id, kind)
+        return self._under.read(object_id, kind, most)
 
     def pieces(self, object_id: ObjectID, kind: bytes = b"blob") -> Iterator[bytes]:
         if object_id in self._added:

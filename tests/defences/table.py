@@ -1297,6 +1297,22 @@ DEFENCES = (
         "tests/hostile/test_special_files.py::"
         "test_a_text_that_is_larger_than_all_memory_is_not_read",
     ),
+    _of(
+        "nor of a content that others have made",
+        "ckpt/store/objects.py: if most is not None and => if False and",
+        "tests/hostile/test_special_files.py::"
+        "test_a_content_that_is_larger_than_all_memory_is_not_read",
+    ),
+    _of(
+        "nor is more made by a delta",
+        "ckpt/store/pack_entries.py: if left > most: => if False:",
+        "tests/store/test_packs.py::test_deltas_that_make_more_than_memory_holds_are_an_error",
+    ),
+    _of(
+        "or by a chain of them",
+        "ckpt/store/packs.py: left -= len(data) => left -= 0",
+        "tests/store/test_packs.py::test_deltas_that_make_more_than_memory_holds_are_an_error",
+    ),
     # Errors and signals
     _of(
         "a bug is one line and a log",

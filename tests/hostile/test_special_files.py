@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,3 +171,33 @@ def test_a_text_that_is_larger_than_all_memory_is_not_read(name: str, repo: Path
 
     assert done.returncode == 0, done
     assert "mine" in git("show", f"refs/checkpoints/{done.stdout.split()[2]}:folder/mine")
+
+
+def bomb(path: Path) -> None:
+    """A loose blob of 16 GiB, in some ten million bytes; only its end tells that it is damaged."""
+    packer = zlib.compressobj()
+    start = packer.compress(b"blob %d\0" % (1 << 34)) + packer.flush(zlib.Z_FULL_FLUSH)
+    zeros = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    path.chmod(0o644)
+    path.write_bytes(start + zeros * 1024)
+
+
+@pytest.mark.parametrize("name", ["a.txt", ".gitattributes"])
+def test_a_content_that_is_larger_than_all_memory_is_not_read(name: str, repo: Path) -> None:
+    """Of a repository inside, to find out whether it is dirty."""
+    nested = repo / "nested"
+    git("init", "-q", str(nested))
+    (nested / ".gitattributes").write_text("*.txt text=auto\n")
+    (nested / "a.txt").write_text("a\n")
+    git("add", "--all", cwd=nested)
+    git("commit", "-q", "-m", "first", cwd=nested)
+    (nested / "a.txt").write_bytes(b"b\r\n")
+    bomb(Path(loose_object(nested / ".git", git("rev-parse", f":{name}", cwd=nested).strip())))
+    if name == ".gitattributes":
+        (nested / name).unlink()
+    (repo / "mine").write_text("mine\n")
+
+    done = ran(repo, "save", "all else")
+
+    assert done.returncode == 0, done
+    assert "mine" in git("show", f"refs/checkpoints/{done.stdout.split()[2]}:mine")

@@ -209,6 +209,28 @@ def test_a_delta_that_lies_is_an_error(wrong: bytes, store: ObjectStore) -> None
     assert store.read(blob_id(BASE), b"blob") == BASE
 
 
+@pytest.mark.parametrize(("limit", "most"), [("LARGEST_WHOLE", 9_999), ("_MOST_MADE", 19_999)])
+def test_deltas_that_make_more_than_memory_holds_are_an_error(
+    limit: str, most: int, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of sixteen million bytes takes a delta of four."""
+    base = BASE[:200]
+    again = delta(10_000, 10_000, b"\xb0\x10\x27")
+    tree = sha1(b"tree 10000\0" + base * 50).hexdigest().encode()
+    write_pack(
+        store,
+        (b"1" * 40, entry(TREE, base)),
+        (b"2" * 40, entry(REF_DELTA, delta(200, 10_000, b"\x90\xc8" * 50), base=raw(b"1" * 40))),
+        (ObjectID(tree), entry(REF_DELTA, again, base=raw(b"2" * 40))),
+    )
+    with monkeypatch.context() as less, pytest.raises(MissingObject):
+        less.setattr(f"ckpt.store.packs.{limit}", most)
+        less.setattr(packs, "_CACHE_SIZE", 0)  # what is large is not kept
+        store.read(ObjectID(tree), b"tree")
+
+    assert store.read(ObjectID(tree), b"tree") == base * 50
+
+
 def test_another_copy_stands_in_for_a_damaged_one(store: ObjectStore) -> None:
     for name in ("pack-1", "pack-2", "pack-3"):
         body = entry(BLOB, MADE if name == "pack-2" else b"something else")
