@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 
+from ckpt import regular
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, NestedState
 from ckpt.paths import to_bytes, to_str
@@ -100,14 +101,18 @@ def open_nested(around: Repository, path: bytes) -> Repository:
         raise Refused(f"'{to_str(path)}' is beyond a symbolic link", hint="git submodule status")
     repo = discover(place, env)
     if repo.worktree != place or repo.git_dir == around.git_dir:
-        from shlex import quote
-
         repo.close()
-        raise Refused(
-            f"the git dir of '{to_str(path)}' belongs to another work tree",
-            hint=f"git -C {quote(to_str(path))} rev-parse --absolute-git-dir",
-        )
+        raise _of_another(path)
     return repo
+
+
+def _of_another(path: bytes) -> Refused:
+    from shlex import quote
+
+    return Refused(
+        f"the git dir of '{to_str(path)}' belongs to another work tree",
+        hint=f"git -C {quote(to_str(path))} rev-parse --absolute-git-dir",
+    )
 
 
 def enter_nested(around: Repository, path: bytes) -> Repository:
@@ -116,7 +121,25 @@ def enter_nested(around: Repository, path: bytes) -> Repository:
     repo = open_nested(around, path)
     if around.runs_filters and _is_of(around, repo, path):
         return repo
+    if not _is_owned(repo):
+        repo.close()
+        raise _of_another(path)
     return repo.without_filters()
+
+
+def _is_owned(repo: Repository) -> bool:
+    """Whether a git dir is in its work tree, or names it: anybody can write a `.git` that leads to
+    a repository of the user's, in which a checkpoint would count as one of its own."""
+    if repo.git_dir.startswith(os.path.join(repo.worktree, "")):
+        return True
+    if repo.git_dir == repo.common_dir:
+        return repo.config.get("core.worktree") is not None
+    try:
+        named = regular.read(os.path.join(repo.git_dir, "gitdir")).rstrip(b"\r\n")
+    except OSError:
+        return False
+    place = os.path.join(repo.git_dir, os.fsdecode(named))
+    return os.path.realpath(os.path.dirname(place)) == repo.worktree
 
 
 def _is_of(around: Repository, repo: Repository, path: bytes) -> bool:

@@ -1287,6 +1287,12 @@ DEFENCES = (
         "tests/hostile/test_planted.py::test_no_filter_of_a_repository_is_run_that_is_no_submodule",
     ),
     _of(
+        "nothing is saved into a repository to which one inside only leads",
+        "ckpt/engine/nested.py: if not _is_owned(repo): => if False:",
+        "tests/hostile/test_planted.py::"
+        "test_a_repository_inside_that_leads_to_another_gets_no_checkpoint",
+    ),
+    _of(
         "nor of what such a one calls its submodule",
         "ckpt/engine/nested.py: if around.runs_filters and => if",
         "tests/hostile/test_planted.py::test_no_filter_of_a_repository_is_run_that_is_no_submodule",

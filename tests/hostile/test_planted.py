@@ -138,3 +138,24 @@ def test_filters_of_a_submodule_are_run_as_git_runs_them(repo: Path, tmp_path: P
     assert (tmp_path / "ran").exists()
     inside = git("for-each-ref", "--format=%(refname)", "refs/checkpoints", cwd=repo / "sub")
     assert git("cat-file", "-p", f"{inside.strip()}:a.txt", cwd=repo / "sub") == "AS IT IS\n"
+
+
+def test_a_repository_inside_that_leads_to_another_gets_no_checkpoint(
+    repo: Path, tmp_path: Path
+) -> None:
+    """It would count as one of the other's own, and be its latest."""
+    other, linked = tmp_path / "other", repo / "linked"
+    git("init", "-q", str(other), cwd=repo)
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=other)
+    git("worktree", "add", "-q", str(linked), cwd=other)
+    (repo / "got").mkdir()
+    (repo / "got/.git").write_text(f"gitdir: {other}/.git\n")
+    (repo / "got/evil").write_text("evil\n")
+
+    saved = ckpt_here("save", "--recurse", "--json", cwd=repo, code=0).json["checkpoint"]
+
+    problems = {state["path"]: state["problem"] for state in saved["nested"]}
+    told = "the git dir of 'got' belongs to another work tree"
+    assert problems == {"got": told, "linked": None}
+    of_other = ckpt_here("list", "--all-worktrees", "--json", cwd=other, code=0)
+    assert [each["worktree"] for each in of_other.json["checkpoints"]] == ["worktrees/linked"]
