@@ -12,7 +12,7 @@ then, elsewhere.
 
 from __future__ import annotations
 
-from ckpt.engine.recorded import Recorded
+from ckpt.engine.recorded import LARGEST_RULES, Recorded
 from ckpt.engine.tree_check import TreeCheck, Unsafe, check_blobs, check_entry, check_path, shown
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, Scope
@@ -112,6 +112,7 @@ def _check_parts(target: Recorded) -> set[ObjectID]:
         trees.check(target.tree)
         trees.check(target.state_tree)
         _ = target.checkpoint.operation
+        _check_rules(target)
         for path in _told_paths(target):
             check_path(path)
         for entry in _intended(target):
@@ -121,6 +122,14 @@ def _check_parts(target: Recorded) -> set[ObjectID]:
     except _DAMAGE as error:
         raise Unsafe(f"it is damaged ({error!r})") from None
     return trees.blobs
+
+
+def _check_rules(target: Recorded) -> None:
+    """Millions of ignore rules would take hours."""
+    if target.checkpoint.scope is Scope.FULL:
+        for text in target.manifest.excludes.values():
+            if len(text) > LARGEST_RULES:
+                raise Unsafe(f"ignore rules of {len(text):,} bytes")
 
 
 def _told_paths(target: Recorded) -> Iterator[bytes]:

@@ -39,6 +39,7 @@ from ckpt.store.trees import (
 from ckpt.values import replace, value_class
 from ckpt.worktree.ignore import IgnoreTree
 from ckpt.worktree.modes import ANY_BITS, Bounds, Modes
+from ckpt.worktree.reach import LARGEST_TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from ckpt.store.agent_state import StateFile
 
 
-_LARGEST_RULES = 1 << 20  # of a file of ignore rules
+LARGEST_RULES = 1 << 20  # of another's file of ignore rules
 
 
 @value_class(slots=False)
@@ -271,7 +272,11 @@ class Recorded:
             return None
         if self.objects.is_partial and not self.objects.has(entry.id):
             return None  # left out by a sparse checkout, and never fetched
-        return read_limited(self.objects, entry.id, _LARGEST_RULES)
+        if self.is_foreign:
+            return read_limited(self.objects, entry.id, LARGEST_RULES)
+        # As the save went by it, or passed it over.
+        is_read = (self.objects.size(entry.id) or 0) <= LARGEST_TEXT
+        return self.objects.read(entry.id, b"blob") if is_read else None
 
 
 def opened(

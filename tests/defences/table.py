@@ -1605,4 +1605,19 @@ DEFENCES = (
         "ckpt/engine/lost_history.py: trees.gather(tree) => pass",
         RESCUE + "test_a_commit_of_whose_history_a_content_is_gone_comes_back_without_it",
     ),
+    _of(
+        "a file of rules or settings without end is not read",
+        "ckpt/worktree/reach.py: or status.st_size > LARGEST_TEXT: => :",
+        LIMITS + "test_a_file_of_rules_without_end_takes_no_memory",
+    ),
+    _of(
+        "a rollback goes by the same rules as the save did",
+        "ckpt/engine/recorded.py: if self.is_foreign: => if True:",
+        LIMITS + "test_a_rollback_goes_by_a_large_file_of_rules_as_the_save_did",
+    ),
+    _of(
+        "ignore rules of another's are few enough to be gone by",
+        "ckpt/engine/foreign.py: if len(text) > LARGEST_RULES: => if False:",
+        HOSTILE,
+    ),
 )

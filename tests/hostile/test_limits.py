@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from byhand import open_repository, worktree
+from byhand import index, open_repository, worktree
 from helpers import git
 from hostile.scene import Scene
 
 from ckpt import CheckpointManager, UsageError
-from ckpt.engine import recorded
+from ckpt.engine import attribute_files, recorded, rules
 from ckpt.engine.repacking import repack_checkpoints
 from ckpt.engine.tree_check import TreeCheck, Unsafe, check_entry, is_git_dir
 from ckpt.errors import CkptError
@@ -29,6 +29,7 @@ from ckpt.store.loose import DamagedObject, parse_loose
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved
+from ckpt.store.staging import read_staged
 from ckpt.store.trees import (
     FOLDER,
     GITLINK,
@@ -307,18 +308,64 @@ def test_a_commit_that_is_too_long_is_none_of_a_checkpoint(
         record.read_checkpoint(objects, "20260101-000000-000-aaaa", commit)
 
 
-def test_a_file_of_rules_that_is_large_is_not_read(
+def test_a_file_of_rules_of_anothers_that_is_large_is_not_read(
     repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(repo.worktree, ".gitignore").write_text("x\n" * 1000)
     with CheckpointManager(repo.worktree) as manager:
         made = manager.create("x").checkpoint
     assert made is not None
-    assert recorded.Recorded(repo, made).left_out(b"x") == "ignored"
-    monkeypatch.setattr(recorded, "_LARGEST_RULES", 1000)
+    assert recorded.Recorded(repo, made, is_foreign=True).left_out(b"x") == "ignored"
+    monkeypatch.setattr(recorded, "LARGEST_RULES", 1000)
 
     with pytest.raises(CkptError, match="too large"):
-        recorded.Recorded(repo, made).left_out(b"x")
+        recorded.Recorded(repo, made, is_foreign=True).left_out(b"x")
+
+
+def test_a_rollback_goes_by_a_large_file_of_rules_as_the_save_did(repo: Repository) -> None:
+    text = Path(repo.worktree, "text")
+    Path(repo.worktree, ".gitignore").write_bytes(b"#" * (1 << 20) + b"\nx\n")
+    text.write_text("before")
+    with CheckpointManager(repo.worktree) as manager:
+        made = manager.create("x")
+        text.write_text("after")
+        Path(repo.worktree, "x").write_text("ignored")
+        Path(repo.worktree, "new").write_text("not ignored")
+        manager.rollback(made)
+
+    assert text.read_text() == "before"
+    assert {*os.listdir(repo.worktree)} == {".git", ".gitignore", "text", "x"}
+
+
+def test_a_file_of_rules_without_end_takes_no_memory(repo: Repository) -> None:
+    for name in (".gitignore", ".gitattributes", "ckpt.toml"):
+        with open(Path(repo.worktree, name), "wb") as file:
+            file.truncate(1 << 40)
+    text = Path(repo.worktree, "text")
+    text.write_text("before")
+    with CheckpointManager(repo.worktree) as manager:
+        made = manager.create("x")
+        text.write_text("after")
+        Path(repo.worktree, "new").touch()
+        manager.rollback(made)
+
+    assert text.read_text() == "before"
+    assert not Path(repo.worktree, "new").exists()
+
+
+def test_staged_rules_that_are_too_large_are_passed_over(
+    repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (attribute_files, rules):
+        monkeypatch.setattr(module, "LARGEST_TEXT", 1000)
+    content = objects.add(b"blob", b"* -text\n" * 1000)
+    names = (b".gitattributes", b"a/.gitignore")
+    entries = [IndexEntry.of(name, content, REGULAR, skip_worktree=True) for name in names]
+    index(Path(repo.git_dir), *entries)
+
+    assert rules._absent_ignore_files(repo, read_staged(repo)) == {}
+    attributed = attribute_files._Reader(repo, {b".gitattributes": content}, {})
+    assert attributed.read(b"") is None
 
 
 def test_a_gc_of_long_names_within_each_other_does_not_hold_all_the_paths(scene: Scene) -> None:
