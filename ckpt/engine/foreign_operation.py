@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _ID = rb"[0-9a-f]{40}(?:[0-9a-f]{24})?"
-_CONFLICT = re.compile(_ID + rb"(?:\.[0-9]+)?\t([^\0]+)\0")
+_CONFLICT = re.compile(rb"(?s)" + _ID + rb"(?:\.[0-9]+)?\t(.+)")
 # One thing to do on each line: a word or its letter, and what to do it with.
 _TODO = re.compile(
     rb"\s*(?:#.*|(?:p|pick|r|reword|e|edit|s|squash|f|fixup|d|drop|revert|l|label|t|reset|m|merge"
@@ -70,13 +70,18 @@ def _are_moves(data: bytes) -> bool:
 
 
 def _are_conflicts(data: bytes) -> bool:
-    """Paths that `rerere` writes to."""
+    """Paths that `rerere` writes to, each up to a zero."""
+    *conflicts, rest = data.split(b"\0")
+    return not rest and all(map(_is_conflict, conflicts))
+
+
+def _is_conflict(data: bytes) -> bool:
+    found = _CONFLICT.fullmatch(data)
     try:
-        for path in _CONFLICT.findall(data):
-            check_path(path)
+        check_path(found[1] if found is not None else b"")
     except Unsafe:
         return False
-    return not _CONFLICT.sub(b"", data)
+    return True
 
 
 def _only(expression: bytes) -> Callable[[bytes], object]:

@@ -27,6 +27,7 @@ _HELD = b"op/held/"
 _RERERE = b"op/rerere"
 _ABSENT = b"-"
 _MOST_BYTES = 1 << 28  # of all files of an operation
+_LONGEST_LIST = 1 << 24  # of branches
 _FULL_ID = lazy_pattern(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 # In a list of things to do: a word for what, perhaps `-C`, then a commit, often shortened.
 _TODO_ID = lazy_pattern(rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b")
@@ -124,19 +125,22 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
         files[path] = read_limited(objects, entry.id, left)
         left -= len(files[path])
     listed = lookup(objects, state_tree, _BRANCHES)
-    lines = read_limited(objects, listed.id).splitlines() if listed is not None else ()
+    lines = () if listed is None else read_limited(objects, listed.id, _LONGEST_LIST).splitlines()
     return OperationState(
-        OperationFiles(files), dict(_branches(lines)), dict(_rerere(objects, state_tree))
+        OperationFiles(files), dict(_branches(lines)), dict(_rerere(objects, state_tree, left))
     )
 
 
-def _rerere(objects: ObjectStore, state_tree: ObjectID) -> Iterator[tuple[str, bytes]]:
+def _rerere(objects: ObjectStore, state_tree: ObjectID, left: int) -> Iterator[tuple[str, bytes]]:
+    """`left` is how many bytes the operation may still have: one blob may be many files."""
     from ckpt.store import rerere
 
     top = lookup(objects, state_tree, _RERERE)
     for name, entry in walk(objects, top.id) if top is not None else ():
         if entry.mode == REGULAR and rerere.is_known(os.fsdecode(name)):
-            yield os.fsdecode(name), read_limited(objects, entry.id)
+            content = read_limited(objects, entry.id, left)
+            left -= len(content)
+            yield os.fsdecode(name), content
 
 
 def _branches(lines: Iterable[bytes]) -> Iterator[tuple[bytes, ObjectID | None]]:

@@ -18,14 +18,15 @@ from ckpt.patterns import lazy_pattern
 from ckpt.store.operation import OperationFiles
 
 _MERGE_RR = "MERGE_RR"
-_NAMED = lazy_pattern(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\.\d+)?\t[^\0]+\0")
+_NAMED = lazy_pattern(rb"(?s)([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\.\d+)?\t.")
 _KNOWN = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?/(?:pre|post|this)image(?:\.\d+)?")
 
 
 def read(common_dir: str, files: OperationFiles) -> dict[str, bytes]:
     """The files of every conflict that is named, by their path in `rr-cache/`."""
     found = {}
-    for name in sorted(set(_NAMED.findall(files.contents.get(_MERGE_RR, b"")))):
+    conflicts = map(_NAMED.match, files.contents.get(_MERGE_RR, b"").split(b"\0")[:-1])
+    for name in sorted({conflict[1] for conflict in conflicts if conflict is not None}):
         folder = os.path.join(common_dir, "rr-cache", name.decode())
         for image in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             path = f"{name.decode()}/{image}"

@@ -177,7 +177,7 @@ DEFENCES = (
         "no white space in a foreign operation is divided in every way",
         "ckpt/engine/foreign_operation.py: return lambda data: fullmatch(data.strip())"
         " => return re.compile(rb'\\s*' + expression + rb'\\s*').fullmatch",
-        LIMITS + "test_white_space_in_the_files_of_an_operation_is_not_divided_in_every_way",
+        LIMITS + "test_the_files_of_an_operation_are_not_divided_in_every_way",
     ),
     _of(
         "a journal that other users could have written is not gone by",
@@ -1619,5 +1619,16 @@ DEFENCES = (
         "ignore rules of another's are few enough to be gone by",
         "ckpt/engine/foreign.py: if len(text) > LARGEST_RULES: => if False:",
         HOSTILE,
+    ),
+    _of(
+        "no conflict of a foreign operation is looked for beyond its end",
+        "ckpt/engine/foreign_operation.py: return not rest and all(map(_is_conflict, conflicts))"
+        " => return not re.sub(_ID + rb'\\t[^\\0]+\\0', b'', data)",
+        LIMITS + "test_the_files_of_an_operation_are_not_divided_in_every_way",
+    ),
+    _of(
+        "what rerere notes counts among the files of an operation",
+        "ckpt/store/operation_record.py: left -= len(content) => pass",
+        LIMITS + "test_what_rerere_has_noted_has_a_size_together_with_them",
     ),
 )

@@ -145,6 +145,31 @@ def test_the_files_of_an_operation_have_a_size_together(
         operation_record.read_state(objects, tree)
 
 
+def test_what_rerere_has_noted_has_a_size_together_with_them(
+    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = TreeEntry(REGULAR, objects.add(b"blob", bytes(400)))
+    names = [b"op/rerere/" + digit * 40 + b"/preimage" for digit in (b"1", b"2")]
+    tree = trees.write_tree(objects, dict.fromkeys([b"op/files/MERGE_MSG", *names], blob))
+    assert len(operation_record.read_state(objects, tree).rerere) == 2
+    monkeypatch.setattr(operation_record, "_MOST_BYTES", 1000)
+
+    with pytest.raises(CkptError, match="too large"):
+        operation_record.read_state(objects, tree)
+
+
+def test_a_list_of_branches_has_a_length(
+    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = TreeEntry(REGULAR, objects.add(b"blob", b"- refs/heads/x\n" * 100))
+    tree = trees.write_tree(objects, {b"op/branches": blob})
+    assert len(operation_record.read_state(objects, tree).branches) == 1
+    monkeypatch.setattr(operation_record, "_LONGEST_LIST", 1000)
+
+    with pytest.raises(CkptError, match="too large"):
+        operation_record.read_state(objects, tree)
+
+
 @pytest.mark.parametrize(("limit", "most"), [("_MOST_BYTES", 1000), ("MOST_VALUES", 300)])
 def test_the_parts_of_an_agent_s_state_have_a_size_together(
     objects: ObjectStore, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
@@ -244,11 +269,10 @@ def test_no_entry_of_an_index_is_of_zeros_not_even_a_submodule() -> None:
         ("sequencer/opts", "b'[options]\\n' + b'\\tedit = true\\n' * 40 + b'!'"),
         ("rebase-merge/end", "b' ' * 1_000_000 + b'!'"),
         ("MERGE_MODE", "b' ' * 1_000_000 + b'!'"),
+        ("MERGE_RR", "(b'1' * 40 + b'\\t') * 50_000"),
     ],
 )
-def test_white_space_in_the_files_of_an_operation_is_not_divided_in_every_way(
-    path: str, data: str
-) -> None:
+def test_the_files_of_an_operation_are_not_divided_in_every_way(path: str, data: str) -> None:
     script = f"""
 from ckpt.engine.foreign_operation import Unsafe, check_files, needs_consent
 from ckpt.store.operation_record import OperationFiles, OperationState
