@@ -30,6 +30,8 @@ _HINT = (
     "dates, times, bytes, sets and tuples"
 )
 _FAR = 1 << 64  # integers beyond may be too long to be read again
+_MOST_ALIKE = 100  # values of one hash
+_ONE_HASH = f"more than {_MOST_ALIKE} values of one hash"
 _LONGEST_PLACE = 200  # of which a message tells all; what holds itself has a long one
 
 
@@ -110,7 +112,9 @@ def _encoded(value: Any, where: str, level: int) -> Any:
         return _tagged("tuple", _encoded_items(value, where, level))
     if isinstance(value, set | frozenset):
         word = "set" if isinstance(value, set) else "frozenset"
-        return _tagged(word, _in_order(_encoded(item, where, level + 1) for item in tuple(value)))
+        if _have_one_hash(value := frozenset(value)):
+            raise _refusal(where, _ONE_HASH)
+        return _tagged(word, _in_order(_encoded(item, where, level + 1) for item in value))
     return _encoded_scalar(value, where)
 
 
@@ -130,6 +134,8 @@ def _encoded_mapping(value: Mapping[Any, Any], where: str, level: int) -> Any:
             place = f"{where}.{key}"
             found[_checked_text(str.__str__(key), place)] = _encoded(item, place, level + 1)
         return found
+    if _have_one_hash(key for key, _ in items):
+        raise _refusal(where, _ONE_HASH)
     pairs = []
     for key, item in items:
         place = f"{where}[{key!r}]"
@@ -158,6 +164,16 @@ def _encoded_scalar(value: Any, where: str) -> Any:
 
 def _tagged(kind: str, value: Any) -> dict[str, Any]:
     return {_TAG: kind, _VALUE: value}
+
+
+def _have_one_hash(values: Iterable[Any]) -> bool:
+    """Whether many do: a set or dict compares each with all of the others, and numbers can be made
+    by the hundred thousand that take it hours."""
+    alike: dict[int, int] = {}
+    for value in values:
+        code = hash(value)
+        alike[code] = alike.get(code, 0) + 1
+    return max(alike.values(), default=0) > _MOST_ALIKE
 
 
 def _in_order(items: Iterable[Any]) -> list[Any]:
@@ -238,7 +254,16 @@ def _uuid(text: str) -> Any:
 
 
 def _pairs(pairs: list[Any]) -> dict[Any, Any]:
-    return {_decoded(key): _decoded(item) for key, item in pairs}
+    keys = _told_apart(key for key, _ in pairs)
+    return {key: _decoded(item) for key, (_, item) in zip(keys, pairs, strict=True)}
+
+
+def _told_apart(items: Iterable[Any]) -> list[Any]:
+    """Values for a set, or for the keys of a dict."""
+    found = [_decoded(item) for item in items]
+    if _have_one_hash(found):
+        raise ValueError(_ONE_HASH)
+    return found
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
@@ -247,8 +272,8 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "datetime": lambda text: datetime.fromisoformat(text),
     "decimal": _decimal,
     "dict": _pairs,
-    "frozenset": lambda items: frozenset(map(_decoded, items)),
-    "set": lambda items: set(map(_decoded, items)),
+    "frozenset": lambda items: frozenset(_told_apart(items)),
+    "set": lambda items: set(_told_apart(items)),
     "time": lambda text: time.fromisoformat(text),
     "timedelta": lambda parts: timedelta(*parts),
     "tuple": lambda items: tuple(map(_decoded, items)),
