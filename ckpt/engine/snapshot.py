@@ -53,7 +53,7 @@ from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.refs import branch_name
 from ckpt.store.repository import Repository
 from ckpt.store.temporaries import TEMPORARY_OBJECT, clear_dead
-from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, write_tree
+from ckpt.store.trees import FOLDER, TreeEntry, add_limited, write_tree
 from ckpt.values import field, replace, value_class
 
 TYPE_CHECKING = False
@@ -278,7 +278,7 @@ def _write_state_tree(
         for name, folder in origins.write_state(objects, present.converted).items():
             if folder is not None:
                 entries[name] = TreeEntry(FOLDER, folder)
-    entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))
+    entries[record.MANIFEST] = add_limited(objects, manifest.dump(), "manifest.json")
     if request.has_state:
         entries |= agent_state.write(objects, request.state, files)
     return write_tree(objects, entries)

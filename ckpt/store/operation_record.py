@@ -61,6 +61,7 @@ def _noted(common_dir: str, files: OperationFiles) -> Mapping[str, bytes]:
 
 def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, TreeEntry]:
     """The operation's part of a state tree, as entries to be put into it."""
+    _check_size([*state.files.contents.values(), *state.rerere.values()])
     entries = {
         _FILES + b"/" + os.fsencode(path): TreeEntry(REGULAR, objects.add(b"blob", contents))
         for path, contents in state.files.contents.items()
@@ -74,6 +75,15 @@ def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, Tree
     for tree in _of_kind(objects, b"tree", state):
         entries[_HELD + tree] = TreeEntry(FOLDER, tree)
     return entries
+
+
+def _check_size(contents: Iterable[bytes]) -> None:
+    """More than is read again must not be stored."""
+    if sum(map(len, contents)) > _MOST_BYTES:
+        raise Refused(
+            f"the files of the operation in progress are over {_MOST_BYTES >> 20} MiB",
+            hint="finish it, or give it up; 'git status' tells how",
+        )
 
 
 def commits_to_keep(objects: ObjectStore, state: OperationState) -> tuple[ObjectID, ...]:

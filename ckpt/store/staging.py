@@ -40,6 +40,7 @@ from ckpt.store.trees import (
     REGULAR,
     Entries,
     TreeEntry,
+    add_limited,
     lookup,
     read_limited,
     walk,
@@ -195,7 +196,7 @@ def write_state(
     for belief, paths in {"stale": stale, "unseen": unseen}.items():
         if paths:
             document[belief] = [to_json(path) for path in sorted(paths)]
-    state = {FLAGS: TreeEntry(REGULAR, objects.add(b"blob", jsontext.dump(document)))}
+    state = {FLAGS: add_limited(objects, jsontext.dump(document), "index-flags.json")}
     for stage, tree in (stages or write_stages(objects, index)).items():
         state[b"stages/%d" % stage if stage else INDEX] = TreeEntry(FOLDER, tree)
     blobs = _resolved_blobs(_recreatable(objects, index))

@@ -240,6 +240,16 @@ def read_limited(objects: ObjectStore, blob: ObjectID, most: int = LARGEST_STATE
     return objects.read(blob, b"blob")
 
 
+def add_limited(objects: ObjectStore, text: bytes, name: str) -> TreeEntry:
+    """A part of the state that `read_limited` will read again."""
+    if len(text) > LARGEST_STATE:
+        raise Refused(
+            f"the checkpoint's '{name}' would be {len(text):,} bytes, too large to be read again",
+            hint="ignore folders with very many files, and track large '.gitignore' files",
+        )
+    return TreeEntry(REGULAR, objects.add(b"blob", text))
+
+
 class FilesOf:
     """The paths of all files of a tree, each looked up when it is asked for."""
 

@@ -1636,4 +1636,14 @@ DEFENCES = (
         "ckpt/state.py: return max(alike.values(), default=0) > _MOST_ALIKE => return False",
         "tests/test_state.py::test_values_that_are_made_to_have_one_hash_are_damage",
     ),
+    _of(
+        "no part of the state is stored that could not be read again",
+        "ckpt/store/trees.py: if len(text) > LARGEST_STATE: => if False:",
+        LIMITS + "test_no_checkpoint_is_made_whose_manifest_could_not_be_read",
+    ),
+    _of(
+        "nor is an operation",
+        "ckpt/store/operation_record.py: if sum(map(len, contents)) > _MOST_BYTES: => if False:",
+        LIMITS + "test_no_larger_operation_is_stored",
+    ),
 )

@@ -20,7 +20,7 @@ from ckpt import CheckpointManager, UsageError
 from ckpt.engine import attribute_files, recorded, rules
 from ckpt.engine.repacking import repack_checkpoints
 from ckpt.engine.tree_check import TreeCheck, Unsafe, check_entry, is_git_dir
-from ckpt.errors import CkptError
+from ckpt.errors import CkptError, Refused
 from ckpt.store import agent_state, index_check, loose, operation_record, packs, record, trees
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import ConfigError
@@ -143,6 +143,48 @@ def test_the_files_of_an_operation_have_a_size_together(
 
     with pytest.raises(CkptError, match="too large"):
         operation_record.read_state(objects, tree)
+
+
+def test_no_larger_operation_is_stored(
+    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = operation_record.OperationFiles({"MERGE_MSG": bytes(600), "SQUASH_MSG": bytes(600)})
+    state = operation_record.OperationState(files)
+    assert operation_record.write_state(objects, state)
+    monkeypatch.setattr(operation_record, "_MOST_BYTES", 1000)
+
+    with pytest.raises(Refused, match="operation in progress"):
+        operation_record.write_state(objects, state)
+
+
+def test_no_checkpoint_is_made_whose_manifest_could_not_be_read(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(repo.worktree, ".gitignore").write_bytes(b"#" * 1000 + b"\n.gitignore\n")
+    Path(repo.worktree, "text").touch()
+    with CheckpointManager(repo.worktree) as manager:
+        assert manager.create("x")
+        monkeypatch.setattr(trees, "LARGEST_STATE", 1000)
+        with pytest.raises(Refused, match=r"manifest.json.* too large"):
+            manager.create("y")
+
+        assert [each.name for each in manager.list()] == ["x"]
+
+
+def test_nor_one_whose_index_flags_could_not_be(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = repo.objects.add(b"blob", b"x")
+    names = [b"%04d" % number for number in range(100)]
+    entries = [IndexEntry.of(name, content, REGULAR, skip_worktree=True) for name in names]
+    index(Path(repo.git_dir), *entries)
+    repo.objects.flush()
+    monkeypatch.setattr(trees, "LARGEST_STATE", 1000)
+
+    with CheckpointManager(repo.worktree) as manager:
+        with pytest.raises(Refused, match=r"index-flags.json.* too large"):
+            manager.create("x")
+        assert manager.list() == []
 
 
 def test_what_rerere_has_noted_has_a_size_together_with_them(
