@@ -105,7 +105,7 @@ def index_identity(repo: Repository) -> Identity | None:
         status = os.fstat(fd)
         length = repo.object_format.oid_length
         end = os.pread(fd, length, max(status.st_size - length, 0))
-        if not any(end):  # index.skipHash
+        if not any(end) and status.st_size <= regular.LARGE:  # index.skipHash
             end = repo.object_format.new_hash(os.pread(fd, status.st_size, 0)).digest()
     finally:
         os.close(fd)

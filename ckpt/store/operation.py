@@ -17,6 +17,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
+from ckpt import regular
 from ckpt.errors import CkptError
 from ckpt.hashing import sha256
 from ckpt.values import field, value_class
@@ -78,6 +79,7 @@ TODO_LISTS = (
 _HEAD_NAMES = ("rebase-merge/head-name", "rebase-apply/head-name")
 UPDATE_REFS = "rebase-merge/update-refs"
 _BISECT_START = "BISECT_START"
+LARGEST = 1 << 28  # of all these files together
 
 
 @value_class
@@ -138,8 +140,13 @@ class OperationFiles:
 
 def read(git_dir: str) -> OperationFiles:
     """The operation under way in a worktree, by its git dir."""
-    paths = sorted(_paths(git_dir))
-    found = {path: data for path in paths if (data := _read(git_dir, path)) is not None}
+    found: dict[str, bytes] = {}
+    left = LARGEST
+    for path in sorted(_paths(git_dir)):
+        data = _read(git_dir, path, left)
+        if data is not None:
+            found[path] = data
+            left -= len(data)
     files = OperationFiles(found)
     if files.operation is None:
         found.pop(ORIG_HEAD, None)
@@ -163,13 +170,12 @@ def _paths(git_dir: str) -> Iterator[str]:
                 yield os.path.relpath(os.path.join(folder, name), git_dir)
 
 
-def _read(git_dir: str, path: str) -> bytes | None:
+def _read(git_dir: str, path: str, most: int) -> bytes | None:
     full = os.path.join(git_dir, path)
     try:
         if not stat.S_ISREG(os.lstat(full).st_mode):
             raise IsADirectoryError(errno.EISDIR, "not a file")
-        with open(full, "rb") as file:
-            return file.read()
+        return regular.read(full, most)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ckpt.errors import Refused
 from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.operation import TODO_LISTS, OperationFiles, is_known, read
+from ckpt.store.operation import LARGEST, TODO_LISTS, OperationFiles, is_known, read
 from ckpt.store.refs import Refs
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, read_limited, walk
 from ckpt.values import field, value_class
@@ -26,7 +26,7 @@ _BRANCHES = b"op/branches"
 _HELD = b"op/held/"
 _RERERE = b"op/rerere"
 _ABSENT = b"-"
-_MOST_BYTES = 1 << 28  # of all files of an operation
+_MOST_BYTES = LARGEST
 _LONGEST_LIST = 1 << 24  # of branches
 _FULL_ID = lazy_pattern(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 # In a list of things to do: a word for what, perhaps `-C`, then a commit, often shortened.

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from ckpt import disk
 from ckpt.patterns import lazy_pattern
-from ckpt.store.operation import OperationFiles
+from ckpt.store.operation import LARGEST, OperationFiles
 
 _MERGE_RR = "MERGE_RR"
 _NAMED = lazy_pattern(rb"(?s)([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\.\d+)?\t.")
@@ -42,7 +42,8 @@ def _read(path: str) -> bytes | None:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
         os.close(fd)
         return None
     with open(fd, "rb") as file:

@@ -1646,4 +1646,24 @@ DEFENCES = (
         "ckpt/store/operation_record.py: if sum(map(len, contents)) > _MOST_BYTES: => if False:",
         LIMITS + "test_no_larger_operation_is_stored",
     ),
+    _of(
+        "a trigger runs nothing that a repository inside names",
+        "ckpt/engine/recurse.py: or self.request.kind is not Kind.HOOK: => or True:",
+        PLANTED + "test_a_trigger_runs_no_command_that_a_repository_inside_names",
+    ),
+    _of(
+        "nor does it in what that one calls its submodule",
+        "ckpt/engine/recurse.py: is_submodule = is_known and => is_submodule =",
+        PLANTED + "test_nor_one_of_what_that_calls_its_submodule",
+    ),
+    _of(
+        "no index without end is read to its end",
+        "ckpt/engine/index_facts.py: and status.st_size <= regular.LARGE: => :",
+        LIMITS + "test_nor_does_a_file_in_the_git_dir_of_a_repository_inside",
+    ),
+    _of(
+        "nor are the files of an operation",
+        "ckpt/store/operation.py: left -= len(data) => pass",
+        LIMITS + "test_the_files_of_an_operation_are_read_up_to_a_size_together",
+    ),
 )

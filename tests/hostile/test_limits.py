@@ -21,7 +21,16 @@ from ckpt.engine import attribute_files, recorded, rules
 from ckpt.engine.repacking import repack_checkpoints
 from ckpt.engine.tree_check import TreeCheck, Unsafe, check_entry, is_git_dir
 from ckpt.errors import CkptError, Refused
-from ckpt.store import agent_state, index_check, loose, operation_record, packs, record, trees
+from ckpt.store import (
+    agent_state,
+    index_check,
+    loose,
+    operation,
+    operation_record,
+    packs,
+    record,
+    trees,
+)
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import ConfigError
 from ckpt.store.index import IndexEntry
@@ -417,6 +426,34 @@ def test_a_file_of_rules_without_end_takes_no_memory(repo: Repository) -> None:
 
     assert text.read_text() == "before"
     assert not Path(repo.worktree, "new").exists()
+
+
+@pytest.mark.parametrize("name", ["index", "MERGE_MSG", "rebase-merge/git-rebase-todo"])
+def test_nor_does_a_file_in_the_git_dir_of_a_repository_inside(repo: Repository, name: str) -> None:
+    inner = worktree(Path(repo.worktree, "inner"))
+    Path(inner, "text").touch()
+    file = inner / ".git" / name
+    file.parent.mkdir(exist_ok=True)
+    with open(file, "wb") as endless:
+        endless.truncate(1 << 40)
+
+    with CheckpointManager(repo.worktree) as manager:
+        made = manager.create("x", recurse=True).checkpoint
+
+    assert made is not None
+    assert "too large" in str(made.nested[0].problem)
+
+
+def test_the_files_of_an_operation_are_read_up_to_a_size_together(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MERGE_MSG", "SQUASH_MSG"):
+        Path(repo.git_dir, name).write_bytes(bytes(600))
+    assert len(operation.read(repo.git_dir).contents) == 2
+    monkeypatch.setattr(operation, "LARGEST", 1000)
+
+    with pytest.raises(CkptError, match="too large"):
+        operation.read(repo.git_dir)
 
 
 def test_staged_rules_that_are_too_large_are_passed_over(
