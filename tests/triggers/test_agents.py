@@ -110,6 +110,7 @@ def test_what_is_no_event_is_none(name: str) -> None:
     bad += [{**good, "hook_event_name": "Unheard"}, {**good, "cwd": 7, "workspace_roots": "/x"}]
     bad += [{**good, "session_id": "\n", "conversation_id": None}]
     bad += [{**good, "cwd": "relative", "workspace_roots": [None, "also"]}]
+    bad += [{**good, "cwd": "/half \ud800", "workspace_roots": ["/\ud800"]}]
 
     assert [None] * len(bad) == [read(AGENTS[name], document) for document in bad]
 
@@ -117,7 +118,15 @@ def test_what_is_no_event_is_none(name: str) -> None:
 @every_agent
 def test_odd_input_of_a_tool_still_counts_as_a_tool(name: str) -> None:
     odd: object
-    for odd in (None, [], "text", {"file_path": 7}, {"file_path": "a\0b"}, {"command": {}}):
+    for odd in (
+        None,
+        [],
+        "text",
+        {"file_path": 7},
+        {"file_path": "a\0b"},
+        {"command": {}},
+        {"file_path": "\ud800"},
+    ):
         found = read(AGENTS[name], {**sample(name, "before-edit"), "tool_input": odd})
         assert found is not None and found.paths == ()
     for odd in ([], {}, 7, ["Write"]):

@@ -100,7 +100,13 @@ def paths_named(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 def as_path(path: object) -> str:
     """What can be the name of a file; empty for anything else."""
-    return path if isinstance(path, str) and "\0" not in path else ""
+    if not isinstance(path, str) or "\0" in path:
+        return ""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:  # JSON can say half a character
+        return ""
+    return path
 
 
 def _command(given: Mapping[str, Any]) -> str:
