@@ -62,12 +62,27 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
     except MissingObject as error:
         told = f"its commit cannot be read, without which nothing is saved: {error.message}"
         yield Flaw("HEAD", True, told, by_hand=out_of_reach(repo) or "git fsck")
+    yield from _branch(repo)
     for pack in unindexed_packs(repo.objects):
         told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
         yield Flaw("objects", False, told, by_hand=index_anew(pack))
     for pack in damaged_packs(repo.objects):
         told = f"what is in '{pack}' cannot be read: the file is damaged"
         yield Flaw("objects", True, told, by_hand=bring_pack_back(pack))
+
+
+def _branch(repo: Repository) -> Iterator[Flaw]:
+    """Work goes on without it, as git's does; so nobody else would tell."""
+    broken = repo.refs.broken_branch()
+    if broken is None:
+        return
+    path, last = broken
+    told = f"the file of its branch, '{path}', is damaged: what is saved says that it has no commit"
+    if last is not None and repo.objects.has(last):
+        by_hand = f"if that was its last commit: echo {last.decode()} > {quote(path)}"
+    else:
+        by_hand = f"echo ID > {quote(path)}, of its last commit, which 'git ckpt rescue' may list"
+    yield Flaw("HEAD", True, told, by_hand=by_hand)
 
 
 def _index(repo: Repository) -> Iterator[Flaw]:

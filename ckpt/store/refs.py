@@ -22,6 +22,7 @@ from ckpt.store.lock import clear_dead_locks, clear_unfinished, replace_locked
 from ckpt.store.loose_refs import (
     SYMREF,
     names_in,
+    read_anyhow,
     read_file,
     remove_empty,
     remove_empty_above,
@@ -185,12 +186,30 @@ class Refs(RefBatches):
         if not contents.startswith(SYMREF):
             commit = self._object_id(contents)
             if commit is None:
+                from shlex import quote
+
+                path = quote(os.path.join(self.git_dir, "HEAD"))
                 raise CkptError(
-                    "HEAD is neither a branch nor a commit", hint="run 'git fsck' and mend HEAD"
+                    "HEAD is neither a branch nor a commit",
+                    hint=f"name the branch there: echo 'ref: refs/heads/BRANCH' > {path}",
                 )
             return Head(None, commit)
         branch = contents[len(SYMREF) :].strip()
         return Head(branch, self.read(branch))
+
+    def broken_branch(self) -> tuple[str, ObjectID | None] | None:
+        """The file of HEAD's branch, if it names nothing, as a power cut leaves it, and what the
+        reflog says that it named last. To `head` that is a branch without a commit."""
+        branch = self.head().branch
+        path = None if branch is None else self._path(branch)
+        said = None if path is None else read_anyhow(path)
+        if branch is None or path is None or said is None or said.startswith(b"ref:"):
+            return None
+        if self._object_id(said) is not None:
+            return None
+        log = read_file(os.path.join(self._base(branch), "logs", os.fsdecode(branch)))
+        _, _, last = log.rstrip(b"\n").rpartition(b"\n")
+        return path, self._object_id(last.partition(b" ")[2])
 
     def other_worktree_with(self, branch: bytes) -> str | None:
         """The git dir of another worktree that has this branch checked out."""

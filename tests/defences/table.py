@@ -1665,5 +1665,8 @@ DEFENCES = (
         "nor are the files of an operation",
         "ckpt/store/operation.py: left -= len(data) => pass",
         LIMITS + "test_the_files_of_an_operation_are_read_up_to_a_size_together",
+        "a branch that names nothing is told, before anybody takes it for a new one",
+        "ckpt/engine/repair.py: yield from _branch(repo) => pass",
+        FIXED + "test_a_branch_that_a_power_cut_emptied_is_told_with_the_command_that_mends_it",
     ),
 )

@@ -345,8 +345,11 @@ def test_a_detached_head(folder: Path, refs: Refs) -> None:
 def test_a_broken_head_is_an_error(contents: bytes, folder: Path, refs: Refs) -> None:
     put(folder, "HEAD", contents)
 
-    with pytest.raises(CkptError, match="neither a branch nor a commit"):
+    with pytest.raises(CkptError, match="neither a branch nor a commit") as caught:
         refs.head()
+    command = (caught.value.hint or "").partition(": ")[2].replace("BRANCH", "main")
+    subprocess.run(command, shell=True, check=True)
+    assert refs.head().branch == b"refs/heads/main"
 
 
 def test_each_worktree_has_its_own_head(folder: Path, refs: Refs, linked: Refs) -> None:

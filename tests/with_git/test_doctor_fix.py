@@ -513,6 +513,37 @@ def test_a_missing_commit_at_head_is_told_as_nothing_can_be_saved(repo: Path, da
     assert "nothing is saved" in told["detail"]
 
 
+@pytest.mark.parametrize("damage", [b"", b"\0" * 41, b"garbage\n"])
+def test_a_branch_that_a_power_cut_emptied_is_told_with_the_command_that_mends_it(
+    saved: dict[str, Any], repo: Path, damage: bytes
+) -> None:
+    assert "HEAD" not in doctor()
+    head = git("rev-parse", "HEAD").strip()
+    (repo / ".git/refs/heads/main").write_bytes(damage)
+
+    (told,) = doctor("--fix", code=1)["HEAD"]
+    assert (told["state"], told["done"]) == ("problem", None)
+    assert "refs/heads/main" in told["detail"]
+    subprocess.run(told["mend"].partition(": ")[2], shell=True, check=True)
+    assert git("rev-parse", "HEAD").strip() == head
+    assert "HEAD" not in doctor()
+
+
+def test_and_so_is_one_without_a_reflog(saved: dict[str, Any], repo: Path) -> None:
+    (repo / ".git/refs/heads/main").write_bytes(b"")
+    shutil.rmtree(repo / ".git/logs")
+
+    (told,) = doctor("--fix", code=1)["HEAD"]
+    assert "git ckpt rescue" in told["mend"]
+
+
+def test_a_branch_without_a_commit_is_nothing_to_mend(saved: dict[str, Any], repo: Path) -> None:
+    git("checkout", "-q", "--orphan", "other")
+    assert "HEAD" not in doctor()
+    git("symbolic-ref", "refs/heads/other", "refs/heads/nowhere")
+    assert "HEAD" not in doctor()
+
+
 @pytest.mark.parametrize("damage", ["garbage", "cut", "folder", "pipe", "circle"])
 def test_an_index_that_cannot_be_read_is_told_as_nothing_can_be_saved(
     saved: dict[str, Any], repo: Path, damage: str
