@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from itertools import count
 from shlex import quote
 
 from ckpt import disk
@@ -33,10 +34,13 @@ def put_in(
     if hook_text.calls_ckpt(text, event):
         return Step(KEPT, f"hook {event}, by a line that somebody has added", path)
     if not os.path.lexists(path):
+        if os.path.lexists(_wrapped(path, event)):  # another tool has taken our file away
+            return _run_before(path, event, python, sharing)
         _write(path, hook_text.own_script(event, python, wraps=False), 0o777, sharing)
         return Step(ADDED, f"hook {event}", path)
     if os.path.isdir(path):
-        return Step(TO_DO, f"hook {event}: a folder is in its place", path, (f"rmdir {path}",))
+        what = f"hook {event}: a folder is in its place"
+        return Step(TO_DO, what, path, (_move_away(path), "git ckpt install"))
     if is_script or (hook_text.is_shell(text) and os.access(path, os.X_OK)):
         _write(path, hook_text.with_block(text, hook_text.block(event, python)), None, sharing)
         return Step(ADDED, f"hook {event}, as a block in the script that was there", path)
@@ -73,7 +77,8 @@ def give_back(path: str, event: str) -> list[Step]:
         return []
     if os.path.lexists(path):
         what = f"hook {event}: the file that ckpt had renamed is still there beside a new one"
-        return [Step(TO_DO, what, wrapped, (f"mv {quote(wrapped)} {quote(path)}",))]
+        commands = (_move_away(path), f"mv {quote(wrapped)} {quote(path)}")
+        return [Step(TO_DO, what, wrapped, commands)]
     disk.rename(wrapped, path)
     _forget_name(path, event)
     return [Step(CHANGED, f"hook {event}: it has its name back", path)]
@@ -91,13 +96,26 @@ def _wrap(path: str, event: str, python: str, sharing: Sharing) -> Step:
     wrapped = _wrapped(path, event)
     if os.path.lexists(wrapped) and not _is_same(path, wrapped):
         what = f"hook {event}: '{os.path.basename(wrapped)}' is in the way"
-        return Step(TO_DO, what, path, (f"rm {quote(wrapped)}", "git ckpt install"))
+        return Step(TO_DO, what, path, (_move_away(wrapped), "git ckpt install"))
     _second_name(path, wrapped)
+    return _run_before(path, event, python, sharing)
+
+
+def _run_before(path: str, event: str, python: str, sharing: Sharing) -> Step:
+    """Let ours run what has been renamed."""
+    wrapped = _wrapped(path, event)
     if os.path.islink(wrapped):
         _keep_name(wrapped, event, sharing)
     _write(path, hook_text.own_script(event, python, wraps=True), 0o777, sharing)
     what = f"hook {event}; what was there runs after it, as '{os.path.basename(wrapped)}'"
     return Step(ADDED, what, path)
+
+
+def _move_away(path: str) -> str:
+    """The command that makes room; what is there may be all that there is of a user's hook."""
+    names = (f"{path}.away{number or ''}" for number in count())
+    free = next(name for name in names if not os.path.lexists(name))
+    return f"mv {quote(path)} {quote(free)}"
 
 
 def _is_same(path: str, wrapped: str) -> bool:

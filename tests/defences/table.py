@@ -1669,4 +1669,16 @@ DEFENCES = (
         "ckpt/engine/repair.py: yield from _branch(repo) => pass",
         FIXED + "test_a_branch_that_a_power_cut_emptied_is_told_with_the_command_that_mends_it",
     ),
+    _of(
+        "who follows a hint of install loses no hook",
+        'ckpt/install/hook_files.py: (_move_away(wrapped), "git ckpt install")'
+        ' => (f"rm {quote(wrapped)}", "git ckpt install")',
+        "tests/with_git/test_install.py::test_who_makes_room_as_the_hints_say_loses_no_hook",
+    ),
+    _of(
+        "a hook that was renamed is run by whatever is installed anew",
+        "ckpt/install/hook_files.py: if os.path.lexists(_wrapped(path, event)): => if False:",
+        "tests/with_git/test_install.py::"
+        "test_a_hook_that_was_renamed_runs_again_when_ours_has_gone_and_is_put_back",
+    ),
 )

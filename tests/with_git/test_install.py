@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -382,6 +383,46 @@ def test_a_file_of_the_name_for_a_renamed_hook_is_never_overwritten(repo: Path) 
     assert "is in the way" in install(code=4).stderr
     assert other.read_text() == "precious"
     assert hook.read_text().startswith("#!" + sys.executable)
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_who_makes_room_as_the_hints_say_loses_no_hook(repo: Path, command: str) -> None:
+    hook = make_hook(repo, "pre-commit", "python")
+    first = hook.read_bytes()
+    install()
+    hook.unlink()
+    second = make_hook(repo, "pre-commit", "python").read_bytes() + b"# of another tool\n"
+    hook.write_bytes(second)
+
+    told = ckpt_here(command, code=4).stderr
+    for hint in re.findall("^hint: (mv .*)$", told, re.MULTILINE):
+        subprocess.run(hint, shell=True, check=True)
+    install()
+    left = {path.read_bytes() for path in hook.parent.iterdir() if path.is_file()}
+    assert {first, second} <= left
+
+
+def test_a_folder_in_place_of_a_hook_can_be_moved_as_the_hint_says(repo: Path) -> None:
+    folder = repo / ".git/hooks/pre-commit"
+    (folder / "inside").mkdir(parents=True)
+
+    hint = re.findall("^hint: (mv .*)$", install(code=4).stderr, re.MULTILINE)[0]
+    subprocess.run(hint, shell=True, check=True)
+    install()
+    assert (repo / ".git/hooks/pre-commit.away/inside").is_dir()
+    assert folder.is_file()
+
+
+def test_a_hook_that_was_renamed_runs_again_when_ours_has_gone_and_is_put_back(repo: Path) -> None:
+    hook = make_hook(repo, "pre-commit", "python")
+    before = state(repo)
+    install()
+    hook.unlink()
+
+    install()
+    assert commit(STATUS="1").returncode == 1
+    uninstall()
+    assert state(repo) == before
 
 
 # -- where ckpt or Python has gone, or is made to fail -----------------------------------
