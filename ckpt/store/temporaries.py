@@ -93,7 +93,7 @@ class Temporaries:
         if self._mark and not self.are_foreign:
             for path in self._unfinished():
                 disk.discard(path)
-            if not _are_left(self._unfinished()):
+            if not _are_left([*self._unfinished(), *self._kept()]):
                 disk.discard(self._mark)
         if self._fd >= 0:
             close_locked(self._fd)
@@ -105,6 +105,15 @@ class Temporaries:
         for path in _left(self._folder, token, []):
             if not os.path.basename(path).startswith(TEMPORARY_INDEX):
                 yield path
+
+    def _kept(self) -> Iterator[str]:
+        """What keeps finished packs of ours from git still: it could not be taken away."""
+        with suppress(OSError):
+            noted = regular.beginning(self._mark, _LARGEST_MARK)
+            for name in filter(_STEM.fullmatch, _packs_in(noted)):
+                stem = os.path.join(self._folder, "pack", name)
+                if os.path.exists(stem + ".idx") and is_keep_of_ours(stem + ".keep"):
+                    yield stem + ".keep"
 
 
 def clear_dead(folder: str) -> list[str]:

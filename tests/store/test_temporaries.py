@@ -221,6 +221,18 @@ def test_nor_is_what_a_process_could_not_take_away_forgotten_at_its_end(
     assert files_below(tmp_path) == []
 
 
+def test_nor_is_what_keeps_a_pack_from_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(object_store(tmp_path)) as store:
+        store.add_kept(b"blob", b"in a pack of its own")
+        with failing(monkeypatch, ".keep"), pytest.raises(OSError):
+            store.discard()
+
+    kept = [path for path in files_below(tmp_path) if path.endswith(".keep")]
+    assert len(kept) == 1
+    clear_dead(str(tmp_path))
+    assert {path.rpartition(".")[2] for path in files_below(tmp_path)} == {"pack", "idx"}
+
+
 def test_files_of_git_and_of_nobody_stay(tmp_path: Path) -> None:
     forget(half_a_pack(tmp_path, "pack-none"))
     names = ["tmp_obj_Xy12Zz", "tmp_obj_0123456789abcdef_1", "ab/tmp_obj_Xy12Zz"]
