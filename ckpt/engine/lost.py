@@ -39,7 +39,6 @@ STASH, CHECKPOINT, COMMIT, PATCH, TREE, CONTENT = KINDS = (
 _STASHED = lazy_pattern(r"(WIP on|On) [^\n]+: ")
 _STAGED = "index on "
 _OWN_ID = lazy_pattern(r"(?m)^Ckpt-Id: (\S+)$")
-_STATE = "ckpt: state of "
 _OWN_BLOBS = (b'{\n "assume_valid":', b'{\n "branch":')  # index flags, manifests
 _MOST_FILES = 10_000
 _LONGEST_LINE = 200
@@ -120,7 +119,7 @@ def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
                 subject = checkpoint.name or checkpoint.id
                 files = checkpoint.stats.files_changed
                 yield Lost(CHECKPOINT, commit.decode(), time, subject, files)
-        elif not found.message.startswith(_STATE):
+        else:
             kind = STASH if _is_stash(repo, found) else COMMIT
             yield Lost(kind, commit.decode(), time, first_line(found.message))
 

@@ -31,6 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_STATE = b"ckpt: state of "  # how the message of a state commit begins
 _MOST_COMMITS = 200_000
 _MOST_TREES = 100_000  # to be read of git's own history
 _FIRST_COMMITS = 500  # whose trees are looked at in any case
@@ -196,6 +197,10 @@ class _Reach:
         parents = [to_raw(line[7:]) for line in lines if line.startswith(b"parent ")]
         return time_in(header), tree, [parent for parent in parents if parent]
 
+    def is_state(self, commit: bytes) -> bool:
+        """Whether it is one that a checkpoint keeps its state in."""
+        return self._read(commit, b"commit").partition(b"\n\n")[2].startswith(_STATE)
+
     def _read(self, raw_id: bytes, kind: bytes) -> bytes:
         """The content of an object; nothing, if it cannot be read or is of another kind. What
         is in a pack is not compared with its id: that would take as long again."""
@@ -224,12 +229,15 @@ class _Lost:
         if not reach.is_cut_off:
             commits |= set(packed_commits(reach.objects)) - reach.marked
         below: set[bytes] = set()
-        self.ends = set(commits)
+        parents: dict[bytes, list[bytes]] = {}
         for commit in commits:
             found = reach.commit(commit)
             if found is not None:
-                self.ends.difference_update(found[2])
+                parents[commit] = found[2]
                 reach.mark_tree(found[1], below)
+        # What a save or rescue that was killed has written of a checkpoint hides nothing.
+        halves = {commit for commit in _ends(commits, parents) if reach.is_state(commit)}
+        self.ends = _ends(commits - halves, parents)
         self.trees = kinds[b"tree"] - below
         for tree in kinds[b"tree"]:
             reach.mark_inside(tree, below)
@@ -240,6 +248,11 @@ class _Lost:
         """Leave out what turns out to be named after all."""
         self.trees -= marked
         self.blobs -= marked
+
+
+def _ends(commits: set[bytes], parents: dict[bytes, list[bytes]]) -> set[bytes]:
+    """Those that are a parent of none of them."""
+    return commits.difference(*(parents.get(commit, ()) for commit in commits))
 
 
 def _mtime(objects: ObjectStore, raw_id: bytes) -> int:

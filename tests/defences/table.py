@@ -1687,4 +1687,9 @@ DEFENCES = (
         "ckpt/store/temporaries.py: [*self._unfinished(), *self._kept()] => [*self._unfinished()]",
         TEMPORARIES + "test_nor_is_what_keeps_a_pack_from_git",
     ),
+    _of(
+        "what a rescue has written when it is killed hides nothing that is lost",
+        "ckpt/store/unreachable.py: _ends(commits - halves, parents) => _ends(commits, parents)",
+        RESCUE + "test_what_a_killed_rescue_has_written_does_not_hide_what_is_lost",
+    ),
 )

@@ -131,6 +131,21 @@ def test_a_stash_in_which_files_and_folders_changed_places_comes_back(repo: Path
     assert git("ls-files", "--", "folder") == "folder/staged\n"
 
 
+def test_what_a_killed_rescue_has_written_does_not_hide_what_is_lost(repo: Path) -> None:
+    write(repo, "README.md", "edited\n")
+    git("stash", "push", "-q", "-m", "precious")
+    stash = git("rev-parse", "stash@{0}").strip()
+    git("stash", "drop", "-q")
+    made = rescue("1")["checkpoint"]
+    git("update-ref", "-d", made["ref"])
+    os.unlink(loose_object(".git", made["commit"]))  # which is written last, then its ref
+
+    (found,) = lost()
+    assert (found["kind"], found["id"]) == ("stash", stash)
+    bring_back("1")
+    assert lost() == []
+
+
 def test_a_commit_that_was_amended_away_is_found_when_the_reflog_forgets_it(repo: Path) -> None:
     write(repo, "README.md", "first try\n")
     git("commit", "-q", "-a", "-m", "first try")
