@@ -1692,4 +1692,15 @@ DEFENCES = (
         "ckpt/store/unreachable.py: _ends(commits - halves, parents) => _ends(commits, parents)",
         RESCUE + "test_what_a_killed_rescue_has_written_does_not_hide_what_is_lost",
     ),
+    _of(
+        "nothing is to be done after a zero, where git reads no further",
+        'ckpt/engine/foreign_operation.py: return b"\\0" not in data and all( => return all(',
+        FOREIGN + "test_what_git_would_not_have_written_is_refused",
+    ),
+    _of(
+        "a journal of another user is not gone by",
+        "ckpt/private.py: if owners.is_others(status, git_dir): => if False:",
+        "tests/engine/test_journal.py::"
+        "test_what_belongs_to_another_user_is_refused_and_that_of_the_git_dirs_owner_is_not",
+    ),
 )

@@ -594,6 +594,7 @@ NEVER_RIGHT = {
     "an unknown thing to do": put("rebase-merge/git-rebase-todo", "evil\n"),
     "a ref that is moved": put("rebase-merge/git-rebase-todo", "update-ref refs/remotes/x\n"),
     "a zero": put("rebase-merge/git-rebase-todo", "pick\0\nexec evil\n"),
+    "a zero in a line": put("rebase-merge/git-rebase-todo", f"pick {ONE} \0 x\n"),
     "a strategy that is a program": put("rebase-merge/strategy", "x/../../evil"),
     "refs that go": put("rebase-merge/refs-to-delete", "refs/heads/main\n"),
     "refs that move": put("rebase-merge/update-refs", f"HEAD\n{ONE}\n{ONE}\n"),
