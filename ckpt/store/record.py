@@ -17,6 +17,7 @@ from datetime import datetime
 from ckpt import ids, jsontext
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, Kind, Scope, Stats
+from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.refs import IDENTITY
 from ckpt.store.trees import lookup, read_limited
@@ -33,6 +34,11 @@ FORMAT = 1
 MANIFEST = b"manifest.json"
 INDEX = b"index"
 _HEX = b"0123456789abcdefABCDEF"  # git takes both
+# Those that people have and that are quick to read; ASCII is the same in all of them.
+_ENCODING = lazy_pattern(
+    rb"(?mi)^encoding (iso-8859-[0-9]{1,2}|latin-?1|windows-125[0-8]|koi8-[ru]|euc-(?:jp|kr)"
+    rb"|shift[_-]jis|gbk|gb2312|gb18030|big5)$"
+)
 _TRAILER = "Ckpt-"
 _LARGEST = 8 << 20  # of a checkpoint's commit
 _LONGEST_STATS = 60  # three numbers of 64 bits
@@ -77,7 +83,16 @@ def commit_text(
 def read_commit(objects: ObjectStore, commit: ObjectID) -> CommitData:
     header, _, message = objects.read(commit, b"commit").partition(b"\n\n")
     tree, *parents = _tree_and_parents(objects, commit, header)
-    return CommitData(tree, tuple(parents), message.decode("utf-8", "replace"))
+    return CommitData(tree, tuple(parents), _text(header, message))
+
+
+def _text(header: bytes, message: bytes) -> str:
+    """A message, which may be in an encoding that the header names (i18n.commitEncoding)."""
+    named = _ENCODING.search(header)
+    try:
+        return message.decode(named[1].decode() if named else "utf-8", "replace")
+    except LookupError:
+        return message.decode("utf-8", "replace")
 
 
 def _tree_and_parents(objects: ObjectStore, commit: ObjectID, header: bytes) -> list[ObjectID]:

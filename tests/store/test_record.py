@@ -191,7 +191,7 @@ def test_a_commit_of_anyone_can_be_read(store: ObjectStore) -> None:
 
     assert found.tree == b"4b825dc642cb6eb9a060e54bf8d69288fbee4904"
     assert found.parents == (HEAD,)
-    assert found.message == "caf\ufffd\n\nparent x\n"
+    assert found.message == "caf\u00e9\n\nparent x\n"
 
 
 TREE = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"

@@ -165,6 +165,28 @@ def test_a_commit_that_was_amended_away_is_found_when_the_reflog_forgets_it(repo
     assert (repo / "README.md").read_text() == "first try\n"
 
 
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [
+        ("ISO-8859-1", "Grüße"),
+        ("windows-1252", "Grüße"),
+        ("iso-8859-99", "Gr\ufffd\ufffde"),
+        ("rot13", "Gr\ufffd\ufffde"),
+    ],
+)
+def test_a_commit_in_another_encoding_has_its_subject(
+    repo: Path, encoding: str, shown: str
+) -> None:
+    text = git("cat-file", "commit", "HEAD").partition("\n\n")[0].encode()
+    text += b"\nencoding " + encoding.encode() + b"\n\nGr\xfc\xdfe\n"
+    command = ["git", "hash-object", "-t", "commit", "-w", "--stdin"]
+    subprocess.run(command, input=text, check=True, capture_output=True)
+
+    (found,) = lost()
+    assert found["subject"] == shown
+    assert rescue("1")["checkpoint"]["name"] == f"rescued: {shown}"
+
+
 def test_a_branch_that_was_deleted_is_one_commit_with_those_behind_it(repo: Path) -> None:
     git("checkout", "-q", "-b", "topic")
     for number in (1, 2, 3):
