@@ -38,8 +38,11 @@ from ckpt.worktree.write import UnsafePath, Worktree
 # A path that changes each time it is looked at is left to whoever changes it.
 _ATTEMPTS = 4
 
-# The file system forbids this one path; another may well succeed.
-_LEFT_ALONE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS, errno.ENAMETOOLONG)
+# The file system forbids this one path, or cannot have it: such a name, or a link at all. Another
+# may well succeed.
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
+_IMPOSSIBLE = (errno.EINVAL, errno.EILSEQ, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_LEFT_ALONE = (*_FORBIDDEN, *_IMPOSSIBLE, errno.ENAMETOOLONG)
 
 # What was a file is none any more.
 _ANOTHER = (errno.ENOENT, errno.ELOOP)

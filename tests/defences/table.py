@@ -51,6 +51,7 @@ MOVING = "tests/faults/test_moving_folders.py::"
 COUNTED = "tests/faults/test_gc_has_counted.py::"
 PRUNING = "tests/store/test_pruning.py::"
 STRUCK_TURNS = "tests/faults/test_struck_turns.py::"
+FAILING = "tests/faults/test_failing_disk.py::"
 HOLLOW = "tests/with_git/test_uninitialised.py::"
 HANDOVER = "tests/worktree/test_handover.py::"
 LAST_MOMENT = "tests/faults/test_last_moment.py::"
@@ -652,6 +653,11 @@ DEFENCES = (
         "ckpt/worktree/scan.py: self.found.unsure.add(_parent(path))\n        return not child"
         " => return not child",
         UNFINISHED + "test_once_the_journal_is_put_aside_what_is_left_is_saved_like_any_file",
+    ),
+    _of(
+        "a path that the file system cannot have does not stop a rollback for ever",
+        "ckpt/engine/apply.py: (*_FORBIDDEN, *_IMPOSSIBLE, => (*_FORBIDDEN,",
+        FAILING + "test_a_path_that_the_file_system_cannot_have_is_left_and_the_others_come_back",
     ),
     _of(
         "what was edited since is saved before it is replaced",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import signal
 from collections.abc import Callable
@@ -189,6 +190,30 @@ def test_a_rollback_does_not_end_well_if_the_disk_refuses_to_flush_or_to_remove_
 
     assert failed.code == 1, failed
     assert has_journal(top)
+
+
+@pytest.mark.parametrize(
+    "operation, path, error",
+    [
+        ("symlink", "", errno.EOPNOTSUPP),  # as on a share without links
+        ("symlink", "", errno.ENOSYS),
+        ("rename", "edited", errno.EILSEQ),  # as where names have to be UTF-8
+        ("rename", "edited", errno.EINVAL),  # as where they must not hold a colon
+    ],
+)
+def test_a_path_that_the_file_system_cannot_have_is_left_and_the_others_come_back(
+    operation: str, path: str, error: int, driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+
+    struck = driver.run(top, *scene.words, blow=Blow(1, operation, path, error=error))
+
+    assert struck.code == 4, struck
+    assert os.strerror(error).lower() in struck.stderr
+    assert leftovers(top) == []
+    assert driver.run(top, "undo").code == 0
+    scene.check(top, scene.before)
 
 
 @pytest.mark.parametrize("command", ["save", "rollback"])
