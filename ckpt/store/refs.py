@@ -171,7 +171,8 @@ class Refs(RefBatches):
 
         def files() -> list[str]:
             """All that we lock: any of them may have a second name that is left over."""
-            own = [os.path.join(self.git_dir, name) for name in ("index", "HEAD")]
+            index = os.path.realpath(os.path.join(self.git_dir, "index"))
+            own = [index, os.path.join(self.git_dir, "HEAD")]
             refs = {os.path.join(folder, "refs") for folder in (self.git_dir, self.common_dir)}
             return [*own, self._packed_path, *_files_below(*refs)]
 

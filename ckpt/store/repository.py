@@ -210,12 +210,18 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
 
 def _index_path(git_dir: str, worktree: str, named: str | None) -> str:
     """The index that the user works with; those that git makes for a moment are not it."""
-    own = os.path.join(git_dir, "index")
+    own = _itself(os.path.join(git_dir, "index"))
     if not named:
         return own
     path = os.path.join(worktree, named)
     is_made_by_git = os.path.realpath(os.path.dirname(path)) == git_dir
-    return own if is_made_by_git and _FOR_A_MOMENT.fullmatch(os.path.basename(path)) else path
+    is_lent = is_made_by_git and _FOR_A_MOMENT.fullmatch(os.path.basename(path))
+    return own if is_lent else _itself(path)
+
+
+def _itself(index: str) -> str:
+    """Where the file is that git locks and replaces, if there is only a link to it."""
+    return os.path.realpath(index) if os.path.islink(index) and os.path.isfile(index) else index
 
 
 def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:

@@ -51,6 +51,7 @@ MOVING = "tests/faults/test_moving_folders.py::"
 COUNTED = "tests/faults/test_gc_has_counted.py::"
 PRUNING = "tests/store/test_pruning.py::"
 STRUCK_TURNS = "tests/faults/test_struck_turns.py::"
+INDEX_KINDS = "tests/with_git/test_index_kinds.py::"
 FAILING = "tests/faults/test_failing_disk.py::"
 HOLLOW = "tests/with_git/test_uninitialised.py::"
 HANDOVER = "tests/worktree/test_handover.py::"
@@ -658,6 +659,13 @@ DEFENCES = (
         "a path that the file system cannot have does not stop a rollback for ever",
         "ckpt/engine/apply.py: (*_FORBIDDEN, *_IMPOSSIBLE, => (*_FORBIDDEN,",
         FAILING + "test_a_path_that_the_file_system_cannot_have_is_left_and_the_others_come_back",
+    ),
+    _of(
+        "an index behind a link is locked and replaced where it is, as git does",
+        "ckpt/store/repository.py: os.path.realpath(index) if os.path.islink(index) and"
+        " os.path.isfile(index) else index => index",
+        INDEX_KINDS + "test_an_index_behind_a_link_is_replaced_where_it_is",
+        INDEX_KINDS + "test_a_lock_of_git_s_on_an_index_behind_a_link_is_respected",
     ),
     _of(
         "what was edited since is saved before it is replaced",

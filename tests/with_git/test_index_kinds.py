@@ -401,3 +401,39 @@ def test_a_file_that_shall_be_added_comes_back_with_the_blob_that_git_reads(repo
     git("add", "README.md")
     git("commit", "-q", "-m", "more")
     assert fsck(repo) == []
+
+
+# -- an index behind a link --------------------------------------------------------------
+
+
+@pytest.fixture
+def linked(repo: Path, tmp_path: Path) -> Path:
+    """Where the index is to which the one in the git dir is a link."""
+    place = tmp_path / "elsewhere" / "index"
+    place.parent.mkdir()
+    (repo / ".git/index").rename(place)
+    (repo / ".git/index").symlink_to(place)
+    return place
+
+
+def test_an_index_behind_a_link_is_replaced_where_it_is(repo: Path, linked: Path) -> None:
+    saved = save(repo)
+    before = state(repo)
+    write(repo, "README.md", "edited\n")
+    git("add", "README.md")
+
+    ckpt("rollback", saved, code=0)
+
+    assert (repo / ".git/index").readlink() == linked
+    assert state(repo) == before
+
+
+def test_a_lock_of_git_s_on_an_index_behind_a_link_is_respected(repo: Path, linked: Path) -> None:
+    saved = save(repo)
+    write(repo, "README.md", "edited\n")
+    linked.with_name("index.lock").touch()
+
+    refused = ckpt("rollback", saved, code=4)
+
+    assert f"{linked}.lock" in refused.stderr
+    assert (repo / "README.md").read_text() == "edited\n"
