@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from ckpt.engine.apply import look
 from ckpt.engine.changes import Action, FolderChange
@@ -198,7 +199,7 @@ def _block(
 ) -> None:
     """Take out the writes that something stands in the way of which nobody holds."""
     plan.leave(in_repositories([action.path for action in plan.actions], present, worktree))
-    removed = {action.path for action in plan.removals}
+    removed = _Removed(action.path for action in plan.removals)
     settled = set()
     for action in plan.writes:
         try:
@@ -270,8 +271,20 @@ def why_unheld(obstacle: bytes, present: Present, worktree: Worktree) -> str:
     return "ignored"
 
 
+class _Removed(set[bytes]):
+    """The paths that a plan removes."""
+
+    @cached_property
+    def by_folded(self) -> dict[bytes, list[bytes]]:
+        """The same by their names in small letters."""
+        found: dict[bytes, list[bytes]] = {}
+        for path in self:
+            found.setdefault(path.lower(), []).append(path)
+        return found
+
+
 def _obstacles(
-    action: Action, removed: set[bytes], present: Present, worktree: Worktree
+    action: Action, removed: _Removed, present: Present, worktree: Worktree
 ) -> list[bytes]:
     """What would be lost, or stops the write, if the path were written now."""
     parent = worktree.in_the_way(action.path)
@@ -290,11 +303,10 @@ def _obstacles(
 
 
 def _goes_by_another_name(
-    path: bytes, status: os.stat_result, removed: set[bytes], worktree: Worktree
+    path: bytes, status: os.stat_result, removed: _Removed, worktree: Worktree
 ) -> bool:
     """Where case does not count, the file at a path may be one that the plan removes."""
-    folded = path.lower()
-    others = (worktree.lstat(name) for name in removed if name.lower() == folded)
+    others = map(worktree.lstat, removed.by_folded.get(path.lower(), ()))
     return any(other is not None and os.path.samestat(status, other) for other in others)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -570,3 +571,30 @@ def test_an_empty_folder_that_was_ignored_then_stays(scene: Scene) -> None:
     (scene.top / "build").mkdir()
 
     assert scene.plan().remove_folders == []
+
+
+def test_many_files_in_the_way_are_not_each_compared_with_all_that_go(scene: Scene) -> None:
+    """A hundred of each; with a hundred thousand, that would take hours."""
+    tracked, new = ([f"{folder}/{n}" for n in range(100)] for folder in ("tracked", "new"))
+    scene.put(*tracked)
+    scene.track(*tracked)
+    scene.save()
+    scene.track()
+    scene.put(".gitignore", data="tracked/\n")
+    scene.put(*tracked, data="other")
+    scene.put(*new)
+    folded = []
+
+    def note(_: object, event: str, what: object) -> None:
+        if event == "c_call" and getattr(what, "__name__", "") == "lower":
+            folded.append(what)
+
+    sys.setprofile(note)
+    try:
+        plan = scene.plan()
+    finally:
+        sys.setprofile(None)
+
+    assert len(plan.blocked) == len(tracked)
+    assert len(plan.removals) == len(new) + 1
+    assert len(folded) < 2000
