@@ -109,7 +109,7 @@ class Applier:
             except (NotADirectoryError, FileExistsError, UnsafePath):
                 self.done.blocked[folder] = "in the way"
             except OSError as error:
-                self._leave(folder, error)
+                self._leave_folder(folder, error)
         self._changed_folders |= _parents(make_folders)
         self._settle_folders()
 
@@ -117,15 +117,20 @@ class Applier:
         try:
             return self._worktree.remove_folder(folder)
         except OSError as error:
-            self._leave(folder, error)
+            self._leave_folder(folder, error)
             return False
 
     def _leave(self, path: bytes, error: OSError) -> None:
-        """List a path that the file system forbids us, unless it is for the sake of another."""
+        """List a path that the file system forbids us."""
         if error.errno not in _LEFT_ALONE:
             raise error
-        if not any(other.startswith(path + b"/") for other in self.done.blocked):
-            self.done.blocked[path] = _why(error)
+        self.done.blocked[path] = _why(error)
+
+    def _leave_folder(self, folder: bytes, error: OSError) -> None:
+        """The same, unless it is for the sake of another."""
+        is_needed = any(other.startswith(folder + b"/") for other in self.done.blocked)
+        if error.errno not in _LEFT_ALONE or not is_needed:
+            self._leave(folder, error)
 
     def open_folders(self) -> None:
         """Let the owner into folders that are closed to changes, as far as we may, until
@@ -148,7 +153,7 @@ class Applier:
                 if bits is not None:
                     self._worktree.set_folder_permissions(change.path, bits)
             except OSError as error:
-                self._leave(change.path, error)
+                self._leave_folder(change.path, error)
         new = _parents(change.path for change in self._folders if change.before is None)
         self._changed_folders |= new | {change.path for change in self._folders}
 

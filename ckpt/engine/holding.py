@@ -24,10 +24,10 @@ from ckpt.engine.plan import Plan
 from ckpt.engine.present import Present
 from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.models import SkipReason
-from ckpt.store.objects import MissingObject
+from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.streams import UnreadableFile
-from ckpt.store.trees import lookup
+from ckpt.store.trees import Entries, lookup
 from ckpt.values import replace
 from ckpt.worktree.write import UnsafePath, Worktree
 
@@ -89,9 +89,10 @@ def _is_given_by(smudger: Smudger, path: bytes, state: FileState) -> bool:
 def _prove_trees(repo: Repository, present: Present, plan: Plan) -> None:
     """Have all trees written again if one on the way to a file is damaged."""
     tree = present.tree(repo.objects)
+    read: dict[ObjectID, Entries] = {}  # each once: a folder may have thousands of the files
     try:
         for action in plan.actions:
-            lookup(repo.objects, tree, action.path)
+            lookup(repo.objects, tree, action.path, read)
     except MissingObject:
         path, entry = next(iter(present.entries.items()))
         present.put(path, entry)

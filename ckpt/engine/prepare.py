@@ -34,7 +34,6 @@ from ckpt.store.objects import MissingObject
 from ckpt.store.operation import in_progress
 from ckpt.store.refs import HeadMoved
 from ckpt.store.repository import Repository
-from ckpt.store.trees import lookup
 from ckpt.values import field, value_class
 from ckpt.worktree.write import Worktree
 
@@ -221,7 +220,7 @@ class Preparation:
 
     def _target_knows(self, limit: bytes) -> bool:
         target = self._target
-        if lookup(target.objects, target.tree, limit) is not None:
+        if target.entry_at(limit) is not None:
             return True
         if any(is_within(path, (limit,)) for path in target.state_files):
             return True

@@ -110,9 +110,13 @@ class Recorded:
             return None
         return self.origins.of(path, entry.id)
 
+    def entry_at(self, path: bytes) -> TreeEntry | None:
+        """What its tree has at a path, which may be one of many in the same folder."""
+        return lookup(self.objects, self.tree, path, self._trees)
+
     def file_at(self, path: bytes) -> FileState | None:
         """What is at a path on disk in this state."""
-        entry = lookup(self.objects, self.tree, path)
+        entry = self.entry_at(path)
         if entry is None or entry.mode == FOLDER or path in self.absent:
             return None
         return file_state(path, entry, self.manifest.modes, self.converted(path, entry))
@@ -184,7 +188,7 @@ class Recorded:
         """Whether a folder was there that held something of this state, or nothing."""
         if self.absent or not path:
             return path in self._folders
-        entry = lookup(self.objects, self.tree, path)
+        entry = self.entry_at(path)
         if entry is not None and entry.mode == FOLDER:
             return True
         empty = self.manifest.empty_folders
@@ -192,7 +196,7 @@ class Recorded:
 
     def has_submodule(self, path: bytes) -> bool:
         """Whether a folder was a submodule's, which without its folder would be deleted to git."""
-        entry = lookup(self.objects, self.tree, path)
+        entry = self.entry_at(path)
         return entry is not None and entry.mode == GITLINK
 
     @cached_property
@@ -267,7 +271,7 @@ class Recorded:
         hidden = self.manifest.excludes.get(to_str(path))
         if hidden is not None:
             return hidden
-        entry = lookup(self.objects, self.tree, path)
+        entry = self.entry_at(path)
         if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
             return None
         if self.objects.is_partial and not self.objects.has(entry.id):

@@ -53,6 +53,7 @@ PRUNING = "tests/store/test_pruning.py::"
 STRUCK_TURNS = "tests/faults/test_struck_turns.py::"
 INDEX_KINDS = "tests/with_git/test_index_kinds.py::"
 PLAN = "tests/engine/test_plan.py::"
+QUICK = "tests/with_git/test_quick_rollback.py::"
 FAILING = "tests/faults/test_failing_disk.py::"
 HOLLOW = "tests/with_git/test_uninitialised.py::"
 HANDOVER = "tests/worktree/test_handover.py::"
@@ -667,6 +668,18 @@ DEFENCES = (
         " os.path.isfile(index) else index => index",
         INDEX_KINDS + "test_an_index_behind_a_link_is_replaced_where_it_is",
         INDEX_KINDS + "test_a_lock_of_git_s_on_an_index_behind_a_link_is_respected",
+    ),
+    _of(
+        "the tree of a folder is not read again for each of its files that a rollback changes",
+        "ckpt/engine/holding.py: lookup(repo.objects, tree, action.path, read)"
+        " => lookup(repo.objects, tree, action.path)",
+        QUICK + "test_the_tree_of_a_folder_is_not_read_again_for_each_of_its_files",
+    ),
+    _of(
+        "nor in a recovery",
+        "ckpt/engine/recorded.py: lookup(self.objects, self.tree, path, self._trees)"
+        " => lookup(self.objects, self.tree, path)",
+        QUICK + "test_nor_when_a_rollback_is_finished_or_taken_back",
     ),
     _of(
         "many files in the way are not each compared with all that go",

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byhand import observed
+from byhand import failing, observed
 from helpers import fsck, git
 from saving import SETTLED, Saver, write_all
 from scenes import state
 
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
+from ckpt.errors import RollbackError
 from ckpt.manager import CheckpointManager
-from ckpt.store import staging
+from ckpt.store import staging, trees
 from ckpt.store.index import Index, read_index
 
 FILES = {f"folder{n}/deep/file{m}": b"%d %d\n" % (n, m) for n in range(5) for m in range(5)}
@@ -192,3 +193,54 @@ def test_a_save_after_a_rollback_reads_only_what_that_wrote(
 
     assert sorted(saver.read) == ["folder1/deep/file1", "folder2/deep/file2"]
     saver.close()
+
+
+# -- many files in one folder ---------------------------------------------------------------
+
+MANY = [f"crowd/{n}" for n in range(200)]
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the trees that were taken apart."""
+    sizes: list[int] = []
+    inner = trees.parse_tree
+
+    def told(data: bytes, *arguments: Any, **keywords: Any) -> Any:
+        sizes.append(len(data))
+        return inner(data, *arguments, **keywords)
+
+    monkeypatch.setattr(trees, "parse_tree", told)
+    return sizes
+
+
+def edit_crowd(manager: CheckpointManager, repo: Path) -> None:
+    write_all(repo, dict.fromkeys(MANY, b"then\n"))
+    manager.create("then")
+    write_all(repo, dict.fromkeys(MANY, b"now\n"))
+
+
+def test_the_tree_of_a_folder_is_not_read_again_for_each_of_its_files(
+    manager: CheckpointManager, repo: Path, parsed: list[int]
+) -> None:
+    edit_crowd(manager, repo)
+    parsed.clear()
+
+    manager.rollback("then")
+
+    assert len(parsed) < len(MANY)
+
+
+@pytest.mark.parametrize("way", ["resume_rollback", "abort_rollback"])
+def test_nor_when_a_rollback_is_finished_or_taken_back(
+    way: str, manager: CheckpointManager, repo: Path, parsed: list[int]
+) -> None:
+    edit_crowd(manager, repo)
+    with failing("rename", after=20), pytest.raises(RollbackError):
+        manager.rollback("then")
+    assert manager.rollback_interrupted
+    parsed.clear()
+
+    getattr(manager, way)()
+
+    assert len(parsed) < len(MANY)
