@@ -96,10 +96,14 @@ def save_after(manager: CheckpointManager, result: RunResult) -> RunResult:
 
 def roll_back(manager: CheckpointManager, result: RunResult) -> RunResult:
     """Return to the checkpoint before. What the command did is in the safety checkpoint."""
+    from ckpt.engine.head import WITHOUT_HEAD
+
     try:
         _find_again(manager, result.checkpoint)
         done = manager.rollback(result.checkpoint, head=True, yes=True)
     except (CkptError, OSError) as error:
+        if isinstance(error, CkptError) and error.hint == WITHOUT_HEAD:
+            error.hint = f"leave HEAD where it is: git ckpt rollback {result.checkpoint.id}"
         return _with_problem(result, "not rolled back", error)
     return replace(result, rollback=done)
 

@@ -15,6 +15,7 @@ import sys
 from _thread import get_ident
 
 from ckpt.api.locks import ThreadLock
+from ckpt.engine.head import WITHOUT_HEAD
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, RollbackResult, SaveResult
 
@@ -178,14 +179,20 @@ class Guard:
                 _note(error, f"ckpt: rolled back, but for {', '.join(map(repr, left))}")
             return result
         except BaseException as problem:  # also a second Ctrl-C: the first error is the one to see
-            word = "--continue" if self._manager.rollback_interrupted else f"--head {checkpoint.id}"
             _note(
                 error,
                 f"ckpt: the rollback to '{checkpoint.id}' failed: "
                 f"{str(problem) or type(problem).__name__}; "
-                f"try: git ckpt rollback {word}",
+                f"try: git ckpt rollback {self._words(checkpoint, problem)}",
             )
             return None
+
+    def _words(self, checkpoint: Checkpoint, problem: BaseException) -> str:
+        """With which a person may succeed where a rollback has failed."""
+        if self._manager.rollback_interrupted:
+            return "--continue"
+        leaves_head = isinstance(problem, CkptError) and problem.hint == WITHOUT_HEAD
+        return checkpoint.id if leaves_head else f"--head {checkpoint.id}"
 
     def _roll_back(self, checkpoint: Checkpoint) -> RollbackResult:
         try:

@@ -11,6 +11,8 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git, tree_state
 from scenes import state, write
 
+from ckpt import CheckpointManager
+
 
 @pytest.fixture
 def linked(repo: Path, tmp_path: Path) -> Path:
@@ -170,3 +172,18 @@ def test_a_submodule_is_a_worktree_of_its_own(repo: Path, tmp_path: Path) -> Non
     ckpt("rollback", inner["id"], cwd=repo / "lib", code=0)
     assert (repo / "lib/code").read_text() == "edited inside\n"
     assert fsck(repo) == []
+
+
+def test_a_guard_that_cannot_put_head_back_names_the_command_that_does_without(
+    repo: Path, tmp_path: Path
+) -> None:
+    before = tree_state(repo)
+    with pytest.raises(ZeroDivisionError) as caught, CheckpointManager(repo).guard("risky"):
+        git("checkout", "-q", "-b", "mine")
+        git("worktree", "add", "-q", str(tmp_path / "linked"), "main")
+        write(repo, "new", "new\n")
+        raise ZeroDivisionError
+
+    (note,) = caught.value.__notes__
+    ckpt(*note.partition("; try: git ckpt ")[2].split(), code=0)
+    assert tree_state(repo) == before

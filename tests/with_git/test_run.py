@@ -268,6 +268,19 @@ def test_a_rollback_that_is_refused_is_told_with_the_command_for_later(repo: Pat
     assert not (repo / "new").exists()
 
 
+def test_if_head_cannot_go_back_the_command_is_named_that_does_without(repo: Path) -> None:
+    before = tree_state(repo)
+    away = "git checkout -q -b other; git worktree add -q ../main main; echo new >new; exit 1"
+
+    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", away, code=1)
+
+    assert "error: not rolled back: branch 'main' is checked out in another" in ran.stderr
+    (hint,) = [line for line in ran.stderr.splitlines() if line.startswith("hint: ")]
+    command = hint.partition(": git ckpt ")[2].split()
+    ckpt(*command, code=0)
+    assert tree_state(repo) == before
+
+
 def test_a_command_that_removes_the_repository_still_has_its_exit_code(repo: Path) -> None:
     ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", "rm -rf .git; exit 9", code=9)
 
