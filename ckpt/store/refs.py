@@ -328,14 +328,17 @@ def _files_below(*tops: str) -> list[str]:
 
 
 def _branches_in_use(git_dir: str) -> set[bytes]:
-    """The branch a worktree is on, and those that a rebase or bisect there will return to."""
+    """The branch a worktree is on, and those that a rebase or bisect there will return to or
+    move."""
     head = _read_head(git_dir).removeprefix(SYMREF)
     bisected = read_file(os.path.join(git_dir, "BISECT_START")).strip()
     rebased = {
         read_file(os.path.join(git_dir, folder, "head-name")).strip()
         for folder in ("rebase-merge", "rebase-apply")
     }
-    return {head, b"refs/heads/" + bisected, *rebased}
+    # Three lines for each branch that it moves besides: its name, where it stands, where it shall.
+    along = read_file(os.path.join(git_dir, "rebase-merge", "update-refs")).splitlines()[::3]
+    return {head, b"refs/heads/" + bisected, *rebased, *along}
 
 
 def _read_head(git_dir: str) -> bytes:

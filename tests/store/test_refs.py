@@ -372,6 +372,7 @@ def test_a_branch_checked_out_elsewhere_is_known(folder: Path, refs: Refs, linke
     [
         ("rebase-merge/head-name", b"refs/heads/busy\n"),
         ("rebase-apply/head-name", b"refs/heads/busy\n"),
+        ("rebase-merge/update-refs", b"refs/heads/a\n1\n2\nrefs/heads/busy\n3\n4\n"),
         ("BISECT_START", b"busy\n"),
     ],
 )
