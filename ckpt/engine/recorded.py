@@ -191,8 +191,7 @@ class Recorded:
         entry = self.entry_at(path)
         if entry is not None and entry.mode == FOLDER:
             return True
-        empty = self.manifest.empty_folders
-        return any(path == folder or folder.startswith(path + b"/") for folder in empty)
+        return path in self._folders_of_empty
 
     def has_submodule(self, path: bytes) -> bool:
         """Whether a folder was a submodule's, which without its folder would be deleted to git."""
@@ -203,8 +202,13 @@ class Recorded:
     def _folders(self) -> frozenset[bytes]:
         """Every folder that was there, so far as it held something of this state or nothing."""
         held = {path for path, _ in walk(self.objects, self.tree)} - self.absent
+        return self._folders_of_empty.union(folders_of(held))
+
+    @cached_property
+    def _folders_of_empty(self) -> frozenset[bytes]:
+        """Those with nothing in them, and all above."""
         empty = self.manifest.empty_folders
-        return frozenset({*folders_of(held), *empty, *folders_of(empty)})
+        return frozenset({*empty, *folders_of(empty)})
 
     @cached_property
     def repositories(self) -> frozenset[bytes]:

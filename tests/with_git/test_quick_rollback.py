@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -244,3 +245,28 @@ def test_nor_when_a_rollback_is_finished_or_taken_back(
     getattr(manager, way)()
 
     assert len(parsed) < len(MANY)
+
+
+def test_empty_folders_are_not_each_compared_with_all_others(
+    manager: CheckpointManager, repo: Path
+) -> None:
+    folders = [repo / "empty" / str(n) for n in range(200)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    manager.create("then")
+    for folder in folders:
+        folder.chmod(0o700)
+    compared = []
+
+    def note(_: object, event: str, what: object) -> None:
+        if event == "c_call" and getattr(what, "__name__", "") == "startswith":
+            compared.append(what)
+
+    sys.setprofile(note)
+    try:
+        manager.rollback("then")
+    finally:
+        sys.setprofile(None)
+
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o755}
+    assert len(compared) < len(folders) ** 2 / 4
