@@ -1335,6 +1335,7 @@ DEFENCES = (
     _of(
         "no more is read of a text than memory holds",
         "ckpt/worktree/reach.py: text = file.read(most + 1) => text = file.read()",
+        LIMITS + "test_a_file_of_rules_without_end_takes_no_memory",
         "tests/hostile/test_special_files.py::"
         "test_a_text_that_is_larger_than_all_memory_is_not_read",
     ),
@@ -1641,11 +1642,6 @@ DEFENCES = (
         RESCUE + "test_a_commit_of_whose_history_a_content_is_gone_comes_back_without_it",
     ),
     _of(
-        "a file of rules or settings without end is not read",
-        "ckpt/worktree/reach.py: or status.st_size > LARGEST_TEXT: => :",
-        LIMITS + "test_a_file_of_rules_without_end_takes_no_memory",
-    ),
-    _of(
         "a rollback goes by the same rules as the save did",
         "ckpt/engine/recorded.py: if self.is_foreign: => if True:",
         LIMITS + "test_a_rollback_goes_by_a_large_file_of_rules_as_the_save_did",
@@ -1682,16 +1678,6 @@ DEFENCES = (
         LIMITS + "test_no_larger_operation_is_stored",
     ),
     _of(
-        "a trigger runs nothing that a repository inside names",
-        "ckpt/engine/recurse.py: or self.request.kind is not Kind.HOOK: => or True:",
-        PLANTED + "test_a_trigger_runs_no_command_that_a_repository_inside_names",
-    ),
-    _of(
-        "nor does it in what that one calls its submodule",
-        "ckpt/engine/recurse.py: is_submodule = is_known and => is_submodule =",
-        PLANTED + "test_nor_one_of_what_that_calls_its_submodule",
-    ),
-    _of(
         "no index without end is read to its end",
         "ckpt/engine/index_facts.py: and status.st_size <= regular.LARGE: => :",
         LIMITS + "test_nor_does_a_file_in_the_git_dir_of_a_repository_inside",
@@ -1700,6 +1686,8 @@ DEFENCES = (
         "nor are the files of an operation",
         "ckpt/store/operation.py: left -= len(data) => pass",
         LIMITS + "test_the_files_of_an_operation_are_read_up_to_a_size_together",
+    ),
+    _of(
         "a branch that names nothing is told, before anybody takes it for a new one",
         "ckpt/engine/repair.py: yield from _branch(repo) => pass",
         FIXED + "test_a_branch_that_a_power_cut_emptied_is_told_with_the_command_that_mends_it",
