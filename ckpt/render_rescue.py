@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _HEADS = ("", "AGE", "KIND", "ID", "WHAT", "SUBJECT")
 _SHORT = 12
+# What has all files of another time in it, and none of those that nobody tracks.
+_WHOLE = ("stash", "commit", "tree")
 
 
 def lost(found: Sequence[Lost], total: int, paint: Paint, width: int) -> Iterator[str]:
@@ -47,6 +49,10 @@ def rescued(found: Lost, made: Rescued, paint: Paint) -> Iterator[str]:
     amount = f" ({_amount(found)})" if _amount(found) else ""
     yield f"Rescued {found.kind} {_shown_id(found)}{amount}: {paint('id', checkpoint.id)}{name}"
     yield f"look at it:   git ckpt diff {checkpoint.id}"
+    if found.kind in _WHOLE:
+        yield f"some of it:   git ckpt rollback {checkpoint.id} -- PATH"
+        yield f"all of it:    git ckpt rollback {checkpoint.id}"
+        return
     path = "" if made.path is None else f" -- {to_str(made.path)}"
     yield f"get it back:  git ckpt rollback {checkpoint.id}{path}"
 

@@ -739,6 +739,21 @@ def test_a_commit_without_a_tree_is_not_listed(repo: Path) -> None:
     assert [each["id"] for each in lost()] == [stash]
 
 
+def test_what_is_told_after_a_rescue_brings_back_some_or_all_of_it(repo: Path) -> None:
+    lose_a_stash(repo, "stashed\n")
+    write(repo, "untracked", "of today\n")
+    told = ckpt("rescue", "1", code=0).stdout.splitlines()
+    commands = {line.split(":")[0]: line.split("git ckpt ")[-1].split() for line in told[1:]}
+
+    assert list(commands) == ["look at it", "some of it", "all of it"]
+    path = git("diff", "--name-only", "HEAD", f"refs/checkpoints/{commands['all of it'][1]}")
+    ckpt(*(path.strip() if word == "PATH" else word for word in commands["some of it"]), code=0)
+    assert (repo / path.strip()).read_text() == "stashed\n"
+    assert (repo / "untracked").exists()
+    ckpt(*commands["all of it"], code=0)
+    assert not (repo / "untracked").exists()
+
+
 def test_a_damaged_object_does_not_stop_the_search(repo: Path) -> None:
     stash = lose_a_stash(repo, "stashed\n")
     write(repo, "lost.txt", "only ever staged\n")
