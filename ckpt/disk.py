@@ -33,14 +33,16 @@ _THREADS_PAY = 3
 observer: Callable[[str, Path], None] | None = None
 
 
-def _about_to(operation: str, path: Path) -> None:
+def about_to(operation: str, path: Path) -> None:
+    """Announce a change that is made elsewhere because it takes more than a call of the system's;
+    here, each announces itself."""
     if observer is not None:
         observer(operation, path)
 
 
 def create(path: Path, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
     """Open a new file for writing; it must not exist."""
-    _about_to("create", path)
+    about_to("create", path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, mode, dir_fd=dir_fd)
 
@@ -50,13 +52,13 @@ def open_or_create(path: Path, flags: int, mode: int = 0o600) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC)
     except FileNotFoundError:
-        _about_to("create", path)
+        about_to("create", path)
         return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, mode)
 
 
 def write(fd: int, data: bytes | memoryview, path: Path) -> None:
     """Write all of `data`; `path` only names the file for the observer."""
-    _about_to("write", path)
+    about_to("write", path)
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -65,12 +67,12 @@ def write(fd: int, data: bytes | memoryview, path: Path) -> None:
 def truncate(fd: int, path: Path) -> None:
     """Take away all that is in a file, if there is anything."""
     if os.fstat(fd).st_size:
-        _about_to("truncate", path)
+        about_to("truncate", path)
         os.ftruncate(fd, 0)
 
 
 def fsync(fd: int, path: Path) -> None:
-    _about_to("fsync", path)
+    about_to("fsync", path)
     os.fsync(fd)
 
 
@@ -79,7 +81,7 @@ def fsync_files(paths: Sequence[Path]) -> None:
     if sync_instead_of(len(paths)):
         return
     for path in paths:
-        _about_to("fsync", path)
+        about_to("fsync", path)
     _at_once(_flush, paths)
 
 
@@ -88,7 +90,7 @@ def fsync_dirs(paths: Sequence[Path]) -> None:
     if sync_instead_of(len(paths)):
         return
     for path in paths:
-        _about_to("fsync-dir", path)
+        about_to("fsync-dir", path)
     _at_once(_flush_dir, paths)
 
 
@@ -153,62 +155,41 @@ def sync_instead_of(count: int) -> bool:
     """Flush everything, if so many files are to be flushed that it is quicker."""
     if not syncs_instead_of(count):
         return False
-    _about_to("sync", b"")
+    about_to("sync", b"")
     os.sync()  # on Linux, unlike elsewhere, it returns when all is written
     return True
 
 
 def fsync_dir(path: Path) -> None:
     """Make the names in a folder durable."""
-    _about_to("fsync-dir", path)
+    about_to("fsync-dir", path)
     _flush_dir(path)
 
 
 def rename(source: Path, target: Path, *, dir_fd: int | None = None) -> None:
-    _about_to("rename", target)
-    os.rename(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-
-
-def exchange(one: bytes, other: bytes, *, dir_fd: int) -> bool:
-    """Let two files swap their names in one step; False, and nothing done, where that cannot be."""
-    _about_to("rename", other)
-    from ckpt import renames
-
-    return renames.exchange(one, other, dir_fd)
-
-
-def rename_to_free(source: bytes, target: bytes, *, dir_fd: int) -> None:
-    """Fails if the name is taken; where the file system knows no such thing, by a look before."""
-    _about_to("rename", target)
-    from ckpt import renames
-
-    if renames.to_free(source, target, dir_fd):
-        return
-    with suppress(FileNotFoundError):
-        os.stat(target, dir_fd=dir_fd, follow_symlinks=False)
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    about_to("rename", target)
     os.rename(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 def set_aside(path: bytes, temporary: bytes, *, dir_fd: int) -> None:
     """Take a file's name away and keep the file, to look at it before it goes."""
-    _about_to("unlink", path)
+    about_to("unlink", path)
     os.rename(path, temporary, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 def link(source: Path, target: Path) -> None:
     """Give a finished file its name; fails if the name is taken."""
-    _about_to("link", target)
+    about_to("link", target)
     os.link(source, target, follow_symlinks=False)
 
 
 def symlink(target: Path, path: Path, *, dir_fd: int | None = None) -> None:
-    _about_to("symlink", path)
+    about_to("symlink", path)
     os.symlink(target, path, dir_fd=dir_fd)
 
 
 def unlink(path: Path, *, dir_fd: int | None = None) -> None:
-    _about_to("unlink", path)
+    about_to("unlink", path)
     os.unlink(path, dir_fd=dir_fd)
 
 
@@ -226,7 +207,7 @@ def discard(path: Path, *, dir_fd: int | None = None) -> None:
 
 
 def mkdir(path: Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-    _about_to("mkdir", path)
+    about_to("mkdir", path)
     os.mkdir(path, mode, dir_fd=dir_fd)
 
 
@@ -249,24 +230,19 @@ def make_folders(path: str, top: str | None = None) -> list[str]:
 
 
 def rmdir(path: Path, *, dir_fd: int | None = None) -> None:
-    _about_to("rmdir", path)
+    about_to("rmdir", path)
     os.rmdir(path, dir_fd=dir_fd)
 
 
 def chmod(fd: int, mode: int, path: Path) -> None:
-    _about_to("chmod", path)
+    about_to("chmod", path)
     os.fchmod(fd, mode)
 
 
 def utime(path: Path) -> None:
     """Set a file's times to now."""
-    _about_to("utime", path)
+    about_to("utime", path)
     os.utime(path)
-
-
-def touch_ref(operation: str, ref: bytes) -> None:
-    """Announce a change of a ref, before the steps that it takes."""
-    _about_to(operation, ref)
 
 
 def temporary_name(prefix: str, random: int = 8) -> str:
@@ -311,7 +287,7 @@ def overwrite(path: str, data: bytes, offset: int, size: int) -> None:
 
     Nothing is flushed, and once the file is there no space is needed.
     """
-    _about_to("overwrite", path)
+    about_to("overwrite", path)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         missing = size - os.fstat(fd).st_size
@@ -324,7 +300,7 @@ def overwrite(path: str, data: bytes, offset: int, size: int) -> None:
 
 def append_private(path: str, data: bytes) -> None:
     """Add to the end of a private file, which is made if it is not there; nothing is flushed."""
-    _about_to("append", path)
+    about_to("append", path)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)
     try:

@@ -2,8 +2,8 @@
 """Two ways to rename that Python does not offer: in exchange, and only to a name that is free.
 
 Each is one step for all who look on, so that what stood at a name the moment before is never
-lost unseen. Where Python, the system or the file system cannot do that, these say so and do
-nothing.
+lost unseen. To Python, the system or the file system that may be unknown. Like every change
+of the disk they can be struck in `disk`, where they announce themselves.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+
+from ckpt import disk
 
 try:
     import ctypes
@@ -30,14 +33,21 @@ _call: Callable[[int, bytes, int, bytes, int], int] | None = getattr(_library, _
 
 
 def exchange(one: bytes, other: bytes, dir_fd: int) -> bool:
-    """Let two files in a folder swap their names; False if that is not possible here."""
+    """Let two files in a folder swap their names; False, and nothing done, where that cannot be."""
+    disk.about_to("rename", other)
     return _rename(one, other, dir_fd, _EXCHANGE)
 
 
-def to_free(source: bytes, target: bytes, dir_fd: int) -> bool:
-    """Rename within a folder, FileExistsError if the name is taken; False if that is not
-    possible here."""
-    return _rename(source, target, dir_fd, _FREE)
+def to_free(source: bytes, target: bytes, dir_fd: int) -> None:
+    """Rename within a folder, FileExistsError if the name is taken; where there is no such
+    rename, by a look before."""
+    disk.about_to("rename", target)
+    if _rename(source, target, dir_fd, _FREE):
+        return
+    with suppress(FileNotFoundError):
+        os.stat(target, dir_fd=dir_fd, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    disk.rename(source, target, dir_fd=dir_fd)
 
 
 def _rename(source: bytes, target: bytes, dir_fd: int, flag: int) -> bool:

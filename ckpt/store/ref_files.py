@@ -133,13 +133,13 @@ class RefFiles:
 
     def remove_as(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:
         """Delete a ref, whatever it says and hides; False if it says something else by now."""
-        disk.touch_ref("remove-ref", ref)
+        disk.about_to("remove-ref", ref)
         return self._remove(ref, lambda: self._says(ref, contents, hidden))
 
     def uncover(self, ref: bytes, contents: bytes, hidden: ObjectID) -> bool:
         """Take away the file of a ref, whatever it says, and let what it hid be seen; False if
         either has changed by now."""
-        disk.touch_ref("uncover-ref", ref)
+        disk.about_to("uncover-ref", ref)
         return self._remove_loose(ref, lambda: self._says(ref, contents, hidden), _REF_PATIENCE)
 
     def _says(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:

@@ -142,7 +142,7 @@ class Refs(RefBatches):
 
     def create(self, ref: bytes, target: ObjectID) -> bool:
         """Add a ref; False if the name is taken."""
-        disk.touch_ref("create-ref", ref)
+        disk.about_to("create-ref", ref)
         self.clear_dead_locks()
         for folder in {self._private_dir, os.path.join(self.common_dir, "ckpt")}:
             clear_unfinished(folder)
@@ -150,18 +150,18 @@ class Refs(RefBatches):
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
         """Move a ref; False if it is no longer where it was read."""
-        disk.touch_ref("replace-ref", ref)
+        disk.about_to("replace-ref", ref)
         return self._write(ref, new, lambda: self._object_id(self._contents(ref)) == old)
 
     def remove(self, ref: bytes, old: ObjectID) -> bool:
         """Delete a ref; False if it is no longer where it was read."""
-        disk.touch_ref("remove-ref", ref)
+        disk.about_to("remove-ref", ref)
         return self._remove(ref, lambda: self._object_id(self._contents(ref)) == old)
 
     def move_all(self, moved: Mapping[bytes, tuple[ObjectID, bytes | None]]) -> set[bytes]:
         """Rename or (None) delete refs, those that are still where they were read, at no moment
         held by neither name; which they are."""
-        disk.touch_ref("move-refs", b"%d" % len(moved))
+        disk.about_to("move-refs", b"%d" % len(moved))
         return self.rename_all(moved)
 
     def clear_dead_locks(self) -> None:

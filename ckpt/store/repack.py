@@ -154,7 +154,7 @@ class _Repacking:
         temporaries = Temporaries(objects.path, self._sharing)
         try:
             writer = PackWriter(objects.path, objects.object_format, self._sharing, temporaries)
-            return self._write(writer, rows, temporaries.end)
+            return self._write(writer, rows, lambda: temporaries.end(keeps=True))
         except FileNotFoundError:
             raise Busy(
                 "git pruned the new pack before it was finished",

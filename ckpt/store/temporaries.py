@@ -87,13 +87,15 @@ class Temporaries:
         """Whether they are of the process that ours was forked from."""
         return self._mark != "" and self._pid != os.getpid()
 
-    def end(self) -> None:
-        """Leave nothing that is not finished, or leave it to the next process. An interrupt may
-        have come when a file was made and nobody had its handle yet."""
+    def end(self, *, keeps: bool = False) -> None:
+        """Leave nothing that is not finished, or leave it to the next process; but for packs that
+        are kept from git on purpose still. An interrupt may have come when a file was made and
+        nobody had its handle yet."""
         if self._mark and not self.are_foreign:
             for path in self._unfinished():
                 disk.discard(path)
-            if not _are_left([*self._unfinished(), *self._kept()]):
+            kept = () if keeps else self._kept()
+            if not _are_left([*self._unfinished(), *kept]):
                 disk.discard(self._mark)
         if self._fd >= 0:
             close_locked(self._fd)

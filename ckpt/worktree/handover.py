@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 
-from ckpt import disk
+from ckpt import disk, renames
 from ckpt.worktree.identity import identity, renamed_identity
 
 Found = os.stat_result | None
@@ -47,7 +47,7 @@ def take(temporary: bytes, name: bytes, found: os.stat_result, dir_fd: int) -> b
         disk.set_aside(name, temporary, dir_fd=dir_fd)
         if _is_let_go(temporary, found, dir_fd):
             return True
-        disk.rename_to_free(temporary, name, dir_fd=dir_fd)
+        renames.to_free(temporary, name, dir_fd)
     except (FileExistsError, FileNotFoundError):
         pass
     except BaseException:
@@ -59,17 +59,17 @@ def take(temporary: bytes, name: bytes, found: os.stat_result, dir_fd: int) -> b
 def put_back(temporary: bytes, name: bytes, dir_fd: int) -> None:
     """Give a file its name back, in exchange for what has it now."""
     try:
-        disk.exchange(temporary, name, dir_fd=dir_fd)
+        renames.exchange(temporary, name, dir_fd)
     except FileNotFoundError:
-        disk.rename_to_free(temporary, name, dir_fd=dir_fd)
+        renames.to_free(temporary, name, dir_fd)
 
 
 def _swap(temporary: bytes, name: bytes, found: Found, dir_fd: int) -> bool:
     if found is None:
-        disk.rename_to_free(temporary, name, dir_fd=dir_fd)
+        renames.to_free(temporary, name, dir_fd)
         return True
     _check_no_folder(found, name)
-    if not disk.exchange(temporary, name, dir_fd=dir_fd):
+    if not renames.exchange(temporary, name, dir_fd):
         disk.rename(temporary, name, dir_fd=dir_fd)
         return True
     if _is_let_go(temporary, found, dir_fd):

@@ -69,14 +69,13 @@ DEFENCES = (
     ),
     _of(
         "and is saved",
-        "ckpt/worktree/handover.py: if not disk.exchange(temporary, name, dir_fd=dir_fd):"
-        " => if True:",
+        "ckpt/worktree/handover.py: if not renames.exchange(temporary, name, dir_fd): => if True:",
         LAST_MOMENT + "test_it_is_saved_before_it_goes",
     ),
     _of(
         "a file that appears after the last look is not replaced",
         "ckpt/worktree/handover.py: "
-        "        disk.rename_to_free(temporary, name, dir_fd=dir_fd)\n        return True => "
+        "        renames.to_free(temporary, name, dir_fd)\n        return True => "
         "        disk.rename(temporary, name, dir_fd=dir_fd)\n        return True",
         HANDOVER + "test_a_file_that_appears_where_there_was_none_is_not_replaced",
     ),
@@ -1098,8 +1097,7 @@ DEFENCES = (
     ),
     _of(
         "what a process could not take away itself is known to the next",
-        "ckpt/store/temporaries.py: if not _are_left([*self._unfinished(), *self._kept()]):"
-        " => if True:",
+        "ckpt/store/temporaries.py: if not _are_left([*self._unfinished(), *kept]): => if True:",
         TEMPORARIES + "test_nor_is_what_a_process_could_not_take_away_forgotten_at_its_end",
     ),
     _of(
@@ -1706,7 +1704,7 @@ DEFENCES = (
     ),
     _of(
         "nor does what keeps a pack from git",
-        "ckpt/store/temporaries.py: [*self._unfinished(), *self._kept()] => [*self._unfinished()]",
+        "ckpt/store/temporaries.py: [*self._unfinished(), *kept] => [*self._unfinished()]",
         TEMPORARIES + "test_nor_is_what_keeps_a_pack_from_git",
     ),
     _of(

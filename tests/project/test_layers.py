@@ -19,9 +19,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
     {"owners", "patterns"},
-    {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "renames", "values"},
+    {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
-    {"patchtext", "policy", "private", "setting_sources", "wildmatch"},
+    {"patchtext", "policy", "private", "renames", "setting_sources", "wildmatch"},
     {"setting_files", "setting_retention"},
     {"process", "settings", "store", "worktree"},
     {"arguments", "configure", "install", "tracking"},
