@@ -4,7 +4,8 @@
 Whoever asks has looked at the file, and saved it. Between that look and the change another
 program may write to it, or put another in its place. So the name changes hands in one step,
 the file that had it is looked at once more under a temporary name, and only then it goes; if
-it is not what was found, it gets its name back.
+it is not what was found, it gets its name back. If somebody has it open to write to it, that is
+waited for, so far as the caller's patience goes.
 
 Where the file system cannot do that, a look just before has to do. A crash amid this may leave
 the only copy of such a late edit under the temporary name: see `engine/begun.py`.
@@ -18,16 +19,18 @@ import stat
 
 from ckpt import disk, renames
 from ckpt.worktree.identity import identity, renamed_identity
+from ckpt.worktree.writers import Patience, has_writers
 
 Found = os.stat_result | None
 
 
-def give(temporary: bytes, name: bytes, found: Found, dir_fd: int) -> bool:
+def give(temporary: bytes, name: bytes, found: Found, dir_fd: int, patience: Patience) -> bool:
     """Give a finished file the name of what was found, or of nothing. False if something else
     stands there by now: that stays, and the finished file goes."""
     ours = _status(temporary, dir_fd)
     try:
-        is_given = _is_still(name, found, dir_fd) and _swap(temporary, name, found, dir_fd)
+        is_still = _is_still(name, found, dir_fd)
+        is_given = is_still and _swap(temporary, name, found, dir_fd, patience)
     except (FileExistsError, FileNotFoundError):
         is_given = False
     except BaseException:
@@ -38,14 +41,16 @@ def give(temporary: bytes, name: bytes, found: Found, dir_fd: int) -> bool:
     return is_given
 
 
-def take(temporary: bytes, name: bytes, found: os.stat_result, dir_fd: int) -> bool:
+def take(
+    temporary: bytes, name: bytes, found: os.stat_result, dir_fd: int, patience: Patience
+) -> bool:
     """Remove the file that was found; False if something else stands there by now, which stays."""
     try:
         if not _is_still(name, found, dir_fd):
             return False
         _check_no_folder(found, name)
         disk.set_aside(name, temporary, dir_fd=dir_fd)
-        if _is_let_go(temporary, found, dir_fd):
+        if _is_let_go(temporary, found, dir_fd, patience):
             return True
         renames.to_free(temporary, name, dir_fd)
     except (FileExistsError, FileNotFoundError):
@@ -64,7 +69,7 @@ def put_back(temporary: bytes, name: bytes, dir_fd: int) -> None:
         renames.to_free(temporary, name, dir_fd)
 
 
-def _swap(temporary: bytes, name: bytes, found: Found, dir_fd: int) -> bool:
+def _swap(temporary: bytes, name: bytes, found: Found, dir_fd: int, patience: Patience) -> bool:
     if found is None:
         renames.to_free(temporary, name, dir_fd)
         return True
@@ -72,22 +77,29 @@ def _swap(temporary: bytes, name: bytes, found: Found, dir_fd: int) -> bool:
     if not renames.exchange(temporary, name, dir_fd):
         disk.rename(temporary, name, dir_fd=dir_fd)
         return True
-    if _is_let_go(temporary, found, dir_fd):
+    if _is_let_go(temporary, found, dir_fd, patience):
         return True
     put_back(temporary, name, dir_fd)
     return False
 
 
-def _is_let_go(temporary: bytes, found: os.stat_result, dir_fd: int) -> bool:
-    """Remove what has lost its name, if it is still what was found."""
-    status = _status(temporary, dir_fd)
-    if status is None or renamed_identity(status) != renamed_identity(found):
+def _is_let_go(temporary: bytes, found: os.stat_result, dir_fd: int, patience: Patience) -> bool:
+    """Remove what has lost its name, if it is still what was found when nobody writes to it."""
+    while _is_as_found(temporary, found, dir_fd) and has_writers(temporary, dir_fd):
+        if not patience.wait():
+            break
+    if not _is_as_found(temporary, found, dir_fd):
         return False
     try:
         disk.unlink(temporary, dir_fd=dir_fd)
     except OSError:
         _unlink_again(temporary, dir_fd)
     return True
+
+
+def _is_as_found(temporary: bytes, found: os.stat_result, dir_fd: int) -> bool:
+    status = _status(temporary, dir_fd)
+    return status is not None and renamed_identity(status) == renamed_identity(found)
 
 
 def _unlink_again(temporary: bytes, dir_fd: int) -> None:

@@ -8,8 +8,8 @@ here decides what to change, and nothing is removed but one file or one empty fo
 
 Whoever replaces or removes a file says which one was found there. A name changes hands in
 one step, so that what was there last can be looked at once more before it goes; if it is
-another file, or was written to since, it gets its name back. What remains: a program that
-had the file open may still write to it when it has no name any more.
+another file, or was written to since, it gets its name back. Who writes to it is waited for.
+What remains: a program that keeps the file open may still write to it when it has gone.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ckpt.errors import CkptError
 from ckpt.worktree import handover, reach
 from ckpt.worktree.handover import Found
 from ckpt.worktree.unfinished import is_unfinished, unfinished_name
+from ckpt.worktree.writers import Patience
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A folder that somebody uses stays; some file systems cannot flush one, and need not.
@@ -59,6 +60,7 @@ class Worktree:
         self.new_folders: Mapping[bytes, int] = {}
         self.made: set[bytes] = set()
         self.rollback = b""
+        self._patience = Patience()
 
     def __enter__(self) -> Worktree:
         return self
@@ -153,7 +155,8 @@ class Worktree:
             except BaseException:
                 disk.discard(temporary, dir_fd=handle)
                 raise
-            return os.fstat(fd) if handover.give(temporary, name, found, handle) else None
+            is_given = handover.give(temporary, name, found, handle, self._patience)
+            return os.fstat(fd) if is_given else None
         finally:
             os.close(fd)
 
@@ -163,7 +166,7 @@ class Worktree:
         handle = self._folder(folder, create=True)
         temporary = unfinished_name(self.rollback, name)
         disk.symlink(target, temporary, dir_fd=handle)
-        if not handover.give(temporary, name, found, handle):
+        if not handover.give(temporary, name, found, handle, self._patience):
             return None
         return os.stat(name, dir_fd=handle, follow_symlinks=False)
 
@@ -187,7 +190,8 @@ class Worktree:
             handle = self._folder(folder)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return handover.take(unfinished_name(self.rollback, name), name, found, handle)
+        temporary = unfinished_name(self.rollback, name)
+        return handover.take(temporary, name, found, handle, self._patience)
 
     def put_back(self, unfinished: bytes, path: bytes) -> None:
         """Give an unfinished file the name of another in its folder, and the other its."""

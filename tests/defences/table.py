@@ -63,8 +63,8 @@ DEFENCES = (
     # The last moment before a file is replaced
     _of(
         "what was written after the last look gets its name back",
-        "ckpt/worktree/handover.py: if status is None or renamed_identity(status)"
-        " != renamed_identity(found): => if status is None:",
+        "ckpt/worktree/handover.py: return status is not None and renamed_identity(status)"
+        " == renamed_identity(found) => return status is not None",
         HANDOVER + "test_what_was_edited_after_the_last_look_stays",
     ),
     _of(
@@ -78,6 +78,16 @@ DEFENCES = (
         "        renames.to_free(temporary, name, dir_fd)\n        return True => "
         "        disk.rename(temporary, name, dir_fd=dir_fd)\n        return True",
         HANDOVER + "test_a_file_that_appears_where_there_was_none_is_not_replaced",
+    ),
+    _of(
+        "who has a file open to write to it is waited for",
+        "ckpt/worktree/handover.py: and has_writers(temporary, dir_fd): => and False:",
+        LAST_MOMENT + "test_what_is_written_through_an_open_file_is_saved_too",
+    ),
+    _of(
+        "but not for ever",
+        "ckpt/worktree/writers.py: if self._left <= 0: => if False:",
+        "tests/worktree/test_writers.py::test_patience_comes_to_an_end",
     ),
     _of(
         "an interrupt takes no edit away that has lost its name",

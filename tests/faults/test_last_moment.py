@@ -7,6 +7,8 @@ it may be killed in the next moment: then the edit is in a file that has lost it
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +97,40 @@ def test_it_is_saved_also_after_a_kill_in_the_next_moment(
                 assert recovered.code == 0, recovered
                 assert f"{BY_HAND}\n" in saved(scene, top)
                 scene.check(top, scene.after if way == "--continue" else scene.before)
+
+
+# Opens a file, and writes to it when its name is another's, or nobody's.
+WRITER = """if True:
+    import os, sys, time
+    with open(sys.argv[1], "r+b") as file:
+        print(flush=True)
+        def is_named():
+            return os.path.exists(sys.argv[1]) and os.path.sameopenfile(
+                file.fileno(), os.open(sys.argv[1], os.O_RDONLY)
+            )
+        while is_named():
+            time.sleep(0.001)
+        file.truncate()
+        file.write(b"by hand\\n")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of writers")
+@pytest.mark.parametrize("path", ["src/edited", "src/deleted"])
+def test_what_is_written_through_an_open_file_is_saved_too(
+    path: str, driver: Driver, tmp_path: Path
+) -> None:
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    command = [sys.executable, "-c", WRITER, str(top / path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        ended = driver.run(top, *scene.words)
+
+    assert ended.code == 0, ended
+    assert f"{BY_HAND}\n" in saved(scene, top)
+    scene.check(top, scene.after)
 
 
 @pytest.mark.parametrize("way", WAYS)
