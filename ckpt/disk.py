@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 Path = str | bytes
 
@@ -76,22 +76,37 @@ def fsync(fd: int, path: Path) -> None:
     os.fsync(fd)
 
 
-def fsync_files(paths: Sequence[Path]) -> None:
-    """Make the contents of files durable; many at once, where the system can do that."""
-    if sync_instead_of(len(paths)):
-        return
-    for path in paths:
-        about_to("fsync", path)
-    _at_once(_flush, paths)
+def fsync_files(paths: Sequence[Path], others: Collection[Path] = ()) -> None:
+    """Make the contents of files durable; many at once, where the system can do that. `others`
+    need not be there any more."""
+    _flush_all("fsync", _flush, paths, others)
 
 
-def fsync_dirs(paths: Sequence[Path]) -> None:
+def fsync_dirs(paths: Sequence[Path], others: Collection[Path] = ()) -> None:
     """Make the names in folders durable, likewise."""
-    if sync_instead_of(len(paths)):
+    _flush_all("fsync-dir", _flush_dir, paths, others)
+
+
+def _flush_all(
+    operation: str,
+    flush: Callable[[Path], None],
+    paths: Sequence[Path],
+    others: Collection[Path],
+) -> None:
+    every = [*paths, *others]
+    if sync_instead_of(len(every)):
         return
-    for path in paths:
-        about_to("fsync-dir", path)
-    _at_once(_flush_dir, paths)
+    for path in every:
+        about_to(operation, path)
+
+    def flush_one(path: Path) -> None:
+        try:
+            flush(path)
+        except FileNotFoundError:
+            if path not in others:
+                raise
+
+    _at_once(flush_one, every)
 
 
 def _flush(path: Path) -> None:

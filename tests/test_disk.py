@@ -74,3 +74,18 @@ def test_where_no_thread_can_be_started_all_files_are_flushed_all_the_same(
     assert sorted(flushed) == sorted(file.stat().st_ino for file in files)
     with pytest.raises(FileNotFoundError):
         disk.fsync_files([str(tmp_path / "none")] * 20)
+
+
+def test_what_others_may_take_away_is_flushed_only_if_it_is_there(tmp_path: Path) -> None:
+    for name in ("own", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    there = [str(tmp_path / name) for name in ("own", "other")]
+    gone = [str(tmp_path / f"gone-{number}") for number in range(10)]
+
+    disk.fsync_files([f"{path}/file" for path in there], gone)
+    disk.fsync_dirs(there, gone)
+    with pytest.raises(FileNotFoundError):
+        disk.fsync_files([*there, *gone])
+    with pytest.raises(FileNotFoundError):
+        disk.fsync_dirs([*there, *gone])

@@ -205,7 +205,8 @@ class Pending:
 
     def flush(self, others: Collection[str] = ()) -> None:
         """Make everything durable and visible: contents first, then names. `others` are files
-        that are visible already: together with the rest they take no longer."""
+        that are visible already: together with the rest they take no longer. One that is gone
+        was packed and flushed by a gc, or it is missed when the ref is there."""
         try:
             if self._pack is not None:
                 self._pack.finish()
@@ -220,7 +221,7 @@ class Pending:
             raise ObjectsPruned from None
 
     def _flush_files(self, others: Collection[str]) -> None:
-        disk.fsync_files([*self._files.values(), *others])
+        disk.fsync_files([*self._files.values()], others)
         targets = {object_id: loose_path(self._path, object_id) for object_id in self._files}
         folders = sorted({os.path.dirname(target) for target in targets.values()})
         for folder in folders:
@@ -228,7 +229,8 @@ class Pending:
         for object_id, target in targets.items():
             self._publish(self._files[object_id], target)
             del self._files[object_id]
-        disk.fsync_dirs([self._path, *sorted({*folders, *map(os.path.dirname, others)})])
+        beside = {*map(os.path.dirname, others)}.difference(folders)
+        disk.fsync_dirs([self._path, *folders], sorted(beside))
 
     def _publish(self, path: str, target: str) -> None:
         try:

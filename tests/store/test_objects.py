@@ -586,3 +586,18 @@ def test_processes_that_save_the_same_content_at_once_all_succeed(tmp_path: Path
     assert not [path for path in files_below(tmp_path) if "tmp" in path]
     with closing(object_store(tmp_path)) as store:
         assert all(store.has(store.hash(b"blob", b"%d" % n)) for n in range(40))
+
+
+def test_what_a_gc_has_packed_meanwhile_need_not_be_flushed(tmp_path: Path) -> None:
+    """It was loose, and written a moment ago, when it was found."""
+    with closing(object_store(tmp_path)) as store:
+        known = store.add(b"blob", b"known already")
+        store.flush()
+    with closing(object_store(tmp_path)) as store:
+        assert store.add(b"blob", b"known already") == known
+        new = store.add(b"blob", b"new")
+        pack(tmp_path, b"known already")
+        loose(store, known).unlink()
+
+        assert store.flush() >= {known, new}
+        assert (store.read(known, b"blob"), store.read(new, b"blob")) == (b"known already", b"new")
