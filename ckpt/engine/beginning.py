@@ -46,6 +46,8 @@ def journal_of(
         folders=plan.folders,
         index=prepared.changes_index,
         unstaged=prepared.unstaged,
+        kept=plan.kept,
+        blocked=plan.blocked,
         operation=prepared.changes_operation,
         head=prepared.move,
         asked_index=options.index,

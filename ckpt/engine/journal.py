@@ -48,7 +48,8 @@ class Journal:
 
     `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for,
     which is what an undo will ask for in turn. `unstaged` are the paths of the target's index
-    that stay out of it, with the reasons. `nested` are the journals of repositories in
+    that stay out of it, with the reasons; `kept` and `blocked` are those of the plan, which
+    whoever finishes it has to tell. `nested` are the journals of repositories in
     the worktree that go back together with it, all under the one name of `family`. The commits
     are those that target and safety checkpoint had; an older ckpt did not note them. `edits` is
     the checkpoint that a recovery made of what it found, and was interrupted in turn. `worktree`
@@ -64,6 +65,8 @@ class Journal:
     folders: tuple[FolderChange, ...] = ()
     index: bool = True
     unstaged: Mapping[bytes, str] = field(default_factory=dict)
+    kept: Mapping[bytes, str] = field(default_factory=dict)
+    blocked: Mapping[bytes, str] = field(default_factory=dict)
     operation: bool = False
     head: HeadMove | None = None
     asked_index: bool = True
@@ -155,9 +158,9 @@ def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
         "remove_folders": [to_json(path) for path in journal.remove_folders],
         "folders": [dump_folder(change) for change in journal.folders],
         "index": journal.index,
-        "unstaged": [
-            to_json(path) | {"reason": reason} for path, reason in journal.unstaged.items()
-        ],
+        "unstaged": _dump_reasons(journal.unstaged),
+        "kept": _dump_reasons(journal.kept),
+        "blocked": _dump_reasons(journal.blocked),
         "operation": journal.operation,
         "head": dump_move(journal.head),
         "asked_index": journal.asked_index,
@@ -211,16 +214,16 @@ def load(document: dict[str, Any]) -> Journal:
             remove_folders=tuple(map(from_json, document["remove_folders"])),
             folders=tuple(map(load_folder, document["folders"])),
             index=bool(document["index"]),
-            unstaged={  # the first ones did not have it, nor asked_trust
-                from_json(item): str(item["reason"]) for item in document.get("unstaged", ())
-            },
+            unstaged=_load_reasons(document, "unstaged"),
+            kept=_load_reasons(document, "kept"),
+            blocked=_load_reasons(document, "blocked"),
             operation=bool(document["operation"]),
             head=load_move(document["head"]),
             asked_index=bool(document["asked_index"]),
             asked_head=bool(document["asked_head"]),
             asked_overwrite=bool(document["asked_overwrite"]),
             asked_recurse=bool(document["asked_recurse"]),
-            asked_trust=bool(document.get("asked_trust")),
+            asked_trust=bool(document.get("asked_trust")),  # the first ones did not have it
             family=document["family"],
             nested=tuple(
                 NestedJournal(from_json(item["at"]), dict(item["journal"]))
@@ -234,6 +237,15 @@ def load(document: dict[str, Any]) -> Journal:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(error) from None
+
+
+def _dump_reasons(paths: Mapping[bytes, str]) -> list[dict[str, str]]:
+    return [to_json(path) | {"reason": reason} for path, reason in paths.items()]
+
+
+def _load_reasons(document: dict[str, Any], name: str) -> dict[bytes, str]:
+    """Paths with reasons; an older ckpt did not note all of them."""
+    return {from_json(item): str(item["reason"]) for item in document.get(name, ())}
 
 
 def remove(private_dir: str) -> None:

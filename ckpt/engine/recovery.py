@@ -225,6 +225,7 @@ class _Recovery:
             began_from=self.safety if self.forwards and saved is not None else None,
             written=tuple(map(to_str, applier.done.written)),
             removed=tuple(map(to_str, applier.done.removed)),
+            kept=listed(record.kept if self.forwards else {}),
             skipped=(*listed(self._left(applier)), *([] if left is None else [left])),
             folders_changed=self._changes_folders(),
             index_changed=record.index or restaged,
@@ -233,8 +234,9 @@ class _Recovery:
         )
 
     def _left(self, applier: Applier) -> dict[bytes, str]:
-        unstaged = self.record.unstaged if self.forwards else {}
-        return {**unstaged, **applier.done.blocked}
+        if not self.forwards:
+            return applier.done.blocked
+        return {**self.record.unstaged, **self.record.blocked, **applier.done.blocked}
 
     def _changes_folders(self) -> bool:
         changes = ((c.before, c.after) for c in self.record.folders)

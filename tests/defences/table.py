@@ -1738,4 +1738,11 @@ DEFENCES = (
         "tests/engine/test_journal.py::"
         "test_what_belongs_to_another_user_is_refused_and_that_of_the_git_dirs_owner_is_not",
     ),
+    _of(
+        "after a crash, what the rollback could not put in place is told",
+        "ckpt/engine/recovery.py: {**self.record.unstaged, **self.record.blocked,"
+        " => {**self.record.unstaged,",
+        "tests/with_git/test_interrupted.py::"
+        "test_continue_tells_what_the_rollback_had_left_in_the_way",
+    ),
 )

@@ -187,3 +187,35 @@ def test_a_damaged_journal_is_explained_and_nothing_is_guessed(
     safety = checkpoints("--kind", "safety")[0]["id"]
     ckpt("rollback", safety, "--head", code=0)
     assert state(repo) == states[1]
+
+
+def test_continue_tells_what_the_rollback_had_left_in_the_way(repo: Path) -> None:
+    """Else one would believe that everything is as in the checkpoint."""
+    write(repo, "notes", "then\n")
+    ckpt("save", "start", code=0)
+    git("commit", "-q", "--allow-empty", "-m", "later")
+    (repo / "notes").unlink()
+    write(repo, "notes/.gitignore", "*\n")
+    write(repo, "new", "now\n")
+    with locked_half_way(repo / ".git/refs/heads/main.lock"):
+        ckpt("rollback", "start", "--head", code=4)
+
+    told = ckpt("rollback", "--continue", "--json", code=4).json
+
+    assert told["skipped"] == [{"path": "notes", "reason": "ignored"}]
+    assert (repo / "notes/.gitignore").read_text() == "*\n"
+    assert not (repo / "new").exists()
+
+
+def test_continue_tells_what_the_rollback_has_kept(repo: Path) -> None:
+    write(repo, ".gitignore", "*.log\n")
+    ckpt("save", "start", code=0)
+    write(repo, ".gitignore", "")
+    write(repo, "x.log", "now\n")
+    git("commit", "-q", "--allow-empty", "-m", "later")
+    with locked_half_way(repo / ".git/refs/heads/main.lock"):
+        ckpt("rollback", "start", "--head", code=4)
+
+    told = ckpt("rollback", "--continue", "--json", code=0).json
+
+    assert told["kept"] == [{"path": "x.log", "reason": "ignored at the checkpoint"}]
