@@ -53,11 +53,16 @@ def _place(state: GitState) -> str:
 
 def _rolled_back(result: RunResult) -> Iterator[str]:
     done = result.rollback
-    if done is None or not done.changed:
+    if done is None:
         return
-    yield f"ckpt: rolled back to checkpoint {done.target.id}"
+    if done.changed or done.skipped:
+        yield f"ckpt: {'' if done.changed else 'not '}rolled back to checkpoint {done.target.id}"
     for item in done.skipped:
         yield f"  left {render.quoted(item.path)} alone: {render.printable(item.reason)}"
+    for item in done.kept[: render.MOST_PATHS]:
+        yield f"  kept {render.quoted(item.path)} ({render.printable(item.reason)})"
+    if len(done.kept) > render.MOST_PATHS:
+        yield f"  … and {len(done.kept) - render.MOST_PATHS} more"
     if done.undo_command is not None:
         yield f"  bring its work back with: {done.undo_command}"
 

@@ -61,14 +61,17 @@ def members(target: Recorded, limits: tuple[bytes, ...]) -> list[NestedState]:
 
 
 def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) -> dict[bytes, str]:
-    """What `--recurse` would take back and may differ from its checkpoint, and what it is."""
-    now = {state.path: state for state in present.nested}
+    """The repositories inside that stay, and are known to be others than they were or new; also
+    those that `--recurse` would take back and that may be. Each with what it is."""
+    then = {state.path: state for state in target.manifest.nested}
     found = {}
-    for state in target.manifest.nested:
-        path, here = to_bytes(state.path), now.get(state.path)
-        if state.checkpoint is None or here is None or (limits and not is_within(path, limits)):
+    for here in present.nested:
+        path, state = to_bytes(here.path), then.get(here.path)
+        if limits and not is_within(path, limits):
             continue
-        if here.dirty is not False or without_links([state]) != (here,):
+        is_other = state is None or without_links([state]) != (here,)
+        is_saved = state is not None and state.checkpoint is not None
+        if is_other or (is_saved and here.dirty is not False):
             entry = present.entry(path)
             is_link = entry is not None and entry.mode == GITLINK
             found[path] = SUBMODULE if is_link else str(SkipReason.NESTED)

@@ -1745,4 +1745,11 @@ DEFENCES = (
         "tests/with_git/test_interrupted.py::"
         "test_continue_tells_what_the_rollback_had_left_in_the_way",
     ),
+    _of(
+        "a repository inside that has changed since, or is new, is told",
+        "ckpt/engine/family.py: is_other = state is None or without_links([state]) != (here,)"
+        " => is_other = False",
+        "tests/with_git/test_submodules.py::"
+        "test_a_submodule_that_was_clean_and_is_not_is_listed_though_nothing_in_it_was_saved",
+    ),
 )

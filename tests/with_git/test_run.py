@@ -245,6 +245,26 @@ def test_when_it_fails_everything_goes_back_and_its_work_can_be_had_again(repo: 
     assert git("branch", "--show-current") == "topic\n"
 
 
+def test_what_cannot_go_back_is_told_also_if_it_is_all_that_has_changed(repo: Path) -> None:
+    (repo / "draft").write_text("mine\n")
+    script = "rm draft; mkdir draft; echo '*' > draft/.gitignore; exit 3"
+
+    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", script, code=3)
+
+    assert "ckpt: not rolled back to checkpoint" in ran.stderr
+    assert "  left draft alone: ignored\n" in ran.stderr
+
+
+def test_a_repository_that_it_made_inside_stays_and_is_told(repo: Path) -> None:
+    script = "git init -q inside; exit 3"
+
+    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", script, code=3)
+
+    assert "rolled back" not in ran.stderr
+    assert "  kept inside (nested)\n" in ran.stderr
+    assert (repo / "inside").is_dir()
+
+
 def test_when_it_succeeds_or_keep_is_asked_nothing_goes_back(repo: Path) -> None:
     ckpt("run", "--on-failure", "rollback", "--", "touch", "one", code=0)
     ckpt("run", "--on-failure", "keep", "--", "sh", "-c", "touch two; false", code=1)

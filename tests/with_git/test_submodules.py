@@ -531,6 +531,24 @@ def test_without_recurse_a_submodule_with_changes_is_listed_though_its_head_is_t
     ]
 
 
+def test_a_submodule_that_was_clean_and_is_not_is_listed_though_nothing_in_it_was_saved(
+    top: Path,
+) -> None:
+    """A rollback that says nothing of it would be taken for one that brought everything back."""
+    target = save(top)["id"]
+    edit(top)
+    write(top, "file", "edited\n")
+    new(top / "newer")
+
+    changed = ckpt("rollback", "--json", target, cwd=top, code=0).json
+
+    assert changed["kept"] == [
+        {"path": "lib", "reason": "submodule"},
+        {"path": "newer", "reason": "nested"},
+    ]
+    assert ckpt("undo", "--json", cwd=top, code=0).json["kept"] == []
+
+
 def test_a_merge_in_a_submodule_comes_back_and_can_be_finished(top: Path) -> None:
     lib = top / "lib"
     git("switch", "-q", "-c", "topic", cwd=lib)
