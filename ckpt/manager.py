@@ -160,7 +160,8 @@ class CheckpointManager(CheckpointKeeper):
             return result
         from ckpt.api.callbacks import call_all
 
-        return replace(result, warnings=call_all(self._on_checkpoint, result.checkpoint))
+        told = call_all(self._on_checkpoint, result.checkpoint)
+        return replace(result, warnings=(*result.warnings, *told))
 
     def _is_off(self, trigger: str | None) -> bool:
         from ckpt.settings import disabled_by_env

@@ -155,6 +155,8 @@ class Output:
                     f"  with {render.quoted(state.path)}: {self.paint('id', state.checkpoint)}"
                 )
         self._left_out(found)
+        for text in result.warnings:
+            self.warning(text)
         return None
 
     def _left_out(self, found: Checkpoint) -> None:

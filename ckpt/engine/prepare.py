@@ -276,8 +276,13 @@ class Preparation:
             return self._captured_and_planned(force, given_up)
         except MissingObject:  # maybe one that only the cache names, and that can be made again
             scan_cache.forget(self._repo)
-            with self._repo.objects.wary():
-                return self._captured_and_planned(force, given_up)
+            try:
+                with self._repo.objects.wary():
+                    return self._captured_and_planned(force, given_up)
+            except MissingObject as error:
+                from ckpt.engine import lost_staged  # which few ever need
+
+                raise lost_staged.refusal(self._repo) or error from None
 
     def _captured_and_planned(
         self, force: frozenset[bytes], given_up: frozenset[bytes]

@@ -48,7 +48,7 @@ from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import agent_state, operation_record, record
 from ckpt.store.kernel_lock import Waiting, worktree_lock
-from ckpt.store.objects import ObjectID, ObjectsPruned, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
 from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.refs import branch_name
 from ckpt.store.repository import Repository
@@ -130,6 +130,7 @@ def save(
         from ckpt.worktree.deadline import Deadline
 
         deadline, timeout = Deadline(budget), min(timeout, budget)
+    leave_lost_out: Callable[[ObjectStore, Present], None] | None = None
     with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout, waiting=waiting):
         for attempt in range(_ATTEMPTS):
             try:
@@ -144,12 +145,20 @@ def save(
                     reads_index=False,
                     deadline=deadline,
                 )
+                if leave_lost_out is not None:
+                    leave_lost_out(repo.objects, present)
                 if complete is not None:
                     complete(present)
                 result = _write(repo, present, request)
                 present.let_go_of_index()
                 _remember(repo, present, result)
                 return result
+            except MissingObject:
+                from ckpt.engine.lost_staged import is_any, leave_out  # which few ever need
+
+                if leave_lost_out is not None or not is_any(repo):
+                    raise
+                leave_lost_out = leave_out
             except (ObjectsPruned, FileNotFoundError) as error:
                 if not _was_pruned(error):
                     raise
@@ -216,7 +225,11 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
         )
     if not checkpoint.partial:
         return SaveResult(Outcome.CREATED, checkpoint)
-    return SaveResult(Outcome.PARTIAL, checkpoint, "budget" if present.is_cut else None)
+    if not present.lost:
+        return SaveResult(Outcome.PARTIAL, checkpoint, "budget" if present.is_cut else None)
+    from ckpt.engine.lost_staged import warnings
+
+    return SaveResult(Outcome.PARTIAL, checkpoint, "lost", warnings(present))
 
 
 def _remember(repo: Repository, present: Present, result: SaveResult) -> None:

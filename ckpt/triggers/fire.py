@@ -138,8 +138,8 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
     notes = settings.notes if settings.notes and not _is_in_burst(repo) else ()
     _note_success(repo, request.trigger, result, monotonic() - started)
     _prune_if_due(repo, settings, request, result, monotonic() - started)
-    warnings = (*notes, *_partial(result, request.trigger), *_left_out(result, request.trigger))
-    return Fired(result, warnings)
+    missed = (*result.warnings, *_left_out(result, request.trigger))
+    return Fired(result, (*notes, *_partial(result, request.trigger), *missed))
 
 
 def _prune_if_due(

@@ -1752,4 +1752,15 @@ DEFENCES = (
         "tests/with_git/test_submodules.py::"
         "test_a_submodule_that_was_clean_and_is_not_is_listed_though_nothing_in_it_was_saved",
     ),
+    _of(
+        "what was staged and is gone keeps nothing else from being saved",
+        "ckpt/engine/snapshot.py: if leave_lost_out is not None or not is_any(repo): => if True:",
+        "tests/with_git/test_lost_staged.py::test_so_it_is_before_a_command_that_overwrites_files",
+    ),
+    _of(
+        "and the checkpoint says that it is missing",
+        "ckpt/engine/present.py: self.lacks_edits or bool(self.lost) => self.lacks_edits",
+        "tests/with_git/test_lost_staged.py::"
+        "test_all_else_is_saved_and_the_checkpoint_says_what_is_missing",
+    ),
 )

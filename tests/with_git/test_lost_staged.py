@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""What was staged is gone from the object store, as a power cut leaves it.
+
+Git does not flush what `git add` writes. People then find out that `git reset --hard` makes git
+work again, which takes all other edits with it: so these have to be saved nevertheless.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers import ckpt_here as ckpt
+from helpers import fsck, git, tree_state
+from scenes import write
+
+from ckpt import CheckpointManager, Outcome
+
+
+def lose(repo: Path, blob: str) -> None:
+    (repo / ".git/objects" / blob[:2] / blob[2:]).unlink()
+
+
+@pytest.fixture
+def lost(repo: Path) -> Path:
+    """What is staged of `new` is gone, and there are edits that no other place has."""
+    write(repo, "new", "staged\n")
+    git("add", "new")
+    lose(repo, git("rev-parse", ":new").strip())
+    write(repo, "new", "edited since\n")
+    write(repo, "README.md", "edited\n")
+    return repo
+
+
+def test_all_else_is_saved_and_the_checkpoint_says_what_is_missing(lost: Path) -> None:
+    before = tree_state(lost)
+
+    saved = ckpt("save", "start", code=0)
+
+    assert "warning: what was staged of 'new' is gone\n" in saved.stderr
+    assert ckpt("show", "--json", "start", code=0).json["checkpoint"]["partial"] is True
+    ckpt("verify", "--all", code=0)
+    git("reset", "-q", "--hard")
+    assert fsck(lost) == []
+    ckpt("rollback", "start", code=0)
+    assert tree_state(lost) == before
+    assert git("status", "--short") == " M README.md\n?? new\n"
+
+
+def test_so_it_is_before_a_command_that_overwrites_files(lost: Path) -> None:
+    ckpt("install", "--guard", code=0)
+
+    told = git("reset", "--hard", env={"CKPT_DISABLE": ""})
+
+    assert "HEAD is now at" in told
+    [saved] = ckpt("list", "--json", code=0).json["checkpoints"]
+    assert git("show", f"{saved['ref']}:README.md") == "edited\n"
+    assert git("show", f"{saved['ref']}:new") == "edited since\n"
+
+
+def test_a_trigger_finds_what_it_has_saved(lost: Path) -> None:
+    with CheckpointManager(lost) as manager:
+        first = manager.create(kind="auto")
+        again = manager.create(kind="auto")
+
+    assert (first.outcome, first.reason) == (Outcome.PARTIAL, "lost")
+    assert first.warnings == ("what was staged of 'new' is gone",)
+    assert (again.outcome, again.id) == (Outcome.UNCHANGED, first.id)
+
+
+def test_of_a_conflict_all_sides_are_left_out_if_one_is_gone(repo: Path) -> None:
+    sides = [git("hash-object", "-w", "--stdin", stdin=text).strip() for text in "123"]
+    lines = [f"100644 {blob} {stage}\tREADME.md\n" for stage, blob in enumerate(sides, 1)]
+    git("update-index", "--force-remove", "README.md")
+    git("update-index", "--index-info", stdin="".join(lines))
+    lose(repo, sides[2])
+
+    saved = ckpt("save", "--json", code=0).json
+
+    assert (saved["outcome"], saved["reason"]) == ("partial", "lost")
+    held = git("ls-tree", "-r", "--name-only", f"{saved['checkpoint']['commit']}^2")
+    assert "README.md" not in held
+    ckpt("verify", "--all", code=0)
+
+
+def test_a_rollback_waits_until_the_index_is_mended(repo: Path) -> None:
+    """It would replace an index that no checkpoint can hold."""
+    ckpt("save", "start", code=0)
+    write(repo, "a b", "staged\n")
+    git("add", "a b")
+    lose(repo, git("rev-parse", ":a b").strip())
+    write(repo, "a b", "edited since\n")
+    before = tree_state(repo)
+
+    refused = ckpt("rollback", "start", "--json", code=4).json["error"]
+
+    assert refused["message"].startswith("what was staged of 'a b' is gone")
+    assert refused["hint"].startswith("'git add -- 'a b'' stages the file as it is now")
+    assert tree_state(repo) == before
+    git("add", "--", "a b")
+    ckpt("rollback", "start", code=0)
+    assert not (repo / "a b").exists()
