@@ -2,7 +2,8 @@
 """The last step of every save: an id, a commit, and the ref that makes it a checkpoint.
 
 Whatever the objects are, they are flushed before the ref is made, and looked for once more
-after it: a garbage collection that ran meanwhile may have taken one that was there already.
+after it: a garbage collection that ran meanwhile may have taken one that was there already, or put
+it into a pack that another, which knows nothing of the ref, is about to take away.
 """
 
 from __future__ import annotations
@@ -83,10 +84,21 @@ def publish(
         noted = made_here.note(repo.common_dir, draft.id, commit.decode()) if is_ours else ()
         relied_on |= repo.objects.flush(noted)
         if repo.refs.create(draft.ref.encode(), commit):
-            is_over = wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
-            if not is_over or not is_whole(commit, relied_on):
+            if not _stays(repo) or not is_whole(commit, relied_on):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)
         time.sleep(0.001)
         catalog = Catalog(repo)
+
+
+def _stays(repo: Repository) -> bool:
+    """Have what a ref names by now where no gc or repack takes it that had counted before; False
+    if it is gone, or such a gc does not end."""
+    if not wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT):
+        return False
+    try:
+        repo.objects.stay_loose()
+    except ObjectsPruned:
+        return False
+    return True

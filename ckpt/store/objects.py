@@ -20,7 +20,14 @@ from contextlib import contextmanager
 
 from ckpt.errors import CkptError
 from ckpt.store.copies import Copies
-from ckpt.store.loose import DamagedObject, loose_size, read_header, read_loose
+from ckpt.store.loose import (
+    DamagedObject,
+    exists,
+    loose_path,
+    loose_size,
+    read_header,
+    read_loose,
+)
 from ckpt.store.pending import ObjectsPruned as ObjectsPruned
 from ckpt.store.pending import Pending
 from ckpt.store.reuse import Reuse
@@ -85,6 +92,7 @@ class ObjectStore:
             borrowed=lambda: self._copies.folders[1:],
             is_sound=self._is_sound,
         )
+        self._loose: set[ObjectID] = set()
 
     # -- reading ---------------------------------------------------------------
 
@@ -284,9 +292,18 @@ class ObjectStore:
         """
         self._write_what_is_packed()
         added = {*self._pending.ids(), *self._reuse.ids}
+        self._loose |= self._pending.loose_ids() | (self._reuse.loose & added)
         self._pending.flush({*others, *self._reuse.unflushed.paths})
         self._forget_looks()
         return added
+
+    def stay_loose(self) -> None:
+        """Write once more what was loose when it was flushed, and git has put into a pack since;
+        for a repack that counted before a ref named it may be about to take that pack away."""
+        gone = {i for i in self._loose if not exists(loose_path(self.path, i))}
+        self._reuse.packed |= gone
+        if gone:
+            self.flush()
 
     @property
     def packed(self) -> frozenset[ObjectID]:
@@ -316,8 +333,9 @@ class ObjectStore:
             self._pending.add_pieces(object_id, kind, size, self.pieces(object_id, kind))
 
     def discard(self) -> None:
-        """Forget what was added since the last flush."""
+        """Forget what was added since the last flush, and what was flushed."""
         self._pending.discard()
+        self._loose.clear()
         self._forget_looks()
 
     def close(self) -> None:

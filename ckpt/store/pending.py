@@ -81,6 +81,10 @@ class Pending:
         packed = self._pack.ids() if self._pack is not None else ()
         return {*self._held, *self._files, *packed}
 
+    def loose_ids(self) -> set[ObjectID]:
+        """What a flush gives files of their own."""
+        return {*self._held, *self._files}
+
     def add(self, object_id: ObjectID, kind: bytes, data: bytes) -> None:
         if self._pack is not None:
             self._pack.add(object_id, kind, data)

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 
 class Reuse:
-    """What was found since the last flush: `ids`, what of it is in a pack of the repository's own
-    and no other place (`packed`), and what is `unflushed`. If it `is_wary`, `is_sound` has the
-    last word. What turned out to be `damaged` does not count as found."""
+    """What was found since the last flush: `ids`, what of it is in a file of its own in this
+    repository (`loose`) or only in a pack there (`packed`), and what is `unflushed`. If it
+    `is_wary`, `is_sound` has the last word. What turned out to be `damaged` does not count as
+    found."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Reuse:
         self.unflushed = Unflushed(folder, object_format.oid_length)
         self._touched: set[str] = set()
         self.ids: set[ObjectID] = set()
+        self.loose: set[ObjectID] = set()
         self.packed: set[ObjectID] = set()
         self.damaged: set[ObjectID] = set()
         self.is_wary = False
@@ -65,6 +67,7 @@ class Reuse:
 
     def _find_and_touch(self, object_id: ObjectID) -> bool:
         if self._touch(loose_path(self._folder, object_id)):
+            self.loose.add(object_id)
             return self.is_wary or self._is_sound(object_id)
         pack = self._find(unhexlify(object_id))
         if pack is not None:
@@ -94,6 +97,7 @@ class Reuse:
 
     def clear(self) -> None:
         self.ids.clear()
+        self.loose.clear()
         self.packed.clear()
         self._touched.clear()
         self.unflushed.paths.clear()

@@ -124,6 +124,11 @@ DEFENCES = (
         COUNTED + "test_what_only_garbage_held_is_in_the_checkpoint",
     ),
     _of(
+        "what git packs before the ref is made is written again",
+        "ckpt/store/objects.py: self._reuse.packed |= gone => pass",
+        COUNTED + "test_what_git_packs_before_the_ref_is_made_outlives_that_pack",
+    ),
+    _of(
         "a fork that lives on does not hold the locks of a dead process",
         "ckpt/store/kernel_lock.py: os.register_at_fork(after_in_child=_leave_to_parent) => pass",
         "tests/store/test_kernel_lock.py::"
@@ -1075,7 +1080,7 @@ DEFENCES = (
     ),
     _of(
         "what a prune took meanwhile is noticed after the ref is made",
-        "ckpt/engine/publishing.py: if not is_over or not is_whole(commit, relied_on):"
+        "ckpt/engine/publishing.py: if not _stays(repo) or not is_whole(commit, relied_on):"
         " => if False:",
         BESIDE_GC + "test_the_checkpoint_that_was_relied_on_goes_while_the_next_is_made",
         BESIDE_GC + "test_objects_that_nobody_held_any_more_go_while_they_are_used_again",

@@ -14,11 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from helpers import ckpt_here, fsck, git, verified
+
+from ckpt import CheckpointManager, disk
 
 LINES = "".join(f"line {number}\n" for number in range(2000))
 LARGE = os.urandom(3 << 20).hex()
@@ -114,3 +116,31 @@ def test_what_only_garbage_held_is_in_the_checkpoint(
     ckpt_here(*BACK[words[0]], code=0)
     assert (packed / "notes").read_text() == LINES
     assert (packed / "large").read_text() == LARGE
+
+
+@pytest.mark.parametrize(
+    "packing",
+    [["repack", "--geometric=2", "-dq"], ["maintenance", "run", "--quiet", "--task=loose-objects"]],
+    ids=" ".join,
+)
+def test_what_git_packs_before_the_ref_is_made_outlives_that_pack(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: list[str]
+) -> None:
+    (repo / "notes").write_text(LINES)
+    with ExitStack() as stack, CheckpointManager(".") as manager:
+
+        def collect(_: str, path: str | bytes) -> None:
+            if "refs/checkpoints" in os.fsdecode(path) and not (tmp_path / "still").exists():
+                git(*packing)
+                git("prune-packed", "-q")
+                stack.enter_context(standing_still(tmp_path / "still", "repack", "-adq"))
+
+        monkeypatch.setattr(disk, "observer", collect)
+        manager.create("x")
+        monkeypatch.setattr(disk, "observer", None)
+
+    assert fsck(repo) == []
+    assert verified(repo) == []
+    (repo / "notes").unlink()
+    ckpt_here("rollback", "x", code=0)
+    assert (repo / "notes").read_text() == LINES
