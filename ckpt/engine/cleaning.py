@@ -199,7 +199,7 @@ class Cleaner:
             return _Cleaned.failure(objects.add(b"blob", data))
         blob_id = objects.hash(b"blob", blob)
         # What the index names needs no protection from gc, which takes time for each file.
-        if blob_id != self._staged.get(path) or not objects.has(blob_id):
+        if blob_id != self._staged.get(path) or objects.size(blob_id) != len(blob):
             blob_id = objects.add(b"blob", blob)
         if blob == data:
             return _Cleaned.same(blob_id)

@@ -58,7 +58,9 @@ def _is_known(objects: ObjectStore, present: Present, tree: ObjectID) -> bool:
 
 def _written(objects: ObjectStore, present: Present, tree: ObjectID) -> IndexState:
     index = present.staged.index
-    stages = staging.write_stages(objects, index)
+    # What an earlier checkpoint relies on was found whole then, and flushed.
+    whole = staging.whole_trees(objects, index) if present.source is None else None
+    stages = staging.write_stages(objects, index, whole)
     stale = frozenset(stat_views.stale(present))
     unseen = frozenset(stat_views.unseen(present, _changed(objects, present, stages[0], tree)))
     state = IndexState(

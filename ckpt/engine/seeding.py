@@ -21,7 +21,7 @@ from struct import Struct
 from ckpt.engine.gather import CODES, Clock
 from ckpt.store.index import INTENT_TO_ADD, STAGE, IndexEntry
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.staging import MISLEADING, Staged
+from ckpt.store.staging import MISLEADING, Staged, whole_trees
 from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK
 from ckpt.values import NamedTuple
 from ckpt.worktree.listing import Listing, Stat, owner_of, stat_of
@@ -135,16 +135,9 @@ class _Planter:
                 inside[folder] = []
 
     def _known_trees(self) -> dict[bytes, bytes]:
-        """The trees of folders that git remembers, if it has not pruned them."""
-        nodes = self._staged.index.cache_tree
-        outermost = [
-            ObjectID(node.id)
-            for folder, node in nodes.items()
-            if not folder or folder.rpartition(b"/")[0] not in nodes
-        ]
-        if self._objects.missing(outermost):
-            return {}
-        return {folder: unhexlify(node.id) for folder, node in nodes.items()}
+        """The trees of folders that git remembers, if they are whole: else they are written."""
+        trees = whole_trees(self._objects, self._staged.index)
+        return {folder: unhexlify(tree) for folder, tree in trees.items()}
 
     def plant(self, folders: list[bytes]) -> Part:
         """Listings of some folders, packed; which of them are odd, and the files to be read."""

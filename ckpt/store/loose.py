@@ -11,12 +11,19 @@ from __future__ import annotations
 import os
 import stat
 import zlib
+from contextlib import contextmanager
 
 from ckpt import regular
 from ckpt.errors import is_want
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
 _HEADER = 64  # more than any header has
-_CODED_HEADER = 512  # the same in a zlib stream, before which is how it is coded
+_BLOCK = 4096  # what file systems write at once, or a multiple
+_PIECE = 1 << 16
 _FIRST = 1 << 16
 LARGEST = 1 << 62  # what a file may have; a header can say more
 LARGEST_WHOLE = 1 << 28  # of what is never read in pieces: a few bytes can say that they are more
@@ -34,7 +41,7 @@ def loose_path(folder: str, object_id: bytes) -> str:
 
 def read_loose(path: str) -> tuple[bytes, bytes]:
     """Kind and content of a loose object; FileNotFoundError, or DamagedObject."""
-    return parse_loose(_content(path, -1))
+    return parse_loose(_content(path))
 
 
 def parse_loose(compressed: bytes) -> tuple[bytes, bytes]:
@@ -56,12 +63,32 @@ def parse_loose(compressed: bytes) -> tuple[bytes, bytes]:
 
 
 def read_header(path: str) -> tuple[bytes, int]:
-    """Kind and size of a loose object, from its first bytes; errors as above."""
+    """Kind and size of a loose object; errors as above. It is read to its end if that is near, or
+    as a power cut leaves it: between two blocks, or nothing but zeros."""
+    with _reading(path) as file:
+        start, size = file.read(_BLOCK), os.fstat(file.fileno()).st_size
+        if size < _BLOCK:
+            kind, data = parse_loose(_filled(start))
+            return kind, len(data)
+        if size % _BLOCK == 0 or not any(os.pread(file.fileno(), 4, size - 4)):
+            _check_end(file, start)
     try:
-        data = zlib.decompressobj().decompress(_content(path, _CODED_HEADER), _HEADER)
+        return _parse_header(zlib.decompressobj().decompress(start, _HEADER))[:2]
     except zlib.error as error:
         raise DamagedObject(str(error)) from error
-    return _parse_header(data)[:2]
+
+
+def _check_end(file: IO[bytes], piece: bytes) -> None:
+    """Inflate a file, of which a piece was read, and keep nothing of it."""
+    unpacker = zlib.decompressobj()
+    try:
+        while piece and not unpacker.eof:
+            unpacker.decompress(piece, _FIRST)
+            piece = unpacker.unconsumed_tail or file.read(_PIECE)
+    except zlib.error as error:
+        raise DamagedObject(str(error)) from error
+    if not unpacker.eof:
+        raise DamagedObject("an object without its end")
 
 
 def loose_size(path: str) -> int | None:
@@ -81,16 +108,25 @@ def _parse_header(data: bytes) -> tuple[bytes, int, int]:
     return kind, int(size), end + 1
 
 
-def _content(path: str, length: int) -> bytes:
+def _content(path: str) -> bytes:
+    with _reading(path) as file:
+        return _filled(file.read())
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[IO[bytes]]:
     try:
         with open(regular.opened(path), "rb", buffering=0) as file:
-            content = file.read() if length < 0 else file.read(length)
+            yield file
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:
         if is_want(error):
             raise
         raise DamagedObject(str(error)) from error
+
+
+def _filled(content: bytes) -> bytes:
     if not content:  # what a crash of the machine makes of a file
         raise DamagedObject("an object without a byte")
     return content

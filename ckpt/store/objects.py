@@ -162,6 +162,15 @@ class ObjectStore:
         """Those that are not there, as things are now and not at the last look."""
         return self._copies.missing(object_ids)
 
+    def whole(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        """Those that a pack has, or that are loose and can be read: of what git wrote just before
+        a power cut, there may be a file and nothing in it."""
+        asked = self._copies.only_ids(object_ids)
+        packed: set[bytes] = set()
+        for _, places in self._copies.packs.find_many(map(unhexlify, asked)):
+            packed.update(map(hexlify, places.values()))
+        return {i for i in asked if i in packed or self._is_sound(i)}
+
     def kind(self, object_id: ObjectID) -> bytes | None:
         """What an object is: commit, tree, blob or tag; None if it is not to be found."""
         for copy in self._copies.of(object_id):

@@ -44,6 +44,10 @@ class ScratchObjects(ObjectStore):
     def missing(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
         return self._under.missing(i for i in object_ids if not self.is_new(i))
 
+    def whole(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        asked = set(object_ids)
+        return {i for i in asked if self.is_new(i)} | self._under.whole(asked)
+
     def kind(self, object_id: ObjectID) -> bytes | None:
         if object_id in self._added:
             return self._added[object_id][0]

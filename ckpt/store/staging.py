@@ -205,29 +205,41 @@ def write_state(
     return state
 
 
-def write_stages(objects: ObjectStore, index: Index) -> dict[int, ObjectID]:
-    """The tree of each stage that there is."""
-    top = index.cache_tree.get(b"")
-    if top is not None and top.entry_count == len(index.entries) and objects.has(ObjectID(top.id)):
-        return {0: ObjectID(top.id)}
+def whole_trees(objects: ObjectStore, index: Index) -> dict[bytes, ObjectID]:
+    """The trees that git remembers, by folder, if they and all inside them are there and whole."""
+    trees = {folder: ObjectID(node.id) for folder, node in index.cache_tree.items()}
+    whole = objects.whole(trees.values())
+    broken = [folder for folder, tree in trees.items() if tree not in whole]
+    around = {above for folder in broken for above in (folder, *folders_above(folder), b"")}
+    return {folder: tree for folder, tree in trees.items() if folder not in around}
+
+
+def write_stages(
+    objects: ObjectStore, index: Index, whole: Mapping[bytes, ObjectID] | None = None
+) -> dict[int, ObjectID]:
+    """The tree of each stage that there is. If it is not given which of the trees that git
+    remembers are `whole`, those of them are trusted that are there."""
+    trees = whole
+    if trees is None:
+        trees = {folder: ObjectID(node.id) for folder, node in index.cache_tree.items()}
+    top = trees.get(b"")
+    is_all = top is not None and index.cache_tree[b""].entry_count == len(index.entries)
+    if top is not None and is_all and (whole is not None or objects.has(top)):
+        return {0: top}
     stages: dict[int, dict[bytes, TreeEntry]] = {0: {}}
     for entry in index.entries:
         if not entry.intent_to_add:
             side = stages.setdefault(entry.stage, {})
             side[entry.path] = TreeEntry(entry.mode, ObjectID(entry.id))
-    stages[0] = _with_known_trees(objects, index, stages[0])
+    stages[0] = _with_known_trees(objects, trees, stages[0])
     return {stage: write_tree(objects, entries) for stage, entries in stages.items()}
 
 
 def _with_known_trees(
-    objects: ObjectStore, index: Index, entries: dict[bytes, TreeEntry]
+    objects: ObjectStore, trees: Mapping[bytes, ObjectID], entries: dict[bytes, TreeEntry]
 ) -> dict[bytes, TreeEntry]:
     """The same entries, but for the folders whose trees git remembers and still has."""
-    known = {
-        folder: TreeEntry(FOLDER, ObjectID(node.id))
-        for folder, node in index.cache_tree.items()
-        if folder
-    }
+    known = {folder: TreeEntry(FOLDER, tree) for folder, tree in trees.items() if folder}
     outermost: dict[bytes, bytes] = {b"": b""}
 
     def within(folder: bytes) -> bytes:

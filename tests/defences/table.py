@@ -49,6 +49,7 @@ UNFINISHED = "tests/faults/test_unfinished_files.py::"
 MOVED = "tests/faults/test_moved_away.py::"
 MOVING = "tests/faults/test_moving_folders.py::"
 COUNTED = "tests/faults/test_gc_has_counted.py::"
+FIRST = "tests/with_git/test_first_save.py::"
 PRUNING = "tests/store/test_pruning.py::"
 STRUCK_TURNS = "tests/faults/test_struck_turns.py::"
 INDEX_KINDS = "tests/with_git/test_index_kinds.py::"
@@ -122,6 +123,29 @@ DEFENCES = (
         "what only a pack has and nothing names is written again",
         "ckpt/store/objects.py: while self._reuse.packed: => while False:",
         COUNTED + "test_what_only_garbage_held_is_in_the_checkpoint",
+    ),
+    _of(
+        "trees that a power cut has emptied are not taken over from git's index",
+        "ckpt/store/objects.py: return {i for i in asked if i in packed or self._is_sound(i)}"
+        " => return asked",
+        FIRST + "test_what_a_power_cut_left_of_what_git_wrote_is_written_anew",
+    ),
+    _of(
+        "nor are they taken over for what is staged",
+        "ckpt/engine/index_state.py: whole = staging.whole_trees(objects, index)"
+        " if present.source is None else None => whole = None",
+        FIRST + "test_what_a_power_cut_left_of_what_git_wrote_is_written_anew",
+    ),
+    _of(
+        "a loose object that ends as a power cut leaves it is read to its end",
+        "ckpt/store/loose.py: if size % _BLOCK == 0 or not any("
+        "os.pread(file.fileno(), 4, size - 4)): => if False:",
+        FIRST + "test_what_a_power_cut_left_of_what_git_wrote_is_written_anew",
+    ),
+    _of(
+        "the blob of a converted file is not relied on because there is a file of its name",
+        "ckpt/engine/cleaning.py: objects.size(blob_id) != len(blob) => not objects.has(blob_id)",
+        FIRST + "test_an_emptied_blob_of_a_converted_file_is_written_anew",
     ),
     _of(
         "what git packs before the ref is made is written again",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import fsck, git, loose_object
+from helpers import fsck, git, loose_object, verified
 from saving import FrozenTimes, Saver, content, overwrite, paths, write_all
 
 from ckpt.engine import seeding
@@ -380,7 +380,6 @@ def test_a_file_that_was_checked_out_by_rules_that_are_gone_is_read(
 
 @pytest.mark.parametrize("folder", ["", "d"])
 def test_trees_that_the_index_names_and_nobody_has_are_written(saver: Saver, folder: str) -> None:
-    """The outermost that it names: of those inside, git believes it as well."""
     write_all(saver.top, {"d/e/new": b"new\n"})
     git("add", "-A", cwd=saver.top)
     tree = git("write-tree", cwd=saver.top).strip()
@@ -404,6 +403,53 @@ def test_blobs_that_the_index_names_and_nobody_has_are_written(saver: Saver) -> 
     os.unlink(loose_object(saver.top / ".git", blob))
 
     assert content(saver.top, saver.save(), "d/e/new") == b"new\n"
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "zeros": lambda data: bytes(len(data)),
+    "ends in zeros": lambda data: data[:4096] + bytes(len(data[4096:])),
+    "cut short": lambda data: data[: len(data) // 4096 * 4096],
+}
+
+
+DAMAGED = [(path, damage) for path in ("", "d", "d/e", "d/e/y") for damage in ("emptied", "zeros")]
+
+
+@pytest.mark.parametrize(
+    ("path", "damage"), [*DAMAGED, ("noise", "ends in zeros"), ("noise", "cut short")]
+)
+@pytest.mark.parametrize("edits", [{}, {"d/e/z": b"z 2\n"}], ids=["as committed", "edited"])
+def test_what_a_power_cut_left_of_what_git_wrote_is_written_anew(
+    saver: Saver, edits: dict[str, bytes], path: str, damage: str
+) -> None:
+    """An edited folder has another tree, but the index still names the one that it had."""
+    write_all(saver.top, {"noise": os.urandom(9000)})
+    commit(saver.top)
+    write_all(saver.top, edits)
+    name = git("rev-parse", f"HEAD:{path}", cwd=saver.top).strip()
+    file = Path(loose_object(saver.top / ".git", name))
+    data = file.read_bytes()
+    file.chmod(0o644)
+    file.write_bytes(DAMAGES[damage](data))
+    saver.save()
+
+    assert verified(saver.top) == []
+    assert fsck(saver.top) == []
+
+
+def test_an_emptied_blob_of_a_converted_file_is_written_anew(saver: Saver) -> None:
+    write_all(saver.top, {".gitattributes": b"* text=auto\n", "d/crlf": b"1\r\n2\r\n"})
+    commit(saver.top)
+    for path in ("a", "d/crlf"):
+        name = git("rev-parse", f"HEAD:{path}", cwd=saver.top).strip()
+        file = Path(loose_object(saver.top / ".git", name))
+        file.chmod(0o644)
+        file.write_bytes(b"")
+    saver.save()
+
+    assert verified(saver.top) == []
+    assert fsck(saver.top) == []
 
 
 def test_a_folder_in_one_that_cannot_be_listed_is_saved_once(
