@@ -194,6 +194,10 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
         raise ObjectsPruned
     flush_what_git_wrote(objects, present, compared)
     leave_to_head(objects, present, compared, tree, packed)
+    if present.operation.files.contents:
+        from ckpt.engine.unnamed import rely_on_unnamed
+
+        rely_on_unnamed(objects, present.operation.files.contents, tree)
     if present.cache is not None:
         present.cache = replace(present.cache, compared=compared)
     files: Mapping[bytes, StateFile] = {}

@@ -369,6 +369,11 @@ class ObjectStore:
             return False
         return True
 
+    def reuse(self, object_ids: Iterable[ObjectID]) -> None:
+        """Let the next `flush` rely on objects, if they are there, as on what was added."""
+        for object_id in object_ids:
+            self._reuse.holds(object_id)
+
     def rely_on(self, object_ids: Iterable[ObjectID]) -> None:
         """Let the next `flush` make durable what git has written of these just now."""
         self._reuse.rely_on(object_ids)

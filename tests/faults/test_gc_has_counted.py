@@ -144,3 +144,30 @@ def test_what_git_packs_before_the_ref_is_made_outlives_that_pack(
     (repo / "notes").unlink()
     ckpt_here("rollback", "x", code=0)
     assert (repo / "notes").read_text() == LINES
+
+
+@pytest.mark.parametrize("words", ["merge", "merge --autostash", "rebase --autostash"])
+def test_what_only_an_operation_names_is_in_the_checkpoint(
+    repo: Path, tmp_path: Path, words: str
+) -> None:
+    """The tree of AUTO_MERGE, and what was stashed: no ref names them, and only a pack has them."""
+    (repo / "plan").write_text("as committed\n")
+    git("add", "plan")
+    git("commit", "-q", "-m", "plan")
+    for branch in ("other", "mine"):
+        git("checkout", "-q", "-b", branch, "main")
+        (repo / "notes").write_text(f"{branch}\n")
+        git("add", "notes")
+        git("commit", "-q", "-m", branch)
+    (repo / "plan").write_text("stashed\n" if "stash" in words else "as committed\n")
+    subprocess.run(["git", *words.split(), "other"], capture_output=True, check=False)
+    (repo / "notes").write_text("resolved\n")
+    git("add", "notes")
+    every = git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    git("pack-objects", "-q", ".git/objects/pack/pack", stdin=every)
+    git("prune-packed", "-q")
+    with standing_still(tmp_path / "still", "repack", "-adq"):
+        ckpt_here("save", "x", code=0)
+
+    assert fsck(repo) == []
+    assert verified(repo) == []
