@@ -3,7 +3,8 @@
 
 Its own objects are looked up. Of those that it took over from an earlier checkpoint it is
 enough that this one is still there, and of those that git's index named, that the index has
-not changed: git prunes neither. If the index did change, everything is looked up.
+not changed: git prunes neither. If the index did change, everything is looked up, and what nothing
+else names is written once more.
 
 What an earlier checkpoint should hold may be gone all the same, by damage. So what only
 checkpoints have is looked up before it is taken over: the file itself may still be there.
@@ -18,8 +19,9 @@ from ckpt.engine.index_facts import index_identity
 from ckpt.engine.present import Present
 from ckpt.paths import folders_above, folders_of
 from ckpt.store import record
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
+from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
 from ckpt.store.repository import Repository
+from ckpt.store.staging import RESOLVE_UNDO, stage_trees
 from ckpt.store.trees import GITLINK, lookup, walk
 
 TYPE_CHECKING = False
@@ -42,7 +44,7 @@ def is_whole(
     if repo.objects.missing({commit, *relied_on}):
         return False
     is_index_same = present.knows_index or index_identity(repo) == present.index.identity
-    return is_index_same or _holds_everything(repo, present, commit)
+    return is_index_same or (_holds_everything(repo, present, commit) and _keeps(repo, commit))
 
 
 def has_what_it_relies_on(objects: ObjectStore, present: Present, compared: Compared) -> bool:
@@ -112,6 +114,25 @@ def _holds_everything(repo: Repository, present: Present, commit: ObjectID) -> b
     if repo.objects.is_partial:  # of which the remote may have the rest
         blobs = {entry.id for path, entry in present.entries.items() if path in present.stats}
     return not repo.objects.missing(blobs)
+
+
+def _keeps(repo: Repository, commit: ObjectID) -> bool:
+    """Write once more what the index named until now, and only a pack has; False if it is gone."""
+    from ckpt.engine.unnamed import only_in
+
+    objects = repo.objects
+    try:
+        found = record.read_commit(objects, commit)
+        head = record.read_commit(objects, found.parents[0]).tree if found.parents[1:] else None
+        state = record.read_commit(objects, found.parents[-1]).tree
+        resolved = lookup(objects, state, RESOLVE_UNDO)
+        staged = [*stage_trees(objects, state), None if resolved is None else resolved.id]
+        for tree in (found.tree, *filter(None, staged)):
+            objects.reuse(only_in(objects, tree, head))
+        objects.flush()
+    except (MissingObject, ObjectsPruned):
+        return False
+    return True
 
 
 def _blobs(repo: Repository, tree: ObjectID) -> set[ObjectID]:

@@ -154,6 +154,11 @@ DEFENCES = (
         COUNTED + "test_what_only_an_operation_names_is_in_the_checkpoint",
     ),
     _of(
+        "what the index named until just now is written again",
+        "ckpt/engine/wholeness.py: and _keeps(repo, commit)) => )",
+        COUNTED + "test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint",
+    ),
+    _of(
         "what git packs before the ref is made is written again",
         "ckpt/store/objects.py: self._reuse.packed |= gone => pass",
         COUNTED + "test_what_git_packs_before_the_ref_is_made_outlives_that_pack",

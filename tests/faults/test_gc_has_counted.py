@@ -171,3 +171,30 @@ def test_what_only_an_operation_names_is_in_the_checkpoint(
 
     assert fsck(repo) == []
     assert verified(repo) == []
+
+
+@pytest.mark.parametrize("edited", [False, True], ids=["as staged", "edited since"])
+def test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: bool
+) -> None:
+    """Only the index named it when the save looked, and only a pack has it."""
+    (repo / "notes").write_text(LINES)
+    git("add", "notes")
+    git("repack", "-adq")
+    git("prune-packed", "-q")
+    time.sleep(0.03)
+    if edited:
+        (repo / "notes").write_text("edited\n")
+    with ExitStack() as stack, CheckpointManager(".") as manager:
+
+        def unstage(_: str, path: str | bytes) -> None:
+            if "refs/checkpoints" in os.fsdecode(path) and not (tmp_path / "still").exists():
+                git("reset", "-q")
+                stack.enter_context(standing_still(tmp_path / "still", "repack", "-adq"))
+
+        monkeypatch.setattr(disk, "observer", unstage)
+        manager.create("x")
+        monkeypatch.setattr(disk, "observer", None)
+
+    assert fsck(repo) == []
+    assert verified(repo) == []
