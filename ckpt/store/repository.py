@@ -353,7 +353,8 @@ def _check_owner(git_dir: str, top: str | None, start: str, env: Mapping[str, st
     """Git's safe.directory rule; only protected configuration may lift it."""
     subject = top or git_dir
     paths = [subject, git_dir]
-    if top is not None and os.path.isfile(os.path.join(top, ".git")):
+    if top is not None:
+        # Where all may write, as in /tmp, anybody can make one that leads to a git dir of ours.
         paths.append(os.path.join(top, ".git"))
     if all(os.lstat(path).st_uid in _trusted_uids(env) for path in paths):
         return

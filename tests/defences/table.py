@@ -1246,6 +1246,12 @@ DEFENCES = (
         OWNERSHIP + "test_a_git_file_leads_to_nobody_elses_repository",
     ),
     _of(
+        "nor does such a link",
+        "ckpt/store/repository.py: if top is not None:\n        # Where all => "
+        'if top is not None and os.path.isfile(os.path.join(top, ".git")):\n        # Where all',
+        OWNERSHIP + "test_nor_does_a_link",
+    ),
+    _of(
         "only root can have been called by sudo",
         "ckpt/store/repository.py: if me == 0 and is_number => if is_number",
         OWNERSHIP + "test_only_root_can_have_been_called_by_sudo",

@@ -137,6 +137,18 @@ def test_a_git_file_leads_to_nobody_elses_repository(tmp_path: Path) -> None:
         os.chown(place, 0, 0)
 
 
+def test_nor_does_a_link(repo: Path, tmp_path: Path) -> None:
+    """As anybody can make one in /tmp, and it would be a worktree of a repository of root's."""
+    top = tmp_path / "top"
+    (top / "work").mkdir(parents=True)
+    (top / ".git").symlink_to(repo / ".git")
+    assert takes(cwd=top / "work") == (True, True)
+
+    os.chown(top / ".git", SOMEBODY, SOMEBODY, follow_symlinks=False)
+    assert takes(cwd=top / "work") == (False, False)
+    assert takes(str(top), cwd=top / "work") == (True, True)
+
+
 def test_whoever_called_sudo_may_use_what_is_his(repo: Path) -> None:
     for owner in (SOMEBODY, 0):
         for path in (repo, repo / ".git"):
