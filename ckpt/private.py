@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN, WRITABLE = 0o077, 0o022  # to others
+# In a repository that came with an archive, a file of a terabyte takes a few bytes.
+LARGEST = 1 << 28
 
 
 def ensure_dir(path: str) -> None:
@@ -77,16 +79,27 @@ def replace(path: str, data: bytes) -> None:
     disk.fsync_dir(folder)
 
 
-def read(path: str, refused: int = WRITABLE) -> bytes:
-    """A file that only its owner could have written; OSError for any other. `refused` are the
-    bits that it may not have."""
+def read(path: str, refused: int = WRITABLE, most: int = LARGEST) -> bytes:
+    """A file that only its owner could have written, and not too large; OSError for any other.
+    `refused` are the bits that it may not have."""
+    with open(opened(path, refused, most), "rb") as file:
+        return file.read()
+
+
+def opened(path: str, refused: int = WRITABLE, most: int = LARGEST) -> int:
+    """A handle to read such a file with."""
     fd = os.open(path, _FILE)
-    with open(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         is_own = status.st_uid == os.geteuid() and not status.st_mode & refused
         if not is_own or not stat.S_ISREG(status.st_mode):
             raise PermissionError(errno.EPERM, "not a private file", path)
-        return file.read()
+        if status.st_size > most:
+            raise OSError(errno.ENXIO, "too large for what it is", path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def doubt(path: str, status: os.stat_result) -> tuple[str, str] | None:

@@ -19,6 +19,7 @@ from ckpt.engine.contents import VanishedFile, add_stable
 from ckpt.engine.excludes import read_excludes
 from ckpt.engine.git_modes import git_modes
 from ckpt.engine.index_facts import facts_of
+from ckpt.engine.pending import journal_size
 from ckpt.engine.rules import scan_rules
 from ckpt.errors import CkptError
 from ckpt.models import SkipReason
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from ckpt.worktree.deadline import Deadline
 
 OpenNested = Callable[[Repository, bytes], Repository]
+
+_LARGEST_JOURNAL = 1 << 20  # of a rollback that was interrupted; anybody can have packed one
 
 
 class TooMuch(Exception):
@@ -104,6 +107,8 @@ def _is_staged(repo: Repository, commit: ObjectID | None, index: Index) -> bool:
 
 def _scan(repo: Repository, staged: Staged, allowance: Allowance) -> Scan:
     """Everything that git looks at: what ckpt leaves out besides is untracked content too."""
+    if journal_size(repo.private_dir) > _LARGEST_JOURNAL:
+        raise TooMuch
     facts = facts_of(staged, None)
     rules = replace(
         scan_rules(repo, Settings(), read_excludes(repo), facts, staged),

@@ -31,6 +31,7 @@ from ckpt.engine.worktree_place import WorktreePlace, dump_place, load_place
 from ckpt.errors import Refused
 from ckpt.hashing import sha256
 from ckpt.paths import from_json, to_json
+from ckpt.regular import LARGE
 from ckpt.values import field, value_class
 
 TYPE_CHECKING = False
@@ -352,9 +353,12 @@ def _read_plain(path: str) -> bytes:
         raise ValueError("it is no file")
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
-        doubt = private.doubt(path, os.fstat(fd))
+        status = os.fstat(fd)
+        doubt = private.doubt(path, status)
         if doubt is not None:
             raise Doubtful(*doubt)
+        if status.st_size > LARGE:
+            raise ValueError("it is too large for what it is")
         return file.read()
 
 

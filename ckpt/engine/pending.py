@@ -16,6 +16,14 @@ def journal_exists(private_dir: str) -> bool:
     return os.path.lexists(os.path.join(private_dir, JOURNAL))
 
 
+def journal_size(private_dir: str) -> int:
+    """In bytes; zero if there is none."""
+    try:
+        return os.lstat(os.path.join(private_dir, JOURNAL)).st_size
+    except OSError:
+        return 0
+
+
 def running_rollback(private_dir: str) -> str | None:
     """The process that is rolling back this worktree, in words; None if none is."""
     if not journal_exists(private_dir):

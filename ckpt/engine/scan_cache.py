@@ -5,6 +5,8 @@ A private file of the worktree (`scan` in `<git dir>/ckpt`), written last and on
 checkpoint that holds every object it names; a process that lives on keeps it in memory as
 well. It counts only while that checkpoint is there: else an id in it might name an object
 that git has pruned. Damaged, foreign, or of another format, it is thrown away and made anew.
+`marshal` is no match for bytes that are made to harm it, as in a repository that came with an
+archive: a cache is read only if it names this very folder, by what no archive can know of it.
 
 It is not written after every small change: what it does not know is read again, which
 takes less time than to write the whole.
@@ -23,7 +25,9 @@ from ckpt.engine.catalog import still_holds
 from ckpt.engine.gather import NEVER, Clock
 from ckpt.engine.index_facts import IndexFacts
 from ckpt.engine.summary import Compared
+from ckpt.hashing import sha1
 from ckpt.models import Checkpoint
+from ckpt.regular import LARGE
 from ckpt.store.lock import remove_dead
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
@@ -40,7 +44,8 @@ if TYPE_CHECKING:
 
 _NAME = "scan"
 _ANY_FORMAT = b"ckpt scan "
-_MAGIC = _ANY_FORMAT + b"4\n"
+_MAGIC = _ANY_FORMAT + b"5\n"
+_START = len(_MAGIC) + 32  # bytes: whose it is, its length and its checksum
 _MARSHAL = 4
 _ONE_IN = 400  # paths that must have changed for the file to be written again
 
@@ -90,13 +95,13 @@ def forget(repo: Repository) -> None:
 def is_damaged(repo: Repository) -> bool:
     """Whether there is a cache that no version of ckpt has written so."""
     try:
-        data = private.read(path_of(repo))
+        data = private.read(path_of(repo), most=LARGE)
     except FileNotFoundError:
         return False
     except OSError:
         return True
     is_of_another_format = data.startswith(_ANY_FORMAT) and not data.startswith(_MAGIC)
-    return not is_of_another_format and _verified(data) is None
+    return not is_of_another_format and not _is_whole(data[:_START], memoryview(data)[_START:])
 
 
 def is_held(repo: Repository, cache: ScanCache) -> bool:
@@ -159,15 +164,15 @@ def path_of(repo: Repository) -> str:
     return os.path.join(repo.private_dir, _NAME)
 
 
-def _identity(repo: Repository) -> tuple[object, ...]:
+def _identity(repo: Repository) -> bytes:
     """What makes a cache this worktree's own, and not one of a copy."""
     status = os.stat(repo.worktree)
-    return repo.worktree, repo.git_dir, status.st_dev, status.st_ino, repo.object_format.name
+    place = repo.worktree, repo.git_dir, status.st_dev, status.st_ino, repo.object_format.name
+    return sha1(ascii(place).encode()).digest()
 
 
 def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
     document: Any = (
-        _identity(repo),
         cache.rules,
         cache.attributes,
         cache.index.dump(),
@@ -178,23 +183,22 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
         None if cache.compared is None else cache.compared.plain(),
     )
     body = marshal.dumps(document, _MARSHAL)
-    return [_header(body), body]
+    return [_MAGIC, _identity(repo), _checksum(body), body]
 
 
 def _read(repo: Repository) -> ScanCache | None:
     try:
         # One that others can read is made anew, and so closed.
-        data = private.read(path_of(repo), private.OPEN)
-        identity = _identity(repo)
+        with open(private.opened(path_of(repo), private.OPEN, LARGE), "rb") as file:
+            head = file.read(_START)
+            if not head.startswith(_MAGIC + _identity(repo)):
+                return None
+            body = file.read()
     except OSError:
         return None
-    body = _verified(data)
-    if body is None:
+    if not _is_whole(head, body):
         return None
-    found = marshal.loads(body)
-    if found[0] != identity:
-        return None
-    _, rules, attributes, index, chunks, holder, tree, state, compared = found
+    rules, attributes, index, chunks, holder, tree, state, compared = marshal.loads(body)
     return ScanCache(
         rules=rules,
         attributes=attributes,
@@ -207,12 +211,10 @@ def _read(repo: Repository) -> ScanCache | None:
     )
 
 
-def _verified(data: bytes) -> memoryview | None:
-    """The body of a cache file, if it is whole: damaged bytes must not get to `marshal`."""
-    start = len(_MAGIC) + 12
-    body = memoryview(data)[start:]
-    return body if data[:start] == _header(body) else None
+def _is_whole(head: bytes, body: bytes | memoryview) -> bool:
+    """Whether a cache file has all its bytes: damaged ones must not get to `marshal` either."""
+    return head.startswith(_MAGIC) and head.endswith(_checksum(body)) and len(head) == _START
 
 
-def _header(body: bytes | memoryview) -> bytes:
-    return _MAGIC + len(body).to_bytes(8, "big") + zlib.crc32(body).to_bytes(4, "big")
+def _checksum(body: bytes | memoryview) -> bytes:
+    return len(body).to_bytes(8, "big") + zlib.crc32(body).to_bytes(4, "big")

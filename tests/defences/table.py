@@ -28,6 +28,7 @@ HOSTILE = "tests/hostile/test_objects.py::test_they_are_refused_and_nothing_chan
 FOREIGN = "tests/hostile/test_foreign.py::"
 FOREIGN_INDEX = "tests/hostile/test_foreign_index.py::"
 LIMITS = "tests/hostile/test_limits.py::"
+SPECIAL = "tests/hostile/test_special_files.py::"
 BESIDE_GC = "tests/with_git/test_gc_beside_cache.py::"
 TEMPORARIES = "tests/store/test_temporaries.py::"
 OWNERSHIP = "tests/with_git/test_ownership.py::"
@@ -1207,14 +1208,24 @@ DEFENCES = (
     # The scan cache
     _of(
         "no damaged cache is believed",
-        "ckpt/engine/scan_cache.py: return body if data[:start] == _header(body) else None"
-        " => return body",
+        "ckpt/engine/scan_cache.py: and head.endswith(_checksum(body)) and => and",
         KEPT_CACHE + "test_no_damaged_byte_gets_through",
     ),
     _of(
         "no cache of a copy is believed",
-        "ckpt/engine/scan_cache.py: if found[0] != identity: => if False:",
+        "ckpt/engine/scan_cache.py: if not head.startswith(_MAGIC + _identity(repo)): => if False:",
         KEPT_CACHE + "test_a_copy_that_was_put_in_the_place_of_the_original_is_noticed",
+        KEPT_CACHE + "test_nothing_that_came_with_an_archive_is_parsed",
+    ),
+    _of(
+        "no private file without an end is read",
+        "ckpt/private.py: if status.st_size > most: => if False:",
+        SPECIAL + "test_a_private_file_that_is_larger_than_all_memory_is_not_read",
+    ),
+    _of(
+        "nor the journal of a repository inside",
+        "ckpt/engine/dirty.py: if journal_size(repo.private_dir) > _LARGEST_JOURNAL: => if False:",
+        SPECIAL + "test_nor_is_the_journal_of_a_repository_inside",
     ),
     _of(
         "a time within the clock's tick proves nothing",

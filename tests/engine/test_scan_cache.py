@@ -44,6 +44,12 @@ def file(saver: Saver) -> Path:
     return saver.top / ".git/ckpt/scan"
 
 
+def put(saver: Saver, data: bytes) -> None:
+    """In a private file; another would not be believed anyway."""
+    file(saver).write_bytes(data)
+    file(saver).chmod(0o600)
+
+
 def is_known(saver: Saver) -> bool:
     """Whether another process would know anything; then the file is as it was."""
     data = file(saver).read_bytes() if file(saver).is_file() else b""
@@ -93,10 +99,10 @@ def test_no_damaged_byte_gets_through(saver: Saver, monkeypatch: pytest.MonkeyPa
                 whole[:at] + b"\0" + whole[at:],
             ):
                 if damaged != whole:
-                    file(saver).write_bytes(damaged)
+                    put(saver, damaged)
                     assert scan_cache.load(repo) is None
         for more in (b"\0", b"x" * 5000):
-            file(saver).write_bytes(whole + more)
+            put(saver, whole + more)
             assert scan_cache.load(repo) is None
 
     assert not file(saver).exists()
@@ -148,6 +154,17 @@ def test_a_copy_that_was_put_in_the_place_of_the_original_is_noticed(
 
     assert not is_known(saver)
     check(saver)
+
+
+def test_nothing_that_came_with_an_archive_is_parsed(
+    saver: Saver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole, and made to crash whoever reads it; but nobody knows where it is unpacked."""
+    subprocess.run(["cp", "-a", str(saver.top), str(tmp_path / "copy")], check=True)
+    monkeypatch.setattr(marshal, "loads", lambda _: pytest.fail("it is parsed"))
+
+    with CheckpointManager(tmp_path / "copy") as other:
+        assert scan_cache._read(other.repository) is None
 
 
 def test_a_linked_worktree_has_its_own(saver: Saver, tmp_path: Path) -> None:

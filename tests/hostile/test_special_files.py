@@ -173,6 +173,36 @@ def test_a_text_that_is_larger_than_all_memory_is_not_read(name: str, repo: Path
     assert "mine" in git("show", f"refs/checkpoints/{done.stdout.split()[2]}:folder/mine")
 
 
+@pytest.mark.parametrize("name", ["made-here", "scan", "saves", "space", "converted", "triggers"])
+def test_a_private_file_that_is_larger_than_all_memory_is_not_read(name: str, repo: Path) -> None:
+    """As a repository inside may bring it along."""
+    git("init", "-q", "nested")
+    (repo / "nested/.git/ckpt").mkdir(mode=0o700)
+    hollow(repo / "nested/.git/ckpt" / name)
+    (repo / "nested/.git/ckpt" / name).chmod(0o600)
+    (repo / "nested/mine").write_text("mine\n")
+
+    for words in (["save", "--recurse"], ["-C", "nested", "list"], ["-C", "nested", "doctor"]):
+        done = ran(repo, *words)
+        assert done.returncode == 0, done
+
+    assert "mine" in git("ls-tree", "--name-only", saved(repo / "nested"), cwd=repo / "nested")
+
+
+@pytest.mark.parametrize("size", [1 << 30, 1 << 40])
+def test_nor_is_the_journal_of_a_repository_inside(size: int, repo: Path) -> None:
+    git("init", "-q", "nested")
+    (repo / "nested/.git/ckpt").mkdir(mode=0o700)
+    hollow(repo / "nested/.git/ckpt/journal")
+    os.truncate(repo / "nested/.git/ckpt/journal", size)
+    (repo / "mine").write_text("mine\n")
+
+    done = ran(repo, "save", "all else")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mine" in git("ls-tree", "--name-only", saved(repo))
+
+
 def bomb(path: Path) -> None:
     """A loose blob of 16 GiB, in some ten million bytes; only its end tells that it is damaged."""
     packer = zlib.compressobj()
