@@ -28,6 +28,11 @@ from ckpt.store.config_syntax import (
 from ckpt.values import field, value_class
 
 _MOST_INCLUDES = 10  # git's limit, which also ends a circle of includes
+# For all of one configuration: each file may be included many times by the one before it, and
+# what takes two bytes in a file takes hundreds in memory.
+_MOST_FILES = 1000
+_MOST_LINES = 500_000
+_MOST_BYTES = 1 << 26
 _CONDITION = lazy_pattern(r"(?s)includeif\.(.*)\.path")
 _REMOTE_URL = lazy_pattern(r"(?s)remote\..*\.url")
 
@@ -43,6 +48,9 @@ class Reader:
     remote_urls: list[str] | None = None
     entries: list[Entry] = field(default_factory=list)
     steps: int = 0
+    files: int = 0
+    lines: int = 0
+    size: int = 0
 
     def read(self) -> None:
         for path in _system_files(self.env):
@@ -68,8 +76,19 @@ class Reader:
 
     def _file(self, path: str, depth: int = 0, *, unreadable_ok: bool = False) -> None:
         content = _content(path, unreadable_ok)
+        self._count(content, path)
         for entry in parse_file(content, path):
             self._take(entry, depth)
+
+    def _count(self, content: bytes, path: str) -> None:
+        self.files += 1
+        self.lines += content.count(b"\n")
+        self.size += len(content)
+        if self.files > _MOST_FILES or self.lines > _MOST_LINES or self.size > _MOST_BYTES:
+            raise ConfigError(
+                f"the configuration with '{path}' in it is too long",
+                hint="include fewer files, or each of them once",
+            )
 
     def _take(self, entry: Entry, depth: int) -> None:
         self.entries.append(entry)

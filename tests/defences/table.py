@@ -1218,6 +1218,17 @@ DEFENCES = (
         KEPT_CACHE + "test_nothing_that_came_with_an_archive_is_parsed",
     ),
     _of(
+        "no configuration includes without an end",
+        "ckpt/store/config_sources.py: if self.files > _MOST_FILES or => if",
+        LIMITS + "test_a_repository_inside_cannot_include_without_end",
+        LIMITS + "test_nor_does_it_have_settings_without_number",
+    ),
+    _of(
+        "nor has settings without number",
+        "ckpt/store/config_sources.py: or self.lines > _MOST_LINES or => or",
+        LIMITS + "test_nor_does_it_have_settings_without_number",
+    ),
+    _of(
         "no private file without an end is read",
         "ckpt/private.py: if status.st_size > most: => if False:",
         SPECIAL + "test_a_private_file_that_is_larger_than_all_memory_is_not_read",

@@ -373,6 +373,32 @@ def test_nor_are_conditions_and_remotes_without_number(tmp_path: Path) -> None:
         GitConfig.load({}, git_dir=os.fspath(tmp_path / ".git"))
 
 
+def test_a_repository_inside_cannot_include_without_end(tmp_path: Path) -> None:
+    """Ten files, each of which includes the next one twenty times."""
+    top = worktree(tmp_path / "repo")
+    git("init", "-q", "vendor", cwd=top)
+    for number in range(9):
+        include = f"[include]\npath = {number + 1}\n"
+        (top / "vendor/.git" / str(number)).write_text(include * 20)
+    with open(top / "vendor/.git/config", "a") as file:
+        file.write("[include]\npath = 0\n")
+
+    words = [sys.executable, "-I", "-m", "ckpt", "save"]
+    ran = subprocess.run(words, cwd=top, capture_output=True, text=True, timeout=60)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("text", ["a\n" * 600_000, "[include]\npath = none\n" * 2000])
+def test_nor_does_it_have_settings_without_number(text: str, tmp_path: Path) -> None:
+    git("init", "-q", os.fspath(tmp_path))
+    with open(tmp_path / ".git/config", "a") as file:
+        file.write(text)
+
+    with pytest.raises(ConfigError, match=r"with '.*' in it is too long"):
+        GitConfig.load({}, git_dir=os.fspath(tmp_path / ".git"))
+
+
 def test_a_commit_that_is_too_long_is_none_of_a_checkpoint(
     objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
