@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 OpenNested = Callable[[Repository, bytes], Repository]
 
+MOST_LEVELS = 30  # of repositories within each other; deeper ones are taken for an attack
 _LARGEST_JOURNAL = 1 << 20  # of a rollback that was interrupted; anybody can have packed one
 
 
@@ -55,10 +56,12 @@ class TooMuch(Exception):
 
 @value_class(frozen=False)
 class Allowance:
-    """How many files may still be looked at, and until when."""
+    """How many files may still be looked at, and until when; within how many repositories we
+    are."""
 
     files: int
     deadline: Deadline | None = None
+    level: int = 0
 
     def spend(self, files: int) -> None:
         self.files -= files
@@ -151,11 +154,16 @@ def _is_nested_dirty(
         return True
     if not is_nested_repository(place):
         return False
+    if allowance.level == MOST_LEVELS:
+        return None
+    allowance.level += 1
     try:
         with open_nested(repo, entry.path) as nested:
             return is_dirty(nested, ObjectID(entry.id), allowance, open_nested)
     except (CkptError, OSError):
         return None
+    finally:
+        allowance.level -= 1
 
 
 class _Comparison:

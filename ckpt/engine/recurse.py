@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ckpt.configure import load_settings
 from ckpt.engine import snapshot
+from ckpt.engine.dirty import MOST_LEVELS
 from ckpt.engine.nested import enter_nested, link
 from ckpt.engine.pending import is_interrupted
 from ckpt.engine.present import Present
@@ -74,23 +75,23 @@ class _Family:
     deadline: Deadline | None
     entered: set[str]
 
-    def completing(self, repo: Repository) -> Callable[[Present], None]:
+    def completing(self, repo: Repository, level: int = 0) -> Callable[[Present], None]:
         """What saves those within; a save that is tried again enters them anew."""
         known = {*self.entered}
 
         def complete(present: Present) -> None:
             self.entered.intersection_update(known)
-            self._save_within(repo, present)
+            self._save_within(repo, present, level)
 
         return complete
 
-    def _save_within(self, repo: Repository, present: Present) -> None:
+    def _save_within(self, repo: Repository, present: Present, level: int) -> None:
         states = []
         taken: dict[bytes, Checkpoint] = {}
         for state in present.nested:
             path = to_bytes(state.path)
             try:
-                checkpoint = taken[path] = self._save(repo, path)
+                checkpoint = taken[path] = self._save(repo, path, level + 1)
                 problem = "partial" if checkpoint.partial else None
             except (CkptError, OSError) as error:
                 problem = _reason(error)
@@ -99,7 +100,9 @@ class _Family:
         for state in present.nested:
             _set_gitlink(present, state)
 
-    def _save(self, around: Repository, path: bytes) -> Checkpoint:
+    def _save(self, around: Repository, path: bytes, level: int) -> Checkpoint:
+        if level > MOST_LEVELS:
+            raise Refused("too many repositories are around it", hint="git ckpt save")
         with enter_nested(around, path) as repo:
             if repo.git_dir in self.entered:
                 raise Refused("it has the git dir of another worktree", hint="git worktree list")
@@ -118,7 +121,7 @@ class _Family:
                 waiting=self.waiting,
                 timeout=self.timeout,
                 budget=None if self.deadline is None else self.deadline.left(),
-                complete=self.completing(repo),
+                complete=self.completing(repo, level),
             )
             if result.checkpoint is None:
                 raise Refused("no checkpoint was taken", hint="git ckpt save")

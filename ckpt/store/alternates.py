@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _MOST_NESTED = 5  # one behind the other, as in git
+# More than anybody has: a repository inside the worktree may name folders without end.
+_LARGEST = 1 << 20  # bytes of a list
+_MOST = 10_000  # names, after which no further list is read
 
 
 def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
@@ -25,8 +28,7 @@ def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
     found = [path]
     known = {os.path.realpath(path)}
     todo = [(folder, 1) for folder in (*_named_in(path), *more)]
-    while todo:
-        folder, depth = todo.pop(0)
+    for folder, depth in todo:  # which grows meanwhile
         if not os.path.isdir(folder):  # nor can be, if there is a zero byte in its name
             continue
         real = os.path.realpath(folder)
@@ -34,7 +36,7 @@ def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
             continue
         known.add(real)
         found.append(folder)
-        if depth <= _MOST_NESTED:
+        if depth <= _MOST_NESTED and len(todo) < _MOST:
             todo += [(further, depth + 1) for further in _named_in(folder)]
     return found
 
@@ -47,9 +49,9 @@ def absent(path: str) -> list[str]:
 
 def _named_in(folder: str) -> Iterator[str]:
     try:
-        lines = regular.read(os.path.join(folder, "info", "alternates")).split(b"\n")
+        lines = regular.read(os.path.join(folder, "info", "alternates"), _LARGEST).split(b"\n")
     except OSError:
         return
-    for line in lines:
+    for line in dict.fromkeys(lines):
         if line and not line.startswith(b"#"):
             yield os.path.join(folder, os.fsdecode(line))

@@ -1229,6 +1229,26 @@ DEFENCES = (
         LIMITS + "test_nor_does_it_have_settings_without_number",
     ),
     _of(
+        "no list of borrowed folders is without an end",
+        'ckpt/store/alternates.py: "info", "alternates"), _LARGEST) => "info", "alternates"))',
+        LIMITS + "test_a_repository_inside_does_not_borrow_without_end",
+    ),
+    _of(
+        "nor all of them together",
+        "ckpt/store/alternates.py: and len(todo) < _MOST => ",
+        LIMITS + "test_nor_do_those_that_it_borrows_from",
+    ),
+    _of(
+        "repositories are looked into that lie within each other, but not without an end",
+        "ckpt/engine/dirty.py: if allowance.level == MOST_LEVELS: => if False:",
+        LIMITS + "test_repositories_within_each_other_are_not_looked_into_without_end",
+    ),
+    _of(
+        "and so they are saved",
+        "ckpt/engine/recurse.py: if level > MOST_LEVELS: => if False:",
+        LIMITS + "test_nor_are_they_saved",
+    ),
+    _of(
         "no private file without an end is read",
         "ckpt/private.py: if status.st_size > most: => if False:",
         SPECIAL + "test_a_private_file_that_is_larger_than_all_memory_is_not_read",

@@ -6,23 +6,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from byhand import index, open_repository, worktree
+from byhand import MOMENT, index, open_repository, worktree
 from helpers import git
 from hostile.scene import Scene
 
 from ckpt import CheckpointManager, UsageError
-from ckpt.engine import attribute_files, recorded, rules
+from ckpt.engine import attribute_files, dirty, recorded, recurse, rules
 from ckpt.engine.repacking import repack_checkpoints
 from ckpt.engine.tree_check import TreeCheck, Unsafe, check_entry, is_git_dir
 from ckpt.errors import CkptError, Refused
 from ckpt.store import (
     agent_state,
+    alternates,
     index_check,
     loose,
     operation,
@@ -31,6 +33,7 @@ from ckpt.store import (
     record,
     trees,
 )
+from ckpt.store.alternates import object_folders
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import ConfigError
 from ckpt.store.index import IndexEntry
@@ -397,6 +400,65 @@ def test_nor_does_it_have_settings_without_number(text: str, tmp_path: Path) -> 
 
     with pytest.raises(ConfigError, match=r"with '.*' in it is too long"):
         GitConfig.load({}, git_dir=os.fspath(tmp_path / ".git"))
+
+
+@pytest.mark.parametrize("names", [".\n" * 2_000_000, ".\n" * 500_000])
+def test_a_repository_inside_does_not_borrow_without_end(names: str, tmp_path: Path) -> None:
+    (tmp_path / "info").mkdir()
+    (tmp_path / "info/alternates").write_text(names)
+    began = time.process_time()
+
+    assert object_folders(os.fspath(tmp_path)) == [os.fspath(tmp_path)]
+    assert time.process_time() - began < 5
+
+
+def test_nor_do_those_that_it_borrows_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, names in {"own": "../a\n../b\n", "a": "../c\n", "b": "../d\n"}.items():
+        (tmp_path / name / "info").mkdir(parents=True)
+        (tmp_path / name / "info/alternates").write_text(names)
+    for name in ("c", "d"):
+        (tmp_path / name).mkdir()
+    assert len(object_folders(os.fspath(tmp_path / "own"))) == 5
+    monkeypatch.setattr(alternates, "_MOST", 3)
+
+    assert len(object_folders(os.fspath(tmp_path / "own"))) == 4
+
+
+def within_each_other(top: Path, levels: int) -> None:
+    """Repositories, each with the next one as its submodule, and all of them clean."""
+    inner: ObjectID | None = None
+    for level in reversed(range(levels)):
+        place = worktree(top / ("d/" * level))
+        entries = {} if inner is None else {b"d": TreeEntry(GITLINK, inner)}
+        with open_repository(place) as repo:
+            tree = trees.write_tree(repo.objects, entries)
+            inner = record.write_commit(repo.objects, tree, (), f"{level}\n", MOMENT)
+            repo.objects.flush()
+        (place / ".git/refs/heads/main").write_bytes(inner + b"\n")
+        staged = [IndexEntry.of(path, each.id, each.mode) for path, each in entries.items()]
+        index(place / ".git", *staged)
+
+
+def test_repositories_within_each_other_are_not_looked_into_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python follows no more than a thousand calls within each other."""
+    within_each_other(tmp_path, 5)
+    with CheckpointManager(tmp_path) as manager:
+        assert manager.create().checkpoint.nested[0].dirty is False
+        monkeypatch.setattr(dirty, "MOST_LEVELS", 2)
+        assert manager.create().checkpoint.nested[0].dirty is None
+
+
+def test_nor_are_they_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    within_each_other(tmp_path, 5)
+    monkeypatch.setattr(recurse, "MOST_LEVELS", 2)
+
+    with CheckpointManager(tmp_path) as manager:
+        assert manager.create(recurse=True).outcome == "partial"
+    with CheckpointManager(tmp_path / "d/d") as inner:
+        (saved,) = inner.list()
+        assert saved.nested[0].problem == "too many repositories are around it"
 
 
 def test_a_commit_that_is_too_long_is_none_of_a_checkpoint(
