@@ -17,6 +17,7 @@ from ckpt import regular
 from ckpt.errors import CkptError, Refused
 from ckpt.models import Checkpoint, NestedState
 from ckpt.paths import to_bytes, to_str
+from ckpt.store.links import link_out
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository, discover
@@ -121,19 +122,38 @@ def enter_nested(around: Repository, path: bytes) -> Repository:
     repo = open_nested(around, path)
     if around.runs_filters and _is_of(around, repo, path):
         return repo
-    if not _is_owned(repo):
+    try:
+        _check_owned(repo, path)
+    except BaseException:
         repo.close()
-        raise _of_another(path)
+        raise
     return repo.without_filters()
 
 
+def _check_owned(repo: Repository, path: bytes) -> None:
+    """Refuse a repository from which another one would be written to, in which a checkpoint would
+    count as one of its own, or any other place: anybody can pack a git dir that leads there."""
+    if not _is_owned(repo):
+        raise _of_another(path)
+    for git_dir in {repo.common_dir, repo.git_dir}:
+        link = link_out(git_dir, around=repo.common_dir)
+        if link is None:
+            continue
+        from shlex import quote
+
+        raise Refused(
+            f"the git dir of '{to_str(path)}' leads elsewhere by the link '{link}'",
+            hint=f"ls -l {quote(link)}",
+        )
+
+
 def _is_owned(repo: Repository) -> bool:
-    """Whether a git dir is in its work tree, or names it: anybody can write a `.git` that leads to
-    a repository of the user's, in which a checkpoint would count as one of its own."""
-    if repo.git_dir.startswith(os.path.join(repo.worktree, "")):
-        return True
+    """Whether a git dir is in its work tree, or names it."""
     if repo.git_dir == repo.common_dir:
-        return repo.config.get("core.worktree") is not None
+        is_inside = repo.git_dir.startswith(os.path.join(repo.worktree, ""))
+        return is_inside or repo.config.get("core.worktree") is not None
+    if os.path.dirname(repo.git_dir) != os.path.join(repo.common_dir, "worktrees"):
+        return False
     try:
         named = regular.read(os.path.join(repo.git_dir, "gitdir")).rstrip(b"\r\n")
     except OSError:

@@ -1429,6 +1429,18 @@ DEFENCES = (
         "test_a_repository_inside_that_leads_to_another_gets_no_checkpoint",
     ),
     _of(
+        "nor from which it only has objects and refs",
+        "ckpt/engine/nested.py: if os.path.dirname(repo.git_dir) != "
+        'os.path.join(repo.common_dir, "worktrees"): => if False:',
+        "tests/hostile/test_planted.py::test_nor_does_one_that_has_the_objects_and_refs_of_another",
+    ),
+    _of(
+        "nor anywhere else by links in the git dir of one inside",
+        "ckpt/engine/nested.py: if link is None: => if True:",
+        "tests/hostile/test_planted.py::"
+        "test_a_repository_inside_with_links_that_lead_out_of_its_git_dir_gets_no_checkpoint",
+    ),
+    _of(
         "nor of what such a one calls its submodule",
         "ckpt/engine/nested.py: if around.runs_filters and => if",
         "tests/hostile/test_planted.py::test_no_filter_of_a_repository_is_run_that_is_no_submodule",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,70 @@ def test_a_repository_inside_that_leads_to_another_gets_no_checkpoint(
     assert problems == {"got": told, "linked": None}
     of_other = ckpt_here("list", "--all-worktrees", "--json", cwd=other, code=0)
     assert [each["worktree"] for each in of_other.json["checkpoints"]] == ["worktrees/linked"]
+
+
+@pytest.mark.parametrize("how", ["in it", "beside it"])
+def test_nor_does_one_that_has_the_objects_and_refs_of_another(
+    how: str, repo: Path, tmp_path: Path
+) -> None:
+    other, got = tmp_path / "other", repo / "got"
+    for place in (other, got):
+        git("init", "-q", str(place), cwd=repo)
+        git("commit", "-q", "--allow-empty", "-m", "first", cwd=place)
+    if how == "beside it":
+        (got / ".git").rename(repo / "store")
+        (repo / "store/gitdir").write_text("../got/.git\n")
+        (got / ".git").write_text("gitdir: ../store\n")
+    (got / ".git" if how == "in it" else repo / "store").joinpath("commondir").write_text(
+        f"{other}/.git\n"
+    )
+    (got / "evil").write_text("evil\n")
+    before = tree_state(other)
+
+    saved = ckpt_here("save", "--recurse", "--json", cwd=repo, code=0).json["checkpoint"]
+
+    problems = [state["problem"] for state in saved["nested"]]
+    assert problems == ["the git dir of 'got' belongs to another work tree"]
+    assert tree_state(other) == before
+
+
+LEADING_OUT = ["refs/checkpoints", "refs", "logs", "objects", "objects/{}", "packed-refs", "index"]
+
+
+@pytest.mark.parametrize("name", LEADING_OUT)
+def test_a_repository_inside_with_links_that_lead_out_of_its_git_dir_gets_no_checkpoint(
+    name: str, repo: Path, tmp_path: Path
+) -> None:
+    got, outside = repo / "got", tmp_path / "outside"
+    git("init", "-q", str(got), cwd=repo)
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=got)
+    git("pack-refs", "--all", cwd=got)
+    (got / "evil").write_text("evil\n")
+    git("add", "-N", "evil", cwd=got)
+    inside = got / ".git" / name.format(git("hash-object", "evil", cwd=got)[:2])
+    if inside.exists():
+        inside.rename(outside)
+    else:
+        outside.mkdir()
+    inside.symlink_to(outside)
+    before = tree_state(tmp_path / "outside") if outside.is_dir() else outside.read_bytes()
+
+    saved = ckpt_here("save", "--recurse", "--json", cwd=repo, code=0).json["checkpoint"]
+
+    (state,) = saved["nested"]
+    assert state["problem"] == f"the git dir of 'got' leads elsewhere by the link '{inside}'"
+    assert before == (tree_state(outside) if outside.is_dir() else outside.read_bytes())
+
+
+def test_links_that_lead_nowhere_else_or_are_not_written_to_are_no_matter(repo: Path) -> None:
+    got = repo / "got"
+    git("init", "-q", str(got), cwd=repo)
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=got)
+    (got / ".git/HEAD").unlink()
+    (got / ".git/HEAD").symlink_to("refs/heads/main")
+    shutil.rmtree(got / ".git/hooks", ignore_errors=True)
+    (got / ".git/hooks").symlink_to("../hooks")
+
+    saved = ckpt_here("save", "--recurse", "--json", cwd=repo, code=0).json["checkpoint"]
+
+    assert [state["problem"] for state in saved["nested"]] == [None]
