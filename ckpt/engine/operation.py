@@ -58,7 +58,9 @@ def comes_along(repo: Repository, goal: Recorded, *, head: bool) -> bool:
     what = f"a {now.name} was begun since the rollback was interrupted"
     if then is not None:
         what = f"the {now.name} has moved on since the rollback was interrupted, or is another one"
-    raise Refused(what, hint=f"'{_way_out(now, then)}' gives it up; then repeat the command")
+    # Git gives up with it what was resolved by hand, which no checkpoint holds yet.
+    give_up = f"git ckpt save && {_way_out(now, then)}"
+    raise Refused(what, hint=f"'{give_up}' gives it up; then repeat the command")
 
 
 def _way_out(now: Operation, then: Operation | None) -> str:

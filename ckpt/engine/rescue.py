@@ -320,7 +320,7 @@ def _brought_back(repo: Repository, commit: ObjectID, name: str | None) -> Check
     if lacks is not None:
         raise CkptError(
             f"it is not whole any more: {lacks}",
-            hint=f"git restore --source={commit.decode()} -- PATH",
+            hint=f"git ckpt save && git restore --source={commit.decode()} -- PATH",
         )
     if not repo.refs.create(found.ref.encode(), commit):
         raise Refused(f"'{found.ref}' exists", hint=f"git ckpt show {found.id}")

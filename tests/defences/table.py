@@ -1863,4 +1863,11 @@ DEFENCES = (
         "tests/with_git/test_lost_staged.py::"
         "test_all_else_is_saved_and_the_checkpoint_says_what_is_missing",
     ),
+    _of(
+        "who gives up a merge as a hint says keeps what was resolved by hand",
+        'ckpt/engine/operation.py: give_up = f"git ckpt save && {_way_out(now, then)}"'
+        ' => give_up = f"{_way_out(now, then)}"',
+        "tests/faults/test_operations_meanwhile.py::"
+        "test_who_gives_the_merge_up_as_the_hint_says_keeps_what_was_resolved_by_hand",
+    ),
 )

@@ -69,10 +69,34 @@ def test_a_merge_begun_after_the_crash_has_to_end_first(
     assert "a merge was begun since the rollback was interrupted" in refused.stderr
     assert look(top) == before and has_journal(top)
     # The command that is named opens the way.
-    assert "hint: 'git merge --abort' gives it up" in refused.stderr
+    assert "hint: 'git ckpt save && git merge --abort' gives it up" in refused.stderr
     git("merge", "--abort", cwd=top)
     assert driver.run(top, "rollback", way).code == 0
     assert (top / "edited").read_text() == ("first\n" if way == "--continue" else "now\n")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_gives_the_merge_up_as_the_hint_says_keeps_what_was_resolved_by_hand(
+    way: str, driver: Driver, top: Path
+) -> None:
+    crash(driver, top)
+    git("reset", "-q", "--hard", cwd=top)
+    merge(top)
+    write(top, "of-topic", "resolved by hand\n")
+    git("add", "of-topic", cwd=top)
+
+    refused = driver.run(top, "rollback", way)
+    for command in refused.stderr.split("'")[1].split(" && "):
+        program, *words = command.removeprefix("git ").split()
+        if program == "ckpt":
+            assert driver.run(top, *words).code == 0
+        else:
+            git(program, *words, cwd=top)
+
+    assert not is_merging(top)
+    assert driver.run(top, "rollback", way).code == 0
+    blob = git("hash-object", "--stdin", stdin="resolved by hand\n", cwd=top).strip()
+    assert blob in git("rev-list", "--objects", "--glob=refs/checkpoints", cwd=top)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -710,7 +710,7 @@ def test_a_checkpoint_on_a_history_that_is_gone_gets_no_ref(repo: Path) -> None:
 
     told = ckpt("rescue", "1", code=1)
     assert f"missing commit {first}" in told.stderr
-    assert f"git restore --source={saved['commit']} -- PATH" in told.stderr
+    assert f"hint: git ckpt save && git restore --source={saved['commit']} -- PATH" in told.stderr
     assert git("for-each-ref", "refs/checkpoints") == ""
 
 
