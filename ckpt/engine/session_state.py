@@ -112,6 +112,12 @@ class SessionState:
             self._write_turn(turn, is_claimed=False)
             return turn
 
+    def follow(self, turn: int) -> None:
+        """Let it be the turn that is counted elsewhere, in the repository of the agent's folder."""
+        with self._locked():
+            if self.turn != turn:
+                self._write_turn(turn, is_claimed=False)
+
     def claim(self, turn: int | None = None) -> bool:
         """Note that this turn has its checkpoint; False if it had one, or is not `turn` any more.
 

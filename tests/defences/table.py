@@ -1870,4 +1870,17 @@ DEFENCES = (
         "tests/faults/test_operations_meanwhile.py::"
         "test_who_gives_the_merge_up_as_the_hint_says_keeps_what_was_resolved_by_hand",
     ),
+    _of(
+        "what an agent overwrites in another repository than its own is saved there",
+        "ckpt/triggers/agents/act.py: "
+        "fired += [_act_in(other, env, request, turn) for other in others] => pass",
+        "tests/triggers/test_agents.py::"
+        "test_a_file_in_another_repository_is_saved_there_once_a_turn",
+    ),
+    _of(
+        "and in each turn anew",
+        "ckpt/triggers/agents/act.py: state.follow(turn) => pass",
+        "tests/triggers/test_agents.py::"
+        "test_a_file_in_another_repository_is_saved_there_once_a_turn",
+    ),
 )

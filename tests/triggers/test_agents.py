@@ -387,3 +387,74 @@ def test_paths_outside_and_through_links_are_where_they_lead(top: Path) -> None:
     act("codex", event, os.environ)
 
     assert state_of(top).writes().keys() == {b"real/file", b"link"}
+
+
+@pytest.fixture
+def other(top: Path) -> Path:
+    """A repository beside the one that the agent works in, with an edit."""
+    made = committed(top.parent / "other", {"edited.txt": b"1"})
+    write_all(made, {"edited.txt": b"an hour of work"})
+    return made
+
+
+def edit(top: Path, path: object, occasion: str = BEFORE) -> Fired | None:
+    return act("claude-code", Event(occasion, "s", str(top), (str(path),)), os.environ)
+
+
+def test_a_file_in_another_repository_is_saved_there_once_a_turn(top: Path, other: Path) -> None:
+    for _ in range(2):
+        edit(top, other / "edited.txt")
+
+    assert len(refs(other)) == 1
+    assert git("show", f"{refs(other)[0]}:edited.txt", cwd=other) == "an hour of work"
+
+    act("claude-code", Event(PROMPT, "s", str(top)), os.environ)
+    write_all(other, {"edited.txt": b"the second"})
+    edit(top, other / "edited.txt")
+    assert len(refs(other)) == 2
+
+
+def test_so_is_one_that_only_a_link_leads_to(top: Path, other: Path) -> None:
+    (top / "link").symlink_to(other / "edited.txt")
+
+    edit(top, "link")
+
+    assert len(refs(top)) == 1 == len(refs(other))
+
+
+def test_a_repository_inside_is_another_one(top: Path) -> None:
+    (top / "deep").mkdir()
+    inner = committed(top / "deep/inner", {"file": b"1"})
+    write_all(inner, {"file": b"2"})
+
+    edit(top, inner / "new/file")
+
+    assert len(refs(inner)) == 1
+
+
+def test_where_the_agents_folder_is_no_repository_those_that_it_writes_to_are_saved(
+    top: Path, other: Path
+) -> None:
+    fired = edit(top.parent, other / "edited.txt")
+
+    assert saved(fired) == (Outcome.CREATED, Kind.AUTO)
+    assert len(refs(other)) == 1
+    assert refs(top) == []
+
+
+def test_the_ledger_of_another_repository_knows_what_was_written_there(
+    top: Path, other: Path
+) -> None:
+    edit(top, other / "edited.txt")
+    write_all(other, {"edited.txt": b"by the agent"})
+    edit(top, other / "edited.txt", AFTER)
+
+    assert state_of(other).writes()[b"edited.txt"].content == look(str(other / "edited.txt"))
+
+
+def test_the_git_dir_that_is_named_counts_wherever_a_file_is(top: Path, other: Path) -> None:
+    env = {**os.environ, "GIT_DIR": str(top / ".git"), "GIT_WORK_TREE": str(top)}
+
+    act("claude-code", Event(BEFORE, "s", str(top), (str(other / "edited.txt"),)), env)
+
+    assert refs(other) == []

@@ -3,7 +3,8 @@
 
 A session begins with a checkpoint of kind `session`. In each turn the first tool that may write
 waits for one of kind `auto`; those after it do not, unless a command is about to take files
-away, which may be files that were made in this turn. Like every trigger this never raises, and
+away, which may be files that were made in this turn. A file in another repository than the
+agent's gets a checkpoint there, once a turn as well. Like every trigger this never raises, and
 what cannot be noted is let go: a lost turn costs a checkpoint too many, a lost write is one that
 a rollback leaves alone.
 """
@@ -17,12 +18,14 @@ from ckpt.errors import UsageError
 from ckpt.models import Kind
 from ckpt.paths import relative_to_top
 from ckpt.settings import session_of_env
+from ckpt.triggers.agents.elsewhere import elsewhere, places_of
 from ckpt.triggers.agents.event import BEFORE, PROMPT, START, Event
 from ckpt.triggers.fire import Fired, Request, fire
+from ckpt.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ckpt.store.repository import Repository
 
@@ -33,16 +36,49 @@ def act(trigger: str, event: Event, env: Mapping[str, str]) -> Fired | None:
     """Do what an event asks for; None if no checkpoint was to be taken."""
     session = session_of_env(env) or event.session
     request = Request(trigger, _kind(event, env), session)
+    fired = [_act_in(event, env, request)]
+    others = list(elsewhere(event, env))
+    turn = _turn_of(event, env, request) if others else 0
+    fired += [_act_in(other, env, request, turn) for other in others]
+    return _all_in_one([each for each in fired if each is not None])
+
+
+def _act_in(
+    event: Event, env: Mapping[str, str], request: Request, turn: int | None = None
+) -> Fired | None:
+    """Do it in one repository; `turn` is that of the session, if it is not counted there."""
     try:
-        repo = _open(event.folder, env, trigger)
+        repo = _open(event.folder, env, request.trigger)
         if repo is None:
             return None
         with repo:
-            return _act(repo, SessionState(repo.private_dir, session), event, env, request)
+            state = SessionState(repo.private_dir, request.session or event.session)
+            if turn is not None and event.occasion == BEFORE:
+                state.follow(turn)
+            return _act(repo, state, event, env, request)
     except Exception:
         # Whatever is wrong, a save meets it too, tells of it and notes it; what only turns and
         # the ledger met must not cost the checkpoint.
         return fire(event.folder, env, request) if event.occasion in (START, BEFORE) else None
+
+
+def _turn_of(event: Event, env: Mapping[str, str], request: Request) -> int:
+    """The turn of the session; always the same one if the agent's folder is in no repository."""
+    try:
+        repo = _open(event.folder, env, request.trigger)
+        if repo is None:
+            return 0
+        with repo:
+            return SessionState(repo.private_dir, request.session or event.session).turn
+    except Exception:  # as has been told
+        return 0
+
+
+def _all_in_one(fired: Sequence[Fired]) -> Fired | None:
+    """What became of an event, told once: the agent's own repository counts, if it was saved."""
+    if len(fired) < 2:
+        return fired[0] if fired else None
+    return replace(fired[0], warnings=tuple(text for each in fired for text in each.warnings))
 
 
 def _kind(event: Event, env: Mapping[str, str]) -> Kind:
@@ -111,17 +147,10 @@ def _save(repo: Repository, env: Mapping[str, str], request: Request) -> Fired:
 
 def _in_repository(repo: Repository, event: Event) -> Iterator[tuple[bytes, str]]:
     """The files that a tool writes to, of those that are in the worktree: each as it is known
-    there, and on disk. Written through a link, it is the link and what it leads to."""
-    for named in event.paths:
-        path = os.path.join(event.folder, os.path.expanduser(named))
-        for name in dict.fromkeys((_resolved(path), os.path.realpath(path))):
+    there, and on disk."""
+    for path in event.paths:
+        for name in places_of(event.folder, path):
             try:
                 yield relative_to_top(name, repo.worktree, repo.worktree), name
             except (UsageError, ValueError, OSError):
                 continue
-
-
-def _resolved(path: str) -> str:
-    """A path without links in the folders above it."""
-    parent, name = os.path.split(os.path.normpath(path))
-    return os.path.join(os.path.realpath(parent), name)
