@@ -80,8 +80,19 @@ def _run_agent(context: Context, name: str) -> int:
         return _tell_nothing(context, "needless") if fired is None else _tell(context, fired)
     if fired is not None:
         _tell(context, fired)
-    sys.stdout.write(agent.answer(events.name_of(document)))  # also with -q: it is no message
+    _answer(agent.answer(events.name_of(document)))  # also with -q: it is no message
     return 0
+
+
+def _answer(text: str) -> None:
+    """Nobody may be there to take it any more, which is no failure of the hook's."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+        os.close(sink)
 
 
 def _not_understood(context: Context, name: str) -> Fired | None:

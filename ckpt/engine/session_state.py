@@ -243,9 +243,9 @@ class SessionState:
     def _append(self, kind: bytes, path: bytes, content: Content = NO_FILE) -> None:
         digest = _NOTHING if content.digest is None else content.digest.encode("ascii")
         record = b"%s %d %s %o %s" % (kind, self.turn, digest, content.mode, path)
-        # Also where what is there cannot be read: it may be, later.
-        torn = b"" if self._read_log().endswith(_END) else _END
-        private.append(self._path(_WRITES), torn + record + _END)
+        # An end before it too, lest it go on what a killed process has torn: whether it would need
+        # that is told by the whole log only, or, where it cannot be read, not at all.
+        private.append(self._path(_WRITES), _END + record + _END)
 
     def _read_log(self) -> bytes:
         try:

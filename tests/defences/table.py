@@ -508,7 +508,7 @@ DEFENCES = (
     ),
     _of(
         "a ledger that cannot be read is not written over",
-        "ckpt/engine/session_state.py: private.append(self._path(_WRITES), torn + record + _END)"
+        "ckpt/engine/session_state.py: private.append(self._path(_WRITES), _END + record + _END)"
         " => private.overwrite(self._path(_WRITES), record + _END, len(self._read_log()), 0)",
         "tests/engine/test_session_state.py::"
         "test_a_ledger_that_is_not_believed_is_not_written_over",

@@ -218,6 +218,18 @@ def test_what_others_could_only_read_is_believed_and_closed_by_the_next_write(
     assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
 
 
+def test_what_is_added_to_a_long_ledger_does_not_read_it(
+    state: SessionState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.record(b"a", ONE)
+    monkeypatch.setattr(state, "_read_log", None)
+    state.foresee(b"b", is_there=False)
+    state.record(b"b", TWO)
+    monkeypatch.undo()
+
+    assert {p: w.content for p, w in state.writes().items()} == {b"a": ONE, b"b": TWO}
+
+
 def test_a_ledger_that_is_not_believed_is_not_written_over(state: SessionState) -> None:
     for path in (b"a", b"b"):
         state.record(path, ONE)

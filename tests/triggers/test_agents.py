@@ -232,6 +232,20 @@ def test_a_command_that_takes_files_away_is_known(line: str) -> None:
     assert effect(line) == DESTROYS
 
 
+def test_a_command_without_end_is_not_looked_at_and_saved_for() -> None:
+    assert effect("echo " + "a" * 60_000) == READS
+    assert effect("echo " + "a" * 100_000_000) == DESTROYS
+
+
+@every_agent
+def test_a_path_that_no_system_call_takes_is_none(name: str) -> None:
+    event = sample(name, "before-edit")
+    far = "/" + "a/" * 100_000
+    given = {**event, "cwd": far, "workspace_roots": [far]}
+
+    assert read(AGENTS[name], given) is None
+
+
 # -- what comes of it ------------------------------------------------------------------
 
 

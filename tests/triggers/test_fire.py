@@ -353,3 +353,14 @@ def test_a_warning_that_nobody_reads_stops_nothing(closed: str, top: Path) -> No
 
     assert ran.returncode == 0
     assert len(refs(top)) == 1
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini", "cursor"])
+@pytest.mark.parametrize("closed", [">/dev/full", ">/dev/full 2>&1", ">&-", "| true"])
+def test_an_answer_that_nobody_takes_is_no_failure(agent: str, closed: str, top: Path) -> None:
+    command = shlex.join([sys.executable, "-I", "-m", "ckpt", "hook", agent])
+    ran = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} {closed}"], cwd=top, input=b"{}"
+    )
+
+    assert ran.returncode == 0

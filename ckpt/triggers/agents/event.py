@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 START, PROMPT, BEFORE, AFTER = "start", "prompt", "before", "after"
 
 _LONGEST_ID = 200
+_LONGEST_PATH = 4096  # bytes; the system opens none that is longer
 _PATH_KEYS = ("file_path", "notebook_path", "path", "target_file", "absolute_path")
 
 
@@ -103,10 +104,10 @@ def as_path(path: object) -> str:
     if not isinstance(path, str) or "\0" in path:
         return ""
     try:
-        os.fsencode(path)
+        encoded = os.fsencode(path)
     except UnicodeEncodeError:  # JSON can say half a character
         return ""
-    return path
+    return path if len(encoded) <= _LONGEST_PATH else ""
 
 
 def _command(given: Mapping[str, Any]) -> str:
