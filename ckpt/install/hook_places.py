@@ -10,6 +10,7 @@ others and is not, unless they ask.
 from __future__ import annotations
 
 import os
+from shlex import join
 
 from ckpt.errors import Refused
 from ckpt.store.repository import Repository
@@ -41,13 +42,24 @@ class Place:
 
 def find_place(repo: Repository) -> Place:
     """Where git looks for hooks now; refuses if it cannot find any there."""
-    folder = _folder(repo)
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise Refused(
-            f"hooks are turned off: core.hooksPath is '{folder}', which is not a folder",
-            hint="git config --show-origin --get core.hooksPath",
-        )
-    return _place(folder, repo)
+    folder, configured = _folder(repo), repo.config.get_path("core.hookspath")
+    if configured == "":
+        raise _turned_off("empty, so that git looks for hooks in '/'")
+    if os.path.isdir(folder) or not os.path.lexists(folder):
+        return _place(folder, repo)
+    if configured is not None:
+        raise _turned_off(f"'{folder}', which is not a folder")
+    raise Refused(
+        f"git finds no hooks: '{folder}' is not a folder, nor a link to one",
+        hint=f"{join(['mv', folder, folder + '.away'])} && git ckpt install",
+    )
+
+
+def _turned_off(how: str) -> Refused:
+    return Refused(
+        f"hooks are turned off: core.hooksPath is {how}",
+        hint="git config --show-origin --get core.hooksPath",
+    )
 
 
 def _folder(repo: Repository) -> str:

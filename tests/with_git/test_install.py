@@ -681,6 +681,35 @@ def test_a_hooks_folder_that_is_a_link_out_of_the_git_dir_is_left_alone(repo: Pa
     assert os.listdir(repo / "githooks") == []
 
 
+@pytest.mark.parametrize("leads_to", [None, "nowhere", "hooks"])
+def test_what_is_in_the_place_of_the_hooks_folder_is_moved_away_as_the_hint_says(
+    leads_to: str | None, repo: Path
+) -> None:
+    hooks = repo / ".git/hooks"
+    hooks.rmdir()
+    if leads_to is None:
+        hooks.write_text("somebody's\n")
+    else:
+        hooks.symlink_to(leads_to)
+
+    told = install(code=4).stderr
+    assert "git finds no hooks" in told and "core.hooksPath" not in told
+    assert states(repo)["pre-push"][0] == "foreign"
+
+    make_room = told.split("hint: ")[1].split(" && ")[0]
+    subprocess.run(["sh", "-c", make_room], check=True)
+    install()
+    assert states(repo)["pre-push"][0] == "installed"
+    assert os.path.lexists(repo / ".git/hooks.away")
+
+
+def test_hooks_in_a_folder_without_a_name_are_turned_off(repo: Path) -> None:
+    git("config", "core.hooksPath", "")
+
+    assert "core.hooksPath is empty" in install(code=4).stderr
+    assert states(repo)["pre-push"][0] == "foreign"
+
+
 def test_hooks_that_are_turned_off_are_told_of(repo: Path) -> None:
     git("config", "core.hooksPath", "/dev/null")
 
