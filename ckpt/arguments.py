@@ -83,7 +83,18 @@ def as_path(path: object) -> str:
         )
     if "\0" in name:
         raise UsageError(f"{name!r} is no path: there is a NUL in it", hint="check the path")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        what = f"{name!r} is no path: there is half a character in it"
+        raise UsageError(what, hint="check the path") from None
     return name
+
+
+def check_paths(paths: object) -> None:
+    if isinstance(paths, str) or not isinstance(paths, Iterable):
+        kind = "one string" if isinstance(paths, str) else type(paths).__name__
+        raise UsageError(f"paths must be a list of paths, not {kind}", hint="[path]")
 
 
 def as_kind(kind: Kind | str) -> Kind:

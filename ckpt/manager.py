@@ -100,7 +100,7 @@ class CheckpointManager(CheckpointKeeper):
         metadata: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
         features: FeatureState | Mapping[str, Any] | None = None,
-        state_files: Iterable[str | os.PathLike[str]] = (),
+        state_files: Iterable[str | os.PathLike[str]] | None = None,
         session: str | None = None,
         pin: bool = False,
         recurse: bool = False,
@@ -120,10 +120,11 @@ class CheckpointManager(CheckpointKeeper):
             # Here, as a signal's handler that calls in the midst of it could not import it.
             from ckpt.api.saving import GivenState, request_of, save
 
+            files = () if state_files is None else self._limits(state_files)
             request = request_of(
                 self._repo,
                 self._scope,
-                GivenState(data, metadata, context, features, self._limits(state_files)),
+                GivenState(data, metadata, context, features, files),
                 self._tracked,
                 name=name,
                 description=description,

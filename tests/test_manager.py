@@ -90,6 +90,10 @@ def test_text_that_utf8_cannot_hold_is_refused(manager: CheckpointManager) -> No
     assert len(manager) == 0
 
 
+def test_no_state_files_are_none(manager: CheckpointManager) -> None:
+    assert manager.create(state_files=None).outcome == "created"
+
+
 def test_features_with_an_unknown_key_are_refused(manager: CheckpointManager) -> None:
     with pytest.raises(UsageError, match="'finished'"):
         manager.create(features={"finished": "x"})
@@ -677,7 +681,13 @@ def test_a_manager_that_nobody_closes_ends_in_silence(repo: Path) -> None:
         lambda manager: manager.list(until="x"),
         lambda manager: manager.list(name=1),
         lambda manager: manager.create(state_files=[b"README.md"]),
+        lambda manager: manager.create(state_files=5),
         lambda manager: manager.rollback("first", paths=[None]),
+        lambda manager: manager.rollback("first", paths=5),
+        lambda manager: manager.rollback("first", paths=["\ud800"]),
+        lambda manager: manager.record_write("\ud800"),
+        lambda manager: manager.export("\ud800"),
+        lambda manager: manager.import_("\ud800"),
         lambda manager: manager.record_write("a\0b"),
         lambda manager: manager.export(5),
         lambda manager: manager.export("file", "first"),
@@ -697,7 +707,15 @@ def test_an_argument_of_a_wrong_type_is_a_usage_error(
 
 
 @pytest.mark.parametrize(
-    "options", [{"session": 1}, {"settings": 1}, {"path": b"."}, {"path": None}, {"path": "a\0b"}]
+    "options",
+    [
+        {"session": 1},
+        {"settings": 1},
+        {"path": b"."},
+        {"path": None},
+        {"path": "a\0b"},
+        {"path": "\ud800"},
+    ],
 )
 def test_an_option_of_a_wrong_type_is_a_usage_error(repo: Path, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):

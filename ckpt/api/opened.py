@@ -17,7 +17,7 @@ from time import monotonic
 
 from ckpt import paths as repo_paths
 from ckpt.api.locks import ThreadLock
-from ckpt.arguments import as_path, check_type
+from ckpt.arguments import as_path, check_paths, check_type
 from ckpt.engine.pending import is_interrupted, running_rollback
 from ckpt.errors import Busy, CkptError, DiskError, UsageError
 from ckpt.store.repository import Repository, discover
@@ -185,8 +185,7 @@ class OpenedWorktree:
 
     def _limits(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
         """Paths as callers have them, from the folder that was opened, as the repository's."""
-        if isinstance(paths, str):
-            raise UsageError("paths must be a list of paths, not one string", hint="[path]")
+        check_paths(paths)
         return tuple(map(self._limit, paths))
 
     def _limit(self, path: str | os.PathLike[str]) -> bytes:
