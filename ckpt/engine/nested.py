@@ -122,8 +122,14 @@ def enter_nested(around: Repository, path: bytes) -> Repository:
     repo = open_nested(around, path)
     if around.runs_filters and _is_of(around, repo, path):
         return repo
+    return as_stranger(repo, path)
+
+
+def as_stranger(repo: Repository, path: bytes | None = None) -> Repository:
+    """A repository to work in though nobody has asked for just this one; `path` is how it is known.
+    It is closed if that cannot be."""
     try:
-        _check_owned(repo, path)
+        _check_owned(repo, to_bytes(repo.worktree) if path is None else path)
     except BaseException:
         repo.close()
         raise

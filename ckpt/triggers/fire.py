@@ -45,13 +45,15 @@ class Fired:
 class Request:
     """Which trigger fires, and how; `complete` may add to what is saved, as in the engine.
 
-    Without a `session`, it belongs to that of the environment, if there is one.
+    Without a `session`, it belongs to that of the environment, if there is one. `is_stranger` if
+    only the place of a file has led to the repository: nothing that it configures is run.
     """
 
     trigger: str
     kind: Kind = Kind.HOOK
     session: str | None = None
     recurse: bool = False
+    is_stranger: bool = False
     complete: Callable[[Repository, Present], None] | None = None
 
 
@@ -77,6 +79,10 @@ def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
         repo = discover(start, _own(env))
         if repo.index_path != os.path.join(repo.git_dir, "index"):
             repo = discover(start, _own(env, "GIT_INDEX_FILE"))
+        if request.is_stranger:
+            from ckpt.engine.nested import as_stranger
+
+            repo = as_stranger(repo)
     except NotARepository:
         return _skipped("no-repository")
     except TooBroad as error:

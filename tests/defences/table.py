@@ -1872,10 +1872,21 @@ DEFENCES = (
     ),
     _of(
         "what an agent overwrites in another repository than its own is saved there",
-        "ckpt/triggers/agents/act.py: "
-        "fired += [_act_in(other, env, request, turn) for other in others] => pass",
+        "ckpt/triggers/agents/act.py: fired.append(_act_in(other, env, guest, turn)) => pass",
         "tests/triggers/test_agents.py::"
         "test_a_file_in_another_repository_is_saved_there_once_a_turn",
+    ),
+    _of(
+        "but no filter command of it is run",
+        "ckpt/triggers/fire.py: if request.is_stranger: => if False:",
+        "tests/triggers/test_agents.py::test_no_filter_of_a_repository_that_a_file_is_in_is_run",
+    ),
+    _of(
+        "nor is anything saved in a repository of the user's that its .git leads to",
+        "ckpt/engine/nested.py: "
+        "_check_owned(repo, to_bytes(repo.worktree) if path is None else path) => pass",
+        "tests/triggers/test_agents.py::"
+        "test_a_git_file_that_leads_to_a_repository_of_the_users_gets_no_checkpoint_there",
     ),
     _of(
         "and in each turn anew",

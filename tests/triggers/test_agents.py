@@ -472,3 +472,38 @@ def test_the_git_dir_that_is_named_counts_wherever_a_file_is(top: Path, other: P
     act("claude-code", Event(BEFORE, "s", str(top), (str(other / "edited.txt"),)), env)
 
     assert refs(other) == []
+
+
+def test_no_filter_of_a_repository_that_a_file_is_in_is_run(top: Path, other: Path) -> None:
+    ran = top.parent / "ran"
+    write_all(other, {".gitattributes": b"*.txt filter=evil\n"})
+    git("config", "filter.evil.clean", f"touch '{ran}'; cat", cwd=other)
+
+    edit(top, other / "edited.txt")
+
+    assert not ran.exists()
+    assert git("show", f"{refs(other)[0]}:edited.txt", cwd=other) == "an hour of work"
+
+
+def test_a_git_file_that_leads_to_a_repository_of_the_users_gets_no_checkpoint_there(
+    top: Path, other: Path
+) -> None:
+    (top / "got").mkdir()
+    write_all(top / "got", {".git": f"gitdir: {other / '.git'}\n".encode(), "file": b"1"})
+
+    edit(top, top / "got/file")
+
+    assert refs(other) == []
+
+
+def test_a_tool_that_writes_to_many_repositories_does_not_wait_for_all_of_them(
+    top: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ckpt.triggers.agents.act._ENOUGH", -1.0)
+
+    fired = edit(top, other / "edited.txt")
+
+    assert saved(fired) == (Outcome.CREATED, Kind.AUTO)
+    assert fired is not None
+    assert fired.warnings == (f"no checkpoint was taken of '{other}': the time was up",)
+    assert refs(other) == []

@@ -12,10 +12,11 @@ a rollback leaves alone.
 from __future__ import annotations
 
 import os
+from time import monotonic
 
 from ckpt.engine.session_state import SessionState, forget_old, look
 from ckpt.errors import UsageError
-from ckpt.models import Kind
+from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.paths import relative_to_top
 from ckpt.settings import session_of_env
 from ckpt.triggers.agents.elsewhere import elsewhere, places_of
@@ -30,17 +31,31 @@ if TYPE_CHECKING:
     from ckpt.store.repository import Repository
 
 _PATIENCE = 3.0  # seconds: a little more than another hook may take for its checkpoint
+_ENOUGH = 4.0  # seconds, after which no further repository is looked into
 
 
 def act(trigger: str, event: Event, env: Mapping[str, str]) -> Fired | None:
     """Do what an event asks for; None if no checkpoint was to be taken."""
     session = session_of_env(env) or event.session
     request = Request(trigger, _kind(event, env), session)
+    started = monotonic()
     fired = [_act_in(event, env, request)]
     others = list(elsewhere(event, env))
     turn = _turn_of(event, env, request) if others else 0
-    fired += [_act_in(other, env, request, turn) for other in others]
+    guest = replace(request, is_stranger=True)
+    for other in others:
+        if monotonic() - started > _ENOUGH:
+            fired.append(_too_late(other))
+        else:
+            fired.append(_act_in(other, env, guest, turn))
     return _all_in_one([each for each in fired if each is not None])
+
+
+def _too_late(event: Event) -> Fired | None:
+    if event.occasion != BEFORE:
+        return None
+    told = f"no checkpoint was taken of '{event.folder}': the time was up"
+    return Fired(SaveResult(Outcome.SKIPPED, reason="budget"), (told,))
 
 
 def _act_in(
@@ -48,7 +63,7 @@ def _act_in(
 ) -> Fired | None:
     """Do it in one repository; `turn` is that of the session, if it is not counted there."""
     try:
-        repo = _open(event.folder, env, request.trigger)
+        repo = _open(event.folder, env, request)
         if repo is None:
             return None
         with repo:
@@ -65,7 +80,7 @@ def _act_in(
 def _turn_of(event: Event, env: Mapping[str, str], request: Request) -> int:
     """The turn of the session; always the same one if the agent's folder is in no repository."""
     try:
-        repo = _open(event.folder, env, request.trigger)
+        repo = _open(event.folder, env, request)
         if repo is None:
             return 0
         with repo:
@@ -87,8 +102,8 @@ def _kind(event: Event, env: Mapping[str, str]) -> Kind:
     return Kind.SESSION if starts and session_of_env(env) is None else Kind.AUTO
 
 
-def _open(folder: str, env: Mapping[str, str], trigger: str) -> Repository | None:
-    """The repository that the agent works in, if this agent is served there."""
+def _open(folder: str, env: Mapping[str, str], request: Request) -> Repository | None:
+    """The repository that the agent works in, or writes to, if this agent is served there."""
     from ckpt.configure import load_forgiving
     from ckpt.store.repository import NotARepository, discover
     from ckpt.store.worktree_check import TooBroad
@@ -97,7 +112,11 @@ def _open(folder: str, env: Mapping[str, str], trigger: str) -> Repository | Non
         repo = discover(folder, env)
     except (NotARepository, TooBroad):
         return None
-    return repo if load_forgiving(repo).allows(trigger) else None
+    if request.is_stranger:
+        from ckpt.engine.nested import as_stranger
+
+        repo = as_stranger(repo)
+    return repo if load_forgiving(repo).allows(request.trigger) else None
 
 
 def _act(
