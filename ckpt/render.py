@@ -133,13 +133,14 @@ def details(checkpoint: Checkpoint, paint: Paint) -> Iterator[str]:
     yield paint("id", f"checkpoint {checkpoint.id}")
     head = checkpoint.head_commit[:12] if checkpoint.head_commit else "unborn"
     place = f"on {checkpoint.branch}" if checkpoint.branch else "detached"
+    is_head_known = checkpoint.head_commit is not None or checkpoint.branch is not None
     own_marks = ", ".join(_own_marks(checkpoint))
     facts = (
         ("Name", checkpoint.name),
         ("Kind", f"{checkpoint.kind}" + (f" ({own_marks})" if own_marks else "")),
         ("Origin", "foreign: not made in this repository" if checkpoint.foreign else None),
         ("Date", f"{checkpoint.timestamp:%Y-%m-%d %H:%M:%S} UTC ({age(checkpoint.timestamp)})"),
-        ("HEAD", f"{head}, {place}"),
+        ("HEAD", f"{head}, {place}" if is_head_known else "not known"),
         ("During", f"a {checkpoint.operation}" if checkpoint.operation else None),
         ("Changes", f"{stats(checkpoint)}, against HEAD"),
         ("Worktree", checkpoint.worktree if checkpoint.worktree != "main" else None),

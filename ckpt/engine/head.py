@@ -24,6 +24,11 @@ WITHOUT_HEAD = "leave HEAD where it is: repeat the command without --head"
 
 def check_move(repo: Repository, target: Recorded) -> None:
     """Refuse a move that another worktree or a missing commit forbids."""
+    if target.head == Head(None, None):  # no HEAD is like that
+        raise RollbackError(
+            f"where HEAD was is not known of checkpoint '{target.checkpoint.id}'",
+            hint=WITHOUT_HEAD,
+        )
     wanted: dict[bytes | None, ObjectID | None] = dict(_operation_branches(repo, target))
     wanted[target.head.branch] = target.head.commit
     for branch, commit in wanted.items():

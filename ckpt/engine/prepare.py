@@ -280,9 +280,9 @@ class Preparation:
                 with self._repo.objects.wary():
                     return self._captured_and_planned(force, given_up)
             except MissingObject as error:
-                from ckpt.engine import lost_staged  # which few ever need
+                from ckpt.engine.gone import refusal  # which few ever need
 
-                raise lost_staged.refusal(self._repo) or error from None
+                raise refusal(self._repo) or error from None
 
     def _captured_and_planned(
         self, force: frozenset[bytes], given_up: frozenset[bytes]

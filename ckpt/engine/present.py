@@ -50,8 +50,8 @@ class Present:
     capture may start from. `trees` are some that were read. `delta` is what differs from the
     entries that the source knew, before and now; None if that is unknown. `is_cut` if the time
     was up before all untracked files were read, and it `lacks_edits` if somebody has taken some
-    off the disk that could not be found. `lost` are files of which something was staged that is
-    gone.
+    off the disk that could not be found. `gone` tells what of the index or HEAD was not to be
+    found.
     """
 
     listings: Listings
@@ -76,7 +76,7 @@ class Present:
     is_edited: bool = False
     is_cut: bool = False
     lacks_edits: bool = False
-    lost: tuple[bytes, ...] = ()
+    gone: tuple[str, ...] = ()
     glance: IndexGlance | None = None
     index_state: IndexState | None = None
     trees: dict[ObjectID, Entries] = field(default_factory=dict)
@@ -285,7 +285,7 @@ class Present:
     @property
     def is_partial(self) -> bool:
         unsaved = any(state.problem is not None for state in self.nested)
-        is_short = self.is_cut or self.lacks_edits or bool(self.lost)
+        is_short = self.is_cut or self.lacks_edits or bool(self.gone)
         return unsaved or is_short or SkipReason.UNREADABLE in self.skipped.values()
 
     @cached_property

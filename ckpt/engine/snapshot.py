@@ -11,14 +11,13 @@ checkpoint is in its manifest; what could not be read makes it partial.
 
 from __future__ import annotations
 
-import os
-
 from ckpt import ids
 from ckpt.engine import scan_cache
 from ckpt.engine.budget import summarised
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.index_state import index_state
+from ckpt.engine.losses import Losses
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.pending import journal_exists
 from ckpt.engine.present import Present
@@ -52,7 +51,7 @@ from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectSto
 from ckpt.store.pruning import wait_for_pruning
 from ckpt.store.refs import branch_name
 from ckpt.store.repository import Repository
-from ckpt.store.temporaries import TEMPORARY_OBJECT, clear_dead
+from ckpt.store.temporaries import clear_dead
 from ckpt.store.trees import FOLDER, TreeEntry, add_limited, write_tree
 from ckpt.values import field, replace, value_class
 
@@ -130,7 +129,7 @@ def save(
         from ckpt.worktree.deadline import Deadline
 
         deadline, timeout = Deadline(budget), min(timeout, budget)
-    leave_lost_out: Callable[[ObjectStore, Present], None] | None = None
+    losses = Losses(repo)
     with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout, waiting=waiting):
         for attempt in range(_ATTEMPTS):
             try:
@@ -145,36 +144,23 @@ def save(
                     reads_index=False,
                     deadline=deadline,
                 )
-                if leave_lost_out is not None:
-                    leave_lost_out(repo.objects, present)
+                losses.leave_out(present)
                 if complete is not None:
                     complete(present)
                 result = _write(repo, present, request)
                 present.let_go_of_index()
                 _remember(repo, present, result)
                 return result
-            except MissingObject:
-                from ckpt.engine.lost_staged import is_any, leave_out  # which few ever need
-
-                if leave_lost_out is not None or not is_any(repo):
-                    raise
-                leave_lost_out = leave_out
-            except (ObjectsPruned, FileNotFoundError) as error:
-                if not _was_pruned(error):
+            except (ObjectsPruned, FileNotFoundError, MissingObject) as error:
+                if not losses.may_pass(error):
                     raise
                 scan_cache.forget(repo)
                 if attempt == LAST_ATTEMPT:
-                    raise ObjectsPruned from None
+                    raise error if isinstance(error, MissingObject) else ObjectsPruned from None
                 wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
             finally:  # of what was not written nothing is left
                 repo.objects.discard()
         raise AssertionError("the last attempt returns or raises")
-
-
-def _was_pruned(error: Exception) -> bool:
-    """A prune without grace also takes objects that are still being written."""
-    gone = error.filename if isinstance(error, FileNotFoundError) else None
-    return isinstance(error, ObjectsPruned) or TEMPORARY_OBJECT in os.fsdecode(gone or "")
 
 
 def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
@@ -229,11 +215,8 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
         )
     if not checkpoint.partial:
         return SaveResult(Outcome.CREATED, checkpoint)
-    if not present.lost:
-        return SaveResult(Outcome.PARTIAL, checkpoint, "budget" if present.is_cut else None)
-    from ckpt.engine.lost_staged import warnings
-
-    return SaveResult(Outcome.PARTIAL, checkpoint, "lost", warnings(present))
+    reason = "gone" if present.gone else "budget" if present.is_cut else None
+    return SaveResult(Outcome.PARTIAL, checkpoint, reason, present.gone)
 
 
 def _remember(repo: Repository, present: Present, result: SaveResult) -> None:

@@ -160,6 +160,11 @@ DEFENCES = (
         COUNTED + "test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint",
     ),
     _of(
+        "what an index named that is another by now does not fail a save",
+        "ckpt/engine/losses.py: return not is_known => return self._leaves_out",
+        BESIDE_GC + "test_the_index_that_a_later_save_went_by_lets_go",
+    ),
+    _of(
         "what git packs before the ref is made is written again",
         "ckpt/store/objects.py: self._reuse.packed |= gone => pass",
         COUNTED + "test_what_git_packs_before_the_ref_is_made_outlives_that_pack",
@@ -1853,14 +1858,16 @@ DEFENCES = (
         "test_a_submodule_that_was_clean_and_is_not_is_listed_though_nothing_in_it_was_saved",
     ),
     _of(
-        "what was staged and is gone keeps nothing else from being saved",
-        "ckpt/engine/snapshot.py: if leave_lost_out is not None or not is_any(repo): => if True:",
-        "tests/with_git/test_lost_staged.py::test_so_it_is_before_a_command_that_overwrites_files",
+        "what git has lost of the index or HEAD keeps nothing else from being saved",
+        "ckpt/engine/losses.py: self._leaves_out = is_any(self._repo) => pass",
+        "tests/with_git/test_gone.py::test_so_it_is_before_a_command_that_overwrites_files",
+        "tests/with_git/test_gone.py::"
+        "test_without_the_commit_at_head_files_are_saved_before_git_reset_takes_them",
     ),
     _of(
         "and the checkpoint says that it is missing",
-        "ckpt/engine/present.py: self.lacks_edits or bool(self.lost) => self.lacks_edits",
-        "tests/with_git/test_lost_staged.py::"
+        "ckpt/engine/present.py: self.lacks_edits or bool(self.gone) => self.lacks_edits",
+        "tests/with_git/test_gone.py::"
         "test_all_else_is_saved_and_the_checkpoint_says_what_is_missing",
     ),
     _of(
@@ -1893,5 +1900,11 @@ DEFENCES = (
         "ckpt/triggers/agents/act.py: state.follow(turn) => pass",
         "tests/triggers/test_agents.py::"
         "test_a_file_in_another_repository_is_saved_there_once_a_turn",
+    ),
+    _of(
+        "HEAD does not go where no HEAD can be",
+        "ckpt/engine/head.py: if target.head == Head(None, None): => if False:",
+        "tests/with_git/test_gone.py::"
+        "test_a_checkpoint_that_does_not_know_where_head_was_moves_none",
     ),
 )

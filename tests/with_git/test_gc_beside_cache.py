@@ -16,7 +16,7 @@ import pytest
 from helpers import fsck, git, tree_state, verified
 from saving import Saver, committed, content, lose_all_checkpoints, prune, write_all
 
-from ckpt.engine import wholeness
+from ckpt.engine import snapshot, wholeness
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
 from ckpt.store.objects import ObjectStore
@@ -56,7 +56,7 @@ def check(saver: Saver, saved: Checkpoint) -> None:
 class Once:
     """Does something before the first call of a method, and never again."""
 
-    def __init__(self, owner: type, name: str, act: Callable[[], None]) -> None:
+    def __init__(self, owner: object, name: str, act: Callable[[], None]) -> None:
         self.is_done = False
         self._patch = pytest.MonkeyPatch()
         self._called = getattr(owner, name)
@@ -83,6 +83,8 @@ class Once:
 # Where the save is when it happens: all is scanned, all is durable.
 MOMENTS = [(ObjectStore, "flush"), (Refs, "create")]
 NAMES = ["before the objects", "before the ref"]
+# What the index names is compared before anything is written.
+COMPARING = (snapshot, "summarise")
 
 
 @pytest.mark.parametrize("lives_on", [True, False])
@@ -188,11 +190,11 @@ def empty_and_prune(top: Path) -> None:
     prune(top)
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=NAMES)
+@pytest.mark.parametrize("moment", [*MOMENTS, COMPARING], ids=[*NAMES, "before they are compared"])
 @pytest.mark.parametrize("forget", [reset_and_prune, empty_and_prune])
 @pytest.mark.parametrize("has_trees", [True, False])
 def test_the_index_that_a_first_save_went_by_lets_go(
-    saver: Saver, moment: tuple[type, str], forget: Callable[[Path], None], has_trees: bool
+    saver: Saver, moment: tuple[object, str], forget: Callable[[Path], None], has_trees: bool
 ) -> None:
     """What was staged and never committed is held by the index alone."""
     write_all(saver.top, EDITED)
@@ -207,10 +209,10 @@ def test_the_index_that_a_first_save_went_by_lets_go(
     check(saver, saved)
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=NAMES)
+@pytest.mark.parametrize("moment", [*MOMENTS, COMPARING], ids=[*NAMES, "before they are compared"])
 @pytest.mark.parametrize("forget", [reset_and_prune, empty_and_prune])
 def test_the_index_that_a_later_save_went_by_lets_go(
-    saver: Saver, moment: tuple[type, str], forget: Callable[[Path], None]
+    saver: Saver, moment: tuple[object, str], forget: Callable[[Path], None]
 ) -> None:
     saver.settle()
     write_all(saver.top, EDITED)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What was staged is gone from the object store, as a power cut leaves it.
+"""What was staged, or the commit at HEAD, is gone from the object store, as a power cut leaves it.
 
-Git does not flush what `git add` writes. People then find out that `git reset --hard` makes git
-work again, which takes all other edits with it: so these have to be saved nevertheless.
+Git does not flush all that it writes. People then find out that `git reset --hard` makes git work
+again, which takes all other edits with it: so these have to be saved nevertheless.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_a_trigger_finds_what_it_has_saved(lost: Path) -> None:
         first = manager.create(kind="auto")
         again = manager.create(kind="auto")
 
-    assert (first.outcome, first.reason) == (Outcome.PARTIAL, "lost")
+    assert (first.outcome, first.reason) == (Outcome.PARTIAL, "gone")
     assert first.warnings == ("what was staged of 'new' is gone",)
     assert (again.outcome, again.id) == (Outcome.UNCHANGED, first.id)
 
@@ -77,7 +77,7 @@ def test_of_a_conflict_all_sides_are_left_out_if_one_is_gone(repo: Path) -> None
 
     saved = ckpt("save", "--json", code=0).json
 
-    assert (saved["outcome"], saved["reason"]) == ("partial", "lost")
+    assert (saved["outcome"], saved["reason"]) == ("partial", "gone")
     held = git("ls-tree", "-r", "--name-only", f"{saved['checkpoint']['commit']}^2")
     assert "README.md" not in held
     ckpt("verify", "--all", code=0)
@@ -100,3 +100,43 @@ def test_a_rollback_waits_until_the_index_is_mended(repo: Path) -> None:
     git("add", "--", "a b")
     ckpt("rollback", "start", code=0)
     assert not (repo / "a b").exists()
+
+
+def test_without_the_commit_at_head_files_are_saved_before_git_reset_takes_them(
+    repo: Path,
+) -> None:
+    before = git("rev-parse", "HEAD").strip()
+    git("commit", "-q", "--allow-empty", "-m", "lost")
+    lose(repo, git("rev-parse", "HEAD").strip())
+    write(repo, "README.md", "edited\n")
+    ckpt("install", "--guard", code=0)
+
+    git("reset", "-q", "--hard", before, env={"CKPT_DISABLE": ""})
+
+    saved = ckpt("list", "--json", code=0).json["checkpoints"][-1]
+    assert (saved["partial"], saved["git_state"]["commit_hash"]) == (True, None)
+    assert git("show", f"{saved['ref']}:README.md") == "edited\n"
+    git("reflog", "expire", "--expire=now", "--all")  # which name it as well
+    assert fsck(repo) == []
+    ckpt("verify", "--all", code=0)
+    ckpt("rollback", saved["id"], code=0)
+    assert (repo / "README.md").read_text() == "edited\n"
+
+
+def test_a_checkpoint_that_does_not_know_where_head_was_moves_none(repo: Path) -> None:
+    """Without its commit, the branch would be one that has none yet, and be taken away."""
+    before = git("rev-parse", "HEAD").strip()
+    git("commit", "-q", "--allow-empty", "-m", "lost")
+    lose(repo, git("rev-parse", "HEAD").strip())
+    saved = ckpt("save", "start", code=0)
+    assert "warning: the commit at HEAD is gone\n" in saved.stderr
+    assert "HEAD:     not known\n" in ckpt("show", "start", code=0).stdout
+    git("update-ref", "refs/heads/main", before)
+    write(repo, "README.md", "now\n")
+
+    refused = ckpt("rollback", "start", "--head", "--json", code=1).json["error"]
+
+    assert refused["message"].startswith("where HEAD was is not known")
+    assert git("rev-parse", "main").strip() == before
+    ckpt("rollback", "start", code=0)
+    assert git("status", "--short", "--branch") == "## main\n"
