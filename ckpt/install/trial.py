@@ -10,6 +10,7 @@ it took holds an edit that was neither staged nor committed.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# What a guard was given, each a word of shell, whose quotes may go over several lines.
+_SETTING = re.compile(rb"""(?m)^(python|program|former|notes)=((?:'[^']*'|"'"|[^\s'"])*)""")
 _EDITED, _OTHER, _UNTRACKED = "edited", "other", "untracked"
 
 
@@ -145,10 +148,11 @@ def _put_hook(scratch: _Scratch, event: str) -> None:
 def _put_guard(scratch: _Scratch, _: str) -> None:
     """A copy that calls no other program, which need not hear of a scratch repository, and
     leaves its notes there."""
-    lines = guard.read(guard.program_of(scratch.target)).splitlines(keepends=True)
     path = os.path.join(scratch.folder, ".git", "ckpt-guard")
-    own = {b"former": b"former=''\n", b"notes": b"notes=%s\n" % os.fsencode(quote(path + "ed"))}
-    guard.write_program(path, b"".join(own.get(line.partition(b"=")[0], line) for line in lines))
+    own = {b"former": b"''", b"notes": os.fsencode(quote(path + "ed"))}
+    text = guard.read(guard.program_of(scratch.target))
+    text = _SETTING.sub(lambda found: found[1] + b"=" + own.get(found[1], found[2]), text)
+    guard.write_program(path, text)
     scratch.git("config", "core.fsmonitor", path)
 
 

@@ -46,6 +46,19 @@ def test_every_installed_trigger_is_tried_out_and_works() -> None:
     assert ckpt_here("doctor").stdout.endswith("\nNothing is wrong.\n")
 
 
+def test_the_name_of_a_folder_is_nothing_to_run(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even if it has several lines."""
+    odd = repo.rename(tmp_path / "it's\ntouch $RAN\n'notes=;touch $RAN")
+    monkeypatch.chdir(odd)
+    monkeypatch.setenv("RAN", str(tmp_path / "ran"))
+    ckpt_here("install", "--guard", code=0)
+
+    assert only(doctor()["guard"], "ok")["detail"].startswith("tried out, ")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_trying_out_leaves_no_trace(installed: Path) -> None:
     git("add", ".")
     before = tree_state(installed), sorted((installed / ".git").rglob("*"))
