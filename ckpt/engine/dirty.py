@@ -77,7 +77,7 @@ def is_dirty(
     head = repo.refs.head()
     if recorded is not None and head.commit != recorded:
         return True
-    staged = read_staged(repo)
+    staged = read_staged(repo, most=allowance.files)
     if _is_staged(repo, head.commit, staged.index):
         return True
     allowance.spend(len(staged.index.entries))

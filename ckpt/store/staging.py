@@ -40,6 +40,7 @@ from ckpt.store.trees import (
     REGULAR,
     Entries,
     TreeEntry,
+    Unfolding,
     add_limited,
     lookup,
     read_limited,
@@ -83,19 +84,20 @@ class Staged:
         return self.mtime_ns is None or mtime >= self.mtime_ns
 
 
-def read_staged(repo: Repository) -> Staged:
-    """The index of a worktree, a split one joined and a sparse one expanded."""
+def read_staged(repo: Repository, most: int | None = None) -> Staged:
+    """The index of a worktree, a split one joined and a sparse one expanded. Refused if a file of
+    it has more than so many entries."""
     for _ in range(_READ_ATTEMPTS):
         try:
-            return _read_staged(repo)
+            return _read_staged(repo, most)
         except _SharedIndexGone:
             continue
-    return _read_staged(repo)
+    return _read_staged(repo, most)
 
 
-def _read_staged(repo: Repository) -> Staged:
+def _read_staged(repo: Repository, most: int | None) -> Staged:
     try:
-        return parse_staged(repo, *_read_file(repo))
+        return parse_staged(repo, *_read_file(repo), most)
     except FileNotFoundError:
         return Staged(Index(2, [], {}, repo.object_format.oid_length), None)
 
@@ -105,15 +107,17 @@ def _read_file(repo: Repository) -> tuple[bytes, int]:
     return data, status.st_mtime_ns
 
 
-def parse_staged(repo: Repository, data: bytes, mtime: int) -> Staged:
+def parse_staged(repo: Repository, data: bytes, mtime: int, most: int | None = None) -> Staged:
     """The same from a file that was read already."""
     hash_len = repo.object_format.oid_length
-    index = read_index(data, hash_len=hash_len, hash_name=repo.object_format.name)
+    index = _parse(repo, data, most)
     if index.is_split:
         from ckpt.store.split_index import join, shared_name, whole
 
         name = shared_name(index)
-        index = whole(index, index.entries) if name is None else join(index, _shared(repo, name))
+        index = (
+            whole(index, index.entries) if name is None else join(index, _shared(repo, name, most))
+        )
     if index.is_sparse:
         entries = sorted(_expand(repo.objects, index.entries), key=_order)
         index = Index(index.version, entries, extension(resolved(index)), hash_len)
@@ -137,7 +141,14 @@ class _SharedIndexGone(CorruptIndex):
     """The shared part of a split index is not there; git may have written both anew."""
 
 
-def _shared(repo: Repository, name: str) -> Index:
+def _parse(repo: Repository, data: bytes, most: int | None) -> Index:
+    if most is not None and int.from_bytes(data[8:12], "big") > most:
+        raise Refused(f"its index has more than {most:,} entries", hint="git ckpt save")
+    form = repo.object_format
+    return read_index(data, hash_len=form.oid_length, hash_name=form.name)
+
+
+def _shared(repo: Repository, name: str, most: int | None) -> Index:
     """The shared part of a split index; its name is its checksum."""
     path = os.path.join(repo.git_dir, name)
     try:
@@ -146,9 +157,7 @@ def _shared(repo: Repository, name: str) -> Index:
         raise _SharedIndexGone(f"the index needs '{path}', which is not there") from None
     if data[-repo.object_format.oid_length :].hex() != name.rpartition(".")[2]:
         raise CorruptIndex(f"broken index, '{path}' does not have the checksum in its name")
-    return read_index(
-        data, hash_len=repo.object_format.oid_length, hash_name=repo.object_format.name
-    )
+    return _parse(repo, data, most)
 
 
 def _order(entry: IndexEntry) -> tuple[bytes, int]:
@@ -163,12 +172,13 @@ def index_mtime(repo: Repository) -> int | None:
 
 
 def _expand(objects: ObjectStore, entries: Iterable[IndexEntry]) -> Iterable[IndexEntry]:
+    unfolding = Unfolding()
     for entry in entries:
         if entry.mode != FOLDER:
             yield entry
             continue
         try:
-            below = list(walk(objects, ObjectID(entry.id), entry.path.rstrip(b"/")))
+            below = list(walk(objects, ObjectID(entry.id), entry.path.rstrip(b"/"), unfolding))
         except MissingObject as error:
             raise Refused(
                 f"the tree of '{to_str(entry.path)}', which the sparse index names, is not here",

@@ -52,7 +52,7 @@ class UnsafeTree(Refused):
     """A tree holds a name that must never reach a file system."""
 
 
-class _Unfolding:
+class Unfolding:
     """Counts what comes out of trees, lest a few objects become more than anyone can hold."""
 
     def __init__(self) -> None:
@@ -165,10 +165,14 @@ def is_null(object_id: bytes) -> bool:
 
 
 def walk(
-    objects: ObjectStore, tree_id: ObjectID, prefix: bytes = b""
+    objects: ObjectStore,
+    tree_id: ObjectID,
+    prefix: bytes = b"",
+    unfolding: Unfolding | None = None,
 ) -> Iterator[tuple[bytes, TreeEntry]]:
-    """Every file, link and gitlink below a tree, with its path."""
-    unfolding = _Unfolding()
+    """Every file, link and gitlink below a tree, with its path. `unfolding` counts what comes out
+    of several."""
+    unfolding = unfolding or Unfolding()
     known: dict[ObjectID, Entries] = {}
     todo = [(prefix, tree_id)]
     while todo:
@@ -194,7 +198,7 @@ def diff_trees(
     `known` are trees that need not be read again; those that are read are added, as long as
     they are not many.
     """
-    unfolding = _Unfolding()
+    unfolding = Unfolding()
     known = {} if known is None else known
     todo = [(b"", old, new)]
     while todo:

@@ -1254,6 +1254,16 @@ DEFENCES = (
         LIMITS + "test_nor_are_they_saved",
     ),
     _of(
+        "the folders of a sparse index have an end together",
+        'ckpt/store/staging.py: entry.path.rstrip(b"/"), unfolding) => entry.path.rstrip(b"/"))',
+        LIMITS + "test_the_folders_of_a_sparse_index_have_an_end_together",
+    ),
+    _of(
+        "no index of too many files is read in a repository inside",
+        "ckpt/engine/dirty.py: read_staged(repo, most=allowance.files) => read_staged(repo)",
+        LIMITS + "test_an_index_of_too_many_files_is_not_read_to_tell_whether_anything_is_changed",
+    ),
+    _of(
         "no private file without an end is read",
         "ckpt/private.py: if status.st_size > most: => if False:",
         SPECIAL + "test_a_private_file_that_is_larger_than_all_memory_is_not_read",

@@ -37,11 +37,12 @@ from ckpt.store.alternates import object_folders
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import ConfigError
 from ckpt.store.index import IndexEntry
+from ckpt.store.index_writer import write_index
 from ckpt.store.loose import DamagedObject, parse_loose
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.resolve_undo import Resolved
-from ckpt.store.staging import read_staged
+from ckpt.store.staging import parse_staged, read_staged
 from ckpt.store.trees import (
     FOLDER,
     GITLINK,
@@ -459,6 +460,37 @@ def test_nor_are_they_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with CheckpointManager(tmp_path / "d/d") as inner:
         (saved,) = inner.list()
         assert saved.nested[0].problem == "too many repositories are around it"
+
+
+def test_the_folders_of_a_sparse_index_have_an_end_together(
+    repo: Repository, objects: ObjectStore
+) -> None:
+    """Three objects, and each folder of the index is some ten thousand files."""
+    blob = objects.add(b"blob", b"")
+    tree = trees.write_tree(objects, {b"%03d" % n: TreeEntry(REGULAR, blob) for n in range(100)})
+    tree = trees.write_tree(objects, {b"%03d" % n: TreeEntry(FOLDER, tree) for n in range(100)})
+    folders = [IndexEntry.of(b"%03d/" % n, tree, FOLDER, skip_worktree=True) for n in range(100)]
+    data = write_index(folders, version=3, extensions={b"sdir": b""})
+
+    with pytest.raises(trees.UnsafeTree, match="unfolds without an end"):
+        parse_staged(repo, data, 0)
+    one = write_index(folders[:1], version=3, extensions={b"sdir": b""})
+    assert len(parse_staged(repo, one, 0).index.entries) == 10_000
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_an_index_of_too_many_files_is_not_read_to_tell_whether_anything_is_changed(
+    is_split: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top, inner = worktree(tmp_path / "top"), worktree(tmp_path / "top/inner")
+    entries = [IndexEntry.of(b"%d" % n, b"1" * 40, REGULAR) for n in range(5)]
+    index(inner / ".git", *entries)
+    if is_split:
+        git("update-index", "--split-index", cwd=inner)
+    with CheckpointManager(top) as manager:
+        assert manager.create().checkpoint.nested[0].dirty is True
+        monkeypatch.setattr("ckpt.engine.nested.MOST_FILES", 4)
+        assert manager.create().checkpoint.nested[0].dirty is None
 
 
 def test_a_commit_that_is_too_long_is_none_of_a_checkpoint(
