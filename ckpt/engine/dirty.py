@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 OpenNested = Callable[[Repository, bytes], Repository]
 
 MOST_LEVELS = 30  # of repositories within each other; deeper ones are taken for an attack
+_LONGEST_PATHS = 1 << 29  # bytes of all folders around all files, half as many at most
 _LARGEST_JOURNAL = 1 << 20  # of a rollback that was interrupted; anybody can have packed one
 
 
@@ -78,6 +79,8 @@ def is_dirty(
     if recorded is not None and head.commit != recorded:
         return True
     staged = read_staged(repo, most=allowance.files)
+    if sum(len(e.path) * e.path.count(b"/") for e in staged.index.entries) > _LONGEST_PATHS:
+        raise TooMuch
     if _is_staged(repo, head.commit, staged.index):
         return True
     allowance.spend(len(staged.index.entries))

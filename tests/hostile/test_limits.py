@@ -493,6 +493,19 @@ def test_an_index_of_too_many_files_is_not_read_to_tell_whether_anything_is_chan
         assert manager.create().checkpoint.nested[0].dirty is None
 
 
+def test_nor_one_with_folders_within_each_other_without_end(tmp_path: Path) -> None:
+    """Of a path of some ten thousand folders, those around it are gigabytes."""
+    top, inner = worktree(tmp_path / "top"), worktree(tmp_path / "top/inner")
+    index(inner / ".git", IndexEntry.of(b"a/" * 20_000 + b"a", b"1" * 40, REGULAR))
+    tracemalloc.start()
+    try:
+        with CheckpointManager(top) as manager:
+            assert manager.create().checkpoint.nested[0].dirty is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 27
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_commit_that_is_too_long_is_none_of_a_checkpoint(
     objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
