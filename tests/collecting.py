@@ -12,11 +12,15 @@ from pathlib import Path
 
 @contextmanager
 def gc_at_work(
-    git_dir: Path, words: Sequence[str] = ("gc",), env: Mapping[str, str] | None = None
+    git_dir: Path,
+    words: Sequence[str] = ("gc",),
+    env: Mapping[str, str] | None = None,
+    name: str = "sh",
 ) -> Iterator[None]:
-    """A process with these words, which `gc.pid` says is git's gc."""
+    """A process with these words, which `gc.pid` says is git's gc; it may go by another name."""
     with subprocess.Popen(
-        ["sh", "-c", "echo; read end", "git", *words],
+        [name, "-c", "echo; read end", "git", *words],
+        executable="/bin/sh",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **(env or {})},

@@ -15,9 +15,10 @@ from ckpt.patterns import lazy_pattern
 from ckpt.store.config import GitConfig
 
 _EXPIRE = "gc.pruneexpire"
-_PRUNE = "--prune="
+# Git takes an option also by its beginning, if no other begins so.
+_PRUNE = lazy_pattern(r"(?s)--p(?:r(?:u(?:ne?)?)?)?=(.*)")
 # What is younger than that was not written a moment ago, by whichever clock.
-_IN_DAYS = lazy_pattern(r"(?i)never|false|[0-9]+[. ](?:day|week|month|year)s?(?:[. ]ago)?")
+_IN_DAYS = lazy_pattern(r"(?i)never|false|0*[1-9][0-9]*[. ](?:day|week|month|year)s?(?:[. ]ago)?")
 
 
 def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> bool:
@@ -39,7 +40,7 @@ def _prunes_at_once(common_dir: str, config: GitConfig) -> bool:
     told = _told_to_gc(common_dir)
     if told is None:
         return False
-    asked = [word.removeprefix(_PRUNE) for word in told if word.startswith(_PRUNE)]
+    asked = [found[1] for found in map(_PRUNE.fullmatch, told) if found is not None]
     if not asked and any(_EXPIRE in word.lower() for word in told):
         return True  # whatever it is: nobody asks for what is usual
     expire = asked[-1] if asked else config.get(_EXPIRE)
@@ -52,8 +53,9 @@ def _told_to_gc(common_dir: str) -> list[str] | None:
     try:
         pid = int(regular.beginning(os.path.join(common_dir, "gc.pid"), 64).split()[0])
         words = _words(f"/proc/{pid}/cmdline")
+        is_gc = "gc" in words or os.path.basename(words[0]) == "git-gc"
         # Else it is the number of a dead one, by which another process goes now.
-        return [*words, *_words(f"/proc/{pid}/environ")] if "gc" in words else None
+        return [*words, *_words(f"/proc/{pid}/environ")] if is_gc else None
     except (OSError, ValueError, IndexError):
         return None
 

@@ -228,6 +228,12 @@ DEFENCES = (
         PRUNING + "test_what_may_go_within_a_day_goes_at_once",
     ),
     _of(
+        "a gc that is called by its own name is one",
+        'ckpt/store/pruning.py: "gc" in words or os.path.basename(words[0]) == "git-gc"'
+        ' => "gc" in words',
+        PRUNING + "test_it_may_be_called_by_its_own_name",
+    ),
+    _of(
         "and by any time that is shorter than days",
         "ckpt/store/pruning.py: _IN_DAYS.fullmatch(expire) is None => expire in ('now', 'all')",
         PRUNING + "test_what_may_go_within_a_day_goes_at_once",

@@ -23,6 +23,8 @@ AT_ONCE = [
     ["gc", "--prune=1.second.ago"],
     ["gc", "--prune=5.minutes.ago"],
     ["gc", "--prune=2.weeks.ago", "--prune=now"],
+    ["gc", "--prune=0.days.ago"],
+    ["gc", "--pru=now"],
     ["-c", "gc.pruneExpire=now", "gc"],
     ["-c", "GC.PRUNEEXPIRE=1.hour.ago", "gc", "-q"],
     ["--config-env=gc.pruneexpire=WHEN", "gc"],
@@ -32,6 +34,7 @@ LATER = [
     ["gc", "--auto"],
     ["gc", "--prune=2.weeks.ago"],
     ["gc", "--prune=3 days"],
+    ["gc", "--prune=10.days.ago"],
     ["gc", "--prune=never"],
     ["-c", "gc.pruneExpire=now", "gc", "--prune=1.month.ago"],
     ["log", "--prune=now"],  # the number of a gc that is dead
@@ -75,3 +78,9 @@ def test_any_gc_is_seen_while_it_is_at_work(tmp_path: Path) -> None:
     with gc_at_work(tmp_path, ["gc", "--auto"]):
         assert is_collecting(str(tmp_path))
     assert not is_collecting(str(tmp_path))
+
+
+def test_it_may_be_called_by_its_own_name(tmp_path: Path) -> None:
+    with gc_at_work(tmp_path, ["--prune=now"], name="/usr/lib/git-core/git-gc"):
+        assert is_waited_for(tmp_path)
+    assert not is_waited_for(tmp_path)
