@@ -30,7 +30,8 @@ _STAR: Component = ((), ())
 STARS: Component = ()  # `**`: any number of components
 EVERYTHING: tuple[Glob, ...] = ((_STAR,), (STARS,))  # what matches any name
 
-_SPECIAL = frozenset(b"*?[\\/")
+_WILD = b"*?[\\"
+_SPECIAL = frozenset(_WILD + b"/")
 _DIGIT = b"0123456789"
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
 _UPPER = _LOWER.upper()
@@ -60,10 +61,17 @@ def read(text: bytes, *, ignore_case: bool) -> Glob | None:
 
 def read_any(text: bytes, *, ignore_case: bool) -> Glob | None:
     """The same of what is compared with more than paths: a URL may have an empty component."""
+    if len(text.translate(None, _WILD)) == len(text):  # as most are, a file may have many
+        return _plain(text.lower() if ignore_case else text)
     glob = tuple(_Reader(text, ignore_case).components())
     if any(_NOTHING in segment for component in glob for segment in component):
         return None
     return glob
+
+
+def _plain(text: bytes) -> Glob:
+    """A glob in which everything stands for itself."""
+    return tuple((((name,),),) if name else _EMPTY for name in text.split(b"/"))
 
 
 def spellings(glob: Glob) -> list[bytes] | None:

@@ -93,3 +93,11 @@ def test_a_glob_that_can_match_nothing_is_none(text):
 )
 def test_the_longest_part_that_stands_for_itself_is_in_every_path_that_matches(text, part):
     assert wildmatch.plain_part(read(text)) == part
+
+
+@pytest.mark.parametrize("ignore_case", [False, True])
+@pytest.mark.parametrize("text", [b"a", b"A/b.C", b"", b"/", b"a//b", b"a/", b"\xff]!^ -"])
+def test_what_stands_for_itself_is_read_as_any_other(text, ignore_case):
+    by_steps = tuple(wildmatch._Reader(text, ignore_case).components())
+
+    assert wildmatch.read_any(text, ignore_case=ignore_case) == by_steps

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    ParseFile = Callable[[bytes, bytes], "Rules"]
 
 _MOST_KNOWN = 10_000
 
@@ -43,6 +44,11 @@ def parse(text: bytes, base: bytes = b"", *, ignore_case: bool = False) -> Rules
     return Rules([pattern for pattern in patterns if pattern], base, ignore_case=ignore_case)
 
 
+def parser(ignore_case: bool) -> ParseFile:
+    """The same, for files that are all read so."""
+    return lambda text, base: parse(text, base, ignore_case=ignore_case)
+
+
 def _lines(text: bytes) -> Iterator[bytes]:
     for line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         if not line.startswith(b"#"):
@@ -51,9 +57,11 @@ def _lines(text: bytes) -> Iterator[bytes]:
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
+    if not line.endswith(b" "):
+        return line
     stripped = line.rstrip(b" ")
     backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
-    return stripped + b" " if backslashes % 2 and stripped != line else stripped
+    return stripped + b" " if backslashes % 2 else stripped
 
 
 def parse_pattern(line: bytes, base: bytes, ignore_case: bool) -> Pattern | None:
@@ -291,7 +299,8 @@ class IgnoreTree:
     """Answers for any path in the worktree, and reads each ignore file only once.
 
     read gives the bytes of a folder's .gitignore, or None. It is asked only for folders that
-    are not ignored, since nothing below an ignored folder can be brought back.
+    are not ignored, since nothing below an ignored folder can be brought back. parse_file makes
+    the rules of them, for whoever has others that read the same files.
     """
 
     def __init__(
@@ -300,9 +309,10 @@ class IgnoreTree:
         read: Callable[[bytes], bytes | None],
         *,
         ignore_case: bool = False,
+        parse_file: ParseFile | None = None,
     ) -> None:
         self._read = read
-        self._ignore_case = ignore_case
+        self._parse = parse_file or parser(ignore_case)
         self._stacks: dict[bytes, IgnoreStack | None] = {b"": self._enter(root, b"")}
 
     def ignored(self, path: bytes, is_dir: bool) -> bool:
@@ -324,4 +334,4 @@ class IgnoreTree:
 
     def _enter(self, stack: IgnoreStack, folder: bytes) -> IgnoreStack:
         text = self._read(folder)
-        return stack.enter(parse(text, folder, ignore_case=self._ignore_case) if text else None)
+        return stack.enter(self._parse(text, folder) if text else None)

@@ -151,13 +151,17 @@ class _Rescan:
             return None
 
     def _list_anew(self) -> None:
-        from ckpt.worktree.ignore import IgnoreTree
+        from functools import cache
+
+        from ckpt.worktree.ignore import IgnoreTree, parser
         from ckpt.worktree.scan import Walk
 
         rules = self._rules()
-        walk = Walk(self._top, rules, None, self._deadline)
+        # A folder's rules count outside it and in it, and a file may have 100,000 of them.
+        parse_file = cache(parser(rules.ignore_case))
+        walk = Walk(self._top, rules, None, self._deadline, parse_file)
         self._changes.found = walk.found
-        outside = IgnoreTree(rules.ignore, self._read_ignore_file, ignore_case=rules.ignore_case)
+        outside = IgnoreTree(rules.ignore, self._read_ignore_file, parse_file=parse_file)
         for folder in sorted({_outside_ignored(folder, outside) for folder in self._relist}):
             listing = self._listings.get(folder)
             if listing is None:  # it went, or was walked, with a folder above it

@@ -24,13 +24,14 @@ from ckpt.values import field, value_class
 from ckpt.worktree import reach
 from ckpt.worktree.found import Scan
 from ckpt.worktree.git_names import is_gitmodules, is_like_dot_git
-from ckpt.worktree.ignore import Everything, IgnoreStack, Rules, parse
+from ckpt.worktree.ignore import Everything, IgnoreStack, Rules, parser
 from ckpt.worktree.reach import IN_GIT_DIR, is_nested_repository, read_plain_file
 from ckpt.worktree.unfinished import is_unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.worktree.deadline import Deadline
+    from ckpt.worktree.ignore import ParseFile
 
 # How the names begin of what a rollback has begun to write, and of all that git keeps out of trees.
 _OURS_OR_GITS = b".gG"
@@ -91,11 +92,13 @@ class Walk:
         rules: ScanRules,
         progress: Progress | None,
         deadline: Deadline | None = None,
+        parse_file: ParseFile | None = None,
     ) -> None:
         self.top = top
         self.rules = rules
         self._progress = progress
         self._deadline = deadline
+        self._parse = parse_file or parser(rules.ignore_case)
         self._includes = bool(rules.include)
         self._base = os.path.join(top, b"")
         self.tracked = frozenset(rules.tracked)
@@ -203,7 +206,7 @@ class Walk:
         text = self.rules.absent_ignore_files.get(prefix + b".gitignore")
         if text is None:
             return ignore
-        return ignore.enter(self._parse(text, prefix))
+        return ignore.enter(self._parse(text, prefix[:-1]))
 
     def _ignore_within(self, path: bytes, ignore: IgnoreStack) -> IgnoreStack:
         """Nothing is ignored in an ignored folder that is included, and everything else in one
@@ -379,10 +382,7 @@ class Walk:
             self.found.unsure.add(prefix[:-1])
             return None
         self.found.ignore_files[path] = text
-        return self._parse(text, prefix)
-
-    def _parse(self, text: bytes, prefix: bytes) -> Rules:
-        return parse(text, prefix.rstrip(b"/"), ignore_case=self.rules.ignore_case)
+        return self._parse(text, prefix[:-1])
 
 
 def _parent(path: bytes) -> bytes:

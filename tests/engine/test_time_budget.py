@@ -28,6 +28,7 @@ from ckpt.models import Checkpoint, Kind, Outcome, SaveResult
 from ckpt.settings import Settings
 from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.repository import Repository
+from ckpt.worktree import ignore
 from ckpt.worktree.deadline import Deadline
 from ckpt.worktree.filter_process import Starter
 from ckpt.worktree.scan import ScanRules, scan
@@ -99,6 +100,25 @@ def test_what_is_tracked_is_saved_and_what_was_not_reached_is_listed(
     assert paths(top, made) == {"a", "src/deep/c"}
     assert content(top, made, "a") == b"edited\n"
     assert content(top, made, "src/deep/c") == b"edited too\n"
+
+
+def test_the_rules_of_a_folder_are_read_once_though_they_count_outside_it_too(
+    top: Path, repo: Repository, settled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(top, {".gitignore": b"*.o\n"})
+    save(repo)
+    write_all(top, {"new": b"1"})
+    read: list[bytes] = []
+    parse = ignore.parse_pattern
+
+    def counted(line: bytes, base: bytes, ignore_case: bool) -> ignore.Pattern | None:
+        read.append(line)
+        return parse(line, base, ignore_case)
+
+    monkeypatch.setattr(ignore, "parse_pattern", counted)
+
+    assert paths(top, held(save(repo))) >= {"new", ".gitignore"}
+    assert read.count(b"*.o") == 1
 
 
 def test_what_was_read_before_is_kept_though_there_is_no_time(
