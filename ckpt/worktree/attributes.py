@@ -116,6 +116,30 @@ def _state(word: bytes) -> tuple[bytes, State] | None:
     return (name, state) if _NAME.match(name) else None
 
 
+class _WildLine:
+    """A line whose glob needs an expression, which takes so long to make that a file of thousands
+    would be a reason to wait: it is made when a path has the plain part of the glob."""
+
+    __slots__ = ("_anchored", "_glob", "_match", "number")
+
+    def __init__(self, glob: wildmatch.Glob, anchored: bool, number: int) -> None:
+        self._glob = glob
+        self._anchored = anchored
+        self._match: Callable[..., re.Match[bytes] | None] | None = None
+        self.number = number
+
+    def matches(self, path: bytes, name: bytes, start: int) -> bool:
+        """Whether it is about a path, which is below its folder from `start` on."""
+        subject, at = (path, start) if self._anchored else (name, 0)
+        if wildmatch.shortest(self._glob) > len(subject) - at:
+            return False
+        if self._match is None:
+            import re
+
+            self._match = re.compile(b"(?:%s)\\Z" % wildmatch.expression(self._glob)).match
+        return self._match(subject, at) is not None
+
+
 class _Rules:
     """The lines of one file that can matter, each under a number that grows with its place."""
 
@@ -130,7 +154,7 @@ class _Rules:
         self._names: dict[bytes, list[int]] = {}
         self._endings: list[tuple[bytes, int]] = []
         self._paths: dict[bytes, list[int]] = {}
-        self._wild: list[tuple[Callable[..., re.Match[bytes] | None], bool, int]] = []
+        self._wild: list[tuple[str, _WildLine]] = []
         for number, line in lines:
             pattern = ignore.parse_pattern(line.name, base, ignore_case)
             # A folder has no contents, and git forbids `!` here.
@@ -153,10 +177,8 @@ class _Rules:
         elif suffixes is not None:
             self._endings += [(suffix, number) for suffix in suffixes]
         else:
-            import re
-
-            expression = re.compile(b"(?:%s)\\Z" % wildmatch.expression(glob))
-            self._wild.append((expression.match, pattern.anchored, number))
+            part = wildmatch.plain_part(glob).decode("latin-1")
+            self._wild.append((part, _WildLine(glob, pattern.anchored, number)))
 
     def matching(self, path: bytes, name: bytes) -> list[int]:
         """The numbers of the lines that match, for a path below the folder of the file."""
@@ -164,10 +186,10 @@ class _Rules:
         for suffix, number in self._endings:
             if name.endswith(suffix):
                 found.append(number)
-        start = len(self._prefix)
-        for match, anchored, number in self._wild:
-            if match(path, start) if anchored else match(name):
-                found.append(number)
+        if self._wild:
+            start, text = len(self._prefix), path.decode("latin-1")
+            likely = [line for part, line in self._wild if part in text]
+            found += [line.number for line in likely if line.matches(path, name, start)]
         found.sort()
         return found
 

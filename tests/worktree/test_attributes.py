@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from ckpt import wildmatch
 from ckpt.worktree.attributes import Attributes, AttributeTree, State, asks_for_conversion
 
 
@@ -161,3 +162,23 @@ def test_each_file_is_read_once_and_only_for_folders_that_are_asked_for() -> Non
 @pytest.mark.parametrize("text", [b'"a b"text', b"*.c\rtext", b"[attr]a ident", b"* -text eol=lf"])
 def test_a_line_that_may_turn_a_conversion_on_is_seen_however_it_is_written(text: bytes) -> None:
     assert asks_for_conversion(text)
+
+
+def test_no_expression_is_made_of_a_pattern_that_no_path_may_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[wildmatch.Glob] = []
+    expression = wildmatch.expression
+
+    def counted(glob: wildmatch.Glob) -> bytes:
+        made.append(glob)
+        return expression(glob)
+
+    monkeypatch.setattr(wildmatch, "expression", counted)
+    lines = [b"a*%d*b text" % number for number in range(100, 1000)]
+    tree = AttributeTree({b"": b"\n".join([*lines, b"src/*7*.c -text"])}.get)
+
+    assert tree.attributes(b"src/plain.c") == {}
+    assert tree.attributes(b"a777b") == {b"text": True}
+    assert tree.attributes(b"src/x7y.c") == {b"text": False}
+    assert len(made) < 10
