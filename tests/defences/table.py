@@ -1928,4 +1928,9 @@ DEFENCES = (
         "tests/with_git/test_gone.py::"
         "test_a_checkpoint_that_does_not_know_where_head_was_moves_none",
     ),
+    _of(
+        "hooks that git never looks for are not said to be in place",
+        'ckpt/install/hook_places.py: if configured == "": => if False:',
+        "tests/with_git/test_install.py::test_hooks_in_a_folder_without_a_name_are_turned_off",
+    ),
 )
