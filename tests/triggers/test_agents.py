@@ -246,6 +246,15 @@ def test_a_path_that_no_system_call_takes_is_none(name: str) -> None:
     assert read(AGENTS[name], given) is None
 
 
+def test_a_long_text_about_git_is_looked_through_for_commands() -> None:
+    assert effect("cat >notes <<END\n" + "git status is\n" * 4000 + "END") == WRITES
+    assert effect("cat <<END\n" + "git status is\n" * 4000 + "END\ngit clean") == DESTROYS
+
+
+def test_a_git_command_behind_more_options_than_it_has_is_in_doubt() -> None:
+    assert effect("git " + "-c a=b " * 100 + "status >x") == DESTROYS
+
+
 # -- what comes of it ------------------------------------------------------------------
 
 

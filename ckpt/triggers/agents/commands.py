@@ -41,6 +41,7 @@ _GIT_READS = (
 )
 _GIT_READERS = frozenset(_GIT_READS.split())
 _GIT_WRITING = ("--output", "-O", "--open-files-in-pager", "--ext-diff", "--textconv")
+_MOST_OPTIONS = 100  # words: a line may hold a whole text in which git is spoken of all the time
 _GIT_OPTIONS = ("-C", "-P", "--no-pager", "--no-optional-locks")
 _DESTROYERS = frozenset(
     {"dd", "mv", "rm", "rmdir", "shred", "srm", "truncate", "unlink", "-delete", "--delete"}
@@ -140,9 +141,14 @@ def _destroys(line: str) -> bool:
     if any(os.path.basename(word) in _DESTROYERS for word in words):
         return True
     return any(
-        os.path.basename(word) == "git" and parse(words[at + 1 :]).name not in HARMLESS
+        os.path.basename(word) == "git" and _git_name(words, at + 1) not in HARMLESS
         for at, word in enumerate(words)
     )
+
+
+def _git_name(words: Sequence[str], at: int) -> str:
+    """The command that git is told; empty, and so in doubt, after more options than it has."""
+    return parse(words[at : at + _MOST_OPTIONS]).name
 
 
 def _loose_words(line: str) -> Iterator[str]:
