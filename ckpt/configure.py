@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_LARGEST = 1 << 20  # bytes of a settings file; a parser of TOML takes seconds for as many
+
 
 def load_settings(repo: Repository, flags: Mapping[str, Any] | None = None) -> Settings:
     return load([*_file_sources(repo.worktree), *_trusted_sources(repo, flags)])
@@ -80,4 +82,4 @@ def _flat(flags: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _read(worktree: str, name: str) -> bytes | None:
-    return read_plain_file(os.path.join(os.fsencode(worktree), name.encode()))
+    return read_plain_file(os.path.join(os.fsencode(worktree), name.encode()), _LARGEST)

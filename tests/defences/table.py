@@ -1275,6 +1275,11 @@ DEFENCES = (
         LIMITS + "test_nor_one_with_folders_within_each_other_without_end",
     ),
     _of(
+        "no settings file keeps a hook waiting",
+        "ckpt/configure.py: name.encode()), _LARGEST) => name.encode()))",
+        SPECIAL + "test_a_settings_file_that_would_take_long_to_read_is_not_gone_by",
+    ),
+    _of(
         "no private file without an end is read",
         "ckpt/private.py: if status.st_size > most: => if False:",
         SPECIAL + "test_a_private_file_that_is_larger_than_all_memory_is_not_read",

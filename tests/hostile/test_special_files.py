@@ -173,6 +173,16 @@ def test_a_text_that_is_larger_than_all_memory_is_not_read(name: str, repo: Path
     assert "mine" in git("show", f"refs/checkpoints/{done.stdout.split()[2]}:folder/mine")
 
 
+@pytest.mark.parametrize("name", ["ckpt.toml", "pyproject.toml"])
+def test_a_settings_file_that_would_take_long_to_read_is_not_gone_by(name: str, repo: Path) -> None:
+    text = "[tool.ckpt]\nno = 1\n"
+    (repo / name).write_text(text)
+    assert ran(repo, "save").returncode == 2
+    (repo / name).write_text(text + "".join(f"[a{n}.b.c]\n" for n in range(100_000)))
+
+    assert ran(repo, "save").returncode == 0
+
+
 @pytest.mark.parametrize("name", ["made-here", "scan", "saves", "space", "converted", "triggers"])
 def test_a_private_file_that_is_larger_than_all_memory_is_not_read(name: str, repo: Path) -> None:
     """As a repository inside may bring it along."""
