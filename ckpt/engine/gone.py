@@ -36,8 +36,8 @@ def gone_of_index(objects: ObjectStore, index: Index) -> list[bytes]:
     if objects.is_partial:
         return []
     entries = [e for e in index.entries if e.mode != GITLINK and not e.intent_to_add]
-    gone = objects.missing({ObjectID(entry.id) for entry in entries})
-    return sorted({entry.path for entry in entries if entry.id in gone})
+    whole = objects.whole({ObjectID(entry.id) for entry in entries})
+    return sorted({entry.path for entry in entries if entry.id not in whole})
 
 
 def is_head_gone(objects: ObjectStore, head: Head) -> bool:

@@ -61,16 +61,20 @@ def has_what_it_relies_on(objects: ObjectStore, present: Present, compared: Comp
 
 def flush_what_git_wrote(objects: ObjectStore, present: Present, compared: Compared) -> None:
     """Have the next flush include what `git add` and `git commit` may have left in memory: what
-    is staged or taken over from the index since the last time, and the commit at HEAD."""
+    is staged or taken over from the index since the last time, and the commit at HEAD. What is
+    staged is missing also if only a broken file is left of it."""
     before = present.source
     changes = compared.changes if present.delta is None else present.delta
     new = {now.id for _, now in changes.values() if now is not None and now.mode != GITLINK}
+    staged: set[ObjectID] = set()
     if before is None or not present.knows_index:
-        new |= {ObjectID(entry.id) for entry in present.staged_at({*compared.staged})}
+        staged = {ObjectID(entry.id) for entry in present.staged_at({*compared.staged})}
     was = None if before is None or before.compared is None else before.compared.commit
     if compared.commit is not None and compared.commit != was:
         new.add(compared.commit)
-    objects.rely_on(new)
+    for lost in sorted(objects.rely_on(new | staged) & staged):
+        if not objects.is_partial:
+            raise MissingObject(lost, "damaged object")
 
 
 def leave_to_head(

@@ -163,8 +163,8 @@ class ObjectStore:
         return self._copies.missing(object_ids)
 
     def whole(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
-        """Those that a pack has, or that are loose and can be read: of what git wrote just before
-        a power cut, there may be a file and nothing in it."""
+        """Those that a pack has, that are loose and can be read, or about to be written: of what
+        git wrote just before a power cut, there may be a file and nothing in it."""
         asked = self._copies.only_ids(object_ids)
         packed: set[bytes] = set()
         for _, places in self._copies.packs.find_many(map(unhexlify, asked)):
@@ -374,9 +374,11 @@ class ObjectStore:
         for object_id in object_ids:
             self._reuse.holds(object_id)
 
-    def rely_on(self, object_ids: Iterable[ObjectID]) -> None:
-        """Let the next `flush` make durable what git has written of these just now."""
-        self._reuse.rely_on(object_ids)
+    def rely_on(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        """Let the next `flush` make durable what git has written of these just now; gives back
+        those that turn out to be no more than a broken file."""
+        broken = self._reuse.rely_on(object_ids)
+        return broken - self.whole(broken) if broken else broken
 
     def _forget_looks(self) -> None:
         self._copies.forget()

@@ -91,9 +91,10 @@ class Reuse:
             self._touched.add(path)
         return True
 
-    def rely_on(self, object_ids: Iterable[ObjectID]) -> None:
-        """Others, that were not asked for here, are to be flushed too, if they are young."""
-        self.unflushed.note_all(object_ids)
+    def rely_on(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        """Others, that were not asked for here, are to be flushed too, if they are young; gives
+        back those whose files are broken."""
+        return self.unflushed.note_all(object_ids)
 
     def clear(self) -> None:
         self.ids.clear()

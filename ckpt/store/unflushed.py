@@ -43,10 +43,12 @@ class Unflushed:
             self.paths.add(path)
         return is_young
 
-    def note_all(self, object_ids: Iterable[ObjectID]) -> None:
-        """The same for objects and all that they name: what names nothing young is older."""
+    def note_all(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
+        """The same for objects and all that they name: what names nothing young is older. Gives
+        back those whose files are as a power cut leaves them."""
         todo = [*object_ids]
         seen: set[ObjectID] = set()
+        broken: set[ObjectID] = set()
         while todo and not disk.syncs_instead_of(len(self.paths)):
             object_id = todo.pop()
             if object_id in seen:
@@ -54,23 +56,24 @@ class Unflushed:
             seen.add(object_id)
             path = loose_path(self._folder, object_id)
             try:
-                if self.note(path, os.stat(path)):
+                status = os.stat(path)
+                if self.note(path, status) or not status.st_size:
                     todo += self._named_in(path)
             except OSError:  # in a pack, or another repository's
                 continue
+            except ValueError:
+                broken.add(object_id)
+        return broken
 
     def _named_in(self, path: str) -> list[ObjectID]:
         from ckpt.store.trees import GITLINK, parse_tree
 
-        try:
-            if read_header(path)[0] == b"blob":  # it names nothing, and may be large
-                return []
-            kind, data = read_loose(path)
-            if kind == b"tree":
-                entries = parse_tree(data, self._id_length)
-                return [child for _, mode, child in entries if mode != GITLINK]
-        except ValueError:
+        if read_header(path)[0] == b"blob":  # it names nothing, and may be large
             return []
+        kind, data = read_loose(path)
+        if kind == b"tree":
+            entries = parse_tree(data, self._id_length)
+            return [child for _, mode, child in entries if mode != GITLINK]
         lines = data.partition(b"\n\n")[0].splitlines() if kind == b"commit" else []
         words = (line.split() for line in lines)
         named = (line[1] for line in words if line[0] in (b"tree", b"parent") and len(line) == 2)

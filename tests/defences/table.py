@@ -1891,6 +1891,12 @@ DEFENCES = (
         "test_without_the_commit_at_head_files_are_saved_before_git_reset_takes_them",
     ),
     _of(
+        "of what was staged, a broken file does not pass for the content",
+        "ckpt/engine/wholeness.py: if not objects.is_partial: => if False:",
+        "tests/with_git/test_gone.py::"
+        "test_all_else_is_saved_and_the_checkpoint_says_what_is_missing",
+    ),
+    _of(
         "and the checkpoint says that it is missing",
         "ckpt/engine/present.py: self.lacks_edits or bool(self.gone) => self.lacks_edits",
         "tests/with_git/test_gone.py::"

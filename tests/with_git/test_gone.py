@@ -17,16 +17,27 @@ from scenes import write
 from ckpt import CheckpointManager, Outcome
 
 
+def loose(repo: Path, blob: str) -> Path:
+    return repo / ".git/objects" / blob[:2] / blob[2:]
+
+
 def lose(repo: Path, blob: str) -> None:
-    (repo / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    loose(repo, blob).unlink()
 
 
-@pytest.fixture
-def lost(repo: Path) -> Path:
+def hollow(repo: Path, blob: str, content: bytes) -> None:
+    """Leave a file of its name, and nothing in it."""
+    lose(repo, blob)
+    loose(repo, blob).write_bytes(content)
+
+
+@pytest.fixture(params=[None, b"", bytes(30)], ids=["no file", "empty file", "zeros"])
+def lost(repo: Path, request: pytest.FixtureRequest) -> Path:
     """What is staged of `new` is gone, and there are edits that no other place has."""
     write(repo, "new", "staged\n")
     git("add", "new")
-    lose(repo, git("rev-parse", ":new").strip())
+    blob = git("rev-parse", ":new").strip()
+    lose(repo, blob) if request.param is None else hollow(repo, blob, request.param)
     write(repo, "new", "edited since\n")
     write(repo, "README.md", "edited\n")
     return repo
@@ -41,6 +52,8 @@ def test_all_else_is_saved_and_the_checkpoint_says_what_is_missing(lost: Path) -
     assert ckpt("show", "--json", "start", code=0).json["checkpoint"]["partial"] is True
     ckpt("verify", "--all", code=0)
     git("reset", "-q", "--hard")
+    staged = git("hash-object", "--stdin", stdin="staged\n").strip()
+    loose(lost, staged).unlink(missing_ok=True)
     assert fsck(lost) == []
     ckpt("rollback", "start", code=0)
     assert tree_state(lost) == before
@@ -56,6 +69,18 @@ def test_so_it_is_before_a_command_that_overwrites_files(lost: Path) -> None:
     [saved] = ckpt("list", "--json", code=0).json["checkpoints"]
     assert git("show", f"{saved['ref']}:README.md") == "edited\n"
     assert git("show", f"{saved['ref']}:new") == "edited since\n"
+
+
+def test_what_is_in_the_file_still_is_written_anew(repo: Path) -> None:
+    ckpt("save", code=0)
+    write(repo, "new", "staged\n")
+    git("add", "new")
+    hollow(repo, git("rev-parse", ":new").strip(), b"")
+
+    assert ckpt("save", "--json", code=0).json["outcome"] == "created"
+
+    ckpt("verify", "--all", code=0)
+    assert git("show", ":new") == "staged\n"
 
 
 def test_a_trigger_finds_what_it_has_saved(lost: Path) -> None:
