@@ -80,7 +80,7 @@ def look(manager: CheckpointManager, result: RunResult) -> RunResult:
             changed=manager.diff(result.checkpoint, patch=False),
             head=_moved(manager, result.checkpoint),
         )
-    except (CkptError, OSError) as error:
+    except Exception as error:  # whatever it is, the way back comes after it
         return _with_problem(result, "cannot tell what changed", error)
 
 
@@ -133,7 +133,8 @@ def _moved(manager: CheckpointManager, before: Checkpoint) -> Moved | None:
     return Moved(then, now, None if counts is None else counts[0])
 
 
-def _with_problem(result: RunResult, what: str, error: CkptError | OSError) -> RunResult:
-    problem = error if isinstance(error, CkptError) else CkptError(error.strerror or str(error))
+def _with_problem(result: RunResult, what: str, error: Exception) -> RunResult:
+    told = error.strerror if isinstance(error, OSError) else None
+    problem = error if isinstance(error, CkptError) else CkptError(told or str(error))
     problem.message = f"{what}: {problem.message}"
     return replace(result, problems=(*result.problems, problem))

@@ -1897,6 +1897,12 @@ DEFENCES = (
         "test_all_else_is_saved_and_the_checkpoint_says_what_is_missing",
     ),
     _of(
+        "what a command did goes back also if nobody can tell what it was",
+        "ckpt/run.py: except Exception as error:  # whatever it is, the way back comes after it"
+        " => except (CkptError, OSError) as error:",
+        "tests/with_git/test_run.py::test_it_goes_back_also_if_nobody_can_tell_what_has_changed",
+    ),
+    _of(
         "and the checkpoint says that it is missing",
         "ckpt/engine/present.py: self.lacks_edits or bool(self.gone) => self.lacks_edits",
         "tests/with_git/test_gone.py::"

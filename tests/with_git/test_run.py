@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt, git, tree_state
+from helpers import ckpt, ckpt_here, git, tree_state
 from terminals import Terminal
 
+from ckpt import CheckpointManager
 from ckpt.process import child
 from ckpt.process.signals import HeldSignals
 
@@ -263,6 +264,20 @@ def test_a_repository_that_it_made_inside_stays_and_is_told(repo: Path) -> None:
     assert "rolled back" not in ran.stderr
     assert "  kept inside (nested)\n" in ran.stderr
     assert (repo / "inside").is_dir()
+
+
+def test_it_goes_back_also_if_nobody_can_tell_what_has_changed(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: object, **__: object) -> None:
+        raise MemoryError("out of memory")
+
+    monkeypatch.setattr(CheckpointManager, "diff", run_out)
+    ran = ckpt_here("run", "--on-failure", "rollback", "--", "sh", "-c", "rm README.md; exit 3")
+
+    assert ran.code == 3
+    assert "cannot tell what changed: out of memory" in ran.stderr
+    assert (repo / "README.md").exists()
 
 
 def test_when_it_succeeds_or_keep_is_asked_nothing_goes_back(repo: Path) -> None:
