@@ -1884,6 +1884,12 @@ DEFENCES = (
         "test_a_submodule_that_was_clean_and_is_not_is_listed_though_nothing_in_it_was_saved",
     ),
     _of(
+        "what a command did goes back also if nobody can tell what it was",
+        "ckpt/run.py: except Exception as error:  # whatever it is, the way back comes after it"
+        " => except (CkptError, OSError) as error:",
+        "tests/with_git/test_run.py::test_it_goes_back_also_if_nobody_can_tell_what_has_changed",
+    ),
+    _of(
         "what git has lost of the index or HEAD keeps nothing else from being saved",
         "ckpt/engine/losses.py: self._leaves_out = is_any(self._repo) => pass",
         "tests/with_git/test_gone.py::test_so_it_is_before_a_command_that_overwrites_files",
@@ -1895,12 +1901,6 @@ DEFENCES = (
         "ckpt/engine/wholeness.py: if not objects.is_partial: => if False:",
         "tests/with_git/test_gone.py::"
         "test_all_else_is_saved_and_the_checkpoint_says_what_is_missing",
-    ),
-    _of(
-        "what a command did goes back also if nobody can tell what it was",
-        "ckpt/run.py: except Exception as error:  # whatever it is, the way back comes after it"
-        " => except (CkptError, OSError) as error:",
-        "tests/with_git/test_run.py::test_it_goes_back_also_if_nobody_can_tell_what_has_changed",
     ),
     _of(
         "and the checkpoint says that it is missing",
