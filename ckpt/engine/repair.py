@@ -60,7 +60,7 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
         if head is not None:
             repo.objects.read(head, b"commit")
     except MissingObject as error:
-        told = f"its commit cannot be read, without which nothing is saved: {error.message}"
+        told = f"its commit cannot be read; what is saved does not know it: {error.message}"
         yield Flaw("HEAD", True, told, by_hand=out_of_reach(repo) or "git fsck")
     yield from _branch(repo)
     for pack in unindexed_packs(repo.objects):

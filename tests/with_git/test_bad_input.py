@@ -171,14 +171,16 @@ def test_a_damaged_head_is_an_error(repo: Path) -> None:
     assert ckpt("save").code in (1, 4)
 
 
-def test_a_missing_commit_at_head_is_an_error(repo: Path) -> None:
+def test_a_missing_commit_at_head_is_told_and_stops_what_needs_it(repo: Path) -> None:
+    saved = save()
     name = git("rev-parse", "HEAD").strip()
     remove(repo, f".git/objects/{name[:2]}/{name[2:]}")
+    write(repo, "new", "new\n")
 
-    failed = ckpt("save", code=1)
-
+    assert ckpt("save", code=0).stderr == "warning: the commit at HEAD is gone\n"
+    failed = ckpt("rollback", saved["id"], code=1)
     assert name in failed.stderr
-    assert git("for-each-ref", "refs/checkpoints") == ""
+    assert (repo / "new").exists()
 
 
 # Files that cannot be taken

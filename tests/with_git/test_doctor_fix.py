@@ -502,15 +502,17 @@ def test_a_line_in_packed_refs_that_stops_git_is_told(
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_a_missing_commit_at_head_is_told_as_nothing_can_be_saved(repo: Path, damage: str) -> None:
+def test_a_missing_commit_at_head_is_told_as_no_checkpoint_knows_it(
+    repo: Path, damage: str
+) -> None:
     commit = Path(loose_object(".git", git("rev-parse", "HEAD").strip()))
     commit.chmod(0o644)
     commit.unlink() if damage == "missing" else commit.write_bytes(b"garbage")
-    ckpt("save", code=1)
+    assert ckpt("save", "--json", code=0).json["reason"] == "gone"
 
     (told,) = doctor("--fix", code=1)["HEAD"]
     assert (told["state"], told["mend"]) == ("problem", "git fsck")
-    assert "nothing is saved" in told["detail"]
+    assert "what is saved does not know it" in told["detail"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 41, b"garbage\n"])
