@@ -75,12 +75,18 @@ def _told(paths: list[bytes]) -> Iterator[str]:
 
 
 def refusal(repo: Repository) -> Refused | None:
-    """Why no rollback can begin, if that is because of the index."""
+    """Why no rollback can begin, if that is because of the index or HEAD."""
+    from shlex import quote  # for a hint that few see
+
+    if is_head_gone(repo.objects, repo.refs.head()):
+        return Refused(
+            "the commit at HEAD is gone, and no checkpoint could hold it",
+            hint="'git update-ref HEAD @{1}' goes back to where its branch was before, "
+            "and leaves all files; then try again",
+        )
     paths = gone_of_index(repo.objects, staging.read_staged(repo).index)
     if not paths:
         return None
-    from shlex import quote  # for a hint that few see
-
     name = to_str(paths[0])
     return Refused(
         f"what was staged of '{name}' is gone, and no checkpoint could hold it",

@@ -21,7 +21,7 @@ from ckpt.engine.index_state import index_state
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.refusals import check_ready
+from ckpt.engine.refusals import check_ready, telling_what_is_gone
 from ckpt.engine.restage import below_files, limited, needed_blobs, without
 from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.errors import CkptError, RollbackError
@@ -276,13 +276,8 @@ class Preparation:
             return self._captured_and_planned(force, given_up)
         except MissingObject:  # maybe one that only the cache names, and that can be made again
             scan_cache.forget(self._repo)
-            try:
-                with self._repo.objects.wary():
-                    return self._captured_and_planned(force, given_up)
-            except MissingObject as error:
-                from ckpt.engine.gone import refusal  # which few ever need
-
-                raise refusal(self._repo) or error from None
+            with telling_what_is_gone(self._repo), self._repo.objects.wary():
+                return self._captured_and_planned(force, given_up)
 
     def _captured_and_planned(
         self, force: frozenset[bytes], given_up: frozenset[bytes]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from ckpt.engine import journal
 from ckpt.engine.changes import HeadMove
@@ -11,15 +12,15 @@ from ckpt.engine.pending import is_interrupted
 from ckpt.errors import Busy, CkptError, Refused, RollbackError, disk_hint
 from ckpt.paths import to_str
 from ckpt.store.lock import check_free, clear_own_locks
+from ckpt.store.objects import MissingObject
 from ckpt.store.repository import Repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
     from typing import TypeAlias
 
     from ckpt.engine.prepare import Prepared
-    from ckpt.store.objects import MissingObject
 
     Stopped: TypeAlias = OSError | Busy | MissingObject
 
@@ -73,6 +74,17 @@ def check_locks(repo: Repository, move: HeadMove | None) -> None:
         comes_or_goes = None in (move.branch_before, move.after.commit, *ends)
         files += repo.refs.files_of(branches_of(move), removes=comes_or_goes)
     check_free(files, repo.private_dir, patience=_PATIENCE)
+
+
+@contextmanager
+def telling_what_is_gone(repo: Repository) -> Iterator[None]:
+    """Refuse with a way out where the index or HEAD names what the object store has not."""
+    try:
+        yield
+    except MissingObject as error:
+        from ckpt.engine.gone import refusal  # which few ever need
+
+        raise refusal(repo) or error from None
 
 
 def branches_of(move: HeadMove | None) -> list[bytes]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 
 from ckpt.configure import load_forgiving
-from ckpt.engine import beginning, family, journal, operation, scan_cache
+from ckpt.engine import beginning, family, journal, operation, refusals, scan_cache
 from ckpt.engine.apply import Applied, Applier, Found, keep
 from ckpt.engine.beginning import Beginning
 from ckpt.engine.catalog import Catalog
@@ -34,7 +34,6 @@ from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions
 from ckpt.engine.present import Present
 from ckpt.engine.publishing import LONGEST_WAIT
 from ckpt.engine.recorded import Recorded, opened
-from ckpt.engine.refusals import check_locks, check_removals, interrupted, not_begun
 from ckpt.engine.restage import (
     known_files,
     limited,
@@ -155,7 +154,7 @@ class _Rollback:
             return self.carry_out()
         except (OSError, Busy, MissingObject) as error:
             begun = self._has_begun or journal.exists(self._repo.private_dir)
-            raise (interrupted if begun else not_begun)(error) from error
+            raise (refusals.interrupted if begun else refusals.not_begun)(error) from error
 
     @property
     def is_idle(self) -> bool:
@@ -219,17 +218,17 @@ class _Rollback:
             with family.naming(nested._place):
                 nested.check_removals()
         if not self._options.yes:
-            check_removals(self._prepared, self._options.consented)
+            refusals.check_removals(self._prepared, self._options.consented)
 
     def secure(self) -> Checkpoint:
         """Save the present, the innermost first; gives back the safety checkpoint."""
         present, plan, move = self._prepared.present, self._prepared.plan, self._prepared.move
-        check_locks(self._repo, move)
+        refusals.check_locks(self._repo, move)
         taken = {path: nested.secure() for path, nested in self._nested.items()}
         present.nested = link(present.nested, taken)
         if present.source is not None and len(present.fresh) <= _FEW:
             present.cache = None
-        with self._repo.objects.wary():
+        with refusals.telling_what_is_gone(self._repo), self._repo.objects.wary():
             hold_changing(self._repo, present, plan)
             prove_changing(self._repo, self._worktree, self._smudger, present, plan)
             self._safety = self._save_safety(present, move)

@@ -108,12 +108,14 @@ def test_of_a_conflict_all_sides_are_left_out_if_one_is_gone(repo: Path) -> None
     ckpt("verify", "--all", code=0)
 
 
-def test_a_rollback_waits_until_the_index_is_mended(repo: Path) -> None:
+@pytest.mark.parametrize("left", [None, b"", bytes(30)])
+def test_a_rollback_waits_until_the_index_is_mended(repo: Path, left: bytes | None) -> None:
     """It would replace an index that no checkpoint can hold."""
     ckpt("save", "start", code=0)
     write(repo, "a b", "staged\n")
     git("add", "a b")
-    lose(repo, git("rev-parse", ":a b").strip())
+    blob = git("rev-parse", ":a b").strip()
+    lose(repo, blob) if left is None else hollow(repo, blob, left)
     write(repo, "a b", "edited since\n")
     before = tree_state(repo)
 
@@ -146,6 +148,22 @@ def test_without_the_commit_at_head_files_are_saved_before_git_reset_takes_them(
     ckpt("verify", "--all", code=0)
     ckpt("rollback", saved["id"], code=0)
     assert (repo / "README.md").read_text() == "edited\n"
+
+
+def test_a_rollback_waits_until_head_is_mended_too(repo: Path) -> None:
+    ckpt("save", "start", code=0)
+    write(repo, "README.md", "edited\n")
+    git("commit", "-q", "-a", "-m", "lost")
+    lose(repo, git("rev-parse", "HEAD").strip())
+    before = tree_state(repo)
+
+    refused = ckpt("rollback", "start", "--json", code=4).json["error"]
+
+    assert refused["message"].startswith("the commit at HEAD is gone")
+    git(*refused["hint"].split("'")[1].split()[1:])
+    assert tree_state(repo) == before
+    ckpt("rollback", "start", code=0)
+    assert (repo / "README.md").read_text() != "edited\n"
 
 
 def test_a_checkpoint_that_does_not_know_where_head_was_moves_none(repo: Path) -> None:
