@@ -59,10 +59,10 @@ def disk_hint(error: OSError) -> str:
     if error.errno == errno.EROFS:
         return "mount the file system for writing"
     if error.errno == errno.EACCES:
-        from ckpt.owners import chown_hint
+        from ckpt.owners import owner_hint
 
         names = (error.filename2, error.filename)  # what a rename goes to is the likelier one
-        hints = (chown_hint(fsdecode(name)) for name in names if isinstance(name, str | bytes))
+        hints = (owner_hint(fsdecode(name)) for name in names if isinstance(name, str | bytes))
         return next(filter(None, hints), "check permissions")
     return "check free space and permissions"
 

@@ -16,21 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _GIT_DIR = "/.git"
+_PRIVATE = "ckpt/"  # in it
 
 
-def chown_hint(path: str) -> str | None:
-    """The command that helps, if a git dir of ours holds what is another's."""
-    top, inside, _ = path.partition(f"{_GIT_DIR}/")
+def owner_hint(path: str) -> str | None:
+    """The command that helps, if a git dir of ours holds what is another's, or if it is not ours
+    and somebody else takes the checkpoints of its worktree."""
+    top, inside, rest = path.partition(f"{_GIT_DIR}/")
     git_dir = top + _GIT_DIR
     try:
         us = os.stat(git_dir).st_uid
     except OSError:
         return None
     owner = _owner(path)
-    if not inside or us != os.geteuid() or owner == us:
+    if not inside or owner == os.geteuid():
         return None
+    if us != os.geteuid():
+        return _private_hint(owner) if rest.startswith(_PRIVATE) else None
     command = f"sudo chown -R {name_of(us)} {shlex.quote(git_dir)}"
     return f"it belongs to {name_of(owner)}: get it back with '{command}'"
+
+
+def _private_hint(owner: int) -> str:
+    own = "'git worktree add PATH' makes you a worktree of your own"
+    return f"the checkpoints of this worktree are those of {name_of(owner)}: {own}"
 
 
 def is_others(status: os.stat_result, git_dir: str) -> bool:

@@ -210,11 +210,11 @@ def _content(path: str, unreadable_ok: bool) -> bytes:
             return b""
         from shlex import quote
 
-        from ckpt.owners import chown_hint
+        from ckpt.owners import owner_hint
 
         raise ConfigError(
             f"unable to access '{path}': {error.strerror}",
-            hint=chown_hint(path) or f"ls -ld {quote(path)}",
+            hint=owner_hint(path) or f"ls -ld {quote(path)}",
             details={"file": path},
         ) from error
 
