@@ -226,7 +226,7 @@ def test_a_save_of_a_folder_that_never_stops_moving_ends_and_tells(
     assert acting.looks < 1000
 
 
-@pytest.mark.parametrize("every", range(1, 13))
+@pytest.mark.parametrize("every", range(1, 25))
 def test_what_is_back_in_its_place_is_found_by_the_next_save(every: int, tmp_path: Path) -> None:
     """What is below a folder that was moved and came back has the times that it had."""
     top = made(tmp_path / "top", "zz")
