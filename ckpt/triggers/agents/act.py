@@ -85,7 +85,7 @@ def _turn_of(event: Event, env: Mapping[str, str], request: Request) -> int:
             return 0
         with repo:
             return SessionState(repo.private_dir, request.session or event.session).turn
-    except Exception:  # as has been told
+    except Exception:  # the look at that repository has met it before, and told of it
         return 0
 
 
