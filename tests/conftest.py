@@ -18,9 +18,12 @@ from pathlib import Path
 
 import helpers
 import pytest
+from byhand import object_store
 from figures import pytest_terminal_summary
 from hypothesis import HealthCheck, settings
 from scenes import example
+
+from ckpt.store.objects import ObjectStore
 
 __all__ = ["pytest_terminal_summary"]
 
@@ -203,3 +206,11 @@ def repo(
     top = helpers.copy_repository(once(example), tmp_path / "repo")
     monkeypatch.chdir(top)
     return top
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ObjectStore]:
+    """Objects in a folder of their own, without a repository around them."""
+    opened = object_store(tmp_path / "objects")
+    yield opened
+    opened.close()

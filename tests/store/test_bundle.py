@@ -6,13 +6,11 @@ from __future__ import annotations
 import os
 import tracemalloc
 import zlib
-from collections.abc import Iterator
 from hashlib import sha1
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from byhand import object_store
 
 from ckpt.errors import Refused
 from ckpt.store import bundle, deltas
@@ -23,13 +21,6 @@ from ckpt.store.pack_writer import entry_header
 BLOB, OFS_DELTA, REF_DELTA = 3, 6, 7
 NOWHERE = b"\xab" * 20
 MANY = 1 << 24
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
-    opened = object_store(tmp_path / "objects")
-    yield opened
-    opened.close()
 
 
 def entry(kind: int, content: bytes, base: bytes = b"") -> bytes:

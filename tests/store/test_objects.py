@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,13 +21,6 @@ from ckpt.store.objects import LARGE, MissingObject, ObjectID, ObjectsPruned, Ob
 
 HELLO = ObjectID(b"ce013625030ba8dba906f756967f9e9ca394464a")  # "hello\n"
 OLD = 1_000_000_000
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
-    opened = object_store(tmp_path / "objects")
-    yield opened
-    opened.close()
 
 
 def test_an_object_has_the_id_that_git_gives_it(store: ObjectStore) -> None:

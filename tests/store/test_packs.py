@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha1
 from pathlib import Path
@@ -25,13 +25,6 @@ from ckpt.store.pack_writer import _index, entry_header
 
 COMMIT, TREE, BLOB, TAG, OFS_DELTA, REF_DELTA = 1, 2, 3, 4, 6, 7
 BASE, MADE = b"base" * 100, b"base" * 50 + b"!"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
-    opened = object_store(tmp_path / "objects")
-    yield opened
-    opened.close()
 
 
 def blob_id(data: bytes) -> ObjectID:

@@ -29,13 +29,6 @@ from ckpt.store.streams import LARGE, PIECE, UnreadableFile
 SMALL, MEDIUM = 16, 64
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
-    opened = object_store(tmp_path / "objects")
-    yield opened
-    opened.close()
-
-
 @contextmanager
 def tiny() -> Iterator[None]:
     """Pieces of 16 bytes, compressed 7 at a time; more than 64 are large."""

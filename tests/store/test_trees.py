@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,6 @@ from ckpt.store.trees import (
 
 EMPTY = ObjectID(b"4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 ABSENT = ObjectID(b"0123456789" * 4)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
-    opened = object_store(tmp_path / "objects")
-    yield opened
-    opened.close()
 
 
 def tree(store: ObjectStore, **files: bytes) -> ObjectID:
