@@ -12,8 +12,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.packed_refs import object_id
 from ckpt.store.record import read_commit
-from ckpt.store.trees import FOLDER, GITLINK, UnsafeTree, read_tree
+from ckpt.store.trees import FOLDER, GITLINK, Unfolding, UnsafeTree, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ def rely_on_unnamed(objects: ObjectStore, files: Mapping[str, bytes], tree: Obje
     """Have the next flush rely on them as on what was added; `files` are those of an operation,
     and `tree` is that of the worktree, which is safe."""
     for path in {_MERGED, *_STASHES} & files.keys():
-        named = ObjectID(files[path].strip())
+        named = object_id(files[path], objects.object_format.hex_length)
+        if named is None:  # as a power cut may leave it
+            continue
         with suppress(MissingObject, UnsafeTree):
             if path == _MERGED:
                 objects.reuse(only_in(objects, named, tree))
@@ -50,17 +53,25 @@ def _stashed(objects: ObjectStore, stash: ObjectID) -> Iterator[ObjectID]:
 
 def only_in(objects: ObjectStore, tree: ObjectID, base: ObjectID | None) -> Iterator[ObjectID]:
     """The trees and blobs that stand elsewhere than in another tree, or not there."""
-    todo = [(tree, base)]
+    unfolding = Unfolding()
+    todo, seen = [(tree, base)], {(tree, base)}
     while todo:
         now, before = todo.pop()
         if now == before:
             continue
         yield now
-        entries = read_tree(objects, before) if before is not None else ()
-        there = {name: (mode, child) for name, mode, child in entries}
-        for name, mode, child in read_tree(objects, now):
+        entries, others = (
+            () if each is None else read_tree(objects, each) for each in (now, before)
+        )
+        unfolding.add(b"", now, entries)
+        unfolding.add(b"", before, others)
+        there = {name: (mode, child) for name, mode, child in others}
+        for name, mode, child in entries:
             was_mode, was = there.get(name, (0, None))
             if mode == FOLDER:
-                todo.append((child, was if was_mode == FOLDER else None))
+                both = (child, was if was_mode == FOLDER else None)
+                if both not in seen:
+                    seen.add(both)
+                    todo.append(both)
             elif mode != GITLINK and child != was:
                 yield child

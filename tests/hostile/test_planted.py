@@ -65,6 +65,22 @@ def test_an_operation_that_is_a_link_is_taken_away_and_not_what_it_leads_to(
     assert not (repo / ".git/ckpt/op-0123456789abcdef").is_symlink()
 
 
+@pytest.mark.parametrize("name", ["AUTO_MERGE", "MERGE_AUTOSTASH"])
+def test_an_operation_that_names_a_path_outside_does_not_reach_it(
+    name: str, repo: Path, outside: Path
+) -> None:
+    """Objects that are relied on get a new time, and this stands where an object would be."""
+    before = (outside / "thesis/chapter").stat()
+    way = os.path.relpath(outside / "thesis/chapter", repo / ".git/objects/xx")
+    assert way.startswith("../")
+    (repo / ".git/MERGE_HEAD").write_text(git("rev-parse", "HEAD"))
+    (repo / ".git" / name).write_text(f"{way}\n")
+
+    ckpt_here("save", "start", cwd=repo, code=0)
+
+    assert (outside / "thesis/chapter").stat() == before
+
+
 @pytest.mark.parametrize(
     "words",
     [

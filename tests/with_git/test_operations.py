@@ -693,6 +693,23 @@ def test_a_tree_that_is_named_and_saved_at_once_is_not_taken_for_a_commit(histor
     assert fsck(history) == []
 
 
+@pytest.mark.parametrize(
+    "left", [b"", bytes(41), b"garbage\n", b"\xff" * 40], ids=["empty", "zeros", "text", "bytes"]
+)
+@pytest.mark.parametrize("name", ["AUTO_MERGE", "MERGE_AUTOSTASH"])
+def test_a_file_that_a_power_cut_has_left_without_an_id_stops_no_save(
+    history: Path, name: str, left: bytes
+) -> None:
+    merging()
+    write(history, "untracked", "new\n")
+    (history / ".git" / name).write_bytes(left)
+
+    saved = save()
+
+    assert git("show", f"refs/checkpoints/{saved}:untracked") == "new\n"
+    ckpt("verify", saved, code=0)
+
+
 def test_conflicts_that_rerere_knows_can_be_resolved_after_a_rollback(history: Path) -> None:
     """Git crashes where MERGE_RR names a conflict that is not in its cache."""
     git("config", "rerere.enabled", "true")
