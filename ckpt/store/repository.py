@@ -155,6 +155,14 @@ class Repository:
                 hint="call it in 'post-receive', when git has taken the new objects in: "
                 "unset GIT_DIR; git -C DIR ckpt save",
             )
+        place = self.env.get("GIT_OBJECT_DIRECTORY")
+        own = os.path.join(self.common_dir, "objects")
+        if place and os.path.realpath(place) != os.path.realpath(own):
+            raise Refused(
+                f"the environment has objects written to '{place}', "
+                "and a checkpoint has its ref in the repository",
+                hint="unset GIT_OBJECT_DIRECTORY, and try again",
+            )
 
     def check_there(self) -> None:
         """Refuse to take a repository that was moved or removed for an empty one."""

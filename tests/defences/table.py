@@ -1035,6 +1035,12 @@ DEFENCES = (
         RULES + "test_a_missing_object_stops_a_rollback_before_anything_happens",
     ),
     _of(
+        "no checkpoint has its objects in a store for the moment",
+        "ckpt/store/repository.py: if place and os.path.realpath(place) => "
+        "if not place and os.path.realpath(own)",
+        "tests/store/test_repository.py::test_no_ref_is_made_to_objects_in_another_store",
+    ),
+    _of(
         "a rollback does not begin beside another's index.lock",
         "ckpt/engine/refusals.py: check_free(files, repo.private_dir, patience=_PATIENCE) => pass",
         RULES + "test_a_held_index_lock_stops_a_rollback_before_anything_happens",

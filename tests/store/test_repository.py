@@ -478,6 +478,16 @@ def test_in_quarantine_no_checkpoint_can_be_made(top: Path, tmp_path: Path) -> N
         opened(top, GIT_QUARANTINE_PATH=str(tmp_path)).check_writable()
 
 
+def test_no_ref_is_made_to_objects_in_another_store(top: Path, tmp_path: Path) -> None:
+    """Which is gone when the tool ends that has made it."""
+    opened(top, GIT_OBJECT_DIRECTORY=str(top / ".git/objects/")).check_writable()
+
+    with pytest.raises(Refused, match="has objects written to") as refused:
+        opened(top, GIT_OBJECT_DIRECTORY=str(tmp_path / "objects")).check_writable()
+
+    assert refused.value.hint is not None and "unset GIT_OBJECT_DIRECTORY" in refused.value.hint
+
+
 def test_sha256_is_known_and_other_hashes_are_refused(tmp_path: Path) -> None:
     found = opened(with_config(tmp_path / "new", "1", "\tobjectFormat = sha256"))
     assert found.object_format.hex_length == 64
