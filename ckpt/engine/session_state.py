@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _LENGTH = 32  # of a session's name, which is a checksum
 _NAME = lazy_pattern(f"[0-9a-f]{{{_LENGTH}}}")
 _TURN, _WRITES, _SAVING = "turn", "writes", "saving"
+_MARK_LENGTH = 16
 _TURN_SIZE = 64  # always, so that it can be written when the disk is full
 _END = b"\0"  # of a record; no path holds one
 _PATIENCE = 1.0  # seconds; what is done under the lock takes a millisecond
@@ -106,17 +107,28 @@ class SessionState:
         """Whether this turn has its checkpoint."""
         return self._read_turn()[1]
 
+    @property
+    def _counted_in(self) -> bytes:
+        """Whose turn it is: the mark of the state that counts it."""
+        return self._read_turn()[2]
+
+    @property
+    def _mark(self) -> bytes:
+        return sha256(os.fsencode(self.folder)).hexdigest()[:_MARK_LENGTH].encode()
+
     def new_turn(self) -> int:
         with self._locked():
             turn = min(self.turn, _HIGHEST_TURN - 1) + 1
             self._write_turn(turn, is_claimed=False)
             return turn
 
-    def follow(self, turn: int) -> None:
-        """Let it be the turn that is counted elsewhere, in the repository of the agent's folder."""
+    def follow(self, other: SessionState) -> None:
+        """Let it be the turn that is counted elsewhere, in the repository of the agent's folder.
+        That has numbers of its own: the same one may be another turn here."""
+        turn, counted_in = other.turn, other._mark
         with self._locked():
-            if self.turn != turn:
-                self._write_turn(turn, is_claimed=False)
+            if (turn, counted_in) != (self.turn, self._counted_in):
+                self._write_turn(turn, is_claimed=False, counted_in=counted_in)
 
     def claim(self, turn: int | None = None) -> bool:
         """Note that this turn has its checkpoint; False if it had one, or is not `turn` any more.
@@ -124,10 +136,10 @@ class SessionState:
         When that is taken, and not before: whoever is killed amid a save has claimed nothing.
         """
         with self._locked():
-            now, is_claimed = self._read_turn()
+            now, is_claimed, counted_in = self._read_turn()
             is_first = not is_claimed and turn in (None, now)
             if is_first:
-                self._write_turn(now, is_claimed=True)
+                self._write_turn(now, is_claimed=True, counted_in=counted_in)
             return is_first
 
     def note_saved(self, turn: int) -> None:
@@ -228,16 +240,17 @@ class SessionState:
             private.ensure_dir(self.folder)
             return disk.open_or_create(path, flags)
 
-    def _read_turn(self) -> tuple[int, bool]:
+    def _read_turn(self) -> tuple[int, bool, bytes]:
         try:
             words = private.read(self._path(_TURN))[:_TURN_SIZE].split()
             turn, is_claimed = int(words[0]), words[1] == b"claimed"
         except (OSError, ValueError, IndexError):
-            return 0, False
-        return (turn, is_claimed) if 0 <= turn <= _HIGHEST_TURN else (0, False)
+            return 0, False, b""
+        counted_in = b"".join(words[2:3])
+        return (turn, is_claimed, counted_in) if 0 <= turn <= _HIGHEST_TURN else (0, False, b"")
 
-    def _write_turn(self, turn: int, *, is_claimed: bool) -> None:
-        text = b"%d %s" % (turn, b"claimed" if is_claimed else b"free")
+    def _write_turn(self, turn: int, *, is_claimed: bool, counted_in: bytes = b"") -> None:
+        text = b"%d %s %s" % (turn, b"claimed" if is_claimed else b"free", counted_in)
         private.overwrite(self._path(_TURN), text.ljust(_TURN_SIZE), 0, _TURN_SIZE)
 
     def _append(self, kind: bytes, path: bytes, content: Content = NO_FILE) -> None:

@@ -1944,7 +1944,7 @@ DEFENCES = (
     ),
     _of(
         "what an agent overwrites in another repository than its own is saved there",
-        "ckpt/triggers/agents/act.py: fired.append(_act_in(other, env, guest, turn)) => pass",
+        "ckpt/triggers/agents/act.py: fired.append(_act_in(other, env, guest, counting)) => pass",
         "tests/triggers/test_agents.py::"
         "test_a_file_in_another_repository_is_saved_there_once_a_turn",
     ),
@@ -1962,9 +1962,21 @@ DEFENCES = (
     ),
     _of(
         "and in each turn anew",
-        "ckpt/triggers/agents/act.py: state.follow(turn) => pass",
+        "ckpt/triggers/agents/act.py: else state.follow(counting) => else None",
         "tests/triggers/test_agents.py::"
         "test_a_file_in_another_repository_is_saved_there_once_a_turn",
+    ),
+    _of(
+        "whatever turn that repository has itself",
+        "ckpt/engine/session_state.py: "
+        "if (turn, counted_in) != (self.turn, self._counted_in): => if turn != self.turn:",
+        "tests/triggers/test_agents.py::test_a_turn_of_its_own_with_the_same_number_is_another_one",
+    ),
+    _of(
+        "and where nobody counts turns, each time",
+        "ckpt/triggers/agents/act.py: state.unclaim() if counting is None => "
+        "None if counting is None",
+        "tests/triggers/test_agents.py::test_where_nobody_counts_turns_it_is_saved_each_time",
     ),
     _of(
         "HEAD does not go where no HEAD can be",

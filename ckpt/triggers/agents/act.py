@@ -4,7 +4,8 @@
 A session begins with a checkpoint of kind `session`. In each turn the first tool that may write
 waits for one of kind `auto`; those after it do not, unless a command is about to take files
 away, which may be files that were made in this turn. A file in another repository than the
-agent's gets a checkpoint there, once a turn as well. Like every trigger this never raises, and
+agent's gets a checkpoint there, once a turn as well, or where no repository of the agent's
+counts turns, each time. Like every trigger this never raises, and
 what cannot be noted is let go: a lost turn costs a checkpoint too many, a lost write is one that
 a rollback leaves alone.
 """
@@ -41,13 +42,13 @@ def act(trigger: str, event: Event, env: Mapping[str, str]) -> Fired | None:
     started = monotonic()
     fired = [_act_in(event, env, request)]
     others = list(elsewhere(event, env))
-    turn = _turn_of(event, env, request) if others else 0
+    counting = _counting(event, env, request) if others else None
     guest = replace(request, is_stranger=True)
     for other in others:
         if monotonic() - started > _ENOUGH:
             fired.append(_too_late(other))
         else:
-            fired.append(_act_in(other, env, guest, turn))
+            fired.append(_act_in(other, env, guest, counting))
     return _all_in_one([each for each in fired if each is not None])
 
 
@@ -59,17 +60,18 @@ def _too_late(event: Event) -> Fired | None:
 
 
 def _act_in(
-    event: Event, env: Mapping[str, str], request: Request, turn: int | None = None
+    event: Event, env: Mapping[str, str], request: Request, counting: SessionState | None = None
 ) -> Fired | None:
-    """Do it in one repository; `turn` is that of the session, if it is not counted there."""
+    """Do it in one repository; in one that is not the agent's own, turns are those that are
+    counted there, and where nobody counts them, nobody knows whether this is a new one."""
     try:
         repo = _open(event.folder, env, request)
         if repo is None:
             return None
         with repo:
             state = SessionState(repo.private_dir, request.session or event.session)
-            if turn is not None and event.occasion == BEFORE:
-                state.follow(turn)
+            if request.is_stranger and event.occasion == BEFORE:
+                state.unclaim() if counting is None else state.follow(counting)
             return _act(repo, state, event, env, request)
     except Exception:
         # Whatever is wrong, a save meets it too, tells of it and notes it; what only turns and
@@ -77,16 +79,16 @@ def _act_in(
         return fire(event.folder, env, request) if event.occasion in (START, BEFORE) else None
 
 
-def _turn_of(event: Event, env: Mapping[str, str], request: Request) -> int:
-    """The turn of the session; always the same one if the agent's folder is in no repository."""
+def _counting(event: Event, env: Mapping[str, str], request: Request) -> SessionState | None:
+    """Where the turns of the session are counted; nowhere, if its folder is in no repository."""
     try:
         repo = _open(event.folder, env, request)
         if repo is None:
-            return 0
+            return None
         with repo:
-            return SessionState(repo.private_dir, request.session or event.session).turn
+            return SessionState(repo.private_dir, request.session or event.session)
     except Exception:  # the look at that repository has met it before, and told of it
-        return 0
+        return None
 
 
 def _all_in_one(fired: Sequence[Fired]) -> Fired | None:
