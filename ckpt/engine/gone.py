@@ -4,93 +4,134 @@ flush all that it writes.
 
 Nothing brings it back. But it is no reason to save nothing of all else, which may be about to be
 overwritten by the very command that makes git work again: a checkpoint is made without it, and is
-partial. A rollback replaces the index and leaves HEAD's commit, so it waits until they are mended.
+partial. Instead of what was staged it has what HEAD has, as if nothing had been, and a conflict
+stays one as long as any of its sides is there: a path that is only left out would be staged as
+removed. A rollback replaces the index and leaves HEAD's commit, so it waits until they are mended.
 """
 
 from __future__ import annotations
 
-from ckpt.engine.restage import without
 from ckpt.errors import Refused
 from ckpt.paths import to_str
 from ckpt.store import staging
+from ckpt.store.index import ASSUME_VALID, SKIP_WORKTREE, Index, IndexEntry
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.record import read_commit
 from ckpt.store.refs import Head
 from ckpt.store.staging import Staged
-from ckpt.store.trees import GITLINK
+from ckpt.store.trees import FOLDER, GITLINK, lookup, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ckpt.engine.present import Present
-    from ckpt.store.index import Index
     from ckpt.store.objects import ObjectStore
     from ckpt.store.repository import Repository
 
 _MOST_TOLD = 10
 
 
-def gone_of_index(objects: ObjectStore, index: Index) -> list[bytes]:
-    """Paths of which something is staged that is not there; in a partial clone nobody can tell."""
+def gone_of_index(objects: ObjectStore, index: Index) -> list[IndexEntry]:
+    """What is staged and is not there; in a partial clone nobody can tell."""
     if objects.is_partial:
         return []
     entries = [e for e in index.entries if e.mode != GITLINK and not e.intent_to_add]
     whole = objects.whole({ObjectID(entry.id) for entry in entries})
-    return sorted({entry.path for entry in entries if entry.id not in whole})
+    return [entry for entry in entries if entry.id not in whole]
 
 
-def is_head_gone(objects: ObjectStore, head: Head) -> bool:
+def gone_of_head(objects: ObjectStore, head: Head) -> str | None:
+    """What of HEAD cannot be read, if anything: its commit, or a tree of that."""
     if head.commit is None or objects.is_partial:
-        return False
+        return None
+    lacks = "the commit at HEAD is gone"
     try:
-        read_commit(objects, head.commit)
+        top = read_commit(objects, head.commit).tree
+        lacks = "a tree of the commit at HEAD is gone"
+        todo, seen = [top], {top}
+        while todo:
+            folders = {child for _, mode, child in read_tree(objects, todo.pop()) if mode == FOLDER}
+            todo += folders - seen
+            seen |= folders
     except MissingObject:
-        return True
-    return False
+        return lacks
+    return None
 
 
 def is_any(repo: Repository) -> bool:
     index = staging.read_staged(repo).index
-    return is_head_gone(repo.objects, repo.refs.head()) or bool(gone_of_index(repo.objects, index))
+    lacks = gone_of_head(repo.objects, repo.refs.head())
+    return lacks is not None or bool(gone_of_index(repo.objects, index))
 
 
 def leave_out(objects: ObjectStore, present: Present) -> None:
     """Have the present hold neither, and tell so. Where HEAD was is not known then: without its
     commit, its branch would be one that has none yet."""
     index = present.staged.index
-    paths = gone_of_index(objects, index)
-    has_head = not is_head_gone(objects, present.head)
-    present.gone = (*_told(paths), *([] if has_head else ["the commit at HEAD is gone"]))
-    if paths or not has_head:  # also of the latter, the scan cache shall not know
-        present.restage(Staged(without(index, frozenset(paths)), present.staged.mtime_ns))
-    if not has_head:
+    entries = gone_of_index(objects, index)
+    lacks = gone_of_head(objects, present.head)
+    present.gone = (*_told(entries), *([] if lacks is None else [lacks]))
+    if lacks is not None:
         present.head = Head(None, None)
+    if present.gone:  # also of HEAD alone, the scan cache shall not know
+        remaining = _without(objects, index, entries, present.head.commit)
+        present.restage(Staged(remaining, present.staged.mtime_ns))
 
 
-def _told(paths: list[bytes]) -> Iterator[str]:
-    yield from (f"what was staged of '{to_str(path)}' is gone" for path in paths[:_MOST_TOLD])
+def _without(
+    objects: ObjectStore, index: Index, gone: list[IndexEntry], head: ObjectID | None
+) -> Index:
+    """An index but for some entries; where nothing of a path is left, it is as at HEAD."""
+    left_out = set(gone)
+    entries = [entry for entry in index.entries if entry not in left_out]
+    paths = {entry.path: entry for entry in gone}
+    for entry in entries:
+        paths.pop(entry.path, None)
+    if head is not None and paths:
+        tree = read_commit(objects, head).tree
+        entries += filter(None, (_as_at(objects, tree, entry) for entry in paths.values()))
+    nothing = Index(index.version, [], {}, index.hash_len)
+    return staging.select(nothing, index, entries, tuple(paths))
+
+
+def _as_at(objects: ObjectStore, tree: ObjectID, entry: IndexEntry) -> IndexEntry | None:
+    found = lookup(objects, tree, entry.path)
+    if found is None or found.mode == FOLDER or not objects.whole([found.id]):
+        return None
+    marks = entry.flags & (ASSUME_VALID | SKIP_WORKTREE)
+    return IndexEntry.of(entry.path, found.id, found.mode)._replace(flags=marks)
+
+
+def _told(entries: list[IndexEntry]) -> Iterator[str]:
+    paths = _paths(entries)
+    yield from (f"what was staged of '{path}' is gone" for path in paths[:_MOST_TOLD])
     if len(paths) > _MOST_TOLD:
         yield f"what was staged of {len(paths) - _MOST_TOLD} more files is gone"
+
+
+def _paths(entries: list[IndexEntry]) -> list[str]:
+    return [to_str(path) for path in sorted({entry.path for entry in entries})]
 
 
 def refusal(repo: Repository) -> Refused | None:
     """Why no rollback can begin, if that is because of the index or HEAD."""
     from shlex import quote  # for a hint that few see
 
-    if is_head_gone(repo.objects, repo.refs.head()):
+    lacks = gone_of_head(repo.objects, repo.refs.head())
+    if lacks is not None:
         return Refused(
-            "the commit at HEAD is gone, and no checkpoint could hold it",
+            f"{lacks}, and no checkpoint could hold it",
             hint="'git update-ref HEAD @{1}' goes back to where its branch was before, "
             "and leaves all files; then try again",
         )
-    paths = gone_of_index(repo.objects, staging.read_staged(repo).index)
+    paths = _paths(gone_of_index(repo.objects, staging.read_staged(repo).index))
     if not paths:
         return None
-    name = to_str(paths[0])
+    name = paths[0]
     return Refused(
         f"what was staged of '{name}' is gone, and no checkpoint could hold it",
         hint=f"'git add -- {quote(name)}' stages the file as it is now, "
         f"'git reset -- {quote(name)}' what HEAD has; then try again",
-        details={"gone": [to_str(path) for path in paths]},
+        details={"gone": paths},
     )

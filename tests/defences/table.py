@@ -60,6 +60,7 @@ FAILING = "tests/faults/test_failing_disk.py::"
 HOLLOW = "tests/with_git/test_uninitialised.py::"
 HANDOVER = "tests/worktree/test_handover.py::"
 LAST_MOMENT = "tests/faults/test_last_moment.py::"
+LOST = "tests/with_git/test_gone.py::"
 UNNAMED = "tests/engine/test_unnamed.py::"
 
 DEFENCES = (
@@ -1922,6 +1923,22 @@ DEFENCES = (
         "tests/with_git/test_gone.py::test_so_it_is_before_a_command_that_overwrites_files",
         "tests/with_git/test_gone.py::"
         "test_without_the_commit_at_head_files_are_saved_before_git_reset_takes_them",
+    ),
+    _of(
+        "nor does a tree of HEAD that is lost",
+        "ckpt/engine/gone.py: todo, seen = [top], {top} => todo, seen = [], {top}",
+        LOST + "test_a_tree_of_head_that_is_gone_keeps_nothing_from_being_saved",
+    ),
+    _of(
+        "what was staged and is lost does not come back as staged to be removed",
+        "ckpt/engine/gone.py: if head is not None and paths: => if False:",
+        LOST + "test_a_file_that_was_staged_anew_comes_back_as_if_it_had_not_been",
+    ),
+    _of(
+        "a conflict with a side that is lost stays a conflict",
+        "ckpt/engine/gone.py: if entry not in left_out] => "
+        "if entry.path not in {each.path for each in gone}]",
+        LOST + "test_a_conflict_of_which_a_side_is_gone_stays_one",
     ),
     _of(
         "of what was staged, a broken file does not pass for the content",

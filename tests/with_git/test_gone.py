@@ -93,18 +93,74 @@ def test_a_trigger_finds_what_it_has_saved(lost: Path) -> None:
     assert (again.outcome, again.id) == (Outcome.UNCHANGED, first.id)
 
 
-def test_of_a_conflict_all_sides_are_left_out_if_one_is_gone(repo: Path) -> None:
+def conflict(repo: Path) -> list[str]:
+    """Three sides of README.md; returns their blobs."""
     sides = [git("hash-object", "-w", "--stdin", stdin=text).strip() for text in "123"]
     lines = [f"100644 {blob} {stage}\tREADME.md\n" for stage, blob in enumerate(sides, 1)]
     git("update-index", "--force-remove", "README.md")
     git("update-index", "--index-info", stdin="".join(lines))
-    lose(repo, sides[2])
+    return sides
 
-    saved = ckpt("save", "--json", code=0).json
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_conflict_of_which_a_side_is_gone_stays_one(repo: Path, number: int) -> None:
+    """Else it would be taken for resolved, and the file for removed."""
+    sides = conflict(repo)
+    lose(repo, sides[number - 1])
+
+    saved = ckpt("save", "start", "--json", code=0).json
 
     assert (saved["outcome"], saved["reason"]) == ("partial", "gone")
-    held = git("ls-tree", "-r", "--name-only", f"{saved['checkpoint']['commit']}^2")
-    assert "README.md" not in held
+    ckpt("verify", "--all", code=0)
+    git("add", "README.md")
+    ckpt("rollback", "start", code=0)
+    staged = git("ls-files", "--stage", "README.md").splitlines()
+    kept = [n for n in (1, 2, 3) if n != number]
+    assert staged == [f"100644 {sides[n - 1]} {n}\tREADME.md" for n in kept]
+
+
+def test_if_no_side_is_left_it_is_staged_as_at_head(repo: Path) -> None:
+    at_head = git("rev-parse", "HEAD:README.md").strip()
+    for blob in conflict(repo):
+        lose(repo, blob)
+
+    ckpt("save", "start", code=0)
+
+    git("add", "README.md")
+    ckpt("rollback", "start", code=0)
+    assert git("ls-files", "--stage", "README.md") == f"100644 {at_head} 0\tREADME.md\n"
+
+
+def test_a_file_that_was_staged_anew_comes_back_as_if_it_had_not_been(repo: Path) -> None:
+    """And not as staged to be removed."""
+    write(repo, "README.md", "staged\n")
+    git("add", "README.md")
+    lose(repo, git("rev-parse", ":README.md").strip())
+    write(repo, "README.md", "edited since\n")
+    ckpt("save", "start", code=0)
+    git("add", "README.md")
+
+    ckpt("rollback", "start", code=0)
+
+    assert git("status", "--short") == " M README.md\n"
+
+
+@pytest.mark.parametrize("tree", ["HEAD^{tree}", "HEAD:src"])
+def test_a_tree_of_head_that_is_gone_keeps_nothing_from_being_saved(repo: Path, tree: str) -> None:
+    write(repo, "src/main.py", "committed\n")
+    git("add", "src")
+    git("commit", "-q", "-m", "src")
+    write(repo, "src/main.py", "staged\n")
+    git("add", "src")
+    write(repo, "README.md", "edited\n")
+    lose(repo, git("rev-parse", tree).strip())
+
+    saved = ckpt("save", "start", code=0)
+
+    assert "warning: a tree of the commit at HEAD is gone\n" in saved.stderr
+    shown = ckpt("show", "start", "--json", code=0).json["checkpoint"]
+    assert git("show", f"{shown['ref']}:README.md") == "edited\n"
+    assert git("show", f"{shown['ref']}:src/main.py") == "staged\n"
     ckpt("verify", "--all", code=0)
 
 
