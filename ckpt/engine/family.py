@@ -79,11 +79,13 @@ def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) ->
 
 
 def check_limit(target: Recorded, limit: bytes) -> None:
-    """A path inside a nested repository is for that repository to put back."""
+    """A path inside a nested repository is for that repository to put back, unless this one
+    tracked it."""
     nested = {to_bytes(state.path): state for state in target.manifest.nested}
     for folder in folders_above(limit):
         entry = lookup(target.objects, target.tree, folder)
-        if folder not in nested and (entry is None or entry.mode != GITLINK):
+        is_link = entry is not None and entry.mode == GITLINK
+        if not is_link and (folder not in nested or _tracks(target, limit)):
             continue
         inside = _quoted(to_str(limit[len(folder) + 1 :]))
         checkpoint = nested[folder].checkpoint if folder in nested else None
@@ -92,6 +94,11 @@ def check_limit(target: Recorded, limit: bytes) -> None:
             f"'{to_str(limit)}' is inside the repository '{to_str(folder)}'",
             hint=f"{there} rollback {checkpoint} -- {inside}" if checkpoint else f"{there} list",
         )
+
+
+def _tracks(target: Recorded, limit: bytes) -> bool:
+    staged = (entry.path for entry in target.index.entries)
+    return not target.is_foreign and any(is_within(path, (limit,)) for path in staged)
 
 
 def check_there(around: Repository, path: bytes, target: Recorded) -> None:

@@ -127,7 +127,7 @@ def make_plan(
 
         state_files.extend(plan, present, target, worktree, limits)
     plan.actions.sort(key=lambda action: action.path)
-    _block(plan, present, objects, worktree, given_up)
+    _block(plan, present, target, objects, worktree, given_up)
     _plan_folders(plan, present, target, worktree, limits)
     plan.folders = plan_permissions(
         present,
@@ -193,12 +193,14 @@ def _candidates_for_bits(present: Present, now: Modes, then: Modes) -> Iterable[
 def _block(
     plan: Plan,
     present: Present,
+    target: Recorded,
     objects: ObjectStore,
     worktree: Worktree,
     given_up: frozenset[bytes],
 ) -> None:
     """Take out the writes that something stands in the way of which nobody holds."""
-    plan.leave(in_repositories([action.path for action in plan.actions], present, worktree))
+    paths = [action.path for action in plan.actions]
+    plan.leave(in_repositories(paths, present, worktree, target))
     removed = _Removed(action.path for action in plan.removals)
     settled = set()
     for action in plan.writes:
@@ -232,10 +234,13 @@ def _is_as_wanted(action: Action, objects: ObjectStore, worktree: Worktree) -> b
 
 
 def in_repositories(
-    paths: Collection[bytes], present: Present, worktree: Worktree
+    paths: Collection[bytes],
+    present: Present,
+    worktree: Worktree,
+    target: Recorded | None = None,
 ) -> dict[bytes, str]:
     """Those of some paths that lie in another repository by now, and in what. Of a nested one, or
-    its git dir, only files that are tracked here are ours to change."""
+    its git dir, only files that are tracked here, or were then, are ours to change."""
     found = {folder: _repository_at(folder, present, worktree) for folder in folders_of(paths)}
     inside = {
         path: around
@@ -243,6 +248,8 @@ def in_repositories(
         if (around := next(filter(None, map(found.get, folders_above(path))), None)) is not None
     }
     tracked = {entry.path for entry in present.staged_at(inside.keys())}
+    if inside and target is not None and not target.is_foreign:
+        tracked.update(entry.path for entry in target.index.entries)
     return {p: around for p, around in inside.items() if around == SUBMODULE or p not in tracked}
 
 

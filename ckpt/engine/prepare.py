@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Container, Mapping
+from itertools import chain
 
 from ckpt.engine import family, operation, scan_cache
 from ckpt.engine.capture import capture
@@ -30,7 +31,7 @@ from ckpt.paths import is_within, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.index import Index
-from ckpt.store.objects import MissingObject
+from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.operation import in_progress
 from ckpt.store.refs import HeadMoved
 from ckpt.store.repository import Repository
@@ -222,10 +223,9 @@ class Preparation:
         target = self._target
         if target.entry_at(limit) is not None:
             return True
-        if any(is_within(path, (limit,)) for path in target.state_files):
-            return True
         staged = (entry.path for entry in target.index.entries)
-        return any(is_within(path, (limit,)) for path in staged)
+        known = chain(target.state_files, target.manifest.empty_folders, staged)
+        return any(is_within(path, (limit,)) for path in known)
 
     def _look(self) -> tuple[Present, Plan]:
         created = frozenset(filter(self._is_file, self._options.created))
@@ -360,7 +360,7 @@ class Preparation:
         system would not take.
         """
         objects = self._repo.objects
-        lost = {}
+        lost, read = {}, set[ObjectID]()
         try:
             for action in plan.writes:
                 if not self._worktree.takes_names_of(action.path):
@@ -372,11 +372,16 @@ class Preparation:
                 ):
                     try:
                         self._smudger.check(action.path, action.after)
+                        if action.after.origin is None:
+                            read.add(action.after.entry.id)
                     except Unrestorable as error:
                         lost[action.path] = str(error)
-            for blob in needed_blobs(index, present.staged.index) if index is not None else ():
+            staged = needed_blobs(index, present.staged.index) if index is not None else set()
+            for blob in staged - read:
                 if objects.lacks(blob):
                     raise MissingObject(blob, "missing staged object")
+                if objects.has(blob):  # else it is at the remote of a partial clone
+                    objects.check(blob, b"blob")
         except MissingObject as error:
             raise RollbackError(
                 f"checkpoint '{self._target.checkpoint.id}' is damaged: {error.message}",

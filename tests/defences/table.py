@@ -1031,9 +1031,20 @@ DEFENCES = (
         "test_an_object_that_a_disk_has_damaged_is_written_again_before_its_file_goes",
     ),
     _of(
+        "what was tracked in a repository inside comes back",
+        "ckpt/engine/plan.py: if inside and target is not None and not target.is_foreign: => "
+        "if False:",
+        RULES + "test_a_file_that_was_tracked_in_a_nested_repository_comes_back",
+    ),
+    _of(
         "every object is read before the first file changes",
         "ckpt/engine/prepare.py: self._smudger.check(action.path, action.after) => pass",
         RULES + "test_a_missing_object_stops_a_rollback_before_anything_happens",
+    ),
+    _of(
+        "and so is what the index shall name",
+        "ckpt/engine/prepare.py: if objects.has(blob):  # else it is => if False:  # else it is",
+        RULES + "test_so_does_a_damaged_one_that_only_the_index_names",
     ),
     _of(
         "no checkpoint has its objects in a store for the moment",

@@ -243,6 +243,66 @@ def test_a_nested_repository_made_since_is_never_removed(repo: Path) -> None:
     assert tree_state(repo) == {k: v for k, v in before.items() if k != b"outer/file"}
 
 
+def test_a_file_that_was_tracked_in_a_nested_repository_comes_back(repo: Path) -> None:
+    """Also if it is not tracked at present, as when a rollback is undone."""
+    write(repo, "n/a", "1\n")
+    git("add", "n/a")
+    git("commit", "-q", "-m", "n")
+    saved = save()
+    git("init", "-q", "n")
+    write(repo, "n/q", "tracked\n")
+    git("add", "n/q")
+    write(repo, "n/own", "of the nested one\n")
+    before = state(repo)
+
+    rollback(saved)
+    assert not (repo / "n/q").exists()
+    ckpt("undo", code=0)
+
+    assert state(repo) == before
+
+
+@pytest.mark.parametrize("words", [[], ["--", "n/a"], ["--", "n"]], ids=["all", "path", "folder"])
+def test_so_it_does_if_it_was_removed_from_the_index_as_well(repo: Path, words: list[str]) -> None:
+    write(repo, "n/a", "1\n")
+    git("add", "n/a")
+    git("init", "-q", "n")
+    write(repo, "n/own", "of the nested one\n")
+    saved = save()
+    git("rm", "-q", "-f", "n/a")
+
+    rollback(saved, *words)
+
+    assert (repo / "n/a").read_text() == "1\n"
+    assert (repo / "n/own").read_text() == "of the nested one\n"
+
+
+def test_but_a_file_of_the_nested_repository_in_its_place_stays(repo: Path) -> None:
+    write(repo, "n/a", "1\n")
+    git("add", "n/a")
+    git("init", "-q", "n")
+    saved = save()
+    git("rm", "-q", "-f", "--cached", "n/a")
+    write(repo, "n/a", "of the nested one\n")
+
+    told = rollback(saved, code=4)
+
+    assert (repo / "n/a").read_text() == "of the nested one\n"
+    assert paths(told["skipped"]) == ["n/a"]
+
+
+@pytest.mark.parametrize("limit", ["new/empty", "new"])
+def test_an_empty_folder_can_be_asked_for_by_its_path(repo: Path, limit: str) -> None:
+    (repo / "new/empty").mkdir(parents=True)
+    saved = save()
+    (repo / "new/empty").rmdir()
+    (repo / "new").rmdir()
+
+    rollback(saved, "--", limit)
+
+    assert (repo / "new/empty").is_dir()
+
+
 def test_an_ignored_file_in_the_place_of_a_folder_is_left_and_listed(repo: Path) -> None:
     write(repo, "data/inside", "at the checkpoint\n")
     saved = save()
@@ -546,6 +606,25 @@ def test_a_missing_object_stops_a_rollback_before_anything_happens(repo: Path) -
     assert state(repo) == before
     assert checkpoints() == refs
     assert paths(rollback(saved, "--", "one")["written"]) == ["one"]
+
+
+@pytest.mark.parametrize("left", [b"", b"\x78\x01rubbish"], ids=["nothing", "rubbish"])
+def test_so_does_a_damaged_one_that_only_the_index_names(repo: Path, left: bytes) -> None:
+    """Git would commit it, and find out later."""
+    write(repo, "README.md", "staged\n")
+    git("add", "README.md")
+    write(repo, "README.md", "edited since\n")
+    saved = save()
+    git("reset", "-q", "--hard")
+    object_file(repo, "staged\n").chmod(0o644)
+    object_file(repo, "staged\n").write_bytes(left)
+    before, refs = state(repo), checkpoints()
+
+    refused = rollback(saved, code=1)["error"]
+
+    assert saved in refused["message"]
+    assert state(repo) == before
+    assert checkpoints() == refs
 
 
 def test_a_damaged_object_stops_a_rollback_before_anything_happens(repo: Path) -> None:
