@@ -27,6 +27,7 @@ from ckpt.engine.nested import nested_states
 from ckpt.engine.present import Present
 from ckpt.engine.reading import Cleaning, IndexContents, ListedContents, Reader
 from ckpt.engine.scan_cache import ScanCache
+from ckpt.errors import CkptError
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.settings import Settings
@@ -272,8 +273,15 @@ class Look:
 
     def _is_index_proof(self, conversions: bytes) -> bool:
         """Whether stat data in the index speak for a content. Git converted some files when they
-        were staged, and a filter's output may be as long as what it was made from."""
-        return self._converted_by in (b"", conversions)
+        were staged, and a filter's output may be as long as what it was made from. And where an
+        object is replaced by another, git has written that."""
+        return self._converted_by in (b"", conversions) and not self._are_any_replaced()
+
+    def _are_any_replaced(self) -> bool:
+        try:
+            return bool(self._repo.refs.contents_below("refs/replace/"))
+        except CkptError:  # refs that are damaged may be such
+            return True
 
     def _look_back(self, listings: Listings, found: Scan, listed: Mapping[bytes, Stat]) -> None:
         """Find what moved before it was met. If nothing was listed and nothing is gone, all is

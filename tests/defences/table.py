@@ -1053,6 +1053,12 @@ DEFENCES = (
         "tests/store/test_repository.py::test_no_ref_is_made_to_objects_in_another_store",
     ),
     _of(
+        "where objects are replaced, the index is no proof of what a file holds",
+        'ckpt/engine/looking.py: return bool(self._repo.refs.contents_below("refs/replace/")) => '
+        "return False",
+        FIRST + "test_a_file_is_read_where_objects_are_replaced_by_others",
+    ),
+    _of(
         "a rollback does not begin beside another's index.lock",
         "ckpt/engine/refusals.py: check_free(files, repo.private_dir, patience=_PATIENCE) => pass",
         RULES + "test_a_held_index_lock_stops_a_rollback_before_anything_happens",

@@ -378,6 +378,26 @@ def test_a_file_that_was_checked_out_by_rules_that_are_gone_is_read(
     assert "d/x" in saver.read
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["a loose ref", "packed refs"])
+def test_a_file_is_read_where_objects_are_replaced_by_others(saver: Saver, packed: bool) -> None:
+    """Git has written the other one, of the same length, and takes it for unchanged."""
+    other = git("hash-object", "-w", "--stdin", stdin="x 2\n", cwd=saver.top).strip()
+    git("replace", git("rev-parse", ":d/x", cwd=saver.top).strip(), other, cwd=saver.top)
+    (saver.top / "d/x").unlink()
+    git("checkout", "-q", "--", "d/x", cwd=saver.top)
+    if packed:
+        git("pack-refs", "--all", cwd=saver.top)
+    time.sleep(0.03)
+    os.utime(saver.top / ".git/index")  # as if it had been written a while after the file
+    time.sleep(0.03)
+
+    assert (saver.top / "d/x").read_bytes() == b"x 2\n"
+    saved = saver.save()
+    assert "d/x" in saver.read
+    git("replace", "-d", git("rev-parse", ":d/x", cwd=saver.top).strip(), cwd=saver.top)
+    assert content(saver.top, saved, "d/x") == b"x 2\n"
+
+
 @pytest.mark.parametrize("folder", ["", "d"])
 def test_trees_that_the_index_names_and_nobody_has_are_written(saver: Saver, folder: str) -> None:
     write_all(saver.top, {"d/e/new": b"new\n"})
