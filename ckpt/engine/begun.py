@@ -67,9 +67,10 @@ def _settle(
     if not meant or _is_known(repo, worktree, smudger, path, meant):
         return True
     action = meant[0]
-    there = _state(repo, worktree, action.path)
-    if worktree.lstat(action.path) is not None and there not in (action.before, action.after):
-        return False
+    if worktree.lstat(action.path) is not None:
+        there = _state(repo, worktree, action.path)
+        if there is None or there not in (action.before, action.after):
+            return False
     with suppress(FileExistsError):
         worktree.put_back(path, action.path)
     return _is_known(repo, worktree, smudger, path, meant)

@@ -111,6 +111,11 @@ DEFENCES = (
         "if not meant or _is_known(repo, worktree, smudger, path, meant): => if True:",
         LAST_MOMENT + "test_it_is_saved_also_after_a_kill_in_the_next_moment",
     ),
+    _of(
+        "but not where a folder has it by then",
+        "ckpt/engine/begun.py: if there is None or there not in => if there not in",
+        LAST_MOMENT + "test_so_they_do_if_it_is_a_folder_by_then",
+    ),
     # Hostile objects
     _of(
         "long names within each other are not held as paths by a gc",

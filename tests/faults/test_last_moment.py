@@ -149,3 +149,22 @@ def test_where_the_name_is_in_use_again_by_then_both_stay(
     assert "later\n" in saved(scene, top)
     (left,) = (top / "src").glob(".ckpt-tmp-*")
     assert left.read_text() == f"{BY_HAND}\n"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_so_they_do_if_it_is_a_folder_by_then(way: str, driver: Driver, tmp_path: Path) -> None:
+    """What is no file has no content that could be compared with that of none."""
+    scene = whole(tmp_path / "before")
+    top = scene.copy()
+    edit = late("src/deleted", top, "in place")
+    assert driver.run(top, *scene.words, blow=[edit, kill(1, "rename", "deleted")]).killed
+    (top / "src/deleted").mkdir()
+    (top / "src/deleted/mine").write_text("later\n")
+
+    driver.run(top, "rollback", way)
+
+    kept = {path.name: path.read_text() for path in (top / "src").glob("**/*") if path.is_file()}
+    assert kept["mine"] == "later\n"
+    assert (top / "src/deleted").is_dir()
+    (left,) = (top / "src").glob(".ckpt-tmp-*")
+    assert left.read_text() == f"{BY_HAND}\n"
