@@ -140,12 +140,14 @@ _PATCHES = re.compile(r"rebase-apply/[0-9]{1,9}")
 _REFS = ("refs/bisect/", "refs/rewritten/")
 
 # Files by which git is told how to go about it. Without being asked about they may say nothing,
-# and one of them what is neither a program nor a place.
+# and one of them what names no program, as a strategy does, and has none run, as signing has.
 _OPTIONS = "sequencer/opts"
 _HOW = f"""rebase-merge/author-script rebase-apply/author-script rebase-apply/apply-opt
     rebase-merge/strategy_opts rebase-merge/gpg_sign_opt rebase-apply/gpg_sign_opt BISECT_NAMES
     {_OPTIONS}""".split()
-_OPTION = _only(rb"(?:\[options\]|[a-z-]{1,40} = (?:true|false|[0-9]{1,9}))?")
+_HARMLESS = b"""allow-empty allow-empty-message allow-ff allow-rerere-auto drop-redundant-commits
+    edit keep-redundant-commits mainline no-commit record-origin signoff""".split()
+_OPTION = _only(rb"(?:\[options\]|(?:%s) = (?:true|false|[0-9]{1,9}))?" % b"|".join(_HARMLESS))
 
 
 def _says_nothing(path: str, data: bytes) -> bool:

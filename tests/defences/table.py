@@ -1064,6 +1064,11 @@ DEFENCES = (
         FIRST + "test_a_file_is_read_where_objects_are_replaced_by_others",
     ),
     _of(
+        "no option of a foreign sequence runs a program",
+        'ckpt/engine/foreign_operation.py: b"|".join(_HARMLESS) => b"[a-z-]{1,40}"',
+        FOREIGN + "test_what_git_would_go_by_needs_trust",
+    ),
+    _of(
         "a rollback does not begin beside another's index.lock",
         "ckpt/engine/refusals.py: check_free(files, repo.private_dir, patience=_PATIENCE) => pass",
         RULES + "test_a_held_index_lock_stops_a_rollback_before_anything_happens",

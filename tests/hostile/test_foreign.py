@@ -588,6 +588,8 @@ NEEDS_TRUST = {
     "who signs": put("rebase-merge/gpg_sign_opt", "-Sx"),
     "who wrote it": put("rebase-apply/author-script", "GIT_AUTHOR_NAME='$(evil)'"),
     "options of a sequence": put("sequencer/opts", "[options]\n\tstrategy = evil\n"),
+    "a strategy with a number": put("sequencer/opts", "[options]\n\tstrategy = 1\n"),
+    "a sequence that signs": put("sequencer/opts", "[options]\n\tgpg-sign = true\n"),
     "names for a bisect": put("BISECT_NAMES", "$(evil)"),
 }
 NEVER_RIGHT = {
