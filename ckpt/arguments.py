@@ -141,6 +141,8 @@ def _completed(names: object) -> tuple[str, ...]:
         raise UsageError("completed must be a list of strings", hint="completed=[name]")
     names = tuple(names)
     check_texts(**{f"completed[{number}]": name for number, name in enumerate(names)})
+    if None in names:
+        raise UsageError("completed must be a list of strings", hint="leave None out of it")
     return names
 
 

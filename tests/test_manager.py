@@ -668,6 +668,8 @@ def test_a_manager_that_nobody_closes_ends_in_silence(repo: Path) -> None:
         lambda manager: manager.create(features={"completed": "abc"}),
         lambda manager: manager.create(features={"completed": 5}),
         lambda manager: manager.create(features={"completed": [1]}),
+        lambda manager: manager.create(features={"completed": [None]}),
+        lambda manager: manager.create(features={"completed": {None: 1}}),
         lambda manager: manager.create(features={"current": 1}),
         lambda manager: manager.create(features={1: 2, "x": 3}),
         lambda manager: manager.get(None),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -277,3 +278,23 @@ def test_a_file_that_cannot_be_read_or_written_is_told(
         manager.export(tmp_path / "no/where")
     with pytest.raises(CkptError, match="cannot write"):
         manager.export(tmp_path)
+
+
+def test_what_is_no_file_is_not_replaced_by_one(manager: CheckpointManager, tmp_path: Path) -> None:
+    manager.create("one")
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(UsageError, match="is no file"):
+        manager.export(tmp_path / "pipe")
+
+    assert stat.S_ISFIFO(os.lstat(tmp_path / "pipe").st_mode)
+
+
+def test_a_link_leads_to_what_was_exported(manager: CheckpointManager, tmp_path: Path) -> None:
+    manager.create("one")
+    (tmp_path / "link").symlink_to("file")
+
+    manager.export(tmp_path / "link")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").stat().st_size > 0

@@ -22,10 +22,13 @@ def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], p
     """Put checkpoints into a file that only its owner can read; returns how many."""
     if not oldest_first and scope is Scope.FULL:
         raise UsageError("there is no checkpoint to export", hint="git ckpt save")
+    path = os.path.realpath(path)  # a link stays one, and leads to the new file
     if not os.path.isdir(os.path.dirname(path)):
         raise UsageError(
             f"'{os.path.dirname(path)}' is no folder", hint="name a file in one that is there"
         )
+    if os.path.lexists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise UsageError(f"'{path}' is no file", hint="name one that is, or is not there yet")
     with _telling("write", path):
         if scope is Scope.STATE:
             from ckpt.api import state_file
