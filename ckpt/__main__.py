@@ -55,8 +55,15 @@ def program() -> NoReturn:
     """What `git ckpt` starts."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-    from ckpt import cli
+    try:
+        from ckpt import cli
+    except (EOFError, ValueError, TypeError) as error:
+        from ckpt.bytecode import discard_torn
 
+        torn = discard_torn(error)
+        if torn is None:
+            raise
+        sys.exit(f"error: Python has written only a part of '{torn}'\nhint: try again")
     cli.program()
 
 

@@ -182,12 +182,23 @@ def _dispatch(arguments: list[str]) -> int:
         if interrupts.came():  # which Python turns into a RuntimeError where it makes a class
             output.interrupted()
             return 130
-        from ckpt.crash import report
-
-        output.error(report(error, arguments, start, env))
+        output.error(_reported(error, arguments, start, env))
         return 1
     finally:
         output.clear()
+
+
+def _reported(
+    error: Exception, words: Sequence[str], start: str, env: Mapping[str, str]
+) -> CkptError:
+    if isinstance(error, MemoryError):
+        return CkptError("out of memory", hint="end other programs, or see 'ulimit -v'")
+    try:
+        from ckpt.crash import report
+
+        return report(error, words, start, env)
+    except Exception:  # as with too little memory left for that
+        return CkptError(f"unexpected {type(error).__name__}: {error}", hint="try again")
 
 
 def _run(context: Context, command: str, rest: list[str]) -> int:

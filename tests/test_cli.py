@@ -264,6 +264,25 @@ def test_a_bug_is_one_line_and_a_log(
     assert log.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_bug_is_one_line_also_without_memory_to_log_it(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def report(*_: object) -> None:
+        raise MemoryError
+
+    raising(monkeypatch, ZeroDivisionError("of all things"))
+    monkeypatch.setattr("ckpt.crash.report", report)
+
+    assert cli.main(["list"]) == 1
+    assert capsys.readouterr().err.startswith("error: unexpected ZeroDivisionError: of all things")
+
+
+def test_too_little_memory_is_no_bug(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, MemoryError())
+
+    assert ckpt_here("list", code=1).stderr.startswith("error: out of memory\nhint: ")
+
+
 def test_a_bug_outside_a_repository_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

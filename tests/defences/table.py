@@ -1567,6 +1567,22 @@ DEFENCES = (
         "tests/test_cli.py::test_a_bug_is_one_line_and_a_log",
     ),
     _of(
+        "and one line where there is no memory for the log",
+        "ckpt/cli.py: except Exception:  # as with too little => "
+        "except AssertionError:  # as with too little",
+        "tests/test_cli.py::test_a_bug_is_one_line_also_without_memory_to_log_it",
+    ),
+    _of(
+        "a module that a full disk has cut off does not stay in the way",
+        "ckpt/crash.py: torn = discard_torn(error) => torn = None",
+        "tests/test_bytecode.py::test_the_next_command_works_where_a_module_was_cut_off",
+    ),
+    _of(
+        "nor does the first one",
+        "ckpt/__main__.py: torn = discard_torn(error) => torn = None",
+        "tests/test_bytecode.py::test_the_next_command_works_where_a_module_was_cut_off",
+    ),
+    _of(
         "SIGTERM ends a command in order",
         "ckpt/interrupts.py: for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):"
         " => for number in (signal.SIGINT,):",
