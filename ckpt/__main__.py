@@ -5,9 +5,7 @@ Ctrl-C may come while all the rest is being imported, when nothing has been done
 is over at once, and not with the traceback that Python has for it. What comes before the
 first line here is Python's own affair.
 
-Without `-I`, Python looks for modules in the current folder first, and a repository
-may hold a `ckpt`, `json` or `dulwich` of its own. So `python -m ckpt` refuses to run when it
-was found inside the worktree it would work on, unless that is ckpt's own checkout.
+What is done and imported here is little, also for the sake of `bytecode`.
 """
 
 from __future__ import annotations
@@ -23,27 +21,6 @@ else:
     import _signal as signal  # the other one takes 2 ms
 
 
-def _package_parent() -> str:
-    return os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-
-
-def _found_in_the_current_folder() -> bool:
-    if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
-        return False
-    try:
-        return os.path.realpath(os.getcwd()) == _package_parent()
-    except FileNotFoundError:
-        return False
-
-
-def _is_own_checkout() -> bool:
-    try:
-        with open(os.path.join(_package_parent(), "pyproject.toml"), encoding="utf-8") as file:
-            return 'name = "git-ckpt"' in file.read()
-    except (OSError, UnicodeError):
-        return False
-
-
 def _interrupt(number: int, frame: object) -> NoReturn:
     try:
         os.write(2, b"interrupted\n")
@@ -51,29 +28,30 @@ def _interrupt(number: int, frame: object) -> NoReturn:
         os._exit(130)
 
 
-def program() -> NoReturn:
-    """What `git ckpt` starts."""
+def _mind_interrupts() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-    try:
-        from ckpt import cli
-    except (EOFError, ValueError, TypeError) as error:
-        from ckpt.bytecode import discard_torn
 
-        torn = discard_torn(error)
-        if torn is None:
-            raise
-        sys.exit(f"error: Python has written only a part of '{torn}'\nhint: try again")
+
+def program() -> NoReturn:
+    """What `git ckpt` starts."""
+    _mind_interrupts()
+    from ckpt.bytecode import get_over_torn
+
+    get_over_torn()
+    from ckpt import cli
+
     cli.program()
 
 
 def run() -> NoReturn:
     """What `python -m ckpt` starts."""
-    if _found_in_the_current_folder() and not _is_own_checkout():
-        sys.stderr.write(
-            f"error: ckpt was imported from '{_package_parent()}', the folder it would work on\n"
-            "hint: python -I -m ckpt\n"
-        )
+    _mind_interrupts()
+    from ckpt.shadowing import refusal
+
+    told = refusal()
+    if told is not None:
+        sys.stderr.write(told)
         sys.exit(4)
     program()
 

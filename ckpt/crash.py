@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 
 from ckpt import __version__, private
-from ckpt.bytecode import discard_torn
 from ckpt.errors import CkptError
 
 _LOG = "error.log"
@@ -21,9 +20,6 @@ _LOG = "error.log"
 
 def report(error: Exception, words: Sequence[str], start: str, env: Mapping[str, str]) -> CkptError:
     """Log an unexpected error and turn it into one that can be shown."""
-    torn = discard_torn(error)
-    if torn is not None:
-        return CkptError(f"Python has written only a part of '{torn}'", hint="try again")
     log = _write_log(error, words, start, env)
     return CkptError(
         f"unexpected {type(error).__name__}: {error}",

@@ -356,7 +356,14 @@ def test_a_package_found_in_the_folder_it_would_work_on_is_not_run(tmp_path: Pat
     """A repository may hold a `ckpt` of its own."""
     own, package = Path(cli.__file__).parent, tmp_path / "ckpt"
     package.mkdir()
-    for name in ("__init__.py", "__main__.py", "cli.py", "errors.py"):
+    for name in (
+        "__init__.py",
+        "__main__.py",
+        "bytecode.py",
+        "cli.py",
+        "errors.py",
+        "shadowing.py",
+    ):
         (package / name).write_bytes((own / name).read_bytes())
     ran = subprocess.run([sys.executable, "-m", "ckpt", "-h"], cwd=tmp_path, capture_output=True)
 

@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
-    {"bytecode", "owners", "patterns"},
+    {"bytecode", "owners", "patterns", "shadowing"},
     {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "values"},
     {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
     {"patchtext", "policy", "private", "renames", "setting_sources", "wildmatch"},
