@@ -290,6 +290,15 @@ def test_what_is_no_file_is_not_replaced_by_one(manager: CheckpointManager, tmp_
     assert stat.S_ISFIFO(os.lstat(tmp_path / "pipe").st_mode)
 
 
+def test_a_file_cannot_be_named_as_a_folder(manager: CheckpointManager, tmp_path: Path) -> None:
+    manager.create("one")
+
+    with pytest.raises(UsageError, match="is no folder"):
+        manager.export(f"{tmp_path}/new/")
+
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_link_leads_to_what_was_exported(manager: CheckpointManager, tmp_path: Path) -> None:
     manager.create("one")
     (tmp_path / "link").symlink_to("file")

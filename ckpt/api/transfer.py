@@ -22,7 +22,8 @@ def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], p
     """Put checkpoints into a file that only its owner can read; returns how many."""
     if not oldest_first and scope is Scope.FULL:
         raise UsageError("there is no checkpoint to export", hint="git ckpt save")
-    path = os.path.realpath(path)  # a link stays one, and leads to the new file
+    if os.path.islink(path):  # it stays one, and leads to the new file
+        path = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(path)):
         raise UsageError(
             f"'{os.path.dirname(path)}' is no folder", hint="name a file in one that is there"

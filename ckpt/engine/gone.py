@@ -12,7 +12,7 @@ removed. A rollback replaces the index and leaves HEAD's commit, so it waits unt
 from __future__ import annotations
 
 from ckpt.errors import Refused
-from ckpt.paths import to_str
+from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.store import staging
 from ckpt.store.index import ASSUME_VALID, SKIP_WORKTREE, Index, IndexEntry
 from ckpt.store.objects import MissingObject, ObjectID
@@ -23,11 +23,12 @@ from ckpt.store.trees import FOLDER, GITLINK, lookup, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ckpt.engine.present import Present
     from ckpt.store.objects import ObjectStore
     from ckpt.store.repository import Repository
+    from ckpt.store.trees import Entries
 
 _MOST_TOLD = 10
 
@@ -82,25 +83,31 @@ def leave_out(objects: ObjectStore, present: Present) -> None:
 def _without(
     objects: ObjectStore, index: Index, gone: list[IndexEntry], head: ObjectID | None
 ) -> Index:
-    """An index but for some entries; where nothing of a path is left, it is as at HEAD."""
+    """An index but for some entries; where nothing of a path is left, it is as at HEAD, unless
+    something else has its place."""
     left_out = set(gone)
     entries = [entry for entry in index.entries if entry not in left_out]
-    paths = {entry.path: entry for entry in gone}
-    for entry in entries:
-        paths.pop(entry.path, None)
+    files = {entry.path for entry in entries}
+    folders = folders_of(files)
+    paths = {entry.path: entry for entry in gone if entry.path not in files}
     if head is not None and paths:
-        tree = read_commit(objects, head).tree
-        entries += filter(None, (_as_at(objects, tree, entry) for entry in paths.values()))
+        at_head = _at(objects, read_commit(objects, head).tree, paths)
+        fitting = (e for e in at_head if e.path not in folders)
+        entries += (e for e in fitting if files.isdisjoint(folders_above(e.path)))
     nothing = Index(index.version, [], {}, index.hash_len)
     return staging.select(nothing, index, entries, tuple(paths))
 
 
-def _as_at(objects: ObjectStore, tree: ObjectID, entry: IndexEntry) -> IndexEntry | None:
-    found = lookup(objects, tree, entry.path)
-    if found is None or found.mode == FOLDER or not objects.whole([found.id]):
-        return None
-    marks = entry.flags & (ASSUME_VALID | SKIP_WORKTREE)
-    return IndexEntry.of(entry.path, found.id, found.mode)._replace(flags=marks)
+def _at(
+    objects: ObjectStore, tree: ObjectID, paths: Mapping[bytes, IndexEntry]
+) -> Iterator[IndexEntry]:
+    """What a tree has at some paths and can be read, with the flags of other entries there."""
+    known: dict[ObjectID, Entries] = {}
+    for path, entry in paths.items():
+        found = lookup(objects, tree, path, known)
+        if found is not None and found.mode != FOLDER and objects.whole([found.id]):
+            marks = entry.flags & (ASSUME_VALID | SKIP_WORKTREE)
+            yield IndexEntry.of(path, found.id, found.mode)._replace(flags=marks)
 
 
 def _told(entries: list[IndexEntry]) -> Iterator[str]:

@@ -278,6 +278,8 @@ class Look:
         return self._converted_by in (b"", conversions) and not self._are_any_replaced()
 
     def _are_any_replaced(self) -> bool:
+        if self._repo.env.get("GIT_REPLACE_REF_BASE"):
+            return True
         try:
             return bool(self._repo.refs.contents_below("refs/replace/"))
         except CkptError:  # refs that are damaged may be such

@@ -98,10 +98,12 @@ def make_plan(
     worktree: Worktree,
     limits: tuple[bytes, ...] = (),
     given_up: frozenset[bytes] = frozenset(),
+    undone: frozenset[bytes] = frozenset(),
 ) -> Plan:
     """Compare the present with the target; `limits` are the only paths that may change.
 
-    Files of `given_up` may go although the target says nothing about them.
+    Files of `given_up` may go although the target says nothing about them. Those that are
+    `undone` were changed by a rollback, and so may be again, wherever they are.
     """
     plan = Plan()
     now, then = present.modes, target.manifest.modes
@@ -127,7 +129,11 @@ def make_plan(
 
         state_files.extend(plan, present, target, worktree, limits)
     plan.actions.sort(key=lambda action: action.path)
-    _block(plan, present, target, objects, worktree, given_up)
+    in_others = in_repositories(
+        [action.path for action in plan.actions], present, worktree, undone | _shared(target)
+    )
+    plan.leave(in_others)
+    _block(plan, present, objects, worktree, given_up)
     _plan_folders(plan, present, target, worktree, limits)
     plan.folders = plan_permissions(
         present,
@@ -193,14 +199,11 @@ def _candidates_for_bits(present: Present, now: Modes, then: Modes) -> Iterable[
 def _block(
     plan: Plan,
     present: Present,
-    target: Recorded,
     objects: ObjectStore,
     worktree: Worktree,
     given_up: frozenset[bytes],
 ) -> None:
     """Take out the writes that something stands in the way of which nobody holds."""
-    paths = [action.path for action in plan.actions]
-    plan.leave(in_repositories(paths, present, worktree, target))
     removed = _Removed(action.path for action in plan.removals)
     settled = set()
     for action in plan.writes:
@@ -237,20 +240,28 @@ def in_repositories(
     paths: Collection[bytes],
     present: Present,
     worktree: Worktree,
-    target: Recorded | None = None,
+    ours: Collection[bytes] = (),
 ) -> dict[bytes, str]:
     """Those of some paths that lie in another repository by now, and in what. Of a nested one, or
-    its git dir, only files that are tracked here, or were then, are ours to change."""
+    its git dir, only files that are tracked here, or are `ours`, may change."""
     found = {folder: _repository_at(folder, present, worktree) for folder in folders_of(paths)}
     inside = {
         path: around
         for path in paths
         if (around := next(filter(None, map(found.get, folders_above(path))), None)) is not None
     }
-    tracked = {entry.path for entry in present.staged_at(inside.keys())}
-    if inside and target is not None and not target.is_foreign:
-        tracked.update(entry.path for entry in target.index.entries)
+    tracked = {entry.path for entry in present.staged_at(inside.keys())}.union(ours)
     return {p: around for p, around in inside.items() if around == SUBMODULE or p not in tracked}
+
+
+def _shared(target: Recorded) -> frozenset[bytes]:
+    """What was tracked inside a repository that was there then. One that was made since has all
+    that it holds to itself."""
+    nested = {to_bytes(state.path) for state in target.manifest.nested}
+    if not nested or target.is_foreign:
+        return frozenset()
+    paths = (entry.path for entry in target.index.entries)
+    return frozenset(path for path in paths if not nested.isdisjoint(folders_above(path)))
 
 
 def _repository_at(folder: bytes, present: Present, worktree: Worktree) -> str | None:

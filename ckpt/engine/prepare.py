@@ -15,23 +15,24 @@ from itertools import chain
 
 from ckpt.engine import family, operation, scan_cache
 from ckpt.engine.capture import capture
-from ckpt.engine.changes import BranchMove, FileState, HeadMove
+from ckpt.engine.changes import BranchMove, HeadMove
 from ckpt.engine.gather import NEVER
 from ckpt.engine.head import check_move, moved_besides, plan_move
 from ckpt.engine.index_state import index_state
+from ckpt.engine.needed import check_contents, check_staged
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.refusals import check_ready, telling_what_is_gone
-from ckpt.engine.restage import below_files, limited, needed_blobs, without
-from ckpt.engine.smudging import Smudger, Unrestorable
-from ckpt.errors import CkptError, RollbackError
+from ckpt.engine.restage import below_files, limited, without
+from ckpt.engine.smudging import Smudger
+from ckpt.errors import CkptError
 from ckpt.models import SkipReason
 from ckpt.paths import is_within, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.index import Index
-from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.objects import MissingObject
 from ckpt.store.operation import in_progress
 from ckpt.store.refs import HeadMoved
 from ckpt.store.repository import Repository
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from ckpt.store.agent_state import Texts
     from ckpt.store.kernel_lock import Waiting
 
-LONGEST_LINK = 4095
-IMPOSSIBLE_LINK = "no file system takes this link target"
-IMPOSSIBLE_NAME = "the file system takes no name that long"
 _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 
@@ -153,7 +151,10 @@ class Preparation:
         if self._options.index and not self._is_staged(present):
             index = limited(self._target.index, present.staged.index, self._paths)
         move = self._wanted_move(present)
-        self._validate(plan, present, index)
+        target, objects = self._target.checkpoint.id, self._repo.objects
+        plan.leave(check_contents(target, objects, plan, self._worktree, self._smudger))
+        if index is not None:
+            check_staged(target, objects, index, present.staged.index, plan)
         unstaged = {} if index is None else self._unstaged(present, plan)
         if unstaged:
             wanted = without(self._target.index, unstaged)
@@ -299,7 +300,8 @@ class Preparation:
 
         def plan(paths: tuple[bytes, ...]) -> Plan:
             target, worktree = self._target, self._worktree
-            return make_plan(present, tree, target, objects, worktree, paths, given_up)
+            undone = options.created | options.replaced
+            return make_plan(present, tree, target, objects, worktree, paths, given_up, undone)
 
         planned = plan(options.paths)
         if options.ledger is not None:
@@ -352,50 +354,3 @@ class Preparation:
         if state is None or state.misleads:
             return False
         return state.is_in(target.objects, target.state_tree)
-
-    def _validate(self, plan: Plan, present: Present, index: Index | None) -> None:
-        """Read every content that will be needed, so that damage shows before the first change.
-
-        What a filter driver does not give any more is left as it is, and so is what the file
-        system would not take.
-        """
-        objects = self._repo.objects
-        lost, read = {}, set[ObjectID]()
-        try:
-            for action in plan.writes:
-                if not self._worktree.takes_names_of(action.path):
-                    lost[action.path] = IMPOSSIBLE_NAME
-                elif action.after is not None and not self._can_be_made(action.after):
-                    lost[action.path] = IMPOSSIBLE_LINK
-                elif action.after is not None and (
-                    action.before is None or action.before.entry.id != action.after.entry.id
-                ):
-                    try:
-                        self._smudger.check(action.path, action.after)
-                        if action.after.origin is None:
-                            read.add(action.after.entry.id)
-                    except Unrestorable as error:
-                        lost[action.path] = str(error)
-            staged = needed_blobs(index, present.staged.index) if index is not None else set()
-            for blob in staged - read:
-                if objects.lacks(blob):
-                    raise MissingObject(blob, "missing staged object")
-                if objects.has(blob):  # else it is at the remote of a partial clone
-                    objects.check(blob, b"blob")
-        except MissingObject as error:
-            raise RollbackError(
-                f"checkpoint '{self._target.checkpoint.id}' is damaged: {error.message}",
-                hint="nothing was touched; 'git ckpt list' shows other checkpoints",
-                details=error.details,
-            ) from error
-        plan.leave(lost)
-
-    def _can_be_made(self, state: FileState) -> bool:
-        """False for a symbolic link that only a tree can hold, not a disk."""
-        if not state.is_link:
-            return True
-        size = self._repo.objects.size(state.entry.id)
-        if size is not None and size > LONGEST_LINK:  # need not be read
-            return False
-        target = self._repo.objects.read(state.entry.id, b"blob")
-        return 0 < len(target) <= LONGEST_LINK and b"\0" not in target

@@ -1037,18 +1037,28 @@ DEFENCES = (
     ),
     _of(
         "what was tracked in a repository inside comes back",
-        "ckpt/engine/plan.py: if inside and target is not None and not target.is_foreign: => "
-        "if False:",
-        RULES + "test_a_file_that_was_tracked_in_a_nested_repository_comes_back",
+        "ckpt/engine/plan.py: undone | _shared(target) => undone",
+        RULES + "test_so_it_does_if_it_was_removed_from_the_index_as_well",
+    ),
+    _of(
+        "but not in one that was made since",
+        "ckpt/engine/plan.py: for path in paths if not nested.isdisjoint(folders_above(path)))"
+        " => for path in paths)",
+        RULES + "test_a_repository_made_since_has_all_that_it_holds_to_itself",
+    ),
+    _of(
+        "and what a rollback wrote there, an undo takes back",
+        "ckpt/engine/plan.py: undone | _shared(target) => _shared(target)",
+        RULES + "test_what_a_rollback_wrote_in_a_nested_repository_is_undone",
     ),
     _of(
         "every object is read before the first file changes",
-        "ckpt/engine/prepare.py: self._smudger.check(action.path, action.after) => pass",
+        "ckpt/engine/needed.py: smudger.check(action.path, action.after) => pass",
         RULES + "test_a_missing_object_stops_a_rollback_before_anything_happens",
     ),
     _of(
         "and so is what the index shall name",
-        "ckpt/engine/prepare.py: if objects.has(blob):  # else it is => if False:  # else it is",
+        "ckpt/engine/needed.py: if objects.has(blob):  # else it is => if False:  # else it is",
         RULES + "test_so_does_a_damaged_one_that_only_the_index_names",
     ),
     _of(
@@ -1061,6 +1071,11 @@ DEFENCES = (
         "where objects are replaced, the index is no proof of what a file holds",
         'ckpt/engine/looking.py: return bool(self._repo.refs.contents_below("refs/replace/")) => '
         "return False",
+        FIRST + "test_a_file_is_read_where_objects_are_replaced_by_others",
+    ),
+    _of(
+        "wherever that is noted",
+        'ckpt/engine/looking.py: if self._repo.env.get("GIT_REPLACE_REF_BASE"): => if False:',
         FIRST + "test_a_file_is_read_where_objects_are_replaced_by_others",
     ),
     _of(
@@ -1574,13 +1589,13 @@ DEFENCES = (
     ),
     _of(
         "a module that a full disk has cut off does not stay in the way",
-        "ckpt/crash.py: torn = discard_torn(error) => torn = None",
-        "tests/test_bytecode.py::test_the_next_command_works_where_a_module_was_cut_off",
+        "ckpt/__main__.py: get_over_torn()\n    from => from",
+        "tests/test_bytecode.py::test_a_module_that_was_cut_off_is_compiled_anew",
     ),
     _of(
-        "nor does the first one",
-        "ckpt/__main__.py: torn = discard_torn(error) => torn = None",
-        "tests/test_bytecode.py::test_the_next_command_works_where_a_module_was_cut_off",
+        "nor is such a one left there",
+        "ckpt/bytecode.py: if not is_whole: => if False:",
+        "tests/test_bytecode.py::test_none_is_left_that_was_not_written_to_its_end",
     ),
     _of(
         "SIGTERM ends a command in order",
@@ -1981,6 +1996,16 @@ DEFENCES = (
         "what was staged and is lost does not come back as staged to be removed",
         "ckpt/engine/gone.py: if head is not None and paths: => if False:",
         LOST + "test_a_file_that_was_staged_anew_comes_back_as_if_it_had_not_been",
+    ),
+    _of(
+        "nor in the place of what is there",
+        "ckpt/engine/gone.py: if e.path not in folders => if True",
+        LOST + "test_nothing_of_head_is_staged_where_something_else_is",
+    ),
+    _of(
+        "nor below it",
+        "ckpt/engine/gone.py: if files.isdisjoint(folders_above(e.path)) => if True",
+        LOST + "test_nothing_of_head_is_staged_where_something_else_is",
     ),
     _of(
         "a conflict with a side that is lost stays a conflict",

@@ -378,14 +378,18 @@ def test_a_file_that_was_checked_out_by_rules_that_are_gone_is_read(
     assert "d/x" in saver.read
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["a loose ref", "packed refs"])
-def test_a_file_is_read_where_objects_are_replaced_by_others(saver: Saver, packed: bool) -> None:
+@pytest.mark.parametrize("place", ["a loose ref", "packed refs", "elsewhere"])
+def test_a_file_is_read_where_objects_are_replaced_by_others(
+    saver: Saver, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Git has written the other one, of the same length, and takes it for unchanged."""
+    if place == "elsewhere":
+        monkeypatch.setenv("GIT_REPLACE_REF_BASE", "refs/elsewhere/")
     other = git("hash-object", "-w", "--stdin", stdin="x 2\n", cwd=saver.top).strip()
     git("replace", git("rev-parse", ":d/x", cwd=saver.top).strip(), other, cwd=saver.top)
     (saver.top / "d/x").unlink()
     git("checkout", "-q", "--", "d/x", cwd=saver.top)
-    if packed:
+    if place == "packed refs":
         git("pack-refs", "--all", cwd=saver.top)
     time.sleep(0.03)
     os.utime(saver.top / ".git/index")  # as if it had been written a while after the file

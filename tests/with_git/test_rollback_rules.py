@@ -291,6 +291,46 @@ def test_but_a_file_of_the_nested_repository_in_its_place_stays(repo: Path) -> N
     assert paths(told["skipped"]) == ["n/a"]
 
 
+def test_a_repository_made_since_has_all_that_it_holds_to_itself(repo: Path) -> None:
+    """Also what was tracked at the checkpoint, and also if ignored files may be overwritten."""
+    write(repo, "lib/a", "1\n")
+    write(repo, "lib/b", "1\n")
+    write(repo, "other/c", "of one that was there before\n")
+    git("init", "-q", "other")
+    git("add", "lib")
+    git("commit", "-q", "-m", "lib")
+    saved = save()
+    git("rm", "-q", "--cached", "-r", "lib")
+    git("init", "-q", "lib")
+    write(repo, "lib/a", "of the nested one\n")
+    remove(repo, "lib/b")
+
+    told = rollback(saved, "--overwrite-ignored", code=4)
+
+    assert (repo / "lib/a").read_text() == "of the nested one\n"
+    assert not (repo / "lib/b").exists()
+    assert paths(told["skipped"]) == ["lib/a", "lib/b"]
+
+
+def test_what_a_rollback_wrote_in_a_nested_repository_is_undone(repo: Path) -> None:
+    """Also if it is not tracked, as when the index was left alone."""
+    for name in ("n/a", "n/b"):
+        write(repo, name, "1\n")
+    git("add", "n")
+    git("init", "-q", "n")
+    saved = save()
+    git("rm", "-q", "-r", "-f", "--cached", "n")
+    write(repo, "n/a", "of the nested one\n")
+    remove(repo, "n/b")
+    before = tree_state(repo)
+
+    rollback(saved, "--no-index", "--overwrite-ignored")
+    assert [(repo / name).read_text() for name in ("n/a", "n/b")] == ["1\n", "1\n"]
+    ckpt("undo", code=0)
+
+    assert tree_state(repo) == before
+
+
 @pytest.mark.parametrize("limit", ["new/empty", "new"])
 def test_an_empty_folder_can_be_asked_for_by_its_path(repo: Path, limit: str) -> None:
     (repo / "new/empty").mkdir(parents=True)
@@ -623,6 +663,7 @@ def test_so_does_a_damaged_one_that_only_the_index_names(repo: Path, left: bytes
     refused = rollback(saved, code=1)["error"]
 
     assert saved in refused["message"]
+    assert f"'git ckpt rollback --no-index {saved}'" in refused["hint"]
     assert state(repo) == before
     assert checkpoints() == refs
 
