@@ -124,7 +124,7 @@ def test_undo_brings_back_all_edits_wherever_the_recovery_between_them_was_kille
     operations = driver.run(copied(start, "run"), "rollback", way).operations
 
     with Sweep(record_property) as sweep:
-        for nth in kills(operations, every=23):
+        for nth in kills(operations, every=41):
             with sweep.trying((nth, operations[nth - 1])):
                 top = copied(start, "run")
                 struck = driver.run(top, "rollback", way, blow=kill(nth))

@@ -56,7 +56,7 @@ def test_an_import_struck_anywhere_can_be_repeated_and_brings_each_checkpoint_on
     wanted = names(tmp_path / "0")
     operations = unstruck.operations
     with Sweep(record_property) as sweep:
-        for nth, way, blow in strikes(operations, kind, every=16, edges=kind == "kill"):
+        for nth, way, blow in strikes(operations, kind, every=27, edges=kind == "kill"):
             with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count("operations of imports struck")
                 top = copied(nth)

@@ -113,7 +113,7 @@ def test_an_install_struck_anywhere_leaves_hooks_that_work_and_the_next_one_ends
     assert (wanted == original) == (words == UNINSTALL)
     operations = unstruck.operations
     with Sweep(record_property) as sweep:
-        every = 12 if kind == "kill" else 24
+        every = 21 if kind == "kill" else 42
         for nth, way, blow in strikes(operations, kind, every):
             with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count(f"operations of {words[0]} struck")

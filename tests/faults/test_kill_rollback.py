@@ -39,7 +39,7 @@ def test_a_rollback_killed_anywhere_is_finished_or_taken_back_exactly(
     operations = driver.run(scene.copy(), *scene.words).operations
 
     with Sweep(record_property) as sweep:
-        for nth in kills(operations, every=18, edges=name == "whole"):
+        for nth in kills(operations, every=34, edges=name == "whole"):
             with sweep.trying((nth, operations[nth - 1])):
                 sweep.count("operations of rollbacks struck")
                 top = scene.copy()
@@ -61,7 +61,7 @@ def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_
     along = ["--recurse"] if "--recurse" in scene.words else []
 
     with Sweep(record_property) as sweep:
-        for turn, nth in enumerate(kills(operations, every=18)):
+        for turn, nth in enumerate(kills(operations, every=34)):
             with sweep.trying((nth, operations[nth - 1])):
                 sweep.count("operations of rollbacks struck")
                 top = scene.copy()
@@ -140,8 +140,8 @@ def test_a_recovery_killed_anywhere_can_be_repeated_or_turned_round(
     operations = driver.run(scene.copy(), "rollback", way).operations
 
     with Sweep(record_property) as sweep:
-        for nth in kills(operations, every=4):
-            for second in WAYS if TORTURE else [WAYS[nth // 4 % 2]]:
+        for nth in kills(operations, every=7):
+            for second in WAYS if TORTURE else [WAYS[nth // 7 % 2]]:
                 with sweep.trying((nth, operations[nth - 1], second)):
                     sweep.count("operations of recoveries struck")
                     top = scene.copy()

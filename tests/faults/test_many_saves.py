@@ -2,7 +2,7 @@
 """A long life with default settings: refs, files and bytes stay within bounds.
 
 Two thousand saves, three changed files before each, as an agent's sessions make them. Two hundred
-are a day's work: there are six days of it here, ten with CKPT_TORTURE=1. When a day is over, what
+are a day's work: there are four days of it here, ten with CKPT_TORTURE=1. When a day is over, what
 it left grows older by eight days: the dates of the trash, and the times of objects, since nothing
 else tells how long ago something was.
 """
@@ -22,7 +22,7 @@ from helpers import fsck, git, verified
 from ckpt import CheckpointManager
 
 FILES = 1000
-DAYS = 10 if os.environ.get("CKPT_TORTURE") else 6
+DAYS = 10 if os.environ.get("CKPT_TORTURE") else 4
 SAVES = 200  # a day
 CHANGED = 3
 KEPT = 5  # of a session, by the defaults

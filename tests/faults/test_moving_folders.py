@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from faults.striking import TORTURE
 from helpers import fsck, git
 
 from ckpt import CheckpointManager, Outcome
@@ -29,6 +30,7 @@ FILES = {"one": "of one\n", "two": "of two\n", "deep/three": "of three\n"}
 MOVES = [("zz", "aa"), ("early/sub", "late/sub"), ("late/sub", "early/sub")]
 # How much a save knows: nothing, what is in git's index, or all but one file of the folder.
 KNOWN = ["nothing", "index", "cache"]
+STEP = 1 if TORTURE else 3
 
 rename, replace = os.rename, os.replace
 
@@ -209,7 +211,7 @@ def test_what_is_removed_meanwhile_makes_no_checkpoint_partial(known: str, tmp_p
 
 
 @pytest.mark.parametrize("known", KNOWN)
-@pytest.mark.parametrize("every", range(1, 13))
+@pytest.mark.parametrize("every", range(1, 13, STEP))
 def test_a_save_of_a_folder_that_never_stops_moving_ends_and_tells(
     every: int, known: str, tmp_path: Path
 ) -> None:
@@ -226,7 +228,7 @@ def test_a_save_of_a_folder_that_never_stops_moving_ends_and_tells(
     assert acting.looks < 1000
 
 
-@pytest.mark.parametrize("every", range(1, 25))
+@pytest.mark.parametrize("every", range(1, 25, STEP))
 def test_what_is_back_in_its_place_is_found_by_the_next_save(every: int, tmp_path: Path) -> None:
     """What is below a folder that was moved and came back has the times that it had."""
     top = made(tmp_path / "top", "zz")

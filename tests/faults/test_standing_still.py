@@ -86,7 +86,7 @@ def test_a_command_held_up_anywhere_and_the_one_that_overtakes_it_both_succeed(
     unstruck = scene.copy()
     operations = driver.run(unstruck, *words, "--json").operations
     with Sweep(record_property) as sweep:
-        for turn, nth in enumerate(sample(operations, every=8)):
+        for turn, nth in enumerate(sample(operations, every=14)):
             for other in others(turn):
                 with sweep.trying((nth, operations[nth - 1], other)):
                     top = scene.copy()
@@ -116,7 +116,7 @@ def test_a_rollback_held_up_anywhere_loses_nothing_of_what_happens_meanwhile(
     scene = scene_with_sessions(name, tmp_path / "before")
     operations = driver.run(scene.copy(), *scene.words).operations
     with Sweep(record_property) as sweep:
-        for turn, nth in enumerate(sample(operations, every=16)):
+        for turn, nth in enumerate(sample(operations, every=27)):
             for other in others(turn):
                 with sweep.trying((nth, operations[nth - 1], other)):
                     top = scene.copy()
@@ -171,7 +171,7 @@ def test_a_rollback_whose_checkpoint_is_dropped_meanwhile_does_not_begin_or_keep
     operations = driver.run(with_later(), *scene.words).operations
     journal = next(at for at, (_, path) in enumerate(operations) if path.endswith("/ckpt/journal"))
     with Sweep(record_property) as sweep:
-        for nth in sample(operations[: journal + 8], every=8):
+        for nth in sample(operations[: journal + 8], every=14):
             with sweep.trying((nth, operations[nth - 1])):
                 sweep.count("operations of rollbacks held up")
                 top = with_later()
@@ -198,7 +198,7 @@ def test_a_rollback_with_submodules_begins_in_all_of_them_or_in_none(
     drop = ("-C", "outer", "drop", "target")
     operations = driver.run(scene.copy(), *scene.words).operations
     with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=16):
+        for nth in sample(operations, every=27):
             with sweep.trying((nth, operations[nth - 1])):
                 top = scene.copy()
                 struck = driver.beside(top, scene.words, nth, *drop)

@@ -104,7 +104,7 @@ def test_a_command_struck_anywhere_loses_nothing_and_does_it_when_repeated(
     assert ran.code == 0, ran
     operations, wanted = ran.operations, names(driver, unstruck)
     with Sweep(record_property) as sweep:
-        for nth, way, blow in strikes(operations, kind, every=6, edges=kind == "kill"):
+        for nth, way, blow in strikes(operations, kind, every=12, edges=kind == "kill"):
             with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count("operations of commands by hand struck")
                 top = copied(nth)

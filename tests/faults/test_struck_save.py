@@ -72,7 +72,7 @@ def test_a_save_struck_anywhere_loses_nothing_and_the_next_one_works(
     operations = driver.run(scene.copy(), "save", "struck").operations
 
     with Sweep(record_property) as sweep:
-        every = 5 if kind == "failing" else 14
+        every = 9 if kind == "failing" else 23
         for nth, way, blow in strikes(operations, kind, every, edges=kind == "kill"):
             with sweep.trying((nth, operations[nth - 1], way)):
                 sweep.count("operations of saves struck")

@@ -24,7 +24,7 @@ from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
 from ckpt.worktree import listings, reach, rescan
 
-WALKS = int(os.environ.get("CKPT_FUZZ_EXAMPLES", "12"))
+WALKS = int(os.environ.get("CKPT_FUZZ_EXAMPLES", "8"))
 ROUNDS = 20
 SETTLED = 0.025  # seconds; more than the tick below
 
