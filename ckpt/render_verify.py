@@ -85,6 +85,8 @@ def _joined(words: Sequence[str]) -> str:
 def _way_out(found: Verified) -> str:
     """The next thing to type."""
     lost = [p for p in found.problems if p.object is not None and p.kind is not None]
+    if found.target.commit is None:
+        return "git ckpt doctor --fix"
     if found.target.is_dropped or found.target.id is None:
         return f"look at it with: git show {quote(found.target.ref)}"
     for problem in found.problems:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from ckpt.engine.catalog import counts_as_latest
+from ckpt.engine.catalog import Catalog, counts_as_latest
 from ckpt.errors import UsageError
-from ckpt.models import Kind
+from ckpt.models import REF_PREFIX, Kind
 from ckpt.patterns import lazy_pattern
 
 TYPE_CHECKING = False
@@ -84,7 +84,18 @@ def run(
             found = [c for c in found if counts_as_latest(c)]
         space = _measured(manager.repository) if size else None
         context.output.listed(found, found[:limit] if limit else found, space)
+        if not found:
+            _tell_unreadable(context, manager.repository)
     return 0
+
+
+def _tell_unreadable(context: Context, repo: Repository) -> None:
+    """To see nothing, though there is something, is the last that anybody expects."""
+    unreadable = Catalog(repo).unreadable()
+    if unreadable:
+        more = f" and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
+        context.output.warning(f"'{REF_PREFIX}{unreadable[0]}'{more} cannot be read")
+        context.output.hint("git ckpt doctor")
 
 
 def _measured(repo: Repository) -> Space:

@@ -5,7 +5,9 @@ A ref is moved aside if it holds nothing: no object, a missing or damaged one, a
 Git itself fails on such a ref, at the next fetch or gc. It is written down before it goes, in
 `ckpt/broken-refs`. A ref that holds something, though no checkpoint, may be all that holds it, and
 stays. So does what `packed-refs` says of a ref whose own file is broken, as a power cut leaves it:
-there, only the file goes. What was moved aside and leads to something again is brought back.
+there, only the file goes. A ref of a checkpoint that was made here is put back, if the commit can
+be read that the record of these names: git's gc takes what no ref holds. What was moved aside and
+leads to something again is brought back.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from ckpt.engine.verify_targets import Target, every_target, in_place_of_folders
 from ckpt.errors import Busy, CkptError, is_want
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
 from ckpt.patterns import lazy_pattern
+from ckpt.store import made_here
 from ckpt.store.alternates import absent
 from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.object_scan import damaged_packs, pack_stems, unindexed_packs
@@ -72,6 +75,9 @@ def _broken(repo: Repository, target: Target, problem: str, doubt: str | None) -
     if hidden is not None and _holds_nothing(repo, packed) is None:
         told = f"the file of '{target.ref}' holds nothing: {problem}; 'packed-refs' has it still"
         mend = _uncover(repo, target, hidden)
+    elif (noted := _noted(repo, target)) is not None:
+        told = f"'{target.ref}' holds nothing: {problem}; its commit is known, and can be read"
+        mend = _put_back(repo, target, hidden, noted)
     else:
         told = f"'{target.ref}' holds nothing: {problem}"
         mend = _move_aside(repo, target, hidden)
@@ -187,13 +193,35 @@ def _checkpoint(repo: Repository, target: Target) -> Checkpoint | None:
         return None
 
 
+def _noted(repo: Repository, target: Target) -> ObjectID | None:
+    """The newest commit of a checkpoint that was made here, of those that can be read."""
+    commits = made_here.commits_of(repo.common_dir, target.id) if target.id is not None else ()
+    for value in filter(None, (repo.refs.named_by(commit.encode()) for commit in commits)):
+        if _checkpoint(repo, replace(target, commit=value, problem=None)) is not None:
+            return value
+    return None
+
+
+def _put_back(
+    repo: Repository, target: Target, hidden: ObjectID | None, commit: ObjectID
+) -> Callable[[], str]:
+    def put() -> str:
+        repo.check_writable()
+        path = _write_down(repo, target, hidden, is_kept=True)
+        if not repo.refs.replace_as(_name_of(target), target.said, hidden, commit):
+            raise _changed(target)
+        return f"put back, to {commit.decode()}; what the ref said went to '{path}'"
+
+    return put
+
+
 def _move_aside(repo: Repository, target: Target, hidden: ObjectID | None) -> Callable[[], str]:
     def move() -> str:
         repo.check_writable()
         path = _write_down(repo, target, hidden)
         if not repo.refs.remove_as(_name_of(target), target.said, hidden):
             raise _changed(target)
-        return f"moved aside, to '{path}'"
+        return f"moved aside, to '{path}'; 'git ckpt rescue' lists what no ref holds any more"
 
     return move
 

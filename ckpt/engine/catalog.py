@@ -45,6 +45,11 @@ class Catalog:
             if isinstance(found, Checkpoint):
                 yield found
 
+    def unreadable(self) -> list[str]:
+        """Ids of refs that lead to no checkpoint that can be read, newest first."""
+        known = ids.possible_ids(self._refs.names)
+        return [name for name in known if not isinstance(self._load(name), Checkpoint)]
+
     def here(self) -> Iterator[Checkpoint]:
         """Those of this worktree, newest first."""
         worktree = self._repo.worktree_id

@@ -52,6 +52,13 @@ def is_same(common_dir: str, checkpoint_id: str, commit: str, known: str | None)
     return known in (None, commit) or holds(common_dir, checkpoint_id, commit)
 
 
+def commits_of(common_dir: str, checkpoint_id: str) -> list[str]:
+    """The commits that an id had, newest first: to pin a checkpoint makes another one."""
+    mark = _line(checkpoint_id, "").strip(b"\n")
+    lines = reversed(_read(common_dir).splitlines())
+    return [line.rpartition(mark)[2].decode("ascii", "replace") for line in lines if mark in line]
+
+
 class Record:
     """The record as it is when the first question is asked: of a thousand, it is read once."""
 

@@ -127,6 +127,11 @@ class ReftableRefs(Refs):
     def remove_as(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:
         raise ReadOnlyRefs
 
+    def replace_as(
+        self, ref: bytes, contents: bytes, hidden: ObjectID | None, new: ObjectID
+    ) -> bool:
+        raise ReadOnlyRefs
+
     def uncover(self, ref: bytes, contents: bytes, hidden: ObjectID) -> bool:
         raise ReadOnlyRefs
 

@@ -1668,6 +1668,18 @@ DEFENCES = (
         FIXED + "test_where_only_the_file_of_a_packed_ref_is_broken_only_the_file_goes",
     ),
     _of(
+        "the ref of a checkpoint that was made here is put back",
+        "ckpt/engine/broken_refs.py: elif (noted := _noted(repo, target)) is not None:"
+        " => elif (noted := None) is not None:",
+        FIXED + "test_the_ref_of_a_checkpoint_that_was_made_here_is_put_back",
+    ),
+    _of(
+        "and to nothing else",
+        "ckpt/engine/broken_refs.py: replace(target, commit=value, problem=None)) is not None:"
+        " => replace(target, commit=value, problem=None)) or True:",
+        FIXED + "test_no_ref_is_put_back_to_what_is_not_its_checkpoint",
+    ),
+    _of(
         "a ref that keeps checkpoints from being saved or dropped is told as that",
         "ckpt/engine/broken_refs.py: targets = [*every_target(repo), *in_place_of_folders(repo)]"
         " => targets = every_target(repo)",

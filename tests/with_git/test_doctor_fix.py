@@ -150,6 +150,63 @@ def test_where_only_the_file_of_a_packed_ref_is_broken_only_the_file_goes(
     assert verified(repo) == []
 
 
+@pytest.mark.parametrize("said", ["", "garbage\n", "1" * 40 + "\n", "ref: refs/heads/none\n"])
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_the_ref_of_a_checkpoint_that_was_made_here_is_put_back(
+    saved: dict[str, Any], repo: Path, said: str, is_dropped: bool
+) -> None:
+    """Nothing else would hold its commit, and gc would take it."""
+    if is_dropped:
+        ckpt("drop", saved["id"], code=0)
+    (ref,) = refs() - {"refs/heads/main"}
+    git("update-ref", ref, saved["commit"])  # in a file of its own
+    (repo / ".git" / ref).write_text(said)
+    git("reset", "-q", "--hard")
+
+    assert doctor(code=1)["refs"][0]["detail"].endswith("its commit is known, and can be read")
+    assert doctor("--fix")["refs"][0]["done"].startswith(f"put back, to {saved['commit']}")
+    git("gc", "-q", "--prune=now")
+    assert git("rev-parse", ref).strip() == saved["commit"]
+    (line,) = set_aside(repo)
+    assert (line["ref"], line["said"], line["kept"]) == (ref, said.strip(), True)
+    assert "refs" not in doctor("--fix")
+    assert verified(repo) == []
+
+
+def test_it_is_put_back_to_the_newest_of_its_commits(saved: dict[str, Any], repo: Path) -> None:
+    pinned = ckpt("pin", saved["id"], "--json", code=0).json["checkpoint"]["commit"]
+    (repo / ".git" / saved["ref"]).write_text("")
+    with (repo / ".git/ckpt/made-here").open("a") as file:
+        file.write(f"{saved['id']} {'1' * 40}\n{saved['id']} garbage\n{saved['id']}")
+
+    doctor("--fix")
+    assert git("rev-parse", saved["ref"]).split() == [pinned]
+
+
+def test_no_ref_is_put_back_to_what_is_not_its_checkpoint(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    other = "refs/checkpoints/" + ID.format("e000")
+    (repo / ".git" / other).write_text("")
+    with (repo / ".git/ckpt/made-here").open("a") as file:
+        file.write(f"{ID.format('e000')} {saved['commit']}\n")
+        file.write(f"{ID.format('e000')} {git('rev-parse', 'HEAD')}")
+
+    assert "'git ckpt rescue'" in doctor("--fix")["refs"][0]["done"]
+    assert refs() == {"refs/heads/main", saved["ref"]}
+
+
+def test_a_ref_that_names_nothing_is_told_where_its_checkpoint_is_looked_for(
+    saved: dict[str, Any], repo: Path
+) -> None:
+    (repo / ".git" / saved["ref"]).write_text("")
+
+    listed = ckpt("list", code=0)
+    assert f"'{saved['ref']}' cannot be read" in listed.stderr
+    assert "hint: git ckpt doctor" in listed.stderr
+    assert "git ckpt doctor --fix" in ckpt("verify", code=1).stdout
+
+
 def test_where_both_values_of_a_ref_are_wrong_both_are_written_down(
     saved: dict[str, Any], repo: Path
 ) -> None:
