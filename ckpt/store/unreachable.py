@@ -23,6 +23,7 @@ from ckpt.store.object_scan import cruft_objects, loose_objects, packed_commits
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.packs import PackList
 from ckpt.store.raw_ids import to_hex, to_raw
+from ckpt.store.refs import IDENTITY
 from ckpt.store.repository import Repository
 from ckpt.store.roots import git_dirs, held_by_git
 from ckpt.values import value_class
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _STATE = b"ckpt: state of "  # how the message of a state commit begins
+_STATE_COMMITTER = b"\ncommitter %s 0 +0000" % IDENTITY
 _MOST_COMMITS = 200_000
 _MOST_TREES = 100_000  # to be read of git's own history
 _FIRST_COMMITS = 500  # whose trees are looked at in any case
@@ -199,7 +201,8 @@ class _Reach:
 
     def is_state(self, commit: bytes) -> bool:
         """Whether it is one that a checkpoint keeps its state in."""
-        return self._read(commit, b"commit").partition(b"\n\n")[2].startswith(_STATE)
+        header, _, message = self._read(commit, b"commit").partition(b"\n\n")
+        return header.endswith(_STATE_COMMITTER) and message.startswith(_STATE)
 
     def _read(self, raw_id: bytes, kind: bytes) -> bytes:
         """The content of an object; nothing, if it cannot be read or is of another kind. What
@@ -230,16 +233,20 @@ class _Lost:
             commits |= set(packed_commits(reach.objects)) - reach.marked
         below: set[bytes] = set()
         parents: dict[bytes, list[bytes]] = {}
+        trees: dict[bytes, bytes] = {}
         for commit in commits:
             found = reach.commit(commit)
             if found is not None:
-                parents[commit] = found[2]
-                reach.mark_tree(found[1], below)
-        # What a save or rescue that was killed has written of a checkpoint hides nothing.
+                _, trees[commit], parents[commit] = found
+        # What a save or rescue that was killed has written of a checkpoint hides nothing, neither
+        # a commit nor what was staged, which is in a tree of it.
         halves = {commit for commit in _ends(commits, parents) if reach.is_state(commit)}
         self.ends = _ends(commits - halves, parents)
-        self.trees = kinds[b"tree"] - below
-        for tree in kinds[b"tree"]:
+        for commit in trees.keys() - halves:
+            reach.mark_tree(trees[commit], below)
+        others = kinds[b"tree"] - {trees[commit] for commit in halves & trees.keys()}
+        self.trees = others - below
+        for tree in others:
             reach.mark_inside(tree, below)
         self.trees -= below
         self.blobs = kinds[b"blob"] - below

@@ -1962,6 +1962,16 @@ DEFENCES = (
         RESCUE + "test_what_a_killed_rescue_has_written_does_not_hide_what_is_lost",
     ),
     _of(
+        "nor does what a save has written hide what was staged",
+        "ckpt/store/unreachable.py: for commit in trees.keys() - halves: => for commit in trees:",
+        RESCUE + "test_nor_does_what_a_killed_save_has_written_hide_what_was_staged",
+    ),
+    _of(
+        "nobody else's commit is taken for the state of a checkpoint",
+        "ckpt/store/unreachable.py: return header.endswith(_STATE_COMMITTER) and => return",
+        RESCUE + "test_a_commit_is_found_though_its_message_begins_as_that_of_a_state",
+    ),
+    _of(
         "nothing is to be done after a zero, where git reads no further",
         'ckpt/engine/foreign_operation.py: return b"\\0" not in data and all( => return all(',
         FOREIGN + "test_what_git_would_not_have_written_is_refused",

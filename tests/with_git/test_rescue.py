@@ -146,6 +146,32 @@ def test_what_a_killed_rescue_has_written_does_not_hide_what_is_lost(repo: Path)
     assert lost() == []
 
 
+def test_nor_does_what_a_killed_save_has_written_hide_what_was_staged(repo: Path) -> None:
+    write(repo, "README.md", "staged\n")
+    git("add", ".")
+    write(repo, "README.md", "edited\n")
+    saved = ckpt("save", "one", "--json", code=0).json["checkpoint"]
+    git("update-ref", "-d", saved["ref"])
+    os.unlink(loose_object(".git", saved["commit"]))
+    git("reset", "-q", "--hard")
+
+    found = lost()
+    assert {each["kind"] for each in found} == {"tree"}
+    texts = {git("show", f"{each['id']}:README.md") for each in found}
+    assert texts == {"staged\n", "edited\n"}
+
+
+def test_a_commit_is_found_though_its_message_begins_as_that_of_a_state(repo: Path) -> None:
+    write(repo, "README.md", "edited\n")
+    git("commit", "-q", "-a", "-m", "ckpt: state of my work")
+    commit = git("rev-parse", "HEAD").strip()
+    git("reset", "-q", "--hard", "HEAD~1")
+    forget_reflogs()
+
+    (found,) = lost()
+    assert (found["kind"], found["id"]) == ("commit", commit)
+
+
 def test_a_commit_that_was_amended_away_is_found_when_the_reflog_forgets_it(repo: Path) -> None:
     write(repo, "README.md", "first try\n")
     git("commit", "-q", "-a", "-m", "first try")
