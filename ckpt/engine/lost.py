@@ -113,15 +113,15 @@ def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
         except MissingObject:
             continue
         own_id = checkpoint_id(found.message)
-        if own_id is not None:
-            checkpoint = _checkpoint(repo, own_id, commit)
-            if checkpoint is not None and checkpoint.id not in held:
-                subject = checkpoint.name or checkpoint.id
-                files = checkpoint.stats.files_changed
-                yield Lost(CHECKPOINT, commit.decode(), time, subject, files)
-        else:
+        # Whoever commits with the message of a checkpoint, or picks one, makes none.
+        checkpoint = None if own_id is None else _checkpoint(repo, own_id, commit)
+        if checkpoint is None:
             kind = STASH if _is_stash(repo, found) else COMMIT
             yield Lost(kind, commit.decode(), time, first_line(found.message))
+        elif checkpoint.id not in held:
+            subject = checkpoint.name or checkpoint.id
+            files = checkpoint.stats.files_changed
+            yield Lost(CHECKPOINT, commit.decode(), time, subject, files)
 
 
 def checkpoint_id(message: str) -> str | None:

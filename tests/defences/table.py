@@ -1962,6 +1962,11 @@ DEFENCES = (
         RESCUE + "test_what_a_killed_rescue_has_written_does_not_hide_what_is_lost",
     ),
     _of(
+        "nor does the message of a checkpoint hide a commit that is none",
+        "ckpt/engine/lost.py: if checkpoint is None: => if own_id is None:",
+        RESCUE + "test_a_commit_with_the_message_of_a_checkpoint_is_found_with_those_behind_it",
+    ),
+    _of(
         "nor does what a save has written hide what was staged",
         "ckpt/store/unreachable.py: for commit in trees.keys() - halves: => for commit in trees:",
         RESCUE + "test_nor_does_what_a_killed_save_has_written_hide_what_was_staged",

@@ -328,6 +328,25 @@ def test_the_commit_from_before_a_checkpoint_was_pinned_is_not_lost(repo: Path) 
     assert lost() == []
 
 
+def test_a_commit_with_the_message_of_a_checkpoint_is_found_with_those_behind_it(
+    repo: Path,
+) -> None:
+    saved = ckpt("save", "one", "--json", code=0).json["checkpoint"]
+    write(repo, "README.md", "behind\n")
+    git("commit", "-q", "-a", "-m", "behind it")
+    write(repo, "README.md", "picked\n")
+    git("commit", "-q", "-a", "-C", saved["ref"])
+    commit = git("rev-parse", "HEAD").strip()
+    git("reset", "-q", "--hard", "HEAD~2")
+    forget_reflogs()
+
+    (found,) = lost()
+    assert (found["kind"], found["id"], found["subject"]) == ("commit", commit, "one")
+    made = bring_back("1")
+    assert git("log", "--format=%s", f"{made['ref']}^1") == "one\nbehind it\nfirst\n"
+    assert lost() == []
+
+
 def test_what_a_merge_in_progress_needs_is_not_lost(repo: Path) -> None:
     divide(repo, "side")
     subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
