@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ckpt.engine.catalog import load
+from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.lost_patches import lost_patches
 from ckpt.errors import CkptError
 from ckpt.ids import is_id
 from ckpt.models import Checkpoint
 from ckpt.patterns import lazy_pattern
-from ckpt.store import record
+from ckpt.store import made_here, record
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
 from ckpt.store.trees import diff_trees, walk
@@ -25,7 +25,7 @@ from ckpt.values import replace, value_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
 # In the order in which those of the same second are shown.
 STASH, CHECKPOINT, COMMIT, PATCH, TREE, CONTENT = KINDS = (
@@ -106,7 +106,7 @@ def _count_files(repo: Repository, tree: ObjectID) -> int:
 
 
 def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
-    held = {*repo.refs.checkpoints(), *(name.rpartition("/")[2] for name in repo.refs.trash())}
+    held = _held(repo)
     for commit, time in commits.items():
         try:
             found = record.read_commit(repo.objects, commit)
@@ -118,10 +118,34 @@ def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
         if checkpoint is None:
             kind = STASH if _is_stash(repo, found) else COMMIT
             yield Lost(kind, commit.decode(), time, first_line(found.message))
-        elif checkpoint.id not in held:
+        elif checkpoint.id not in held or _is_replaced(repo, checkpoint, held, commits):
             subject = checkpoint.name or checkpoint.id
             files = checkpoint.stats.files_changed
             yield Lost(CHECKPOINT, commit.decode(), time, subject, files)
+
+
+def _held(repo: Repository) -> dict[str, set[str]]:
+    """The ids of all checkpoints, also of those in the trash, with the commits that they have."""
+    held: dict[str, set[str]] = {}
+    for name, commit in (*repo.refs.checkpoints().items(), *repo.refs.trash().items()):
+        held.setdefault(name.rpartition("/")[2], set()).add(commit.decode())
+    return held
+
+
+def _is_replaced(
+    repo: Repository,
+    checkpoint: Checkpoint,
+    held: Mapping[str, set[str]],
+    commits: Container[ObjectID],
+) -> bool:
+    """Whether it was made here, and its id has only another's commit by now, as a forced fetch
+    does it; of several that a pin left behind, the newest. Once brought back, it has another id."""
+    noted = made_here.commits_of(repo.common_dir, checkpoint.id)
+    newest = next((each for each in noted if each.encode() in commits), None)
+    if newest != checkpoint.commit or not held[checkpoint.id].isdisjoint(noted):
+        return False
+    state = (checkpoint.tree, checkpoint.state_commit)
+    return not any((c.tree, c.state_commit) == state and not c.foreign for c in Catalog(repo))
 
 
 def checkpoint_id(message: str) -> str | None:

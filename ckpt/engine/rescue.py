@@ -4,10 +4,11 @@
 A stash or a commit becomes the checkpoint of the state that it holds, with the commit that it
 stands on as HEAD; the lost commit itself is kept along with it. A content of which no name is
 known, and the edits in a patch, are laid over the present, so that `diff` shows these and
-nothing else. A checkpoint that was let go gets its ref again. What is not saved anew but found
-is verified, and does not stay if it turns out to be half there. If only the history behind a
-stash or commit is, its state is kept without that, on the present HEAD. A lost commit may have
-come with a fetch: one that git would not check out is kept too, but is foreign.
+nothing else. A checkpoint that was let go gets its ref again, or is published under another id if
+its own has become somebody else's. What is not saved anew but found is verified, and does not stay
+if it turns out to be half there. If only the history behind a stash or commit is, its state is kept
+without that, on the present HEAD. A lost commit may have come with a fetch: one that git would not
+check out is kept too, but is foreign.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from ckpt.engine.verify_targets import Target
 from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, Scope, Stats
 from ckpt.paths import folders_above, folders_of
-from ckpt.store import record, staging
+from ckpt.store import made_here, record, staging
 from ckpt.store.index import Index
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.pruning import is_collecting
@@ -228,14 +229,16 @@ def _published(repo: Repository, request: SaveRequest, held: _Held, *, is_ours: 
             head_commit=None if held.head is None else held.head.decode(),
             stats=_stats(repo, held),
         )
-
-        def is_whole(commit: ObjectID, relied_on: Set[ObjectID]) -> bool:
-            return not objects.missing({commit, *relied_on})
-
         parents = tuple(filter(None, (held.head, state)))
-        return publish(repo, Catalog(repo), draft, held.tree, parents, is_whole, is_ours=is_ours)
+        return publish(
+            repo, Catalog(repo), draft, held.tree, parents, _is_whole(repo), is_ours=is_ours
+        )
     finally:
         objects.discard()
+
+
+def _is_whole(repo: Repository) -> Callable[[ObjectID, Set[ObjectID]], bool]:
+    return lambda commit, relied_on: not repo.objects.missing({commit, *relied_on})
 
 
 def _state_tree(repo: Repository, held: _Held) -> ObjectID:
@@ -322,9 +325,21 @@ def _brought_back(repo: Repository, commit: ObjectID, name: str | None) -> Check
             f"it is not whole any more: {lacks}",
             hint=f"git ckpt save && git restore --source={commit.decode()} -- PATH",
         )
-    if not repo.refs.create(found.ref.encode(), commit):
+    if repo.refs.create(found.ref.encode(), commit):
+        return _sound(repo, found)
+    present = repo.refs.checkpoint(found.id) or commit
+    if found.foreign or made_here.holds(repo.common_dir, found.id, present.decode()):
         raise Refused(f"'{found.ref}' exists", hint=f"git ckpt show {found.id}")
-    return _sound(repo, found)
+    return _sound(repo, _under_another_id(repo, found))
+
+
+def _under_another_id(repo: Repository, found: Checkpoint) -> Checkpoint:
+    """The same checkpoint anew: somebody else's has its id."""
+    data = record.read_commit(repo.objects, ObjectID(found.commit.encode()))
+    try:
+        return publish(repo, Catalog(repo), found, data.tree, data.parents, _is_whole(repo))
+    finally:
+        repo.objects.discard()
 
 
 def _sound(repo: Repository, made: Checkpoint) -> Checkpoint:

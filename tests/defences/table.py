@@ -1962,6 +1962,11 @@ DEFENCES = (
         RESCUE + "test_what_a_killed_rescue_has_written_does_not_hide_what_is_lost",
     ),
     _of(
+        "nor does another's checkpoint that a fetch has put in the place of one",
+        "ckpt/engine/lost.py: or _is_replaced(repo, checkpoint, held, commits): => :",
+        RESCUE + "test_a_checkpoint_that_a_forced_fetch_replaced_comes_back_under_another_id",
+    ),
+    _of(
         "nor does the message of a checkpoint hide a commit that is none",
         "ckpt/engine/lost.py: if checkpoint is None: => if own_id is None:",
         RESCUE + "test_a_commit_with_the_message_of_a_checkpoint_is_found_with_those_behind_it",

@@ -347,6 +347,45 @@ def test_a_commit_with_the_message_of_a_checkpoint_is_found_with_those_behind_it
     assert lost() == []
 
 
+def replace_by_a_fetch(repo: Path, tmp_path: Path, ref: str) -> str:
+    """Have another clone's checkpoint under the id of one of ours; its commit."""
+    git("clone", "-q", str(repo), str(tmp_path / "other"))
+    other = ("-C", str(tmp_path / "other"))
+    git(*other, "fetch", "-q", "origin", f"{ref}:{ref}")
+    theirs = git(*other, "cat-file", "commit", ref).replace("\n\none\n", "\n\ntheirs\n")
+    commit = git(*other, "hash-object", "-t", "commit", "-w", "--stdin", stdin=theirs).strip()
+    git(*other, "update-ref", ref, commit)
+    git("fetch", "-q", str(tmp_path / "other"), "+refs/checkpoints/*:refs/checkpoints/*")
+    return commit
+
+
+def test_a_checkpoint_that_a_forced_fetch_replaced_comes_back_under_another_id(
+    repo: Path, tmp_path: Path
+) -> None:
+    write(repo, "README.md", "precious\n")
+    ckpt("save", "one", code=0)
+    saved = ckpt("pin", "one", "--json", code=0).json["checkpoint"]
+    theirs = replace_by_a_fetch(repo, tmp_path, saved["ref"])
+    git("reset", "-q", "--hard")
+
+    (found,) = lost()  # and not what it was before the pin
+    assert (found["kind"], found["id"], found["subject"]) == (
+        "checkpoint",
+        saved["commit"],
+        "one",
+    )
+    made = bring_back("1")
+    assert made["id"] != saved["id"]
+    anew = dict.fromkeys(("id", "ref", "commit", "timestamp"))
+    assert {**made, **anew} == {**saved, **anew}
+    for parts in ("^{tree}", "^@"):
+        assert git("rev-parse", made["commit"] + parts) == git("rev-parse", theirs + parts)
+    assert git("rev-parse", saved["ref"]).strip() == theirs
+    assert lost() == []
+    ckpt("rollback", made["id"], code=0)
+    assert (repo / "README.md").read_text() == "precious\n"
+
+
 def test_what_a_merge_in_progress_needs_is_not_lost(repo: Path) -> None:
     divide(repo, "side")
     subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
