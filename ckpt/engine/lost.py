@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from ckpt import jsontext
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.lost_patches import lost_patches
 from ckpt.errors import CkptError
@@ -19,7 +20,7 @@ from ckpt.patterns import lazy_pattern
 from ckpt.store import made_here, record
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.trees import diff_trees, walk
+from ckpt.store.trees import diff_trees, read_limited, walk
 from ckpt.store.unreachable import unreachable
 from ckpt.values import replace, value_class
 
@@ -39,7 +40,11 @@ STASH, CHECKPOINT, COMMIT, PATCH, TREE, CONTENT = KINDS = (
 _STASHED = lazy_pattern(r"(WIP on|On) [^\n]+: ")
 _STAGED = "index on "
 _OWN_ID = lazy_pattern(r"(?m)^Ckpt-Id: (\S+)$")
-_OWN_BLOBS = (b'{\n "assume_valid":', b'{\n "branch":')  # index flags, manifests
+# How index flags and manifests begin, and what each of them has, since the first.
+_OWN_BLOBS = {
+    b'{\n "assume_valid":': {"assume_valid", "intent_to_add", "skip_worktree", "version"},
+    b'{\n "branch":': {"branch", "empty_folders", "excludes", "modes", "operation", "unskipped"},
+}
 _MOST_FILES = 10_000
 _LONGEST_LINE = 200
 
@@ -181,8 +186,20 @@ def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
             start = next(repo.objects.pieces(blob), b"")
         except MissingObject:
             continue
-        if size and not start.startswith(_OWN_BLOBS):
+        if size and not _is_own(repo, blob, start):
             yield Lost(CONTENT, blob.decode(), blobs[blob], _first_words(start), size=size)
+
+
+def _is_own(repo: Repository, blob: ObjectID, start: bytes) -> bool:
+    """Whether ckpt wrote it beside the files; a file of the user's may begin just so."""
+    names = next((_OWN_BLOBS[each] for each in _OWN_BLOBS if start.startswith(each)), None)
+    if names is None:
+        return False
+    try:
+        document = jsontext.load(read_limited(repo.objects, blob))
+    except (MissingObject, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and names <= document.keys()
 
 
 def _first_words(data: bytes) -> str:

@@ -1967,6 +1967,12 @@ DEFENCES = (
         RESCUE + "test_a_checkpoint_that_a_forced_fetch_replaced_comes_back_under_another_id",
     ),
     _of(
+        "nor do the first words of a content that anybody may have written",
+        "ckpt/engine/lost.py: return isinstance(document, dict) and names <= document.keys()"
+        " => return True",
+        RESCUE + "test_a_content_that_begins_as_what_ckpt_writes_is_found",
+    ),
+    _of(
         "nor does the message of a checkpoint hide a commit that is none",
         "ckpt/engine/lost.py: if checkpoint is None: => if own_id is None:",
         RESCUE + "test_a_commit_with_the_message_of_a_checkpoint_is_found_with_those_behind_it",

@@ -290,6 +290,17 @@ def test_what_ckpt_writes_for_itself_and_nothing_at_all_are_no_contents(repo: Pa
     assert lost() == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['{\n "branch": "x"}\n', '{\n "assume_valid": [], half of it', '{\n "branch": ' + "[" * 9999],
+)
+def test_a_content_that_begins_as_what_ckpt_writes_is_found(repo: Path, text: str) -> None:
+    blob = git("hash-object", "-w", "--stdin", stdin=text).strip()
+
+    (found,) = lost()
+    assert (found["kind"], found["id"]) == ("content", blob)
+
+
 def test_a_tree_that_was_written_and_forgotten_is_found_without_its_parts(repo: Path) -> None:
     write(repo, "some/lost.txt", "in a tree\n")
     git("add", ".")
