@@ -225,15 +225,15 @@ def load(document: dict[str, Any]) -> Journal:
             asked_overwrite=bool(document["asked_overwrite"]),
             asked_recurse=bool(document["asked_recurse"]),
             asked_trust=bool(document.get("asked_trust")),  # the first ones did not have it
-            family=document["family"],
+            family=jsontext.text_or_none(document["family"]),
             nested=tuple(
                 NestedJournal(from_json(item["at"]), dict(item["journal"]))
                 for item in document["nested"]
             ),
-            target_commit=document.get("target_commit"),
-            safety_commit=document.get("safety_commit"),
-            edits=document.get("edits"),
-            edits_commit=document.get("edits_commit"),
+            target_commit=jsontext.text_or_none(document.get("target_commit")),
+            safety_commit=jsontext.text_or_none(document.get("safety_commit")),
+            edits=jsontext.text_or_none(document.get("edits")),
+            edits_commit=jsontext.text_or_none(document.get("edits_commit")),
             worktree=load_place(document.get("worktree")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:

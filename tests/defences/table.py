@@ -1159,6 +1159,12 @@ DEFENCES = (
         "tests/engine/test_journal.py::test_every_damaged_byte_is_noticed",
     ),
     _of(
+        "and so is one with something else in the place of a name",
+        'ckpt/engine/journal.py: family=jsontext.text_or_none(document["family"]),'
+        ' => family=document["family"],',
+        "tests/engine/test_journal.py::test_a_journal_of_another_shape_is_refused",
+    ),
+    _of(
         "what is git's own is never a worktree",
         "ckpt/store/repository.py: check_apart(worktree, git_dir, common_dir) => pass",
         "tests/store/test_repository.py::test_nothing_of_a_git_dir_is_a_worktree",

@@ -209,6 +209,11 @@ def test_any_other_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, d
         {"head": {}},
         {"head": {"before": 7, "after": None, "branch_before": None}},
         {"worktree": {"path": ".."}},
+        {"family": True},
+        {"edits": [1]},
+        {"edits_commit": {}},
+        {"target_commit": 7},
+        {"safety_commit": []},
     ],
 )
 def test_a_journal_of_another_shape_is_refused(change: dict[str, object], private: str) -> None:
