@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Private files and folders that were opened to others, as by `chmod -R` or a copy without modes.
+"""Private files and folders that are none, or were opened to others, as by `chmod -R` or a copy
+without modes.
 
 What others could only read is closed again. What they could write is told and left: once closed
 it would be believed (see `private.read`), and only a person knows whether it is still theirs.
@@ -8,6 +9,7 @@ it would be believed (see `private.read`), and only a person knows whether it is
 from __future__ import annotations
 
 import os
+import stat
 from shlex import join, quote
 
 from ckpt import private
@@ -25,6 +27,14 @@ if TYPE_CHECKING:
     from ckpt.store.repository import Repository
 
 _OF_GIT = (SECOND_NAME, ROOM)  # what becomes a file of git's, with the bits of one
+# Files that are opened in their place, and what may come of something else there.
+_HINDERED = {
+    "lock": "to save and to roll back may fail",
+    "last-rollback": "to roll back may fail",
+    "prune-lock": "to drop and to mend may fail",
+    "gc-lock": "to repack may fail",
+    "made-here": "what is saved may count as foreign",
+}
 
 
 def no_folders(repo: Repository) -> Iterator[Flaw]:
@@ -35,6 +45,23 @@ def no_folders(repo: Repository) -> Iterator[Flaw]:
             told = f"'{folder}' is no folder, so that nothing can be saved or rolled back"
             by_hand = f"{join(['mv', folder, folder + '.away'])} && git ckpt doctor"
             yield Flaw("private files", True, told, by_hand=by_hand)
+
+
+def no_files(repo: Repository) -> Iterator[Flaw]:
+    """What stands where a file of ours has to be. Nobody reads through a link, either."""
+    for folder in (os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)):
+        for name, hindered in _HINDERED.items():
+            path = os.path.join(folder, name)
+            if _is_no_file(path):
+                told = f"'{path}' is no file, so that {hindered}"
+                yield Flaw("private files", True, told, by_hand=join(["mv", path, path + ".away"]))
+
+
+def _is_no_file(path: str) -> bool:
+    try:
+        return not stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:  # none is there, as at first
+        return False
 
 
 def open_to_others(repo: Repository) -> Iterator[Flaw]:

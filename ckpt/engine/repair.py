@@ -16,7 +16,7 @@ from ckpt.engine import journal, left_over, scan_cache
 from ckpt.engine.broken_refs import bring_pack_back, broken_refs, index_anew, out_of_reach
 from ckpt.engine.flaws import Flaw
 from ckpt.engine.pending import JOURNAL, is_interrupted, journal_exists
-from ckpt.engine.private_files import no_folders, open_to_others
+from ckpt.engine.private_files import no_files, no_folders, open_to_others
 from ckpt.engine.way_out import open_ways
 from ckpt.errors import Busy, CkptError, DiskError, is_want
 from ckpt.store.kernel_lock import worktree_lock
@@ -220,6 +220,7 @@ def _files(repo: Repository) -> Iterator[Flaw]:
     if scan_cache.is_damaged(repo):
         told = "what the last save found is damaged; the next one finds it anew"
         yield Flaw("cache", False, told, _forget_cache(repo))
+    yield from no_files(repo)
     yield from open_to_others(repo)
 
 

@@ -1723,6 +1723,11 @@ DEFENCES = (
         " None if repo.objects.has(repo.refs.head().commit)",
         FIXED + "test_nothing_is_moved_aside_while_the_commit_at_head_is_damaged",
     ),
+    _of(
+        "what is in the place of a file of ours, and stops it all, is told",
+        "ckpt/engine/repair.py: yield from no_files(repo) => pass",
+        FIXED + "test_what_is_in_place_of_a_private_file_is_told_with_the_command_that_moves_it",
+    ),
     # What stays, whatever the rules
     _of(
         "what is pinned stays",

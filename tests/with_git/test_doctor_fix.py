@@ -757,6 +757,28 @@ def test_what_has_the_name_of_a_private_file_and_is_none_is_in_nobodys_way(
     assert os.path.lexists(path)
 
 
+@pytest.mark.parametrize("name", ["lock", "last-rollback", "prune-lock", "gc-lock", "made-here"])
+@pytest.mark.parametrize("what", ["folder", "link", "pipe"])
+def test_what_is_in_place_of_a_private_file_is_told_with_the_command_that_moves_it(
+    saved: dict[str, Any], repo: Path, name: str, what: str
+) -> None:
+    path = repo / ".git/ckpt" / name
+    path.unlink(missing_ok=True)
+    makers = {
+        "folder": lambda: path.mkdir(0o700),
+        "link": lambda: path.symlink_to("nowhere"),
+        "pipe": lambda: os.mkfifo(path, 0o600),
+    }
+    makers[what]()
+
+    (told,) = doctor("--fix", code=1)["private files"]
+    assert (told["state"], told["done"]) == ("problem", None)
+    assert told["detail"].startswith(f"'{path}' is no file, so that ")
+    subprocess.run(told["mend"], shell=True, check=True)
+    assert "private files" not in doctor()
+    ckpt("save", "two", code=0)
+
+
 def test_a_folder_with_the_name_of_an_unfinished_object_is_not_ours(
     saved: dict[str, Any], repo: Path
 ) -> None:
