@@ -149,7 +149,7 @@ def naming(place: str) -> Iterator[None]:
 def command(text: str, place: str) -> str:
     """The same commands, to be typed for the repository at a place."""
     there = f"git -C {_quoted(place)} " if place else "git "
-    for name in ("ckpt ", "submodule ", "update-ref "):
+    for name in ("ckpt ", "submodule ", "update-ref ", "checkout "):
         text = text.replace("git " + name, there + name)
     return text
 

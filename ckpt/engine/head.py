@@ -23,7 +23,8 @@ WITHOUT_HEAD = "leave HEAD where it is: repeat the command without --head"
 
 
 def check_move(repo: Repository, target: Recorded) -> None:
-    """Refuse a move that another worktree or a missing commit forbids."""
+    """Refuse a move that another worktree or a missing commit forbids; where HEAD stands as it
+    did, whatever else has its branch forbids nothing."""
     if target.head == Head(None, None):  # no HEAD is like that
         raise RollbackError(
             f"where HEAD was is not known of checkpoint '{target.checkpoint.id}'",
@@ -31,6 +32,7 @@ def check_move(repo: Repository, target: Recorded) -> None:
         )
     wanted: dict[bytes | None, ObjectID | None] = dict(_operation_branches(repo, target))
     wanted[target.head.branch] = target.head.commit
+    stands = repo.refs.head() == target.head
     for branch, commit in wanted.items():
         if commit is not None and repo.objects.kind(commit) != b"commit":
             raise RollbackError(
@@ -39,15 +41,18 @@ def check_move(repo: Repository, target: Recorded) -> None:
                 hint=WITHOUT_HEAD,
             )
         if branch is not None:
-            _check_branch(repo, branch)
+            if branch != target.head.branch or not stands:
+                _check_branch(repo, branch, commit)
             below = [name for name in wanted if name is not None and name.startswith(branch + b"/")]
             if below:
                 raise _impossible(below[0], f"'{short_name(branch)}' is to be there too")
 
 
-def _check_branch(repo: Repository, branch: bytes) -> None:
+def _check_branch(repo: Repository, branch: bytes, commit: ObjectID | None) -> None:
+    """Refuse where a branch cannot be moved to a commit, or must not be HEAD's."""
     repo.refs.check_branch(branch)
-    obstacle = repo.refs.obstacle_to(branch)
+    is_there = commit is not None and repo.refs.read(branch) == commit
+    obstacle = None if is_there else repo.refs.obstacle_to(branch)
     if obstacle is not None:
         raise _impossible(branch, obstacle)
     other = repo.refs.other_worktree_with(branch)
@@ -79,7 +84,29 @@ def plan_move(
     stands = present.head == wanted and branch_now == (wanted.commit if wanted.branch else None)
     if stands and not others:
         return None
-    return HeadMove(present.head, wanted, branch_now, tuple(others.values()))
+    if wanted.branch is not None and not stands:
+        _check_branch(repo, wanted.branch, wanted.commit)  # again: it may have stood at first
+    move = HeadMove(present.head, wanted, branch_now, tuple(others.values()))
+    _check_alias(repo, move)
+    return move
+
+
+def _check_alias(repo: Repository, move: HeadMove) -> None:
+    """Refuse to move what HEAD's branch is only another name of: HEAD would move along, and not
+    as planned."""
+    moved = {other.branch for other in move.others}
+    if move.branch_before != move.after.commit:
+        moved.add(move.after.branch or b"")
+    for branch in filter(None, (move.before.branch, move.after.branch)):
+        behind = repo.refs.behind(branch)
+        if behind != branch and behind in moved:
+            from shlex import quote  # for a hint that few see
+
+            raise Refused(
+                f"branch '{short_name(branch)}' is a symbolic ref to '{short_name(behind)}', "
+                "which has to move",
+                hint=f"git checkout {quote(short_name(behind))}",
+            )
 
 
 def _operation_moves(repo: Repository, target: Recorded) -> Iterator[BranchMove]:

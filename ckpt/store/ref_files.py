@@ -48,11 +48,19 @@ class RefFiles:
 
     def read(self, ref: bytes) -> ObjectID | None:
         """The object a ref names, links followed; None where there is none."""
+        return self._object_id(self._followed(ref)[1])
+
+    def behind(self, ref: bytes) -> bytes:
+        """The ref that changes when a commit is made on this one: another, if it is symbolic."""
+        return self._followed(ref)[0]
+
+    def _followed(self, ref: bytes) -> tuple[bytes, bytes]:
+        """The ref at the end of the links, and what it says."""
         name = ref
         for _ in range(_MOST_LINKS):
             contents = self._contents(name)
             if not contents.startswith(b"ref:"):
-                return self._object_id(contents)
+                return name, contents
             name = contents[len(b"ref:") :].strip()
         raise CkptError(
             f"'{os.fsdecode(ref)}' is a link in a circle",

@@ -62,6 +62,7 @@ HANDOVER = "tests/worktree/test_handover.py::"
 LAST_MOMENT = "tests/faults/test_last_moment.py::"
 LOST = "tests/with_git/test_gone.py::"
 UNNAMED = "tests/engine/test_unnamed.py::"
+HARD = "tests/with_git/test_hard_cases.py::"
 
 DEFENCES = (
     # The last moment before a file is replaced
@@ -977,6 +978,27 @@ DEFENCES = (
         "where HEAD has to stay, no branch moves",
         "ckpt/engine/head.py: if repo.refs.head() not in (move.before, wanted): => if False:",
         HEAD_MEANWHILE + "test_no_branch_moves_where_head_has_to_stay",
+    ),
+    _of(
+        "where HEAD need not move, a branch that cannot keeps no files from going back",
+        "ckpt/engine/head.py: if branch != target.head.branch or not stands: => if True:",
+        "tests/with_git/test_run.py::"
+        "test_a_branch_that_is_checked_out_twice_keeps_no_files_from_going_back",
+    ),
+    _of(
+        "a branch that stays where it is may be a link",
+        "ckpt/engine/head.py: None if is_there else repo.refs => repo.refs",
+        HARD + "test_an_undo_brings_head_back_to_a_symbolic_branch",
+    ),
+    _of(
+        "but a branch that moves meanwhile is looked at again",
+        "ckpt/engine/head.py: if wanted.branch is not None and not stands: => if False:",
+        HARD + "test_a_branch_that_moves_after_the_first_look_is_looked_at_again",
+    ),
+    _of(
+        "HEAD does not move along with the branch that its own is a link to",
+        "ckpt/engine/head.py: if behind != branch and behind in moved: => if False:",
+        HARD + "test_the_branch_behind_a_symbolic_one_that_head_is_on_is_not_moved_from_there",
     ),
     _of(
         "after a crash, HEAD and its branch move from what was looked at and saved",

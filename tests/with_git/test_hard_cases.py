@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from helpers import ckpt, fsck, git
+import pytest
+from helpers import ckpt, ckpt_here, fsck, git
+
+from ckpt.engine import prepare
 
 
 def commit_all(repo: Path) -> None:
@@ -117,6 +121,71 @@ def test_a_symbolic_branch_is_not_overwritten(repo: Path) -> None:
     ckpt("rollback", "then", "--head", cwd=repo, code=4)
 
     assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
+
+
+def on_an_alias(repo: Path, *, commits: bool = False) -> None:
+    """HEAD is on a branch that is only another name of main."""
+    git("symbolic-ref", "refs/heads/alias", "refs/heads/main", cwd=repo)
+    git("symbolic-ref", "HEAD", "refs/heads/alias", cwd=repo)
+    if commits:
+        git("commit", "-q", "--allow-empty", "-m", "more", cwd=repo)
+
+
+def test_a_branch_that_need_not_move_may_be_symbolic(repo: Path) -> None:
+    on_an_alias(repo)
+    ckpt("save", "then", cwd=repo, code=0)
+    (repo / "new").write_text("new\n")
+
+    ckpt("rollback", "then", "--head", cwd=repo, code=0)
+
+    assert not (repo / "new").exists()
+    assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
+
+
+def test_an_undo_brings_head_back_to_a_symbolic_branch(repo: Path) -> None:
+    git("checkout", "-qb", "topic", cwd=repo)
+    ckpt("save", "then", cwd=repo, code=0)
+    on_an_alias(repo, commits=True)
+    ckpt("rollback", "then", "--head", cwd=repo, code=0)
+
+    ckpt("undo", cwd=repo, code=0)
+
+    assert (repo / ".git/HEAD").read_text() == "ref: refs/heads/alias\n"
+    assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
+
+
+def test_a_branch_that_moves_after_the_first_look_is_looked_at_again(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_an_alias(repo)
+    ckpt("save", "then", cwd=repo, code=0)
+    looked = prepare.check_move
+
+    def look_before_a_commit(*known: Any) -> None:
+        looked(*known)
+        on_an_alias(repo, commits=True)
+
+    monkeypatch.setattr(prepare, "check_move", look_before_a_commit)
+    refused = ckpt_here("rollback", "then", "--head", code=4)
+
+    assert "it is a symbolic ref" in refused.stderr
+    assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
+
+
+def test_the_branch_behind_a_symbolic_one_that_head_is_on_is_not_moved_from_there(
+    repo: Path,
+) -> None:
+    ckpt("save", "then", cwd=repo, code=0)
+    on_an_alias(repo, commits=True)
+    (repo / "new").write_text("new\n")
+
+    refused = ckpt("rollback", "then", "--head", cwd=repo, code=4)
+
+    assert (repo / "new").exists()
+    assert "hint: git checkout main\n" in refused.stderr
+    git("checkout", "-q", "main", cwd=repo)
+    ckpt("rollback", "then", "--head", cwd=repo, code=0)
+    assert not (repo / "new").exists()
 
 
 def test_a_branch_that_another_worktree_rebases_is_not_taken(repo: Path, tmp_path: Path) -> None:

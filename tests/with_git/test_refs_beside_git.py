@@ -414,6 +414,7 @@ def test_symbolic_refs_are_followed_as_by_git(
     for name in (b"refs/heads/one", b"refs/heads/two", b"refs/old-style"):
         assert refs.read(name) == commits[1]
         assert git("rev-parse", os.fsdecode(name)).strip().encode() == commits[1]
+        assert refs.behind(name) == b"refs/heads/three"
 
 
 def test_names_are_judged_as_git_judges_them() -> None:

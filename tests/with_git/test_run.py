@@ -316,6 +316,16 @@ def test_if_head_cannot_go_back_the_command_is_named_that_does_without(repo: Pat
     assert tree_state(repo) == before
 
 
+def test_a_branch_that_is_checked_out_twice_keeps_no_files_from_going_back(repo: Path) -> None:
+    git("worktree", "add", "-q", "--force", "../twice", "main")
+    before = tree_state(repo)
+
+    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", "echo new >new; exit 3", code=3)
+
+    assert "not rolled back" not in ran.stderr
+    assert tree_state(repo) == before
+
+
 def test_a_command_that_removes_the_repository_still_has_its_exit_code(repo: Path) -> None:
     ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", "rm -rf .git; exit 9", code=9)
 
