@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
 HEAD_FILE = ".git/HEAD"  # as a path that was left alone, which no file of a worktree can have
+GONE_REPOSITORY = "repository that is not there any more"  # as the reason of a rollback
 
 
 class _Word(str, Enum):

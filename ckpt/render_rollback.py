@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ckpt.models import HEAD_FILE
+from ckpt.models import GONE_REPOSITORY, HEAD_FILE
 from ckpt.render import MOST_PATHS, commits, listed, printable, quoted
 
 TYPE_CHECKING = False
@@ -119,7 +119,7 @@ def hints(result: RollbackResult, paths: Sequence[str]) -> Iterator[str]:
         yield f"'{command}' saves what is in the way, then replaces it"
     for command in _moving_head(result):
         yield f"'{command}' moves it all the same, and the safety checkpoint keeps its commits"
-    kept = {item.path for item in result.kept}
+    kept = {item.path for item in result.kept if item.reason != GONE_REPOSITORY}
     if any(s.checkpoint is not None and s.path in kept for s in result.target.nested):
         yield f"'{again} --recurse{_limits(paths)}' takes the repositories inside along"
 

@@ -18,12 +18,13 @@ from ckpt.engine.plan import SUBMODULE
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import CkptError, Refused, UsageError
-from ckpt.models import NestedState, SkipReason
+from ckpt.models import GONE_REPOSITORY, NestedState, SkipReason
 from ckpt.paths import folders_above, is_within, to_bytes, to_str
 from ckpt.store.repository import Repository
 from ckpt.store.staging import read_staged
 from ckpt.store.trees import GITLINK, lookup
 from ckpt.worktree.reach import is_nested_repository
+from ckpt.worktree.write import Worktree
 
 UNSAVED = "no checkpoint of it"
 WITHOUT_RECURSE = "leave the repositories inside alone: repeat the command without --recurse"
@@ -58,6 +59,16 @@ def members(target: Recorded, limits: tuple[bytes, ...]) -> list[NestedState]:
         for state in states
         if state.checkpoint is not None and (not limits or is_within(to_bytes(state.path), limits))
     ]
+
+
+def gone(target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]) -> dict[bytes, str]:
+    """The repositories inside that were there at the checkpoint and are not any more: no rollback
+    of the one around them brings them back. Each with what it was."""
+    return {
+        path: SUBMODULE if target.has_submodule(path) else GONE_REPOSITORY
+        for path in target.repositories
+        if (not limits or is_within(path, limits)) and not worktree.is_repository(path)
+    }
 
 
 def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) -> dict[bytes, str]:

@@ -171,11 +171,12 @@ class _Rollback:
         if self._options.recurse:
             self._nested = dict(self._prepare_nested())
         prepared = self._prepared = preparation.prepare()
+        limits = self._options.paths
         if self._options.recurse:
             self._keep_unlinked()
         else:
-            limits = self._options.paths
             prepared.plan.kept |= family.left_alone(self._target, prepared.present, limits)
+        prepared.plan.kept |= family.gone(self._target, self._worktree, limits)
         self._options = replace(self._options, paths=prepared.paths)
 
     def _prepare_nested(self) -> Iterator[tuple[bytes, _Rollback]]:

@@ -2039,6 +2039,17 @@ DEFENCES = (
         "test_continue_tells_what_the_rollback_had_left_in_the_way",
     ),
     _of(
+        "a repository inside that is gone is not taken for restored",
+        "ckpt/engine/rollback.py: "
+        "prepared.plan.kept |= family.gone(self._target, self._worktree, limits) => pass",
+        "tests/with_git/test_submodules.py::"
+        "test_an_untracked_repository_that_is_gone_is_listed_and_not_taken_for_restored",
+        "tests/with_git/test_submodules.py::"
+        "test_one_that_is_gone_and_was_not_saved_is_listed_among_those_taken_along",
+        "tests/with_git/test_submodules.py::"
+        "test_a_submodule_that_was_initialised_and_is_not_is_listed",
+    ),
+    _of(
         "a repository inside that has changed since, or is new, is told",
         "ckpt/engine/family.py: is_other = state is None or without_links([state]) != (here,)"
         " => is_other = False",

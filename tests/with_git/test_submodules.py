@@ -389,6 +389,43 @@ def test_an_untracked_repository_is_noted_and_never_entered_nor_removed(top: Pat
     assert not (other / ".git/ckpt").exists()
 
 
+def test_an_untracked_repository_that_is_gone_is_listed_and_not_taken_for_restored(
+    top: Path,
+) -> None:
+    new(top / "other")
+    target = save(top, "--recurse")["id"]
+    shutil.rmtree(top / "other")
+
+    ran = ckpt("rollback", target, cwd=top, code=0)
+    elsewhere = ckpt("rollback", target, "--", "file", cwd=top, code=0)
+
+    assert ran.stdout.startswith("Nothing to do: all else is as in checkpoint")
+    assert "kept other (repository that is not there any more)\n" in ran.stdout
+    assert "--recurse" not in ran.stderr  # which would be refused
+    assert "other" not in elsewhere.stdout
+
+
+def test_one_that_is_gone_and_was_not_saved_is_listed_among_those_taken_along(top: Path) -> None:
+    write(new(top / "other"), ".git/index", "no index")
+    target = save(top, "--recurse")["id"]
+    shutil.rmtree(top / "other")
+
+    rolled = ckpt("rollback", "--json", "--recurse", target, cwd=top, code=0).json
+
+    assert rolled["kept"] == [
+        {"path": "other", "reason": "repository that is not there any more"},
+    ]
+
+
+def test_a_submodule_that_was_initialised_and_is_not_is_listed(top: Path) -> None:
+    target = save(top)["id"]
+    git("submodule", "-q", "deinit", "-f", "lib", cwd=top)
+
+    rolled = ckpt("rollback", "--json", target, cwd=top, code=0).json
+
+    assert rolled["kept"] == [{"path": "lib", "reason": "submodule"}]
+
+
 def test_an_untracked_repository_is_saved_and_put_back_with_recurse(top: Path) -> None:
     other = new(top / "other")
     write(other, "file", "edited\n")
