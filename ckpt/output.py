@@ -51,6 +51,7 @@ class Output:
         self.quiet = quiet
         self._env = env
         self._progress: Progress | None = None
+        self._here = ""
 
     # -- primitives ----------------------------------------------------------------
 
@@ -64,9 +65,15 @@ class Output:
         return self._progress
 
     def get_ready(self) -> None:
-        """Import what results are told with, before files change that may be our own."""
+        """Import what results are told with, before files change that may be our own, and see
+        where we are, before that may go."""
         import ckpt.patchtext
         import ckpt.render_rollback
+
+        try:
+            self._here = os.getcwd()
+        except FileNotFoundError:  # long since, and '-C' names another
+            pass
 
         if self.as_json:
             import ckpt.documents  # noqa: F401  # imported now, used when the work is done
@@ -310,7 +317,18 @@ class Output:
             self.hint(text)
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
+        self._tell_way_out()
         return None
+
+    def _tell_way_out(self) -> None:
+        """In a folder that is gone nothing can be typed, not even an undo."""
+        there = self._here
+        while there and not os.path.isdir(there):
+            there = os.path.dirname(there)
+        if there != self._here:
+            from shlex import quote  # for a hint that few see
+
+            self.hint(f"the current folder is gone; leave it first: cd {quote(there)}")
 
     def ran(self, result: RunResult) -> None:
         """To standard error, because standard output was the command's."""

@@ -2039,6 +2039,11 @@ DEFENCES = (
         "test_continue_tells_what_the_rollback_had_left_in_the_way",
     ),
     _of(
+        "who stands in a folder that has gone is told the way to the undo",
+        "ckpt/output.py: if there != self._here: => if False:",
+        RULES + "test_where_the_current_folder_goes_the_way_out_of_it_is_named",
+    ),
+    _of(
         "a repository inside that is gone is not taken for restored",
         "ckpt/engine/rollback.py: "
         "prepared.plan.kept |= family.gone(self._target, self._worktree, limits) => pass",

@@ -1110,3 +1110,15 @@ def test_a_rollback_that_could_not_be_remembered_does_not_begin(repo: Path) -> N
     assert "last-rollback' is a folder" in ran.stderr
     assert (repo / "README.md").read_text() == "edited\n"
     assert checkpoints() == before
+
+
+def test_where_the_current_folder_goes_the_way_out_of_it_is_named(repo: Path) -> None:
+    target = save()
+    write(repo, "new/in ner/file", "new\n")
+    script = 'cd "new/in ner" && "$@"'
+
+    ran = ckpt_process("rollback", target, under=("sh", "-c", script, "sh"), code=0)
+
+    (hint,) = [line for line in ran.stderr.splitlines() if line.startswith("hint: ")]
+    assert hint.partition(": cd ")[2] == str(repo)
+    assert "hint: " not in ckpt_process("undo", code=0).stderr
