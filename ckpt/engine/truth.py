@@ -15,11 +15,11 @@ from ckpt.engine import origins
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import CkptError
 from ckpt.models import Checkpoint, Scope, SkipReason
-from ckpt.paths import from_json, is_within, to_bytes
+from ckpt.paths import folders_above, from_json, is_within, to_bytes
 from ckpt.store import record, staging
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.trees import FOLDER, GITLINK, Entries, TreeEntry, lookup, read_tree
+from ckpt.store.trees import FOLDER, GITLINK, Entries, TreeEntry, lookup, read_tree, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,13 +78,14 @@ class Facts:
     def _folders_and_skipped(self, recorded: Recorded) -> Iterator[str]:
         manifest = recorded.manifest
         for path in manifest.empty_folders:
-            if self._entry(recorded.tree, path) is not None:
+            if not self._is_empty(recorded, path):
                 yield f"it calls {_shown(path)} an empty folder, and has something there"
         for path, reason in manifest.skipped.items():
             if self._is_file(recorded.tree, path):
                 yield f"it has {_shown(path)}, and says that it was left out ({reason})"
         for path in manifest.unskipped:
-            if self._entry(recorded.tree, path) is None and path not in manifest.skipped:
+            is_left_out = path in manifest.skipped or self._is_below_file(recorded.tree, path)
+            if self._entry(recorded.tree, path) is None and not is_left_out:
                 yield f"it says that {_shown(path)} was on disk, and does not have it"
 
     def _nested(self, recorded: Recorded) -> Iterator[str]:
@@ -159,6 +160,21 @@ class Facts:
     def _is_file(self, tree: ObjectID, path: bytes) -> bool:
         entry = self._entry(tree, path)
         return entry is not None and entry.mode not in (FOLDER, GITLINK)
+
+    def _is_below_file(self, tree: ObjectID, path: bytes) -> bool:
+        """Whether something else stands where a folder of this path was left out."""
+        above = (self._entry(tree, folder) for folder in folders_above(path))
+        return any(entry is not None and entry.mode != FOLDER for entry in above)
+
+    def _is_empty(self, recorded: Recorded, path: bytes) -> bool:
+        """Whether the tree has nothing there but what a sparse checkout left out."""
+        entry = self._entry(recorded.tree, path)
+        if entry is None or path in recorded.absent:
+            return True
+        if entry.mode != FOLDER:
+            return False
+        files = (file for file, _ in walk(self._repo.objects, entry.id, path))
+        return all(file in recorded.absent for file in files)
 
 
 def _children(repo: Repository, tree: ObjectID) -> dict[bytes, TreeEntry]:

@@ -946,6 +946,18 @@ DEFENCES = (
         AGAIN + "test_what_a_sparse_checkout_left_out_is_left_out_again",
     ),
     _of(
+        "an empty folder where files were left out is no damage",
+        "ckpt/engine/truth.py: return all(file in recorded.absent for file in files) "
+        "=> return False",
+        "tests/with_git/test_sparse.py::test_an_empty_folder_where_files_were_left_out_is_no_lie",
+    ),
+    _of(
+        "nor is a file where a folder was left out",
+        "ckpt/engine/truth.py: in manifest.skipped or self._is_below_file(recorded.tree, path) "
+        "=> in manifest.skipped",
+        "tests/with_git/test_sparse.py::test_a_file_where_a_folder_was_left_out_is_no_lie",
+    ),
+    _of(
         "after two crashes, damage to what was saved after the first stops nobody",
         "ckpt/engine/carrying.py: if then != now and (then is None or _is_held(earlier.objects, "
         "then)): => if then != now:",

@@ -227,3 +227,24 @@ def test_ignore_rules_that_a_sparse_checkout_leaves_out_are_in_force(top: Path) 
     assert "kept.out" not in git("ls-tree", "-r", "--name-only", f"refs/checkpoints/{later}")
     assert [removed["path"] for removed in told["removed"]] == ["b/new"]
     assert (top / "b/deep/kept.out").read_text() == "ignored\n"
+
+
+def test_an_empty_folder_where_files_were_left_out_is_no_lie(top: Path) -> None:
+    write(top, "b/f0", "staged\n")
+    git("add", "b/f0")
+    git("update-index", "--skip-worktree", "a/f0", "a/f1", "a/f2", "b/f0")
+    for number in range(3):
+        (top / f"a/f{number}").unlink()
+    (top / "b/f0").unlink()
+    (top / "b/f0").mkdir()
+    there_and_back(top, lambda _: (top / "a").rmdir())
+
+    ckpt("verify", "--all", code=0)
+
+
+def test_a_file_where_a_folder_was_left_out_is_no_lie(top: Path) -> None:
+    narrow("a")
+    write(top, "b", "a file\n")
+    there_and_back(top, lambda _: write(top, "b", "another\n"))
+
+    ckpt("verify", "--all", code=0)
