@@ -16,12 +16,12 @@ from tempfile import TemporaryFile
 
 from ckpt import disk
 from ckpt.errors import Refused, UsageError
-from ckpt.store.loose import DamagedObject
+from ckpt.store.loose import LARGEST_WHOLE, DamagedObject
 from ckpt.store.object_format import SHA1
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.pack_entries import BOTH_SIZES, KINDS, apply_delta, made_size, parse_entry
+from ckpt.store.pack_entries import BOTH_SIZES, KINDS, announced, apply_delta, parse_entry
 from ckpt.store.pack_writer import entry_header
-from ckpt.store.streams import LARGE, level_of
+from ckpt.store.streams import LARGE, level_of, patched_pieces
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _SIGNATURES = {b"# v2 git bundle": 2, b"# v3 git bundle": 3}
 _LONGEST_HEADER = 1 << 24
 _LARGEST_WITH_DELTA = 1 << 29  # git makes none for larger ones
+_SOME = 1 << 24  # bytes that any delta may make, and otherwise so many times what it is made of
+_MOST_GROWTH = 64
 _ALWAYS_ENOUGH = 8 << 30  # bytes of all objects together, once they are inflated
 _MOST_TIMES = 256  # the size of a bundle that has more
 _CHUNK = 1 << 16
@@ -122,6 +124,11 @@ def _unknown(reason: str, hint: str = "make one with export()") -> Refused:
     return Refused(f"cannot read this bundle: {reason}", hint=hint)
 
 
+def _too_much(reason: str) -> Refused:
+    hint = "git fetch BUNDLE 'refs/checkpoints/*:refs/checkpoints/*' takes it as it is"
+    return _unknown(reason, hint)
+
+
 def read_pack(fd: int, start: int, objects: ObjectStore) -> None:
     """Add the objects of a bundle's pack to the repository; they are in use once refs are."""
     try:
@@ -133,11 +140,14 @@ def read_pack(fd: int, start: int, objects: ObjectStore) -> None:
 
 @value_class
 class _Delta:
-    """An entry that is made of another one; `begin` is where its stream of `size` bytes is."""
+    """An entry that is made of another one; `begin` is where its stream of `size` bytes is, which
+    says that it makes `made` bytes of a `base` of so many."""
 
     place: int
     begin: int
     size: int
+    base: int
+    made: int
 
 
 class _PackStream:
@@ -172,9 +182,9 @@ class _PackStream:
             if base is None:
                 self._known[place], at = self._take(KINDS[number], begin, size)
                 continue
-            at = self._pass_over(begin, size)
+            delta, at = self._pass_over(place, begin, size)
             key = base - self._start if isinstance(base, int) else ObjectID(base.hex().encode())
-            self._waiting.setdefault(key, []).append(_Delta(place, begin, size))
+            self._waiting.setdefault(key, []).append(delta)
         if at != self._end:
             raise DamagedObject("something follows its last entry")
         self._resolve()
@@ -189,10 +199,7 @@ class _PackStream:
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise _unknown(
-                f"its {len(self._data):,} bytes would become more than {self._most:,}",
-                hint="git fetch BUNDLE 'refs/checkpoints/*:refs/checkpoints/*' takes it as it is",
-            )
+            raise _too_much(f"its {len(self._data):,} bytes would become more than {self._most:,}")
 
     def _take(self, kind: bytes, begin: int, size: int) -> tuple[tuple[bytes, ObjectID], int]:
         if size <= LARGE:
@@ -208,19 +215,21 @@ class _PackStream:
             file.seek(0)
             return (kind, self._objects.add_file(file.fileno(), size)), end
 
-    def _pass_over(self, begin: int, size: int) -> int:
-        """Where the entry after a delta begins; looks only at what the delta announces."""
+    def _pass_over(self, place: int, begin: int, size: int) -> tuple[_Delta, int]:
+        """A delta, and where the entry after it begins; looks only at what it announces."""
         head, end = b"", begin
         for piece, end in self._pieces(begin, size):  # noqa: B007 - the last end counts
             if len(head) < BOTH_SIZES:
                 head += piece[:BOTH_SIZES]
-        made = made_size(head)
+        base, made = announced(head)
         self._spend(made)
         if max(made, size) > _LARGEST_WITH_DELTA:
             raise DamagedObject("a delta that is too large")
         if size > made + BOTH_SIZES:
             raise DamagedObject("a delta that is larger than what it makes")
-        return end
+        if made > max(_SOME, _MOST_GROWTH * (base + size)):
+            raise _too_much(f"a delta of {size:,} bytes makes {made:,} of {base:,}")
+        return _Delta(place, begin, size, base, made), end
 
     def _inflated(self, begin: int, size: int) -> tuple[bytes, int]:
         parts, end = [], begin
@@ -258,15 +267,38 @@ class _PackStream:
         while known:
             base, kind, name = known.pop()
             deltas = self._waiting.pop(base, ())
-            content = self._content(kind, name) if deltas else b""
+            content = self._content(kind, name) if deltas else None
             for delta in deltas:
-                made = apply_delta(content, self._inflated(delta.begin, delta.size)[0])
-                made_name = self._objects.add(kind, made)
+                if content is not None and (kind != b"blob" or delta.made <= LARGE):
+                    instructions = self._inflated(delta.begin, delta.size)[0]
+                    made = apply_delta(content, instructions, LARGEST_WHOLE)
+                    made_name = self._objects.add(kind, made)
+                else:
+                    made_name = self._add_large(name, delta)
                 known += [(delta.place, kind, made_name), (made_name, kind, made_name)]
         if self._waiting:
             raise DamagedObject("a delta without its base")
 
-    def _content(self, kind: bytes, name: ObjectID) -> bytes:
-        if (self._objects.size(name) or 0) > _LARGEST_WITH_DELTA:
+    def _content(self, kind: bytes, name: ObjectID) -> bytes | None:
+        """The content of a base, unless it is a large blob."""
+        size = self._objects.size(name) or 0
+        if size > _LARGEST_WITH_DELTA:
             raise DamagedObject("a delta for what is too large")
-        return self._objects.read(name, kind)
+        is_large = kind == b"blob" and size > LARGE
+        return None if is_large else self._objects.read(name, kind)
+
+    def _add_large(self, base: ObjectID, delta: _Delta) -> ObjectID:
+        """Make a blob in pieces: in the bundle it may be next to nothing, and so may its base."""
+        if self._objects.size(base) != delta.base:
+            raise DamagedObject("a delta for another base")
+        instructions = (piece for piece, _ in self._pieces(delta.begin, delta.size) if piece)
+        pieces = patched_pieces(self._objects.pieces(base), [instructions], self._objects.path)
+        with TemporaryFile() as file:
+            for piece in pieces:
+                file.write(piece)
+                if file.tell() > delta.made:
+                    break
+            if file.tell() != delta.made:
+                raise DamagedObject("a delta that makes more than it says, or less")
+            file.flush()
+            return self._objects.add_file(file.fileno(), delta.made)

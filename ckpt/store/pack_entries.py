@@ -101,14 +101,15 @@ def object_size(data: bytes, at: int, id_length: int) -> int:
 def _made_by(compressed: bytes) -> int:
     """How much a delta makes, from the first bytes of its stream."""
     try:
-        return made_size(zlib.decompressobj().decompress(compressed, BOTH_SIZES))
+        return announced(zlib.decompressobj().decompress(compressed, BOTH_SIZES))[1]
     except zlib.error as error:
         raise DamagedObject("a damaged delta") from error
 
 
-def made_size(delta: bytes) -> int:
-    """How much a delta makes, by the second of the sizes that it begins with."""
-    return varint(delta, varint(delta, 0)[1])[0]
+def announced(delta: bytes) -> tuple[int, int]:
+    """The two sizes that a delta begins with: of its base, and of what it makes."""
+    base, position = varint(delta, 0)
+    return base, varint(delta, position)[0]
 
 
 def copy_instruction(data: bytes, position: int, code: int) -> tuple[int, int, int]:

@@ -423,6 +423,21 @@ DEFENCES = (
         "tests/store/test_bundle.py::test_what_would_become_a_thousand_times_as_large_is_refused",
     ),
     _of(
+        "nor one whose deltas do",
+        "ckpt/store/bundle.py: if made > max(_SOME, => if made > max(1 << 40,",
+        "tests/store/test_bundle.py::test_a_delta_makes_no_thousand_times_of_its_base",
+    ),
+    _of(
+        "large ones that are alike take no memory",
+        "ckpt/store/bundle.py: return None if is_large else => return",
+        "tests/store/test_bundle.py::test_large_ones_that_are_alike_are_made_in_pieces",
+    ),
+    _of(
+        "a large one is what its delta says",
+        "ckpt/store/bundle.py: if file.tell() != delta.made: => if False:",
+        "tests/store/test_bundle.py::test_a_large_one_is_what_its_delta_says",
+    ),
+    _of(
         "an object is what its id says",
         "ckpt/store/objects.py: elif self.hash(kind, data) == object_id: => else:",
         RULES + "test_a_damaged_object_stops_a_rollback_before_anything_happens",

@@ -80,6 +80,51 @@ def test_a_delta_makes_no_more_than_git_makes_them_for(store: ObjectStore, tmp_p
         read(store, tmp_path, bomb)
 
 
+def test_a_delta_makes_no_thousand_times_of_its_base(store: ObjectStore, tmp_path: Path) -> None:
+    base = os.urandom(1 << 16)
+    whole_base = b"\x80"
+    bomb = sizes(len(base), 1000 << 16) + 1000 * whole_base
+
+    with pytest.raises(Refused, match="makes 65,536,000 of 65,536") as error:
+        read(store, tmp_path, entry(BLOB, base), entry(REF_DELTA, bomb, named(base)))
+    assert error.value.hint is not None
+    assert error.value.hint.startswith("git fetch BUNDLE")
+
+
+def test_large_ones_that_are_alike_are_made_in_pieces(store: ObjectStore, tmp_path: Path) -> None:
+    first = bytes(4 * MANY)
+    second, third = b"one" + first + b"end", b"two" + first + b"more at the end"
+    pack = [
+        entry(BLOB, first),
+        entry(REF_DELTA, make_delta(first, second), named(first)),
+        entry(REF_DELTA, make_delta(second, third), named(second)),
+        entry(REF_DELTA, make_delta(third, b"small"), named(third)),
+    ]
+    tracemalloc.start()
+    try:
+        read(store, tmp_path, *pack)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < len(first)
+    assert content_of(store, named(second)) == second
+    assert content_of(store, named(third)) == third
+    assert content_of(store, named(b"small")) == b"small"
+
+
+@pytest.mark.parametrize("said", [(MANY + 1, MANY), (MANY, MANY + 1), (MANY, MANY - 1)])
+def test_a_large_one_is_what_its_delta_says(
+    store: ObjectStore, tmp_path: Path, said: tuple[int, int]
+) -> None:
+    base = bytes(MANY)
+    delta = make_delta(base, base)[len(sizes(MANY, MANY)) :]
+    pack = [entry(BLOB, base), entry(REF_DELTA, sizes(*said) + delta, named(base))]
+
+    with pytest.raises(Refused, match="its pack is damaged"):
+        read(store, tmp_path, *pack)
+
+
 @pytest.mark.parametrize("kind", [BLOB, REF_DELTA])
 def test_what_would_become_a_thousand_times_as_large_is_refused(
     kind: int, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
