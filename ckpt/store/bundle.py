@@ -202,11 +202,11 @@ class _PackStream:
             raise _too_much(f"its {len(self._data):,} bytes would become more than {self._most:,}")
 
     def _take(self, kind: bytes, begin: int, size: int) -> tuple[tuple[bytes, ObjectID], int]:
-        if size <= LARGE:
+        if kind != b"blob" and size > LARGEST_WHOLE:
+            raise DamagedObject(f"a {kind.decode()} of {size} bytes")
+        if kind != b"blob" or size <= LARGE:
             content, end = self._inflated(begin, size)
             return (kind, self._objects.add(kind, content)), end
-        if kind != b"blob":
-            raise DamagedObject(f"a {kind.decode()} of {size} bytes")
         with TemporaryFile() as file:
             end = begin
             for piece, end in self._pieces(begin, size):  # noqa: B007 - the last end counts

@@ -438,6 +438,11 @@ DEFENCES = (
         "tests/store/test_bundle.py::test_a_large_one_is_what_its_delta_says",
     ),
     _of(
+        "a folder of very many files is read from a bundle",
+        'ckpt/store/bundle.py: if kind != b"blob" or size <= LARGE: => if size <= LARGE:',
+        "tests/store/test_bundle.py::test_a_folder_of_very_many_files_is_read",
+    ),
+    _of(
         "an object is what its id says",
         "ckpt/store/objects.py: elif self.hash(kind, data) == object_id: => else:",
         RULES + "test_a_damaged_object_stops_a_rollback_before_anything_happens",

@@ -18,7 +18,7 @@ from ckpt.store.deltas import make_delta
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.pack_writer import entry_header
 
-BLOB, OFS_DELTA, REF_DELTA = 3, 6, 7
+TREE, BLOB, OFS_DELTA, REF_DELTA = 2, 3, 6, 7
 NOWHERE = b"\xab" * 20
 MANY = 1 << 24
 
@@ -111,6 +111,22 @@ def test_large_ones_that_are_alike_are_made_in_pieces(store: ObjectStore, tmp_pa
     assert content_of(store, named(second)) == second
     assert content_of(store, named(third)) == third
     assert content_of(store, named(b"small")) == b"small"
+
+
+def test_a_folder_of_very_many_files_is_read(store: ObjectStore, tmp_path: Path) -> None:
+    tree = b"".join(b"100644 name %06d\0" % number + NOWHERE for number in range(50_000))
+
+    read(store, tmp_path, entry(TREE, tree))
+
+    assert len(tree) > 1 << 20
+    assert store.read(store.hash(b"tree", tree), b"tree") == tree
+
+
+def test_but_none_that_could_not_be_read_again(store: ObjectStore, tmp_path: Path) -> None:
+    bomb = entry_header(TREE, (1 << 28) + 1) + zlib.compress(b"")
+
+    with pytest.raises(Refused, match="a tree of 268435457 bytes"):
+        read(store, tmp_path, bomb)
 
 
 @pytest.mark.parametrize("said", [(MANY + 1, MANY), (MANY, MANY + 1), (MANY, MANY - 1)])
