@@ -11,8 +11,10 @@ Left out: what an object refers to, which is for those who know what it is good 
 
 from __future__ import annotations
 
+import os
 from binascii import unhexlify
 
+from ckpt import regular
 from ckpt.errors import is_want
 from ckpt.store.alternates import object_folders
 from ckpt.store.loose import exists, loose_path
@@ -139,6 +141,7 @@ class Inspection:
 
     def _diagnosis(self, kind: bytes, object_id: ObjectID, error: Exception) -> tuple[str, str]:
         name, shown = kind.decode(), shown_id(object_id)
+        error = self._denial(object_id) or error
         if isinstance(error, OSError):  # of what has to be laid down on the way, for one
             return UNREADABLE, f"unreadable {name} {shown}: {error.strerror}"
         if not self.objects.has(object_id):
@@ -147,6 +150,20 @@ class Inspection:
         if found is not None and found != kind:
             return WRONG_KIND, f"{shown} is a {found.decode()}, not a {name}"
         return DAMAGED, f"damaged {name} {shown}"
+
+    def _denial(self, object_id: ObjectID) -> OSError | None:
+        """Why we may not look where an object is, or may be, if that is so: it could be sound."""
+        for folder in object_folders(self.objects.path):
+            packs = [stem + ending for stem in pack_stems(folder) for ending in (".pack", ".idx")]
+            for path in (loose_path(folder, object_id), *packs):
+                try:
+                    os.close(regular.opened(path))
+                except PermissionError as error:
+                    return error
+                except OSError as error:
+                    if is_want(error):
+                        raise
+        return None
 
 
 def _holds(packs: list[Pack], raw_id: bytes) -> bool:

@@ -443,6 +443,11 @@ DEFENCES = (
         "tests/store/test_bundle.py::test_a_folder_of_very_many_files_is_read",
     ),
     _of(
+        "what may not be read is not called damaged or missing",
+        "ckpt/store/soundness.py: error = self._denial(object_id) or error => pass",
+        "tests/with_git/test_verify.py::test_what_may_not_be_read_is_not_called_damaged_or_missing",
+    ),
+    _of(
         "an object is what its id says",
         "ckpt/store/objects.py: elif self.hash(kind, data) == object_id: => else:",
         RULES + "test_a_damaged_object_stops_a_rollback_before_anything_happens",

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
 from helpers import git, loose_object
 from hostile.forge import NULL, Forge
-from scenes import divide, remove, write
+from scenes import divide, remove, unprivileged, write
 
 from ckpt import ids
 from ckpt.manager import CheckpointManager
@@ -389,6 +390,33 @@ def test_a_pack_that_git_does_not_trust_is_damage_and_a_second_copy_is_enough(
     assert "does not match" in problems()[0]["detail"]
     subprocess.run("git unpack-objects -q < copy", shell=True, check=True)
     assert verify(code=0)[0]["whole"]
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "pack", "index"])
+def test_what_may_not_be_read_is_not_called_damaged_or_missing(repo: Path, what: str) -> None:
+    for number in range(9):
+        write(repo, "untracked", f"content {number}\n")
+        save()
+        blob = git("hash-object", "untracked").strip()
+        path = Path(loose_object(repo / ".git", blob))
+        if len([*path.parent.iterdir()]) == 1:  # nothing else in its folder
+            break
+    if what in ("pack", "index"):
+        git("repack", "-a", "-d", "-q")
+        (path,) = repo.glob(".git/objects/pack/*." + {"pack": "pack", "index": "idx"}[what])
+    closed = path.parent if what == "folder" else path
+    bits = closed.stat().st_mode
+    closed.chmod(0)
+    try:
+        told = ckpt_process("verify", "--json", under=unprivileged(), code=1).json
+    finally:
+        closed.chmod(bits)
+
+    found = told["checkpoints"][0]["problems"]
+    assert {problem["problem"] for problem in found} == {"unreadable"}
+    assert all(problem["detail"].endswith(": Permission denied") for problem in found)
+    if what in ("file", "folder"):
+        assert found[0]["detail"] == f"unreadable blob {blob}: Permission denied"
 
 
 def test_a_second_copy_that_is_whole_is_enough(saved: dict[str, Any], repo: Path) -> None:
