@@ -45,7 +45,11 @@ DENIED_FILES = (
     *(".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".htpasswd"),
     *(".s3cfg", ".boto", ".dockercfg", "**/.docker/config.json", "**/.cargo/credentials.toml"),
     *(".git-credentials", ".terraformrc", ".vault-token", ".vault_pass", ".vault_pass.txt"),
-    *("*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*"),
+    *("master.key", ".dockerconfigjson", "accessTokens.json", "**/gh/hosts.yml", "**/.config/hub"),
+    *("**/gcloud/credentials.db", "**/gcloud/access_tokens.db", "*firebase-adminsdk*.json"),
+    # What was typed there may have had a password in it.
+    *(".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history"),
+    *("*.ovpn", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*"),
     # As a folder it is a package that someone writes.
     *("credentials", "!credentials/", "kubeconfig", "!kubeconfig/", "**/.kube/config"),
     *("credentials.json", "application_default_credentials.json", "client_secret*.json"),

@@ -1910,6 +1910,11 @@ DEFENCES = (
         "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
     ),
     _of(
+        "what was typed into a shell may have secrets in it",
+        'ckpt/settings.py: *(".bash_history", ".zsh_history", => *(',
+        "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
+    ),
+    _of(
         "an editor's copy of a secret is one",
         "ckpt/worktree/denials.py:  and path.endswith(_COPIES): =>  and False:",
         "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
