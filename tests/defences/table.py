@@ -449,8 +449,8 @@ DEFENCES = (
     ),
     _of(
         "an object is what its id says",
-        "ckpt/store/objects.py: elif self.hash(kind, data) == object_id: => else:",
-        RULES + "test_a_damaged_object_stops_a_rollback_before_anything_happens",
+        "ckpt/store/objects.py: elif self.hash(kind, data) == object_id: => elif True:",
+        "tests/store/test_objects.py::test_a_damaged_object_is_never_taken_for_its_content",
     ),
     _of(
         "of two trees in a commit all readers take the one that git takes",
@@ -1354,7 +1354,7 @@ DEFENCES = (
     _of(
         "a folder from which something vanished is listed again next time",
         "ckpt/worktree/found.py: self.unsure.add(folder) => pass",
-        MOVING + "test_what_is_back_in_its_place_is_found_by_the_next_save",
+        MOVING + "test_what_is_away_whenever_it_is_read_is_found_by_the_next_save",
     ),
     # The scan cache
     _of(
@@ -1846,7 +1846,7 @@ DEFENCES = (
     ),
     _of(
         "a rollback does not begin beside another's lock on a branch",
-        "ckpt/engine/rollback.py: check_locks(self._repo, move) => pass",
+        "ckpt/engine/rollback.py: refusals.check_locks(self._repo, move) => pass",
         "tests/with_git/test_head.py::test_a_lock_of_gits_stops_a_rollback_before_anything_happens",
     ),
     _of(

@@ -243,6 +243,34 @@ def test_what_is_back_in_its_place_is_found_by_the_next_save(every: int, tmp_pat
     assert held(top, after) >= below("zz")
 
 
+def test_what_is_away_whenever_it_is_read_is_found_by_the_next_save(tmp_path: Path) -> None:
+    """It was listed, and at the next save its folder has the times that it had then."""
+    top = made(tmp_path / "top", "zz")
+    settle(top / "zz/deep")
+    opened, listed = os.open, os.listdir
+
+    def open_nothing(path: str | bytes, *rest: int, **options: int) -> int:
+        if os.fsdecode(path).endswith("zz/deep/three"):
+            rename(top / "zz", top / "aa")
+        return opened(path, *rest, **options)
+
+    def list_all(path: str | bytes | int) -> list[str] | list[bytes]:
+        if path == os.fsencode(top) + b"/" and (top / "aa").exists():  # all is looked at anew
+            rename(top / "aa", top / "zz")
+        return listed(path)
+
+    with CheckpointManager(top) as manager, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", open_nothing)
+        patch.setattr(os, "listdir", list_all)
+        assert manager.create("meanwhile").outcome is Outcome.PARTIAL
+    rename(top / "aa", top / "zz")
+    with CheckpointManager(top) as manager:
+        after = manager.create("after").checkpoint
+
+    assert after is not None
+    assert held(top, after) >= below("zz")
+
+
 def test_what_is_missed_to_the_end_is_told_and_found_by_the_next_save(tmp_path: Path) -> None:
     top = made(tmp_path / "top", "zz")
     _, saved = saved_while(top, lambda top, look: flip(top, "zz", "aa"))
