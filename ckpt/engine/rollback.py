@@ -29,6 +29,7 @@ from ckpt.engine.head import commits_to_keep, move_head
 from ckpt.engine.holding import hold_changing, prove_changing
 from ckpt.engine.journal import Journal, LastRollback, NestedJournal
 from ckpt.engine.last_rollback import find_same, finish, options_within
+from ckpt.engine.losses import Losses
 from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions
 from ckpt.engine.present import Present
@@ -80,6 +81,7 @@ def rollback(
     that this takes back, and has to be the last one still when nobody else can begin another."""
     if b"" in options.paths:  # the top of the worktree is all of it
         options = replace(options, paths=())
+    losses = Losses(repo)
     for attempt in range(LAST_ATTEMPT + 1):
         with ExitStack() as stack:
             stack.enter_context(_locked(repo, options))
@@ -91,8 +93,9 @@ def rollback(
             try:
                 found = opened(repo, target, options.trust, options.known)
                 return _Rollback(repo, settings, found, options, stack).go()
-            except (ObjectsPruned, HeadMoved):  # before anything was touched
-                if attempt == LAST_ATTEMPT:
+            except (ObjectsPruned, HeadMoved, MissingObject) as error:  # nothing is touched yet
+                is_lost = isinstance(error, MissingObject) and not losses.may_pass(error)
+                if is_lost or attempt == LAST_ATTEMPT:
                     raise
             finally:  # also if there was nothing to do: git prunes what is left lying about
                 repo.objects.discard()
@@ -230,9 +233,13 @@ class _Rollback:
         if present.source is not None and len(present.fresh) <= _FEW:
             present.cache = None
         with refusals.telling_what_is_gone(self._repo), self._repo.objects.wary():
-            hold_changing(self._repo, present, plan)
-            prove_changing(self._repo, self._worktree, self._smudger, present, plan)
-            self._safety = self._save_safety(present, move)
+            try:
+                hold_changing(self._repo, present, plan)
+                prove_changing(self._repo, self._worktree, self._smudger, present, plan)
+                self._safety = self._save_safety(present, move)
+            except (MissingObject, ObjectsPruned):  # maybe of a checkpoint that has gone
+                scan_cache.forget(self._repo)
+                raise
         self._record = beginning.journal_of(
             self._repo,
             self._target.checkpoint,

@@ -188,6 +188,18 @@ DEFENCES = (
         COUNTED + "test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint",
     ),
     _of(
+        "what was pruned before a rollback began is made anew",
+        "ckpt/engine/rollback.py: is_lost or attempt == LAST_ATTEMPT =>"
+        " isinstance(error, MissingObject) or attempt == LAST_ATTEMPT",
+        BESIDE_GC + "test_the_checkpoint_that_was_relied_on_goes_before_a_rollback_begins",
+    ),
+    _of(
+        "what a rollback has missed is not known any more to its next attempt",
+        "ckpt/engine/rollback.py: scan_cache.forget(self._repo) => pass",
+        BESIDE_GC
+        + "test_what_a_broken_disk_took_before_a_rollback_is_written_again_from_the_files",
+    ),
+    _of(
         "what an index named that is another by now does not fail a save",
         "ckpt/engine/losses.py: return not is_known => return self._leaves_out",
         BESIDE_GC + "test_the_index_that_a_later_save_went_by_lets_go",

@@ -16,7 +16,7 @@ import pytest
 from helpers import fsck, git, tree_state, verified
 from saving import Saver, committed, content, lose_all_checkpoints, prune, write_all
 
-from ckpt.engine import snapshot, wholeness
+from ckpt.engine import rollback, snapshot, wholeness
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
 from ckpt.store.objects import ObjectStore
@@ -163,6 +163,58 @@ def test_the_checkpoint_that_was_relied_on_goes_while_the_next_is_made(
 
     assert content(saver.top, saved, "d/e/new") == b"new\n"
     check(saver, saved)
+
+
+# Where a rollback is: the present is known, and about to be held, written and named.
+SECURING = [(rollback, "hold_changing"), (rollback, "prove_changing"), *MOMENTS]
+
+
+@pytest.mark.parametrize("moment", SECURING, ids=["held", "proved", "written", "named"])
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_the_checkpoint_that_was_relied_on_goes_before_a_rollback_begins(
+    saver: Saver, moment: tuple[object, str], is_edited: bool
+) -> None:
+    target = saver.save()
+    write_all(saver.top, {**EDITED, "a": b"wrecked\n"})
+    saver.settle()
+    time.sleep(1.1)
+
+    def lose_others() -> None:
+        if is_edited:
+            write_all(saver.top, {"a": b"wrecked again\n"})
+        git("update-ref", "refs/keep", target.commit, cwd=saver.top)
+        lose_all_checkpoints(saver.top)
+        git("update-ref", f"refs/checkpoints/{target.id}", target.commit, cwd=saver.top)
+
+    with Once(*moment, lose_others):
+        gone = saver.manager.rollback(target.id, paths=["a"])
+
+    assert (saver.top / "a").read_bytes() == b"a\n"
+    assert gone.safety is not None
+    assert content(saver.top, gone.safety, "d/e/new") == b"new\n"
+    saver.manager.undo()
+    assert (saver.top / "a").read_bytes() == (b"wrecked again\n" if is_edited else b"wrecked\n")
+    check(saver, gone.safety)
+
+
+def test_what_a_broken_disk_took_before_a_rollback_is_written_again_from_the_files(
+    saver: Saver,
+) -> None:
+    target = saver.save()
+    write_all(saver.top, {**EDITED, "a": b"wrecked\n"})
+    first = saver.settle()
+    name = git("rev-parse", f"{first.commit}:fresh/file", cwd=saver.top).strip()
+
+    def lose_content() -> None:
+        (saver.top / ".git/objects" / name[:2] / name[2:]).unlink()
+        write_all(saver.top, {"a": b"wrecked again\n"})
+
+    with Once(rollback, "hold_changing", lose_content):
+        gone = saver.manager.rollback(target.id, paths=["a"])
+
+    assert gone.safety is not None
+    assert content(saver.top, gone.safety, "fresh/file") == b"fresh\n"
+    assert verified(saver.top) == []
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=NAMES)
