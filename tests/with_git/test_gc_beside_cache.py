@@ -197,24 +197,29 @@ def test_the_checkpoint_that_was_relied_on_goes_before_a_rollback_begins(
     check(saver, gone.safety)
 
 
+@pytest.mark.parametrize("lost", ["fresh/file", "fresh", "d/e/new", "d/e", "d", "d/x"])
+@pytest.mark.parametrize("is_edited", [True, False])
 def test_what_a_broken_disk_took_before_a_rollback_is_written_again_from_the_files(
-    saver: Saver,
+    saver: Saver, lost: str, is_edited: bool
 ) -> None:
     target = saver.save()
     write_all(saver.top, {**EDITED, "a": b"wrecked\n"})
     first = saver.settle()
-    name = git("rev-parse", f"{first.commit}:fresh/file", cwd=saver.top).strip()
+    name = git("rev-parse", f"{first.commit}:{lost}", cwd=saver.top).strip()
 
-    def lose_content() -> None:
+    def lose() -> None:
         (saver.top / ".git/objects" / name[:2] / name[2:]).unlink()
-        write_all(saver.top, {"a": b"wrecked again\n"})
+        if is_edited:
+            write_all(saver.top, {"a": b"wrecked again\n"})
 
-    with Once(rollback, "hold_changing", lose_content):
+    with Once(rollback, "hold_changing", lose):
         gone = saver.manager.rollback(target.id, paths=["a"])
 
     assert gone.safety is not None
     assert content(saver.top, gone.safety, "fresh/file") == b"fresh\n"
-    assert verified(saver.top) == []
+    saver.manager.undo()
+    assert (saver.top / "a").read_bytes() == (b"wrecked again\n" if is_edited else b"wrecked\n")
+    check(saver, saver.save(check=False))
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=NAMES)
