@@ -144,6 +144,8 @@ class Refs(RefBatches):
         """Add a ref; False if the name is taken."""
         disk.about_to("create-ref", ref)
         self.clear_dead_locks()
+        for folder in {self._private_dir, os.path.join(self.common_dir, "ckpt")}:
+            clear_unfinished(folder)
         return self._write(ref, target, lambda: self._is_free(ref))
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
@@ -163,8 +165,7 @@ class Refs(RefBatches):
         return self.rename_all(moved)
 
     def clear_dead_locks(self) -> None:
-        """Take away the locks that killed processes left, of whatever worktree, and the private
-        files that they have not finished."""
+        """Take away the locks that killed processes left, of whatever worktree."""
         linked = os.path.join(self.common_dir, "worktrees")
         git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
 
@@ -178,7 +179,6 @@ class Refs(RefBatches):
         for git_dir in git_dirs:
             with suppress(PermissionError):  # another user's, in a repository that several share
                 clear_dead_locks(os.path.join(git_dir, "ckpt"), files)
-                clear_unfinished(os.path.join(git_dir, "ckpt"))
 
     # -- HEAD --------------------------------------------------------------------
 

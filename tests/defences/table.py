@@ -188,12 +188,6 @@ DEFENCES = (
         COUNTED + "test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint",
     ),
     _of(
-        "a private file that was never finished goes with the next command",
-        'ckpt/store/refs.py: clear_unfinished(os.path.join(git_dir, "ckpt")) => pass',
-        "tests/with_git/test_gc.py::"
-        "test_the_next_command_clears_private_files_of_dead_processes_and_of_no_others",
-    ),
-    _of(
         "what was pruned before a rollback began is made anew",
         "ckpt/engine/rollback.py: is_lost or attempt == LAST_ATTEMPT =>"
         " isinstance(error, MissingObject) or attempt == LAST_ATTEMPT",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from pathlib import Path
@@ -413,21 +412,3 @@ def test_the_rows_of_one_path_are_together_newest_first(repo: Path) -> None:
         wanted = [bytes.fromhex(git("rev-parse", f"{ref}{path}").strip()) for ref in refs]
         row = next(row for row in rows if wanted[0] in row)
         assert [raw_id for raw_id in row if raw_id in wanted] == wanted
-
-
-@pytest.mark.parametrize(
-    "words", [["gc", "--force"], ["prune"], ["save"], ["drop", "x"], ["pin", "x"]], ids=" ".join
-)
-def test_the_next_command_clears_private_files_of_dead_processes_and_of_no_others(
-    repo: Path, words: list[str]
-) -> None:
-    ckpt_here("save", "x", code=0)
-    (repo / "new").write_text("new\n")
-    dead, alive = (repo / f".git/ckpt/.tmp-{digit * 16}" for digit in "01")
-    dead.touch(0o600)
-    with alive.open("x") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        ckpt_here(*words, code=0)
-
-        assert not dead.exists()
-        assert alive.exists()
