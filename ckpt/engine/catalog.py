@@ -258,7 +258,7 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     """
     if checkpoint.pinned == pinned:
         return checkpoint
-    repo.refs.clear_dead_locks()
+    repo.refs.clear_dead()
     old = ObjectID(checkpoint.commit.encode())
     data = record.read_commit(repo.objects, old)
     changed = replace(checkpoint, pinned=pinned)

@@ -2,9 +2,9 @@
 """What processes of ours left that were killed: locks, and files that were never finished.
 
 A lock goes when its process is dead, which the kernel tells, and so does what it left in the
-object store. Any other temporary file goes when nobody has written to it for a day; it has a
-name that only ckpt gives, so that git's own are left to git. Whoever comes back after a day
-finds it gone, fails, and has lost nothing.
+object store and in ckpt's folders. Any other temporary file goes when nobody has written to it for
+a day; it has a name that only ckpt gives, so that git's own are left to git. Whoever comes back
+after a day finds it gone, fails, and has lost nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from math import inf
 
 from ckpt import private
 from ckpt.patterns import lazy_pattern
+from ckpt.store.lock import dead_unfinished
 from ckpt.store.pack_writer import release_left_over
 from ckpt.store.roots import git_dirs
 from ckpt.store.temporaries import clear_dead, dead_files, is_gone, names_in
@@ -39,13 +40,19 @@ def clear(repo: Repository, now: float | None = None) -> list[str]:
     with suppress(OSError):  # first, as by their indexes it is known which packs are not finished
         removed += release_left_over(os.path.join(repo.objects.path, "pack"))
     removed += clear_dead(repo.objects.path)
+    removed += [path for path in _dead_private(repo) if is_gone(path)]
     return removed + [path for path in _old(repo, now) if is_gone(path)]
 
 
 def unfinished(repo: Repository, now: float | None = None) -> list[str]:
     """Temporary files of ours that nobody is at work at."""
     dead = [path for left in dead_files(repo.objects.path) for path in left if _is_file(path)]
-    return [*dict.fromkeys(dead + _old(repo, now))]
+    return [*dict.fromkeys([*dead, *_dead_private(repo), *_old(repo, now)])]
+
+
+def _dead_private(repo: Repository) -> Iterator[str]:
+    for folder in _private_dirs(repo):
+        yield from dead_unfinished(folder)
 
 
 def _old(repo: Repository, now: float | None) -> list[str]:
@@ -59,9 +66,13 @@ def _unfinished(repo: Repository) -> Iterator[str]:
     folders = [f"{objects}/pack", *(f"{objects}/{number:02x}" for number in range(256))]
     for folder in (objects, *folders):
         yield from (os.path.join(folder, n) for n in names_in(folder) if _OBJECT.fullmatch(n))
-    for folder in (os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)):
+    for folder in _private_dirs(repo):
         names = private.names_in(folder)
         yield from (os.path.join(folder, name) for name in names if _PRIVATE.fullmatch(name))
+
+
+def _private_dirs(repo: Repository) -> list[str]:
+    return [os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)]
 
 
 def _is_file(path: str, before: float = inf) -> bool:

@@ -143,7 +143,7 @@ def carry_out(
 ) -> PruneResult:
     """Drop what goes, as long as there is time; what is not reached stays. The caller holds the
     lock."""
-    repo.refs.clear_dead_locks()
+    repo.refs.clear_dead()
     going = [one.checkpoint for one in decisions if not one.keep]
     batches = [going[start : start + _AT_ONCE] for start in range(0, len(going), _AT_ONCE)]
     fate: dict[str, str | None] = {}  # by id: why it stays, if it does

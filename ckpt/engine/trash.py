@@ -28,7 +28,7 @@ _PATIENCE = 60.0  # seconds, for another process that drops or brings back
 def drop(repo: Repository, checkpoint: Checkpoint) -> None:
     """Move a checkpoint to the trash, if its ref is still what was read."""
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
-        repo.refs.clear_dead_locks()
+        repo.refs.clear_dead()
         _move_aside(repo, checkpoint)
 
 
@@ -133,7 +133,7 @@ def restore(repo: Repository, word: str) -> Checkpoint:
     if not word or word.startswith("-"):
         raise UsageError(f"'{word}' is not a checkpoint", hint="git ckpt trash")
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
-        repo.refs.clear_dead_locks()
+        repo.refs.clear_dead()
         return _bring_back(repo, word)
 
 

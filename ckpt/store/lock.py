@@ -259,8 +259,17 @@ def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
 
 def clear_unfinished(private_dir: str) -> None:
     """Remove private files that killed processes have not finished."""
-    for name in _names_in(private_dir, ".tmp-"):
-        remove_dead(os.path.join(private_dir, name))
+    for path in dead_unfinished(private_dir):
+        disk.discard(path)
+
+
+def dead_unfinished(private_dir: str) -> Iterator[str]:
+    """Such files; while one is at hand, nobody else takes it."""
+    for name in sorted(_names_in(private_dir, ".tmp-")):
+        path = os.path.join(private_dir, name)
+        with _dead(path) as inode:
+            if inode is not None:
+                yield path
 
 
 def remove_dead(path: str) -> None:

@@ -143,9 +143,7 @@ class Refs(RefBatches):
     def create(self, ref: bytes, target: ObjectID) -> bool:
         """Add a ref; False if the name is taken."""
         disk.about_to("create-ref", ref)
-        self.clear_dead_locks()
-        for folder in {self._private_dir, os.path.join(self.common_dir, "ckpt")}:
-            clear_unfinished(folder)
+        self.clear_dead()
         return self._write(ref, target, lambda: self._is_free(ref))
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
@@ -164,10 +162,15 @@ class Refs(RefBatches):
         disk.about_to("move-refs", b"%d" % len(moved))
         return self.rename_all(moved)
 
+    def clear_dead(self) -> None:
+        """Take away what killed processes left, of whatever worktree: their locks, and private
+        files that they have not finished."""
+        self.clear_dead_locks()
+        for folder in self._private_dirs():
+            clear_unfinished(folder)
+
     def clear_dead_locks(self) -> None:
-        """Take away the locks that killed processes left, of whatever worktree."""
-        linked = os.path.join(self.common_dir, "worktrees")
-        git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
+        """Take away their locks only."""
 
         def files() -> list[str]:
             """All that we lock: any of them may have a second name that is left over."""
@@ -176,9 +179,14 @@ class Refs(RefBatches):
             refs = {os.path.join(folder, "refs") for folder in (self.git_dir, self.common_dir)}
             return [*own, self._packed_path, *_files_below(*refs)]
 
-        for git_dir in git_dirs:
+        for folder in self._private_dirs():
             with suppress(PermissionError):  # another user's, in a repository that several share
-                clear_dead_locks(os.path.join(git_dir, "ckpt"), files)
+                clear_dead_locks(folder, files)
+
+    def _private_dirs(self) -> list[str]:
+        linked = os.path.join(self.common_dir, "worktrees")
+        git_dirs = [self.common_dir, *(os.path.join(linked, name) for name in names_in(linked))]
+        return [os.path.join(git_dir, "ckpt") for git_dir in git_dirs]
 
     # -- HEAD --------------------------------------------------------------------
 

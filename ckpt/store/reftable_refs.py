@@ -112,6 +112,9 @@ class ReftableRefs(Refs):
     def remove(self, ref: bytes, old: ObjectID) -> bool:
         raise ReadOnlyRefs
 
+    def clear_dead(self) -> None:
+        raise ReadOnlyRefs
+
     def clear_dead_locks(self) -> None:
         raise ReadOnlyRefs
 

@@ -63,6 +63,10 @@ LAST_MOMENT = "tests/faults/test_last_moment.py::"
 LOST = "tests/with_git/test_gone.py::"
 UNNAMED = "tests/engine/test_unnamed.py::"
 HARD = "tests/with_git/test_hard_cases.py::"
+NEXT_CLEARS = (
+    "tests/with_git/test_gc.py::"
+    "test_the_next_command_clears_private_files_of_dead_processes_and_of_no_others"
+)
 
 DEFENCES = (
     # The last moment before a file is replaced
@@ -186,6 +190,24 @@ DEFENCES = (
         "what the index named until just now is written again",
         "ckpt/engine/wholeness.py: and _keeps(repo, commit)) => )",
         COUNTED + "test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint",
+    ),
+    _of(
+        "a private file that was never finished goes with the next command that changes a ref",
+        "ckpt/store/refs.py: clear_unfinished(folder) => pass",
+        NEXT_CLEARS,
+    ),
+    _of(
+        "a private file that was never finished goes with the next gc",
+        "ckpt/engine/left_over.py: for path in _dead_private(repo) if is_gone(path)] =>"
+        " for path in ()]",
+        NEXT_CLEARS,
+    ),
+    _of(
+        "a private file that a living process has not finished stays",
+        "ckpt/store/lock.py: with _dead(path) as inode:\n"
+        "            if inode is not None:\n                yield path =>"
+        " yield path",
+        NEXT_CLEARS,
     ),
     _of(
         "what was pruned before a rollback began is made anew",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ from ckpt.engine.journal import Journal
 from ckpt.engine.repair import find_flaws
 from ckpt.engine.session_state import SessionState
 from ckpt.errors import Busy
+from ckpt.store import lock as locks
 from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.repository import Repository, discover
 
@@ -704,15 +706,30 @@ def test_what_killed_commands_left_unfinished_is_taken_away(
 ) -> None:
     names = ["ckpt/.tmp-0123456789abcdef", "objects/pack/tmp_pack_0123456789abcdef"]
     old = [repo / ".git" / name for name in names]
-    new = repo / ".git/ckpt/.tmp-0123456789abcde0"
-    for path in (*old, new):
+    dead, alive = (repo / f".git/ckpt/.tmp-0123456789abcde{digit}" for digit in "01")
+    for path in (*old, dead, alive):
         path.write_text("")
     for path in old:
         os.utime(path, (LONG_AGO, LONG_AGO))
+    with alive.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
 
-    assert doctor()["leftovers"][0]["mend"] == "git ckpt doctor --fix"
-    assert doctor("--fix")["leftovers"][0]["done"] == "took away 2 files"
-    assert [path.exists() for path in (*old, new)] == [False, False, True]
+        assert doctor()["leftovers"][0]["mend"] == "git ckpt doctor --fix"
+        assert doctor("--fix")["leftovers"][0]["done"] == "took away 3 files"
+        assert [path.exists() for path in (*old, dead, alive)] == [False, False, False, True]
+
+
+def test_an_unfinished_private_file_is_left_for_a_day_where_nobody_can_tell_who_lives(
+    saved: dict[str, Any], repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (repo / f".git/ckpt/.tmp-0123456789abcde{digit}" for digit in "01")
+    for path in (old, new):
+        path.write_text("")
+    os.utime(old, (LONG_AGO, LONG_AGO))
+    monkeypatch.setattr(locks, "try_lock", lambda fd, kind: None)
+
+    assert doctor("--fix")["leftovers"][0]["done"] == "took away 1 file"
+    assert [path.exists() for path in (old, new)] == [False, True]
 
 
 def test_what_could_not_be_taken_away_is_not_called_mended(

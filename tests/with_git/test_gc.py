@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -253,6 +254,44 @@ def test_what_killed_processes_left_goes_when_it_is_a_day_old_and_surely_ours(re
     assert not [path for path in ours if path.exists()]
     assert all(path.exists() for path in (young, *foreign, *odd))
     assert ckpt_here("gc", code=0).stdout.startswith("Nothing to do.\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["gc", "--force"], ["gc"], ["prune"], ["save"], ["drop", "x"], ["pin", "x"]),
+        *(["unpin", "pinned"], ["restore-dropped", "dropped"], ["doctor", "--fix"]),
+    ],
+    ids=" ".join,
+)
+def test_the_next_command_clears_private_files_of_dead_processes_and_of_no_others(
+    repo: Path, words: list[str]
+) -> None:
+    git("worktree", "add", "-q", "../linked")
+    for name in ("x", "dropped"):
+        ckpt_here("save", name, code=0)
+    ckpt_here("save", "pinned", "--pin", code=0)
+    ckpt_here("drop", "dropped", code=0)
+    (repo / "new").write_text("new\n")
+    other = repo / ".git/worktrees/linked/ckpt"
+    other.mkdir()
+    dead, alive = (repo / f".git/ckpt/.tmp-{digit * 16}" for digit in "01")
+    elsewhere = other / dead.name
+    for path in (dead, elsewhere, alive):
+        path.touch(0o600)
+    with alive.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ckpt_here(*words, code=0)
+
+        assert [path.exists() for path in (dead, elsewhere, alive)] == [False, False, True]
+
+
+def test_gc_tells_which_private_files_of_dead_processes_it_took_away(repo: Path) -> None:
+    save_many(repo, 1)
+    left = repo / ".git/ckpt/.tmp-0123456789abcdef"
+    left.touch(0o600)
+
+    assert [item["path"] for item in collected()["cleared"]] == [str(left)]
 
 
 def test_a_pack_that_a_dead_process_keeps_is_given_to_git_after_an_hour(repo: Path) -> None:
