@@ -6,8 +6,11 @@ folder is. Nothing is written to the folder itself. It is opened as any reposito
 environment in which git finds this one and nothing of the user's: no configuration, signing,
 excludes or attributes but those in the folder and the store.
 
+A folder that becomes a repository, or part of one, keeps the store that it has.
+
 A store whose folder has vanished goes after a while, but only where it is certain that the
-folder was removed: what is not mounted, or not reachable, may come back.
+folder was removed: what is not mounted, or not reachable, may come back. A clock that is wrong
+once must not be enough, so it has to be missed on several days.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from ckpt import jsontext, private
 from ckpt.errors import Refused
 from ckpt.hashing import sha256
 from ckpt.install.user_files import data_dir
-from ckpt.paths import from_json, to_json, to_str
+from ckpt.paths import from_json, is_within, to_json, to_str
 from ckpt.store.repository import NotARepository, Repository, discover
 from ckpt.store.worktree_check import TooBroad, check_breadth
 
@@ -29,7 +32,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-GONE_FOR = 7 * 86400  # seconds; then nobody is going to put it back
+_A_DAY = 86400
+GONE_FOR = 7 * _A_DAY  # seconds; then nobody is going to put it back
+_LEAST_DAYS = 3  # on which it was looked for
 _GIT_DIR = "git"
 _FOLDER = "folder.json"
 _HEAD = b"ref: refs/heads/main\n"
@@ -52,8 +57,9 @@ def open_store(path: str, env: Mapping[str, str]) -> Repository:
     stores = _stores(env)
     check_breadth(folder, env)
     _check_apart(folder, stores)
-    _check_no_repository(folder, env)
-    top = next((one for one in _upwards(folder) if _is_made(_place(stores, one))), folder)
+    known = next((one for one in _upwards(folder) if _is_made(_place(stores, one))), None)
+    _check_no_repository(folder, env, known)
+    top = known or folder
     place = _place(stores, top)
     _make(stores, place, top)
     forget_vanished(env)
@@ -100,11 +106,15 @@ def _check_apart(folder: str, stores: str) -> None:
         )
 
 
-def _check_no_repository(folder: str, env: Mapping[str, str]) -> None:
+def _check_no_repository(folder: str, env: Mapping[str, str], known: str | None) -> None:
+    """Refuse to begin a store in a repository, but not the one that was there before it: it may
+    hold what exists nowhere else."""
     plain = {name: value for name, value in env.items() if not name.startswith("GIT_")}
     try:
         found = discover(folder, plain)
     except (NotARepository, TooBroad):  # one of the whole home does not serve its folders
+        return
+    if known is not None and is_within(os.fsencode(known), (os.fsencode(found.worktree),)):
         return
     raise Refused(
         f"'{found.worktree}' is a git repository, which keeps its own checkpoints",
@@ -116,10 +126,15 @@ def _is_made(place: str) -> bool:
     return os.path.isfile(os.path.join(place, _GIT_DIR, "HEAD"))
 
 
+def _is_whole(place: str) -> bool:
+    """Whether it has also the folders that a copy may leave out, if they are empty."""
+    return all(os.path.isdir(os.path.join(place, _GIT_DIR, part)) for part in ("objects", "refs"))
+
+
 def _make(stores: str, place: str, folder: str) -> None:
     """Make a store, or what is missing of it; `HEAD` comes last, and makes it one."""
     known = _facts(folder)
-    if _is_made(place) and _read_or_none(place) == known:
+    if _is_made(place) and _is_whole(place) and _read_or_none(place) == known:
         return
     git_dir = os.path.join(place, _GIT_DIR)
     parts = ("objects/info", "objects/pack", "refs/heads", "info")
@@ -160,17 +175,29 @@ def _environment(place: str, folder: str, env: Mapping[str, str]) -> dict[str, s
 
 
 def _has_vanished(place: str, now: float) -> bool:
-    """Whether the folder of a store was found to be gone long enough ago, and still is."""
+    """Whether the folder of a store was found to be gone for long enough, and still is."""
     known = _read(place)
+    seen = [int(day) for day in known.get("gone_on", ())]
     if not _was_removed(known):
-        if "gone_since" in known:
-            del known["gone_since"]
+        if seen:
+            del known["gone_on"]
             _write(place, known)
         return False
-    if "gone_since" not in known:
-        _write(place, known | {"gone_since": int(now)})
+    today = int(now) // _A_DAY
+    if today < _last_used(place) // _A_DAY:  # by a clock that is behind
         return False
-    return now - int(known["gone_since"]) >= GONE_FOR
+    if seen and today < seen[-1]:  # by one that was ahead
+        seen = []
+    if today not in seen:
+        seen = [*seen, today]
+        _write(place, known | {"gone_on": seen})
+    return len(seen) >= _LEAST_DAYS and (today - seen[0]) * _A_DAY >= GONE_FOR
+
+
+def _last_used(place: str) -> int:
+    git_dir = os.path.join(place, _GIT_DIR)
+    parts = (git_dir, *(os.path.join(git_dir, part) for part in ("ckpt", "refs/checkpoints")))
+    return max(int(os.stat(part).st_mtime) for part in parts if os.path.isdir(part))
 
 
 def _was_removed(known: dict[str, Any]) -> bool:

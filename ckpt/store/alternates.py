@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from ckpt import regular
+from ckpt.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +40,21 @@ def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
         if depth <= _MOST_NESTED and len(todo) < _MOST:
             todo += [(further, depth + 1) for further in _named_in(folder)]
     return found
+
+
+def check_none_lent(path: str, more: Iterable[str]) -> None:
+    """Refuse to rely on a folder that only the environment names, and only for now."""
+    own = object_folders(path)
+    for folder in object_folders(path, more)[len(own) :]:
+        from shlex import quote
+
+        named = os.path.join(path, "info", "alternates")
+        raise Refused(
+            f"the environment lends objects from '{folder}', "
+            "and without them what is saved may not be whole",
+            hint="unset GIT_ALTERNATE_OBJECT_DIRECTORIES, and try again; or, if they stay there: "
+            f"echo {quote(os.path.abspath(folder))} >> {quote(named)}",
+        )
 
 
 def absent(path: str) -> list[str]:

@@ -98,15 +98,19 @@ class Repository:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        alternates = self.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
         path = self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
         return ObjectStore(
             os.path.abspath(path),
             self.object_format,
-            [part for part in alternates.split(os.pathsep) if part],
+            self._alternates,
             is_partial=self.format.is_partial,
             sharing=self.sharing,
         )
+
+    @property
+    def _alternates(self) -> list[str]:
+        named = self.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
+        return [part for part in named.split(os.pathsep) if part]
 
     @cached_property
     def refs(self) -> Refs:
@@ -163,6 +167,10 @@ class Repository:
                 "and a checkpoint has its ref in the repository",
                 hint="unset GIT_OBJECT_DIRECTORY, and try again",
             )
+        if self._alternates:
+            from ckpt.store.alternates import check_none_lent
+
+            check_none_lent(own, self._alternates)
 
     def check_there(self) -> None:
         """Refuse to take a repository that was moved or removed for an empty one."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # What the same failure, or the same wrong setting, is told of once by a burst of triggers.
 _BURST = 10.0
 _WITH_GUARD_BUDGET = ("guard", "wrapper")
+_STORES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
 @value_class
@@ -124,8 +125,8 @@ def fire_other(
 def _own(env: Mapping[str, str], *others: str) -> Mapping[str, str]:
     """The environment without stores and files that a tool has for the moment only: the ref of a
     checkpoint is in the repository, so its objects must be; and its index is the user's."""
-    if "GIT_OBJECT_DIRECTORY" in env and not env.get("GIT_QUARANTINE_PATH"):
-        others = (*others, "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
+    if not env.get("GIT_QUARANTINE_PATH"):
+        others = (*others, *(name for name in _STORES if name in env))
     return {name: value for name, value in env.items() if name not in others} if others else env
 
 

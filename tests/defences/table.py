@@ -63,6 +63,7 @@ LAST_MOMENT = "tests/faults/test_last_moment.py::"
 LOST = "tests/with_git/test_gone.py::"
 UNNAMED = "tests/engine/test_unnamed.py::"
 HARD = "tests/with_git/test_hard_cases.py::"
+USER_STORE = "tests/with_git/test_user_store.py::"
 NEXT_CLEARS = (
     "tests/with_git/test_gc.py::"
     "test_the_next_command_clears_private_files_of_dead_processes_and_of_no_others"
@@ -190,6 +191,39 @@ DEFENCES = (
         "what the index named until just now is written again",
         "ckpt/engine/wholeness.py: and _keeps(repo, commit)) => )",
         COUNTED + "test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint",
+    ),
+    _of(
+        "no checkpoint relies on objects that the environment lends for a moment",
+        "ckpt/store/repository.py: check_none_lent(own, self._alternates) => pass",
+        "tests/store/test_repository.py::"
+        "test_nothing_relies_on_objects_that_only_the_environment_lends",
+    ),
+    _of(
+        "nor do those of triggers, which are made all the same",
+        'ckpt/triggers/fire.py: _STORES = ("GIT_OBJECT_DIRECTORY",'
+        ' "GIT_ALTERNATE_OBJECT_DIRECTORIES") => _STORES = ("GIT_OBJECT_DIRECTORY",)',
+        "tests/with_git/test_guard_traps.py::"
+        "test_nothing_relies_on_a_store_that_a_tool_lends_for_the_moment",
+    ),
+    _of(
+        "a folder that becomes a repository keeps its store",
+        "ckpt/engine/user_store.py: if known is not None and is_within( => if False and is_within(",
+        USER_STORE + "test_a_folder_that_becomes_a_repository_keeps_the_store_that_it_has",
+    ),
+    _of(
+        "a clock that was behind takes no store away",
+        "ckpt/engine/user_store.py: if today < _last_used(place) // _A_DAY: => if False:",
+        USER_STORE + "test_a_clock_that_is_wrong_for_a_while_is_no_reason_to_forget",
+    ),
+    _of(
+        "nor one that was ahead",
+        "ckpt/engine/user_store.py: if seen and today < seen[-1]: => if False:",
+        USER_STORE + "test_a_clock_that_is_wrong_for_a_while_is_no_reason_to_forget",
+    ),
+    _of(
+        "nor one that leaps",
+        "ckpt/engine/user_store.py: len(seen) >= _LEAST_DAYS and => True and",
+        USER_STORE + "test_it_has_to_be_missed_on_several_days",
     ),
     _of(
         "a private file that was never finished goes with the next command that changes a ref",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from shlex import quote
 
@@ -486,6 +487,21 @@ def test_no_ref_is_made_to_objects_in_another_store(top: Path, tmp_path: Path) -
         opened(top, GIT_OBJECT_DIRECTORY=str(tmp_path / "objects")).check_writable()
 
     assert refused.value.hint is not None and "unset GIT_OBJECT_DIRECTORY" in refused.value.hint
+
+
+def test_nothing_relies_on_objects_that_only_the_environment_lends(
+    top: Path, tmp_path: Path
+) -> None:
+    lent = tmp_path / "lent"
+    opened(top, GIT_ALTERNATE_OBJECT_DIRECTORIES=f"{lent}:{top}/.git/objects").check_writable()
+    lent.mkdir()
+    borrower = opened(top, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(lent))
+
+    with pytest.raises(Refused, match="lends objects from") as refused:
+        borrower.check_writable()
+    assert refused.value.hint is not None
+    subprocess.run(refused.value.hint.partition("there: ")[2], shell=True, check=True)
+    borrower.check_writable()
 
 
 def test_sha256_is_known_and_other_hashes_are_refused(tmp_path: Path) -> None:

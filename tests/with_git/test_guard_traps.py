@@ -50,6 +50,24 @@ def test_objects_never_go_into_a_store_that_a_tool_has_for_the_moment(
     assert (guarded / "README.md").read_text() == "work\n"
 
 
+def test_nothing_relies_on_a_store_that_a_tool_lends_for_the_moment(
+    guarded: Path, tmp_path: Path
+) -> None:
+    write(guarded / "README.md", "work\n")
+    lent = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(tmp_path / "store")}
+    elsewhere = {"GIT_OBJECT_DIRECTORY": str(tmp_path / "store")}
+    (tmp_path / "store").mkdir()
+    type_in(guarded, "git hash-object -w README.md >&2", **elsewhere)
+    type_in(guarded, "git checkout -q -f .", **lent)
+    assert "lends objects" in ckpt_here("save", cwd=guarded, env=lent, code=4).stderr
+    assert "lends objects" in ckpt_here("rollback", cwd=guarded, env=lent, code=4).stderr
+    shutil.rmtree(tmp_path / "store")
+
+    git("fsck", "--strict", cwd=guarded)
+    ckpt_here("rollback", cwd=guarded, code=0)
+    assert (guarded / "README.md").read_text() == "work\n"
+
+
 @pytest.mark.parametrize(
     "lines",
     [

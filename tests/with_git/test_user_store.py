@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,12 @@ from ckpt.engine import user_store
 from ckpt.engine.user_store import GONE_FOR, forget_vanished
 
 USER = ("--store", "user")
+DAYS = GONE_FOR // 86_400
+
+
+def forgotten(day: int) -> list[str]:
+    """Whose stores go so many days from now."""
+    return forget_vanished(os.environ, time.time() + day * 86_400)
 
 
 @pytest.fixture
@@ -191,6 +198,48 @@ def test_a_store_that_was_made_by_half_is_completed(plain: Path, isolated: Path)
     assert fsck(store / "git") == []
 
 
+def test_a_store_whose_empty_folders_were_not_copied_is_completed(
+    plain: Path, isolated: Path
+) -> None:
+    ckpt("save", "one", *USER, code=0)
+    [store] = stores(isolated)
+    git(f"--git-dir={store / 'git'}", "pack-refs", "--all")
+    shutil.rmtree(store / "git/refs")
+
+    assert len(ckpt("list", *USER, "--json", cwd=plain / "deep").json["checkpoints"]) == 1
+    ckpt("save", "two", *USER, code=0)
+    assert len(stores(isolated)) == 1
+    assert fsck(store / "git") == []
+
+
+@pytest.mark.parametrize("where", [".", ".."])
+def test_a_folder_that_becomes_a_repository_keeps_the_store_that_it_has(
+    plain: Path, isolated: Path, where: str
+) -> None:
+    before = tree_state(plain)
+    script = f"git init -q {where}; echo work > notes; exit 3"
+    ckpt("run", *USER, "--on-failure", "rollback", "--", "sh", "-c", script, code=3)
+    assert (plain / "notes").read_text() == "one\n"
+
+    ckpt("undo", *USER, code=0)
+    assert (plain / "notes").read_text() == "work\n"
+    ckpt("undo", *USER, code=0)
+    assert git("rev-parse", "--git-dir").strip()
+    shutil.rmtree(plain / ".git", ignore_errors=True)
+    assert tree_state(plain) == before
+    assert len(stores(isolated)) == 1
+
+
+def test_a_repository_inside_a_folder_with_a_store_keeps_its_own(
+    plain: Path, isolated: Path
+) -> None:
+    ckpt("save", *USER, code=0)
+    git("init", "-q", "deep")
+
+    told = ckpt("save", *USER, cwd=plain / "deep", code=4)
+    assert "is a git repository" in told.stderr
+
+
 def test_where_a_name_is_no_text_there_are_stores_too(tmp_path: Path, isolated: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     odd.mkdir()
@@ -198,8 +247,7 @@ def test_where_a_name_is_no_text_there_are_stores_too(tmp_path: Path, isolated: 
     ckpt("save", *USER, cwd=odd, code=0)
     shutil.rmtree(odd)
 
-    forget_vanished(os.environ, 0)
-    assert forget_vanished(os.environ, GONE_FOR) == [str(odd)]
+    assert [forgotten(day) for day in (0, 1, DAYS)] == [[], [], [str(odd)]]
 
 
 # Vanished folders
@@ -210,22 +258,43 @@ def test_the_store_of_a_removed_folder_goes_after_a_while(plain: Path, isolated:
     os.chdir(isolated)
     shutil.rmtree(plain)
 
-    assert forget_vanished(os.environ, 1000) == []
-    assert forget_vanished(os.environ, 999 + GONE_FOR) == []
+    assert [forgotten(day) for day in range(DAYS)] == [[]] * DAYS
     assert len(stores(isolated)) == 1
-    assert forget_vanished(os.environ, 1000 + GONE_FOR) == [str(plain)]
+    assert forgotten(DAYS) == [str(plain)]
     assert stores(isolated) == []
+
+
+def test_it_has_to_be_missed_on_several_days(plain: Path, isolated: Path) -> None:
+    ckpt("save", *USER, code=0)
+    os.chdir(isolated)
+    shutil.rmtree(plain)
+
+    assert [forgotten(day) for day in (0, 0, DAYS, DAYS)] == [[]] * 4
+    assert forgotten(DAYS + 1) == [str(plain)]
+
+
+@pytest.mark.parametrize("wrong", [[-11, -10, -9], [11]], ids=["behind", "ahead"])
+def test_a_clock_that_is_wrong_for_a_while_is_no_reason_to_forget(
+    plain: Path, isolated: Path, wrong: list[int]
+) -> None:
+    ckpt("save", *USER, code=0)
+    os.chdir(isolated)
+    plain.rename(plain.with_name("aside"))
+
+    assert [forgotten(at) for at in (0, *wrong, 0, 1, DAYS - 1)] == [[]] * (len(wrong) + 4)
+    plain.with_name("aside").rename(plain)
+    assert len(ckpt("list", *USER, "--json", cwd=plain, code=0).json["checkpoints"]) == 1
 
 
 def test_a_folder_that_comes_back_keeps_its_store(plain: Path, isolated: Path) -> None:
     ckpt("save", *USER, code=0)
     plain.rename(plain.with_name("aside"))
-    forget_vanished(os.environ, 1000)
+    forgotten(0)
     plain.with_name("aside").rename(plain)
-    forget_vanished(os.environ, 2000)
+    forgotten(1)
     plain.rename(plain.with_name("aside"))
 
-    assert forget_vanished(os.environ, 1000 + GONE_FOR) == []
+    assert [forgotten(day) for day in range(2, DAYS + 1)] == [[]] * (DAYS - 1)
     assert len(stores(isolated)) == 1
 
 
@@ -246,8 +315,7 @@ def test_what_may_only_be_unmounted_is_no_reason_to_forget(
     ]
     for facts in others:
         user_store._write(str(store), facts)
-        forget_vanished(os.environ, 0)
-        assert forget_vanished(os.environ, 2 * GONE_FOR) == []
+        assert [forgotten(day) for day in (0, 1, DAYS)] == [[]] * 3
 
 
 def test_damage_to_one_store_is_no_reason_to_touch_it(plain: Path, isolated: Path) -> None:
@@ -255,6 +323,6 @@ def test_damage_to_one_store_is_no_reason_to_touch_it(plain: Path, isolated: Pat
     [store] = stores(isolated)
     for text in ("", "[]", "{}", "not json"):
         (store / "folder.json").write_text(text)
-        assert forget_vanished(os.environ, 2 * GONE_FOR) == []
+        assert [forgotten(day) for day in (0, 1, DAYS)] == [[]] * 3
     ckpt("list", *USER, code=0)
     assert len(ckpt("list", *USER, "--json", code=0).json["checkpoints"]) == 1
