@@ -8,8 +8,6 @@ of them may go by rule. Found by looking into the repository around, which alone
 
 from __future__ import annotations
 
-import os
-
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.nested import repository_around
@@ -17,7 +15,7 @@ from ckpt.errors import CkptError
 from ckpt.store import record
 from ckpt.store.details import read_nested
 from ckpt.store.repository import Repository
-from ckpt.store.roots import git_dirs, worktree_of
+from ckpt.store.roots import present_worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,19 +27,12 @@ _REASON = "belongs to a checkpoint of the repository around it"
 def linked_from_around(repo: Repository) -> dict[str, str]:
     """Ids of this repository that must stay, each with the reason."""
     found: set[str] = set()
-    for worktree in dict.fromkeys([repo.worktree, *_linked_worktrees(repo)]):
+    for worktree in present_worktrees(repo):
         around = repository_around(repo, worktree)
         if around is not None:
             with around:
                 found.update(_links(around))
     return dict.fromkeys(found, _REASON)
-
-
-def _linked_worktrees(repo: Repository) -> Iterator[str]:
-    """The folders of all worktrees of the repository that are there."""
-    for place in filter(None, map(worktree_of, git_dirs(repo))):
-        if os.path.isdir(place):
-            yield os.path.realpath(place)
 
 
 def _links(around: Repository) -> Iterator[str]:

@@ -16,6 +16,17 @@ def journal_exists(private_dir: str) -> bool:
     return os.path.lexists(os.path.join(private_dir, JOURNAL))
 
 
+def is_hidden(private_dir: str) -> bool:
+    """Whether nobody can tell, as it is another user's."""
+    try:
+        os.lstat(os.path.join(private_dir, JOURNAL))
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def journal_size(private_dir: str) -> int:
     """In bytes; zero if there is none."""
     try:

@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta, timezone
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.collector import without_collector
+from ckpt.engine.journals import hidden_worktrees, needed_by_rollbacks
 from ckpt.engine.linked import linked_from_around
 from ckpt.engine.ref_packing import pack_refs
 from ckpt.engine.retention import Decision, decide
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from ckpt.engine.retention import Left
     from ckpt.engine.space import Space
-    from ckpt.models import Kind
+    from ckpt.models import Checkpoint, Kind
 
 IN_TRASH = timedelta(days=7)
 _PATIENCE = 60.0
@@ -98,11 +99,18 @@ def look(
     left = None if policy.max_bytes is None else _measured(repo, most_reads)
     must_stay = {
         **linked_from_around(repo),
-        **dict.fromkeys(trash.needed_by_rollbacks(repo), "needed by a rollback"),
+        **_of_others(repo, checkpoints),
+        **dict.fromkeys(needed_by_rollbacks(repo), "needed by a rollback"),
         **(needed or {}),
     }
     foreign = {checkpoint.id for checkpoint in checkpoints if checkpoint.foreign}
     return decide(checkpoints, policy, now, must_stay, left, foreign)
+
+
+def _of_others(repo: Repository, checkpoints: list[Checkpoint]) -> dict[str, str]:
+    hidden = hidden_worktrees(repo)
+    names = (one.id for one in checkpoints if hidden and one.worktree in hidden)
+    return dict.fromkeys(names, "of another user's worktree")
 
 
 def _measured(repo: Repository, most_reads: int | None) -> Left | None:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timezone
+from shlex import quote
 
 from ckpt.engine.catalog import load
-from ckpt.engine.pending import journal_exists
+from ckpt.engine.journals import hidden_worktrees, needed_by_rollbacks
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.ids import is_id
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.roots import git_dirs, in_worktree
 
 _PATIENCE = 60.0  # seconds, for another process that drops or brings back
 
@@ -35,11 +35,11 @@ def drop(repo: Repository, checkpoint: Checkpoint) -> None:
 def move_all_aside(repo: Repository, checkpoints: Sequence[Checkpoint]) -> set[str]:
     """The same for many, by who holds the lock; the ids of those that went. The others were
     changed, removed or locked by somebody, or are needed."""
-    needed = needed_by_rollbacks(repo)
+    needed, hidden = needed_by_rollbacks(repo), hidden_worktrees(repo)
     moved = {
         checkpoint.ref.encode(): (ObjectID(checkpoint.commit.encode()), _aside(checkpoint))
         for checkpoint in checkpoints
-        if checkpoint.id not in needed
+        if checkpoint.id not in needed and checkpoint.worktree not in hidden
     }
     return {ref.decode().removeprefix(REF_PREFIX) for ref in repo.refs.move_all(moved)}
 
@@ -53,10 +53,19 @@ def _aside(checkpoint: Checkpoint) -> bytes:
 
 
 def _move_aside(repo: Repository, checkpoint: Checkpoint) -> None:
-    if checkpoint.id in needed_by_rollbacks(repo):
+    needed = needed_by_rollbacks(repo)
+    if checkpoint.id in needed:
+        where = needed[checkpoint.id] or repo.worktree
+        there = "" if os.path.realpath(where) == repo.worktree else f" -C {quote(where)}"
         raise Refused(
             f"a rollback that is not over needs checkpoint '{checkpoint.id}'",
-            hint="if it was interrupted: git ckpt rollback --continue, or --abort",
+            hint=f"if it was interrupted: git{there} ckpt rollback --continue, or --abort",
+        )
+    if checkpoint.worktree in hidden_worktrees(repo):
+        raise Refused(
+            f"checkpoint '{checkpoint.id}' is of a worktree of another user, "
+            "where a rollback that is not over may need it",
+            hint="drop it as that user",
         )
     commit, aside = ObjectID(checkpoint.commit.encode()), _aside(checkpoint)
     is_new = repo.refs.create(aside, commit)
@@ -157,30 +166,3 @@ def _bring_back(repo: Repository, word: str) -> Checkpoint:
 
 def _matches(checkpoint_id: str, word: str) -> bool:
     return checkpoint_id.startswith(word) or checkpoint_id.rsplit("-", 1)[1].startswith(word)
-
-
-def needed_by_rollbacks(repo: Repository) -> set[str]:
-    """Checkpoints that interrupted rollbacks of any worktree name."""
-    needed: set[str] = set()
-    for git_dir in git_dirs(repo):
-        private = os.path.join(git_dir, "ckpt")
-        if journal_exists(private):
-            from ckpt.engine import journal
-
-            try:
-                record = journal.read(private)
-            except Refused as error:
-                if journal_exists(private):
-                    raise _elsewhere(repo, git_dir, error) from None
-                continue  # that rollback has ended meanwhile
-            needed |= {record.target, record.safety}
-            if record.edits is not None:
-                needed.add(record.edits)
-    return needed
-
-
-def _elsewhere(repo: Repository, git_dir: str, error: Refused) -> Refused:
-    """Say in which worktree a journal is that stops this one too."""
-    if git_dir == repo.git_dir:
-        return error
-    return Refused(error.message + in_worktree(git_dir), hint="git ckpt doctor --fix")

@@ -331,7 +331,9 @@ def _open(private: str) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         return os.open(private, os.O_RDWR | flags)  # as NFS wants it for a lock
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         return os.open(private, os.O_RDONLY | flags)
 
 

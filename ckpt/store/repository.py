@@ -61,9 +61,13 @@ class Repository:
     @property
     def worktree_id(self) -> str:
         """Names this worktree among those that share the refs; survives a rename of its folder."""
-        if self.git_dir == self.common_dir:
+        return self.worktree_id_of(self.git_dir)
+
+    def worktree_id_of(self, git_dir: str) -> str:
+        """The same of another worktree, by its git dir."""
+        if git_dir == self.common_dir:
             return MAIN_WORKTREE
-        return "worktrees/" + os.path.basename(self.git_dir)
+        return "worktrees/" + os.path.basename(git_dir)
 
     @property
     def git_dirs(self) -> tuple[str, str]:

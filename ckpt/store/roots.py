@@ -69,6 +69,13 @@ def worktree_of(git_dir: str) -> str | None:
     return os.path.dirname(os.path.join(git_dir, to_str(named))) if named else None
 
 
+def present_worktrees(repo: Repository) -> list[str]:
+    """The folders of all worktrees of a repository that are there, its own first."""
+    places = [place for place in map(worktree_of, git_dirs(repo)) if place is not None]
+    linked = (os.path.realpath(place) for place in places if os.path.isdir(place))
+    return [*dict.fromkeys([repo.worktree, *linked])]
+
+
 def in_worktree(git_dir: str) -> str:
     """Where something was found, for who looks from another worktree."""
     return f", in worktree '{worktree_of(git_dir) or git_dir}'"

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,6 +118,29 @@ def test_a_checkpoint_that_an_interrupted_rollback_needs_stays(repo: Path) -> No
         told = {one.checkpoint.id: one for one in manager.prune().decisions}
 
     assert told[saved[4]].reasons == ("needed by a rollback",)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_nothing_goes_of_a_worktree_whose_journal_only_another_user_can_read(repo: Path) -> None:
+    git("worktree", "add", "-q", "../linked")
+    linked = repo.with_name("linked")
+    for number in range(7):
+        (linked / "file").write_text(f"{number}\n")
+        ckpt_here("save", "--kind", "session", cwd=linked, code=0)
+    listed = ckpt_here("list", "--json", cwd=linked, code=0).json["checkpoints"]
+    private = repo / ".git/worktrees/linked/ckpt"
+    os.chown(private, 12345, 12345)
+    as_other = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    as_other += [sys.executable, "-I", "-m", "ckpt", "-C", str(repo)]
+
+    told = json.loads(subprocess.check_output([*as_other, "prune", "--now", "--json"]))
+    reasons = {one["id"]: (one["action"], one["reasons"]) for one in told["decisions"]}
+    assert all(reasons[one["id"]][0] == "keep" for one in listed)
+    assert reasons[listed[-1]["id"]][1] == ["of another user's worktree"]
+    refused = subprocess.run([*as_other, "drop", listed[-1]["id"]], capture_output=True, text=True)
+    assert refused.returncode == 4 and "of a worktree of another user" in refused.stderr
+    os.chown(private, 0, 0)
+    assert listed[-1]["id"] in ckpt_here("prune", cwd=linked, code=0).stdout
 
 
 def test_from_python_with_a_policy_of_ones_own(repo: Path) -> None:

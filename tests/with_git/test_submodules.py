@@ -1023,7 +1023,9 @@ def test_a_submodule_that_was_cloned_anew_does_not_stop_the_recovery(way: str, t
 
 def test_a_dropped_checkpoint_that_the_recovery_of_a_submodule_needs_is_named(top: Path) -> None:
     linked = stopped(top)
-    ckpt("drop", linked, cwd=top / "lib", code=0)
+    commit = git("rev-parse", f"refs/checkpoints/{linked}", cwd=top / "lib").strip()
+    git("update-ref", f"refs/checkpoints-trash/{linked[:8]}/{linked}", commit, cwd=top / "lib")
+    git("update-ref", "-d", f"refs/checkpoints/{linked}", cwd=top / "lib")
 
     ran = ckpt("rollback", "--continue", cwd=top, code=4)
 
@@ -1032,6 +1034,19 @@ def test_a_dropped_checkpoint_that_the_recovery_of_a_submodule_needs_is_named(to
     ckpt("restore-dropped", linked, cwd=top / "lib", code=0)
     ckpt("rollback", "--continue", cwd=top, code=0)
     assert (top / "lib/file").read_text() == "file of lib\n"
+
+
+def test_what_an_interrupted_rollback_around_a_submodule_needs_is_not_dropped(top: Path) -> None:
+    linked = stopped(top)
+    safety = ckpt("list", "--json", "--kind", "safety", cwd=top / "lib", code=0).json
+    for name in (linked, safety["checkpoints"][0]["id"]):
+        refused = ckpt("drop", name, cwd=top / "lib", code=4)
+        assert f"git -C {top} ckpt rollback --continue, or --abort" in refused.stderr
+    told = ckpt("prune", "--now", "--json", cwd=top / "lib", code=0).json["decisions"]
+    assert "needed by a rollback" in {one["id"]: one for one in told}[linked]["reasons"]
+
+    ckpt("rollback", "--abort", cwd=top, code=0)
+    ckpt("drop", safety["checkpoints"][0]["id"], cwd=top / "lib", code=0)
 
 
 def test_a_rollback_that_stopped_is_taken_back_in_submodules_that_were_done_already(
