@@ -12,7 +12,7 @@ from ckpt.api.reader import CheckpointReader, Checkpoints
 from ckpt.arguments import Which, as_path, as_word
 from ckpt.engine import catalog
 from ckpt.errors import UsageError
-from ckpt.models import Checkpoint, Dropped
+from ckpt.models import Checkpoint, Dropped, SaveResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,11 +102,14 @@ class CheckpointKeeper(CheckpointReader):
             return trash.dropped(self._repo)
 
     def restore_dropped(self, which: Which) -> Checkpoint:
-        """Bring a dropped checkpoint back."""
+        """Bring a dropped checkpoint back; or the very one that is given, if its ref was taken
+        away by other means and git has not collected it yet."""
         from ckpt.engine import trash
 
+        given = which.checkpoint if isinstance(which, SaveResult) else which
+        known = given if isinstance(given, Checkpoint) else None
         with self._writing():
-            return trash.restore(self._repo, as_word(which))
+            return trash.restore(self._repo, as_word(which), known)
 
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
         """Protect a checkpoint from retention, or (`pinned=False`) no longer."""

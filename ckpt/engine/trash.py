@@ -137,13 +137,30 @@ def empty(
     return [*dict.fromkeys(refs[ref].checkpoint.id for ref in refs if ref in gone)]
 
 
-def restore(repo: Repository, word: str) -> Checkpoint:
-    """Bring a dropped checkpoint back, by its id, its name or a unique prefix."""
+def restore(repo: Repository, word: str, known: Checkpoint | None = None) -> Checkpoint:
+    """Bring a dropped checkpoint back, by its id, its name or a unique prefix; or one that is
+    known, and whose ref somebody took away, not by dropping it."""
     if not word or word.startswith("-"):
         raise UsageError(f"'{word}' is not a checkpoint", hint="git ckpt trash")
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
         repo.refs.clear_dead()
-        return _bring_back(repo, word)
+        try:
+            return _bring_back(repo, word)
+        except NotFound:
+            if known is None or not _is_held_again(repo, known):
+                raise
+            return known
+
+
+def _is_held_again(repo: Repository, checkpoint: Checkpoint) -> bool:
+    """Give a checkpoint its ref again; False if it cannot be read any more, as git collects what
+    no ref holds."""
+    commit = ObjectID(checkpoint.commit.encode())
+    try:
+        load(repo, checkpoint.id, commit)
+    except CkptError:
+        return False
+    return repo.refs.create(checkpoint.ref.encode(), commit)
 
 
 def _bring_back(repo: Repository, word: str) -> Checkpoint:
@@ -153,7 +170,8 @@ def _bring_back(repo: Repository, word: str) -> Checkpoint:
     if len(found) != 1:
         problem = "is ambiguous" if found else "is not in the trash"
         kind = UsageError if found else NotFound
-        raise kind(f"'{word}' {problem}", hint="git ckpt trash")
+        hint = "git ckpt trash" if found else "git ckpt trash, or git ckpt rescue"
+        raise kind(f"'{word}' {problem}", hint=hint)
     checkpoint = found[0].checkpoint
     commit = ObjectID(checkpoint.commit.encode())
     if not repo.refs.create(checkpoint.ref.encode(), commit):

@@ -19,6 +19,7 @@ from ckpt.models import Checkpoint
 from ckpt.store import record
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
+from ckpt.values import replace
 
 A = "20260101-000000-000-aaaa"
 B = "20260102-000000-000-abbb"
@@ -199,6 +200,20 @@ def test_a_prefix_of_several_is_ambiguous(repo: Repository, found: Checkpoint) -
 def test_what_is_not_in_the_trash_is_not_found(repo: Repository, found: Checkpoint) -> None:
     with pytest.raises(NotFound, match="'before' is not in the trash"):
         trash.restore(repo, "before")
+
+
+def test_one_that_is_known_is_given_its_ref_again_if_it_can_be_read(
+    repo: Repository, found: Checkpoint
+) -> None:
+    commit = ObjectID(found.commit.encode())
+    repo.refs.remove(found.ref.encode(), commit)
+    with pytest.raises(NotFound, match="is not in the trash"):
+        trash.restore(repo, found.id)
+    with pytest.raises(NotFound, match="is not in the trash"):
+        trash.restore(repo, found.id, replace(found, commit="1" * 40))
+
+    assert trash.restore(repo, found.id, found) == found
+    assert repo.refs.checkpoint(found.id) == commit
 
 
 @pytest.mark.parametrize("word", ["", "-", "--json"])

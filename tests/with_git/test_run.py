@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt, ckpt_here, git, tree_state
+from helpers import ckpt, ckpt_here, fsck, git, tree_state
 from terminals import Terminal
 
 from ckpt import CheckpointManager
@@ -287,6 +287,26 @@ def test_when_it_succeeds_or_keep_is_asked_nothing_goes_back(repo: Path) -> None
     assert (repo / "one").exists()
     assert (repo / "two").exists()
     assert checkpoints("safety") == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "git for-each-ref --format='delete %(refname)' refs/checkpoints | git update-ref --stdin",
+        "rm -rf .git/refs/checkpoints .git/ckpt",
+    ],
+)
+def test_a_command_that_takes_the_refs_of_checkpoints_away_is_rolled_back(
+    how: str, repo: Path
+) -> None:
+    before = tree_state(repo)
+    script = f"echo work > README.md; {how}; exit 3"
+    ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", script, code=3)
+
+    assert tree_state(repo) == before
+    assert fsck(repo) == []
+    ckpt("undo", code=0)
+    assert (repo / "README.md").read_text() == "work\n"
 
 
 def test_a_rollback_that_is_refused_is_told_with_the_command_for_later(repo: Path) -> None:
