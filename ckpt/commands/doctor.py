@@ -33,9 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, fix: bool) -> int:
     with context.quiet_manager() as manager:
         repo = manager.repository
-        found = [*find_flaws(repo), *find_unasked(repo), *find_open(repo)]
-        flaws = [_mended(each) if fix else flaw(each) for each in found]
         target = Target(repo, context.env, sys.executable)
+        found = [*find_flaws(repo), *_left_over(target), *find_unasked(repo), *find_open(repo)]
+        flaws = [_mended(each) if fix else flaw(each) for each in found]
         findings, unknown = _installed(target)
         stands = status.look(repo, findings)
         if any(each.subject == "journal" for each in found):  # which no rollback can go on with
@@ -47,6 +47,24 @@ def run(context: Context, fix: bool) -> int:
         diagnoses = [*flaws, *(o for o in others if o.state != WELL or o.subject not in flawed)]
         context.output.diagnosed(diagnoses)
     return 1 if any(one.state == WRONG for one in diagnoses) else 0
+
+
+def _left_over(target: Target) -> list[Flaw]:
+    """What an install that was killed has left, also where it stops git in every repository."""
+    try:
+        left = parts.left_over(target)
+    except (CkptError, OSError):  # of which is told below
+        return []
+    if not left:
+        return []
+
+    def clear() -> str:
+        parts.clear_left_over(target)
+        return "taken away"
+
+    count = f"{len(left)} file{'' if len(left) == 1 else 's'}"
+    told = f"{count} of an 'install' or 'uninstall' that was killed: '{left[0]}'"
+    return [Flaw("leftovers", False, told, clear)]
 
 
 def _installed(target: Target) -> tuple[list[Finding], list[Flaw]]:

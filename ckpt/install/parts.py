@@ -26,7 +26,7 @@ from ckpt.install.record import remove_folders
 from ckpt.install.target import Finding, Step, Target
 from ckpt.install.user_files import data_dir
 from ckpt.setting_types import TRIGGERS
-from ckpt.store.lock import clear_own_locks
+from ckpt.store.lock import clear_own_locks, dead_locks, dead_unfinished
 from ckpt.store.trigger_log import TriggerLog
 from ckpt.values import value_class
 
@@ -76,7 +76,7 @@ def read_hooks(text: str) -> tuple[str, ...]:
 def install(target: Target, selection: Selection) -> list[Step]:
     _check_python(target)
     _get_ready(target)
-    _clear(target)
+    clear_left_over(target)
     steps = native_hooks.install(target, selection.hooks)
     for name in selection.modules:
         steps += _module(name).install(target)
@@ -88,7 +88,7 @@ def install(target: Target, selection: Selection) -> list[Step]:
 
 
 def uninstall(target: Target, selection: Selection) -> list[Step]:
-    _clear(target)
+    clear_left_over(target)
     steps: list[Step] = []
     for name in selection.modules:
         steps += _module(name).uninstall(target)
@@ -139,16 +139,26 @@ def _get_ready(target: Target) -> None:
         TriggerLog(target.repo.private_dir, TRIGGERS).prepare()
 
 
-def _clear(target: Target) -> None:
+def clear_left_over(target: Target) -> None:
     """Take away what one that was killed has left: the folders are to be empty again at the end."""
     configs = [
         os.path.realpath(file.path) for file in (target.config_file, target.user_config_file)
     ]
     for record in (target.record, target.user_record):
         clear_own_locks(os.path.dirname(record.path), configs)
-    unfinished.clear([*native_hooks.files(target), *agent_settings.files(target)])
-    for name in EVERYTHING.modules:
-        unfinished.clear(_module(name).files(target))
+    unfinished.clear(_files(target))
+
+
+def left_over(target: Target) -> list[str]:
+    """What that would take away, but for the repository's own private files."""
+    folder = os.path.dirname(target.user_record.path)
+    return [*dead_locks(folder), *dead_unfinished(folder), *unfinished.left(_files(target))]
+
+
+def _files(target: Target) -> list[str]:
+    """All files that are written beside themselves first."""
+    found = [*native_hooks.files(target), *agent_settings.files(target)]
+    return found + [path for name in EVERYTHING.modules for path in _module(name).files(target)]
 
 
 def _place(target: Target) -> str:

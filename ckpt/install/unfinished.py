@@ -8,13 +8,18 @@ out, does so here. One that a living process has in hand is left.
 
 from __future__ import annotations
 
-from ckpt.store.lock import remove_dead
+from ckpt.store.lock import is_dead, remove_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NEW = ".ckpt-new"
+
+
+def left(paths: Iterable[str]) -> list[str]:
+    """Those of them that a killed process has left."""
+    return [path + NEW for path in paths if is_dead(path + NEW)]
 
 
 def clear(paths: Iterable[str]) -> None:

@@ -279,6 +279,12 @@ def remove_dead(path: str) -> None:
             disk.unlink(path)
 
 
+def is_dead(path: str) -> bool:
+    """Whether there is such a file."""
+    with _dead(path) as inode:
+        return inode is not None
+
+
 def clear_dead_locks(private_dir: str, paths: Callable[[], Iterable[str]]) -> bool:
     """Remove their locks only; True if there was one. Those of living processes stay."""
     left = _names_in(private_dir, SECOND_NAME)

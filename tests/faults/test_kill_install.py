@@ -166,6 +166,38 @@ def test_what_a_killed_install_has_not_finished_goes_with_the_next_or_with_unins
     assert differing(place.state(), original) == []
 
 
+@pytest.mark.parametrize("name", ["home/.gitconfig", ".git/config"])
+def test_a_configuration_that_a_killed_install_left_locked_is_free_after_doctor(
+    name: str, driver: Driver, place: Place
+) -> None:
+    assert driver.run(place.top, *INSTALL, blow=kill(1, "rename", name)).killed
+    assert len(list(place.home.rglob("*config.lock"))) == 1
+    told = driver.run(place.top, "doctor").stdout
+    assert "of an 'install' or 'uninstall' that was killed" in told or "of ckpt commands" in told
+
+    driver.run(place.top, "doctor", "--fix")
+
+    assert place.left() == []
+    scope = "--global" if name.startswith("home") else "--local"
+    git("config", scope, "any.key", "value", cwd=place.top)
+
+
+def test_whatever_a_killed_install_left_goes_with_doctor(
+    driver: Driver, place: Place, record_property: Record
+) -> None:
+    before = place.keep("before")
+    operations = driver.run(place.top, *INSTALL).operations
+    with Sweep(record_property) as sweep:
+        for nth, way, blow in strikes(operations, "kill", 25):
+            with sweep.trying((nth, operations[nth - 1], way)):
+                sweep.count("operations of install struck")
+                place.put(before)
+                struck = driver.run(place.top, *INSTALL, blow=blow)
+                driver.run(place.top, "doctor", "--fix")
+                assert place.left() == []
+                sweep.count("kills survived" if struck.killed else "failures survived")
+
+
 def test_a_hook_keeps_its_name_where_the_disk_has_no_room_for_a_second(
     driver: Driver, place: Place
 ) -> None:
