@@ -26,6 +26,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN, WRITABLE = 0o077, 0o022  # to others
 # In a repository that came with an archive, a file of a terabyte takes a few bytes.
 LARGEST = 1 << 28
+UNFINISHED = ".tmp-"  # how names of files begin that are written before they take their place
 
 
 def ensure_dir(path: str) -> None:
@@ -73,7 +74,7 @@ def replace(path: str, data: bytes) -> None:
     """Put `data` at `path` in one step, mode 0600, durable when this returns."""
     folder = os.path.dirname(path)
     ensure_dir(folder)
-    temporary = os.path.join(folder, disk.temporary_name(".tmp-"))
+    temporary = os.path.join(folder, disk.temporary_name(UNFINISHED))
     with disk.replacing(path, temporary) as fd:
         disk.write(fd, data, temporary)
     disk.fsync_dir(folder)
@@ -123,7 +124,7 @@ def doubt(path: str, status: os.stat_result) -> tuple[str, str] | None:
 def _keeps_bits(folder: str) -> bool:
     """Whether a file there has the bits that it is made with; some file systems have their own
     for all, which tell nothing."""
-    path = os.path.join(folder, disk.temporary_name(".tmp-"))
+    path = os.path.join(folder, disk.temporary_name(UNFINISHED))
     try:
         fd = disk.create(path)
     except OSError:

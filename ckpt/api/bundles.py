@@ -17,6 +17,7 @@ from ckpt.engine.catalog import Catalog, load
 from ckpt.errors import CkptError, Refused
 from ckpt.models import REF_PREFIX, Checkpoint
 from ckpt.store import bundle, record
+from ckpt.store.lock import clear_unfinished
 from ckpt.store.objects import ObjectID, ObjectStore
 from ckpt.store.repository import Repository
 from ckpt.store.trees import FOLDER, GITLINK, read_tree
@@ -26,15 +27,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
+_UNFINISHED = ".ckpt-bundle-"
+
 
 def store(repo: Repository, checkpoints: Iterable[Checkpoint], path: str) -> None:
     """Write a bundle, in one step, that only its owner can read."""
     objects = repo.objects
     header, contents = _gather(objects, checkpoints)
-    temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".ckpt-bundle-"))
+    folder = os.path.dirname(path)
+    clear_unfinished(folder, _UNFINISHED)
+    temporary = os.path.join(folder, disk.temporary_name(_UNFINISHED))
     with disk.replacing(path, temporary) as fd:
         bundle.write(objects, fd, header, contents)
-    disk.fsync_dir(os.path.dirname(path))
+    disk.fsync_dir(folder)
 
 
 def _gather(

@@ -41,7 +41,10 @@ def run(context: Context, fix: bool) -> int:
         if any(each.subject == "journal" for each in found):  # which no rollback can go on with
             stands = replace(stands, rollback_interrupted=False)
         tried = trial.try_out(target, findings)
-        others = diagnose(stands, tried, manager.forgiving_settings, knows_all=not unknown)
+        has_triggers = context.store == "repo"  # in any other folder there is no git to call them
+        others = diagnose(
+            stands, tried, manager.forgiving_settings, knows_all=has_triggers and not unknown
+        )
         flawed = {each.subject for each in flaws if each.state != FIXED}
         flaws += map(flaw, unknown)
         diagnoses = [*flaws, *(o for o in others if o.state != WELL or o.subject not in flawed)]

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ckpt import disk
 from ckpt.errors import Busy
-from ckpt.private import ensure_dir, names_in
+from ckpt.private import UNFINISHED, ensure_dir, names_in
 from ckpt.store.kernel_lock import close_locked, keep_from_forks, try_lock
 from ckpt.store.sharing import NOT_SHARED, Sharing
 
@@ -257,16 +257,16 @@ def clear_own_locks(private_dir: str, paths: Iterable[str]) -> None:
     clear_unfinished(private_dir)
 
 
-def clear_unfinished(private_dir: str) -> None:
-    """Remove private files that killed processes have not finished."""
-    for path in dead_unfinished(private_dir):
+def clear_unfinished(folder: str, prefix: str = UNFINISHED) -> None:
+    """Remove files that killed processes have not finished, private ones or others of ours."""
+    for path in dead_unfinished(folder, prefix):
         disk.discard(path)
 
 
-def dead_unfinished(private_dir: str) -> Iterator[str]:
+def dead_unfinished(folder: str, prefix: str = UNFINISHED) -> Iterator[str]:
     """Such files; while one is at hand, nobody else takes it."""
-    for name in sorted(_names_in(private_dir, ".tmp-")):
-        path = os.path.join(private_dir, name)
+    for name in sorted(_names_in(folder, prefix)):
+        path = os.path.join(folder, name)
         with _dead(path) as inode:
             if inode is not None:
                 yield path

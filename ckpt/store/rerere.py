@@ -8,12 +8,13 @@ back never replaces one that is there, since other resolutions are recorded in t
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
 
-from ckpt import disk
+from ckpt import disk, private
 from ckpt.patterns import lazy_pattern
 from ckpt.store.operation import LARGEST, OperationFiles
 
@@ -62,10 +63,22 @@ def install(common_dir: str, files: Mapping[str, bytes]) -> None:
         if not os.path.lexists(full):
             with suppress(OSError):
                 disk.make_folders(os.path.dirname(full), common_dir)
-                _write(full, contents)
+                _write(full, contents, os.path.join(common_dir, "ckpt"))
 
 
-def _write(path: str, contents: bytes) -> None:
-    temporary = os.path.join(os.path.dirname(path), disk.temporary_name(".tmp-"))
+def _write(path: str, contents: bytes, private_dir: str) -> None:
+    """Written among our own files, where what a killed process leaves is known for what it is; if
+    `rr-cache/` is elsewhere, beside its name."""
+    private.ensure_dir(private_dir)
+    try:
+        _write_in(private_dir, path, contents)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _write_in(os.path.dirname(path), path, contents)
+
+
+def _write_in(folder: str, path: str, contents: bytes) -> None:
+    temporary = os.path.join(folder, disk.temporary_name(private.UNFINISHED))
     with disk.replacing(path, temporary, 0o666) as fd:
         disk.write(fd, contents, temporary)

@@ -25,7 +25,11 @@ def check_exists(worktree: str) -> None:
         if not stat.S_ISDIR(os.stat(worktree).st_mode):
             raise FileNotFoundError
     except FileNotFoundError:
-        raise CkptError(f"the work tree '{worktree}' does not exist", hint="check it") from None
+        from shlex import quote
+
+        told = f"the work tree '{worktree}' does not exist"
+        hint = f"to have its files come back, first: mkdir -p {quote(worktree)}"
+        raise CkptError(told, hint=hint) from None
 
 
 def check_breadth(worktree: str, env: Mapping[str, str]) -> None:

@@ -64,6 +64,10 @@ LOST = "tests/with_git/test_gone.py::"
 UNNAMED = "tests/engine/test_unnamed.py::"
 HARD = "tests/with_git/test_hard_cases.py::"
 USER_STORE = "tests/with_git/test_user_store.py::"
+OF_OTHERS = (
+    "tests/with_git/test_prune.py::"
+    "test_nothing_goes_of_a_worktree_whose_journal_only_another_user_can_read"
+)
 NEXT_CLEARS = (
     "tests/with_git/test_gc.py::"
     "test_the_next_command_clears_private_files_of_dead_processes_and_of_no_others"
@@ -224,6 +228,53 @@ DEFENCES = (
         "nor one that leaps",
         "ckpt/engine/user_store.py: len(seen) >= _LEAST_DAYS and => True and",
         USER_STORE + "test_it_has_to_be_missed_on_several_days",
+    ),
+    _of(
+        "nothing is pruned of a worktree whose journal cannot be read",
+        "ckpt/engine/prune.py: **_of_others(repo, checkpoints), => ",
+        OF_OTHERS,
+    ),
+    _of(
+        "nor dropped",
+        "ckpt/engine/trash.py: if checkpoint.worktree in hidden_worktrees(repo): => if False:",
+        OF_OTHERS,
+    ),
+    _of(
+        "what a rollback needs that began in a repository around is not dropped",
+        "ckpt/engine/journals.py: needed |= dict.fromkeys(_named(record), worktree) => pass",
+        "tests/with_git/test_submodules.py::"
+        "test_what_an_interrupted_rollback_around_a_submodule_needs_is_not_dropped",
+    ),
+    _of(
+        "a checkpoint whose ref was taken away is given it again by who knows it",
+        "ckpt/engine/trash.py: if known is None or not _is_held_again(repo, known): => if True:",
+        "tests/with_git/test_run.py::"
+        "test_a_command_that_takes_the_refs_of_checkpoints_away_is_rolled_back",
+    ),
+    _of(
+        "what a killed install has locked for git is freed by doctor",
+        "ckpt/install/parts.py: return [*dead_locks(folder), => return [",
+        "tests/faults/test_kill_install.py::"
+        "test_a_configuration_that_a_killed_install_left_locked_is_free_after_doctor",
+    ),
+    _of(
+        "what a killed rollback has not finished of rerere's notes is known as ours",
+        "ckpt/store/rerere.py: _write_in(private_dir, path, contents) =>"
+        " _write_in(os.path.dirname(path), path, contents)",
+        UNFINISHED + "test_what_rerere_noted_is_put_back_whole_or_goes_with_the_recovery",
+    ),
+    _of(
+        "what a killed export has not finished goes with the next",
+        "ckpt/api/bundles.py: clear_unfinished(folder, _UNFINISHED) => pass",
+        BUNDLES + "test_what_a_killed_export_left_goes_with_the_next_and_what_a_living_one_writes"
+        "_stays",
+    ),
+    _of(
+        "doctor looks at what was left also where nothing can be written",
+        "ckpt/store/lock.py: if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS): =>"
+        " if error.errno not in (errno.EACCES, errno.EPERM):",
+        "tests/store/test_lock.py::"
+        "test_what_killed_processes_left_is_seen_on_a_file_system_that_is_read_only",
     ),
     _of(
         "a private file that was never finished goes with the next command that changes a ref",
@@ -1879,7 +1930,8 @@ DEFENCES = (
     ),
     _of(
         "what an interrupted rollback needs stays",
-        "ckpt/engine/trash.py: needed |= {record.target, record.safety} => pass",
+        "ckpt/engine/journals.py: needed |= dict.fromkeys(_named(found), worktree_of(git_dir)) =>"
+        " pass",
         "tests/engine/test_trash.py::test_what_an_interrupted_rollback_needs_is_not_dropped",
     ),
     # Triggers

@@ -20,6 +20,8 @@ from ckpt.store.lock import (
     check_free,
     clear_dead_locks,
     clear_own_locks,
+    dead_locks,
+    dead_unfinished,
     holding,
     holding_all,
     replace_locked,
@@ -348,6 +350,24 @@ def test_a_private_file_that_somebody_looks_at_when_it_is_made_is_made_anew(
     assert replace_locked(str(index), b"new", str(private))
     assert files_below(index.parent) == ["index"]
     os.close(looked_at[0])
+
+
+def test_what_killed_processes_left_is_seen_on_a_file_system_that_is_read_only(
+    private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private.mkdir(parents=True)
+    for name in ("lock-0123456789abcdef", ".tmp-0123456789abcdef"):
+        (private / name).touch()
+    really_open = os.open
+
+    def read_only(path: str, flags: int, *more: int) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return really_open(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", read_only)
+
+    assert len(dead_locks(str(private))) == len([*dead_unfinished(str(private))]) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -8,6 +8,7 @@ and it is rolled back to. Then both are continued, and must end in the same comm
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import ckpt_here as ckpt
@@ -725,6 +727,27 @@ def test_conflicts_that_rerere_knows_can_be_resolved_after_a_rollback(history: P
     git("add", "--all")
     resolved("rebase", "--continue")()
     assert not is_stopped()
+
+
+def test_it_may_keep_its_notes_on_another_disk(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git("config", "rerere.enabled", "true")
+    merging()
+    saved = save()
+    git("merge", "--abort")
+    shutil.rmtree(history / ".git/rr-cache")
+    rename = os.rename
+
+    def within_one(source: Any, target: Any, **given: Any) -> None:
+        if "rr-cache" in os.fsdecode(target) and "rr-cache" not in os.fsdecode(source):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source)
+        rename(source, target, **given)
+
+    monkeypatch.setattr(os, "rename", within_one)
+    ckpt("rollback", "--yes", saved, "--head", code=0)
+
+    assert list((history / ".git/rr-cache").glob("*/preimage"))
 
 
 def test_what_cannot_be_read_of_rerere_stops_no_save(history: Path) -> None:

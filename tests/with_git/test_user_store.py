@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -240,6 +241,25 @@ def test_a_repository_inside_a_folder_with_a_store_keeps_its_own(
     assert "is a git repository" in told.stderr
 
 
+def test_a_folder_that_was_removed_comes_back_as_the_hint_says(plain: Path, isolated: Path) -> None:
+    before = tree_state(plain)
+    ckpt("save", "one", *USER, code=0)
+    os.chdir(isolated)
+    words = ("-C", str(plain), *USER, "run", "--on-failure", "rollback", "--")
+    told = ckpt(*words, "sh", "-c", f"rm -r {plain}; exit 3", code=3).stderr
+    assert "not rolled back: the work tree" in told
+    subprocess.run(told.rpartition("first: ")[2], shell=True, check=True)
+
+    ckpt("rollback", "one", *USER, cwd=plain, code=0)
+    assert tree_state(plain) == before
+
+
+def test_doctor_misses_no_trigger_where_there_can_be_none(plain: Path) -> None:
+    ckpt("save", *USER, code=0)
+
+    assert "none is installed" not in ckpt("doctor", *USER, code=0).stdout
+
+
 def test_where_a_name_is_no_text_there_are_stores_too(tmp_path: Path, isolated: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     odd.mkdir()
@@ -281,7 +301,7 @@ def test_a_clock_that_is_wrong_for_a_while_is_no_reason_to_forget(
     os.chdir(isolated)
     plain.rename(plain.with_name("aside"))
 
-    assert [forgotten(at) for at in (0, *wrong, 0, 1, DAYS - 1)] == [[]] * (len(wrong) + 4)
+    assert [forgotten(at) for at in (0, *wrong, 0, DAYS)] == [[]] * (len(wrong) + 3)
     plain.with_name("aside").rename(plain)
     assert len(ckpt("list", *USER, "--json", cwd=plain, code=0).json["checkpoints"]) == 1
 
