@@ -271,9 +271,12 @@ class AttributeTree:
         return {name: state for name, state in found.items() if name in CONVERTING}
 
     def _fill(self, found: dict[bytes, State], states: States) -> None:
-        """What comes later counts more, so it is looked at first; a macro stands for its line."""
-        for name, state in reversed(states):
+        """What comes later counts more, so it is looked at first; a macro stands for its line, and
+        may name another one, thousands of times over."""
+        todo = [*states]
+        while todo:
+            name, state = todo.pop()
             if name not in found:
                 found[name] = state
-                if state is True and name in self._macros:
-                    self._fill(found, self._macros[name])
+                if state is True:
+                    todo += self._macros.get(name, ())

@@ -133,6 +133,13 @@ DEFENCES = (
         LIMITS + "test_a_gc_of_long_names_within_each_other_does_not_hold_all_the_paths",
     ),
     _of(
+        "macros of attributes that name each other are followed without calls within calls",
+        "ckpt/worktree/attributes.py: todo += self._macros.get(name, ())"
+        " => self._fill(found, self._macros.get(name, ()))",
+        "tests/worktree/test_attributes.py"
+        "::test_macros_of_macros_are_followed_however_many_there_are",
+    ),
+    _of(
         "what a gc packs while it is about to be flushed does not stop a save",
         "ckpt/disk.py: if path not in others: => if True:",
         "tests/store/test_objects.py::test_what_a_gc_has_packed_meanwhile_need_not_be_flushed",

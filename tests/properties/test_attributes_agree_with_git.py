@@ -126,6 +126,12 @@ def by_us(tree: AttributeTree, path: bytes) -> Mapping[bytes, object]:
 @example({b"": b"* text binary\nb binary text"}, b"", b"", False)
 @example({b"": b"[attr]mine text", b"a": b"[attr]mine -text\n* mine"}, b"", b"", False)
 @example({b"": b"* binary"}, b"b -binary", b"[attr]binary ident", False)
+@example(
+    {b"": b"[attr]mine ident other text=auto\n[attr]other -ident -text eol=lf\n* eol=crlf mine"},
+    b"b mine eol",
+    b"[attr]other mine",
+    False,
+)
 def test_attributes_are_those_that_git_sees(
     top: Path, files: dict[bytes, bytes], info: bytes, user: bytes, ignore_case: bool
 ) -> None:

@@ -105,6 +105,17 @@ def test_a_macro_that_names_itself_ends() -> None:
     assert said(b"[attr]mine mine text\n*.txt mine") == {b"text": True}
 
 
+def test_macros_of_macros_are_followed_however_many_there_are() -> None:
+    """Python follows no more than a thousand calls within each other."""
+    chain = b"".join(b"[attr]m%d eol=lf m%d\n" % (n, n + 1) for n in range(20_000))
+
+    assert said(chain + b"[attr]m20000 eol=crlf text ident\n*.txt m0 -text") == {
+        b"eol": b"crlf",
+        b"text": False,
+        b"ident": True,
+    }
+
+
 def test_a_macro_counts_where_it_stands_in_the_line() -> None:
     assert said(b"*.txt text binary") == {b"text": False}
     assert said(b"*.txt binary text") == {b"text": True}
