@@ -7,6 +7,7 @@ import enum
 import json
 import subprocess
 import sys
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckpt import jsontext
-from ckpt.jsontext import dump, load
+from ckpt.jsontext import count, dump, load
 
 TEXTS = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
@@ -122,6 +123,62 @@ def test_a_text_that_unfolds_into_too_many_values_is_none(monkeypatch: pytest.Mo
     with pytest.raises(ValueError, match="502 values"):
         load(b"[" + b"0," * 500 + b"0]")
     assert load(b'["' + b"," * 2000 + b'"]') == ["," * 2000]
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 1000])
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (b'[1, "[,{", 2]', 4),
+        (b'{"a,": [",", "\\\\", 1]}', 5),
+        (b'["\\",", "\\\\\\",", ",\\\\"]', 4),
+        (b'["",",",""]', 4),
+        (b'["a", "b,c', 4),
+        (b'["a", "b\\",c', 4),
+        (b'["a,"', 2),
+        (b"", 1),
+    ],
+)
+def test_what_is_within_strings_does_not_count_as_values(
+    data: bytes, number: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsontext, "_PIECE", piece)
+
+    assert count(data, most=0) == number
+
+
+def signs(value: Any) -> int:
+    """The brackets and commas of a value, but for those in texts."""
+    if not isinstance(value, (list, tuple, dict)):
+        return 0
+    inner = value.values() if isinstance(value, dict) else value
+    return max(len(value), 1) + sum(map(signs, inner))
+
+
+@given(VALUES, st.integers(min_value=1, max_value=30))
+def test_nor_does_it_in_any_value(value: Any, piece: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsontext, "_PIECE", piece)
+        assert count(json.dumps(value).encode(), most=0) == 1 + signs(value)
+
+
+def test_quotes_without_an_end_are_not_looked_for_again_and_again() -> None:
+    code = r"""from ckpt.jsontext import count; print(count(b'"' + b'\\"' * 300_000, most=0))"""
+    words = [sys.executable, "-I", "-c", code]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+    assert (ran.stdout, ran.stderr) == ("1\n", "")
+
+
+@pytest.mark.parametrize("text", [b"a" * 3_000_000, b'\\"' * 1_500_000, b'","' * 1_000_000])
+def test_to_count_values_takes_little_memory(text: bytes) -> None:
+    data = b'["' + text + b'"]'
+    tracemalloc.start()
+    try:
+        assert count(data, most=0) > 1
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("text", ["{", "[1", '{"a"', '{"a":1', '["x', '{"a":1,}', "[1,]"])

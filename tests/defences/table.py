@@ -140,6 +140,13 @@ DEFENCES = (
         "::test_macros_of_macros_are_followed_however_many_there_are",
     ),
     _of(
+        "values of JSON are counted in one pass, whatever its quotes are",
+        "ckpt/jsontext.py: 1 + _signs_outside_strings(data)"
+        r' => 1 + _signs(__import__("re").sub(rb"\"(?:[^\"\\]|\\.)*\"", b"", data))',
+        "tests/test_jsontext.py::test_quotes_without_an_end_are_not_looked_for_again_and_again",
+        "tests/test_jsontext.py::test_to_count_values_takes_little_memory",
+    ),
+    _of(
         "what a gc packs while it is about to be flushed does not stop a save",
         "ckpt/disk.py: if path not in others: => if True:",
         "tests/store/test_objects.py::test_what_a_gc_has_packed_meanwhile_need_not_be_flushed",
