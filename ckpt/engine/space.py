@@ -29,6 +29,7 @@ from ckpt.engine.object_graph import Dropping, Graph
 from ckpt.ids import is_id
 from ckpt.patterns import lazy_pattern
 from ckpt.store.disk_sizes import disk_sizes
+from ckpt.store.history import time_in
 from ckpt.store.objects import MissingObject
 from ckpt.store.raw_ids import to_hex, to_raw
 from ckpt.store.refs import IDENTITY
@@ -49,7 +50,6 @@ _MOST_WITH_TREES = 3_000  # of these, whose contents are looked at
 _FURTHER = 300  # commits that are looked at though they are older than every HEAD
 _MOST_LOST = 1_000  # commits that only checkpoints hold
 _WRONG_CLOCK = 86_400  # seconds that a commit may be older than its parent
-_COMMITTER = lazy_pattern(rb"(?m)^committer .*> (-?\d+) [-+]\d{4}$")
 _ENTRIES = {
     20: lazy_pattern(rb"([0-7]+) [^\0]+\0([\0-\xff]{20})"),
     32: lazy_pattern(rb"([0-7]+) [^\0]+\0([\0-\xff]{32})"),
@@ -190,8 +190,7 @@ class _Walk:
         header = self._read(commit, b"commit").partition(b"\n\n")[0]
         named = [to_raw(line[-2 * len(commit) :]) for line in _naming_lines(header)]
         tree, *parents = [found for found in named if found is not None] or [b""]
-        when = _COMMITTER.search(header)
-        return (-int(when[1]) if when else 0, commit, tree, parents) if tree else None
+        return (-time_in(header), commit, tree, parents) if tree else None
 
     def _pass_over_tree(self, tree: bytes) -> None:
         seen, todo = self._of_git, [tree]

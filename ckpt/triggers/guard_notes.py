@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ckpt.triggers.processes import Process
 
 _SECONDS = 300
+_LONGEST_NUMBER = 20
 _SIZE = 4096  # of the file, always: so that it can be written when the disk is full
 
 
@@ -61,7 +62,8 @@ def _line(worktree: str) -> str:
 
 
 def _holds(until: str, now: int) -> bool:
-    return until.isdecimal() and now < int(until) <= now + _SECONDS
+    is_number = until.isdecimal() and len(until) <= _LONGEST_NUMBER
+    return is_number and now < int(until) <= now + _SECONDS
 
 
 def _now() -> int:

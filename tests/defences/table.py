@@ -147,6 +147,16 @@ DEFENCES = (
         "tests/test_jsontext.py::test_to_count_values_takes_little_memory",
     ),
     _of(
+        "a commit may have any time",
+        'ckpt/engine/space.py: -time_in(header) => -int(header.rpartition(b"> ")[2].split()[0])',
+        "tests/with_git/test_space.py::test_a_commit_of_a_time_that_no_calendar_has_is_measured",
+    ),
+    _of(
+        "a note of the guard's that has no number in it says nothing",
+        "ckpt/triggers/guard_notes.py:  and len(until) <= _LONGEST_NUMBER => ",
+        "tests/triggers/test_guard.py::test_damaged_notes_say_nothing",
+    ),
+    _of(
         "what a gc packs while it is about to be flushed does not stop a save",
         "ckpt/disk.py: if path not in others: => if True:",
         "tests/store/test_objects.py::test_what_a_gc_has_packed_meanwhile_need_not_be_flushed",

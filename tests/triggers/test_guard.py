@@ -222,7 +222,14 @@ def test_the_oldest_notes_make_room(tmp_path: Path) -> None:
     assert (tmp_path / "guarded").stat().st_size == 4096
 
 
-@pytest.mark.parametrize("damage", [b"", b"\0" * 4096, b"1\n", b"1 2 x y\n", b"\xff 2 3 4\n"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(b"", b"\0" * 4096, b"1\n", b"1 2 x y\n", b"\xff 2 3 4\n"),
+        b"1 2 " + b"9" * 5000 + b" y\n",
+    ],
+    ids=lambda damage: repr(damage[:20]),
+)
 def test_damaged_notes_say_nothing(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "guarded"
     path.write_bytes(damage)

@@ -183,3 +183,17 @@ def test_a_repository_of_sha256_has_sizes(tmp_path: Path, monkeypatch: pytest.Mo
     first = save(Path(), os.urandom(9_000))
 
     assert 9_000 < sizes()[first] < 11_000
+
+
+def test_a_commit_of_a_time_that_no_calendar_has_is_measured(repo: Path) -> None:
+    """Python reads no number of more than some thousand digits."""
+    saved = save(repo, os.urandom(9_000))
+    told = git("cat-file", "commit", "HEAD").replace("> ", "> " + "9" * 5000)
+    (repo / "late").write_text(told)
+    late = git("hash-object", "-t", "commit", "-w", "--literally", "late").strip()
+    (repo / "late").unlink()
+    git("update-ref", "refs/heads/late", late)
+
+    assert sizes()[saved] > 9_000
+    for command in ("status", "gc", "doctor"):
+        assert "unexpected" not in ckpt_here(command).stderr
