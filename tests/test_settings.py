@@ -264,8 +264,10 @@ def test_allow_takes_back_what_is_built_in_and_not_what_is_denied_by_hand():
 
     assert not denies(allowed, b".env")
     assert not denies(allowed, b".env~")
+    assert not denies(allowed, b".env~~")
     assert denies(allowed, b"x")
     assert not denies(of_git(("allow", ".env~")), b".env~")
+    assert not denies(of_git(("allow", ".ssh/")), b".ssh~/config")
     assert denies(of_git(("allow", ".env~")), b".env")
 
 
@@ -335,6 +337,27 @@ def test_what_is_denied_by_hand_is_in_upper_case_what_git_says():
         b"ID_RSA.OLD",
         b".my.pem.swp",
         b"app/secrets.yaml.orig",
+        b".netrc.swp",
+        b"home/.npmrc.swo",
+        b".pgpass.swp",
+        b".git-credentials.swp",
+        b".id_rsa.un~",
+        b"..netrc.un~",
+        b"..env.un~",
+        b".id_rsa.swx",
+        b".my.pem.SVZ",
+        b"id_rsa.Bak",
+        b"id_rsa.ORIG",
+        b"id_rsa.Save",
+        b"id_rsa.bak~",
+        b"id_rsa~~",
+        b"id_rsa.~1~",
+        b"id_rsa.~12~.old",
+        b".#id_rsa#.swp",
+        b".ssh~/config",
+        b"home/.ssh.bak/known_hosts",
+        b".SSH.old/config",
+        b".gnupg~/pubring.kbx",
         b"web/node_modules/x/index.js",
         b"__pycache__/a.pyc",
         b"pkg.egg-info/PKG-INFO",
@@ -385,6 +408,26 @@ def test_secrets_and_dependencies_are_denied(path):
         b".swp",
         b"##",
         b"env.py.bak",
+        b"main.c~",
+        b"main.c~~",
+        b"main.c.~1~",
+        b"notes.bak.old",
+        b".foo.swp",
+        b".foo.un~",
+        b".foo.svg",
+        b"netrc.sql",
+        b"netrc.swp",
+        b".~1~",
+        b"~~~",
+        b"#~",
+        b".un~",
+        b".swp~",
+        b"src~/main.c",
+        b"node_modules.bak/x.js",
+        b"venv~/x.py",
+        b"prod.env~/notes.txt",
+        b"credentials.old/store.py",
+        b"..env.example.swp",
         b"secrets.py",
         b".yarn/releases/yarn.cjs",
     ],

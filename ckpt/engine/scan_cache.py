@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _NAME = "scan"
 _ANY_FORMAT = b"ckpt scan "
-_MAGIC = _ANY_FORMAT + b"5\n"
+_MAGIC = _ANY_FORMAT + b"6\n"
 _START = len(_MAGIC) + 32  # bytes: whose it is, its length and its checksum
 _MARSHAL = 4
 _ONE_IN = 400  # paths that must have changed for the file to be written again

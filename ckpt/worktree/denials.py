@@ -3,16 +3,29 @@
 
 Of secrets there is more than their names: `.ENV` is one on any file system, and an editor leaves
 copies beside a file, `.env~` or `.id_rsa.swp`, with all that was in it. So secrets are matched
-without case, and what looks like a copy is denied if that is denied which it is a copy of.
+without case, and what looks like a copy, or a copy of one, is denied if that is denied which it is
+a copy of.
 """
 
 from __future__ import annotations
 
+from ckpt.patterns import lazy_pattern
 from ckpt.worktree.ignore import IgnoreStack, Rules
 
-_ENDINGS = (b"~", b".bak", b".old", b".orig", b".save", b".BAK", b".OLD")
-_SWAP_FILES = (b".swp", b".swo", b".swn")
-_COPIES = (*_ENDINGS, *_SWAP_FILES, b"#")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ENDINGS = (b"~", b".bak", b".old", b".orig", b".save", b"#")
+_LONGEST_ENDING = 5
+_LAST_BYTES = frozenset(byte for each in _ENDINGS for byte in (each[-1:], each[-1:].upper()))
+_SWAPPED = (b".s", b".S")
+_MOST_TIMES = 8  # that a copy may have been copied
+_BACKUP = lazy_pattern(rb"(?is)(.+?)(?:\.~[0-9]+~|~|\.bak|\.old|\.orig|\.save)")
+_AUTOSAVED = lazy_pattern(rb"(?s)#(.+)#")
+# Vim's, which counts down from `.swp`, or has what can be undone. The name of a file gets a dot
+# before it, but for that of a swap file if there is one already.
+_OF_VIM = lazy_pattern(rb"(?is)(\.(.+))\.(?:s[a-w][a-z]|un~)")
 
 
 class Denials(IgnoreStack):
@@ -29,29 +42,51 @@ class Denials(IgnoreStack):
 
     def ignored(self, path: bytes, is_dir: bool) -> bool:
         decision = self._decide(path, is_dir)
-        if decision is None and not is_dir and path.endswith(_COPIES):
-            decision = self._decide(_original(path), False)
+        if decision is None and _may_be_copy(path):
+            decision = self._decide_copy(path, is_dir)
         return decision is True
 
     def _decide(self, path: bytes, is_dir: bool) -> bool | None:
         decision = None
         if is_dir or self._others_of_files:
             decision = self._others.decide(path, is_dir)
-        if decision is None:
-            lowered = path.lower()
-            name = lowered.rpartition(b"/")[2]
-            decision = self._secrets.decide_below(lowered, name, is_dir)
-        return decision
+        return self._decide_secret(path, is_dir) if decision is None else decision
+
+    def _decide_secret(self, path: bytes, is_dir: bool) -> bool | None:
+        lowered = path.lower()
+        return self._secrets.decide_below(lowered, lowered.rpartition(b"/")[2], is_dir)
+
+    def _decide_copy(self, path: bytes, is_dir: bool) -> bool | None:
+        """As for the first original that anything is said of. That a tool can fill a folder again
+        is not said of what somebody has copied."""
+        for original in _originals(path):
+            decision = self._decide(original, is_dir)
+            if is_dir and decision:
+                decision = self._decide_secret(original, is_dir)
+            if decision is not None:
+                return decision
+        return None
 
 
-def _original(path: bytes) -> bytes:
-    """What a path is an editor's copy of, by its name; itself if it is none after all."""
+def _may_be_copy(path: bytes) -> bool:
+    """Quickly, as it is asked of every file that is new."""
+    if path[-4:-2] in _SWAPPED:
+        return True
+    return path[-1:] in _LAST_BYTES and path[-_LONGEST_ENDING:].lower().endswith(_ENDINGS)
+
+
+def _originals(path: bytes) -> Iterator[bytes]:
+    """What a path may be a copy of, by its name, or a copy of a copy of."""
     folder, slash, name = path.rpartition(b"/")
-    ending = next((each for each in _ENDINGS if name.endswith(each)), None)
-    if ending is not None:
-        name = name[: -len(ending)]
-    elif name[:1] == b"#" and name[-1:] == b"#":
-        name = name[1:-1]
-    elif name[:1] == b"." and name.endswith(_SWAP_FILES):
-        name = name[1:-4]
-    return folder + slash + name
+    names = [name]
+    for _ in range(_MOST_TIMES):
+        names = list(dict.fromkeys(found for each in names for found in _copied(each)))
+        yield from (folder + slash + each for each in names)
+
+
+def _copied(name: bytes) -> Iterator[bytes]:
+    if found := _OF_VIM.fullmatch(name):
+        yield found[2]
+        yield found[1]
+    if found := _AUTOSAVED.fullmatch(name) or _BACKUP.fullmatch(name):
+        yield found[1]

@@ -157,6 +157,26 @@ DEFENCES = (
         "tests/triggers/test_guard.py::test_damaged_notes_say_nothing",
     ),
     _of(
+        "a swap file of a dotfile has no other dot",
+        "ckpt/worktree/denials.py: yield found[2]\n        yield found[1] => yield found[2]",
+        "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
+    ),
+    _of(
+        "a copy of a copy has the secret, too",
+        "ckpt/worktree/denials.py: _MOST_TIMES = 8 => _MOST_TIMES = 1",
+        "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
+    ),
+    _of(
+        "the ending of a copy is one in any case",
+        "ckpt/worktree/denials.py: path[-_LONGEST_ENDING:].lower() => path[-_LONGEST_ENDING:]",
+        "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
+    ),
+    _of(
+        "a copy of a folder that a tool can fill again is somebody's",
+        "ckpt/worktree/denials.py: if is_dir and decision: => if False:",
+        "tests/test_settings.py::test_what_people_write_is_not_denied",
+    ),
+    _of(
         "what a gc packs while it is about to be flushed does not stop a save",
         "ckpt/disk.py: if path not in others: => if True:",
         "tests/store/test_objects.py::test_what_a_gc_has_packed_meanwhile_need_not_be_flushed",
@@ -2060,7 +2080,7 @@ DEFENCES = (
     ),
     _of(
         "an editor's copy of a secret is one",
-        "ckpt/worktree/denials.py:  and path.endswith(_COPIES): =>  and False:",
+        "ckpt/worktree/denials.py:  and _may_be_copy(path): =>  and False:",
         "tests/test_settings.py::test_secrets_and_dependencies_are_denied",
     ),
     # What was lost
