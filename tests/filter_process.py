@@ -3,7 +3,8 @@
 
 What it does is in the words after its name: `log=FILE` notes every request there, `refuse=NAME`
 answers `error` for such a path, `abort` gives up at the first file, `hang` answers nothing,
-`die` ends after the first request, `late` takes its success back, `only=clean` can no more.
+`die` ends after the first request, `late` takes its success back, `only=clean` can no more,
+`chatty` says it a hundred thousand times, `stay` does not end when nobody asks any more.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ def packets():
     while True:
         length = sys.stdin.buffer.read(4)
         if not length:
+            time.sleep(1000 if "stay" in WORDS else 0)
             sys.exit(0)
         if length == b"0000":
             return
@@ -53,7 +55,7 @@ def serve() -> None:
     elif WORDS.get("refuse") == path:
         send(b"status=error\n")
     else:
-        send(b"status=success\n")
+        send(*[b"status=success\n"] * (100_000 if "chatty" in WORDS else 1))
         reverse = content[::-1]
         for start in range(0, len(reverse), 65516):
             send(reverse[start : start + 65516], flush=False)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _MOST_CONTENT = 65516  # in a packet
 _LONGEST_PACKET = 65520
 _FLUSH = b"0000"
-_GRACE = 5.0
+_MOST_LINES = 100  # in an answer
+GRACE = 5.0  # seconds for a process to end by itself
 _CAPABILITIES = ("clean", "smudge")
 
 
@@ -155,13 +156,13 @@ class FilterProcess:
         self._expect_success(direction, "")
         return self._content(direction)
 
-    def close(self) -> None:
-        """Let the process end by itself, if it does soon."""
+    def close(self, grace: float) -> None:
+        """Let the process end by itself, if it does within so many seconds."""
         assert self._child is not None and self._child.stdin is not None
         with suppress(OSError):
             self._child.stdin.close()
         with suppress(subprocess.TimeoutExpired):
-            self._child.wait(_GRACE)
+            self._child.wait(grace)
         self.kill()
 
     def kill(self) -> None:
@@ -205,7 +206,12 @@ class FilterProcess:
         self._send(b"".join(_packet(line + b"\n") for line in lines) + _FLUSH)
 
     def _answer(self) -> list[bytes]:
-        return [line.removesuffix(b"\n") for line in self._packets()]
+        lines: list[bytes] = []
+        for line in self._packets():
+            if len(lines) == _MOST_LINES:
+                raise FilterFailed("the process answers without end")
+            lines.append(line.removesuffix(b"\n"))
+        return lines
 
     def _packets(self) -> Iterator[bytes]:
         """All up to the next flush packet."""
@@ -245,14 +251,17 @@ class FilterProcess:
         # Not select(), which fails on handles from 1024 on.
         poll = select.poll()
         poll.register(fd, event)
-        left = self._deadline - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
+        left = self._left()
+        if not left or not poll.poll(left * 1000):
             raise TimedOut
+
+    def _left(self) -> float:
+        return max(self._deadline - time.monotonic(), 0)
 
     def _ended(self) -> FilterFailed:
         assert self._child is not None
         with suppress(subprocess.TimeoutExpired):
-            self._child.wait(_GRACE)
+            self._child.wait(min(GRACE, self._left()))
         code = self._child.returncode
         how = "the process ended" if not code else _ended(code)
         return FilterFailed(how + _last_line(self._errors))

@@ -108,7 +108,7 @@ class Filters:
     def close(self) -> None:
         while self._processes:
             _, process = self._processes.popitem()
-            process.close()
+            process.close(self._grace())
 
     def clean(self, driver: Driver, path: bytes, source: IO[bytes]) -> IO[bytes] | None:
         """What the driver makes of a file's bytes; None if it does nothing with them."""
@@ -153,6 +153,12 @@ class Filters:
         if not left:  # it would be started only to be killed
             raise TimedOut
         return min(self._timeout, left)
+
+    def _grace(self) -> float:
+        """How long a process may take to end."""
+        from ckpt.worktree.filter_process import GRACE
+
+        return GRACE if self._deadline is None else min(GRACE, self._deadline.left())
 
     def _after(self, command: str, error: BaseException) -> None:
         """After `status=error` a process is fit for the next file; else it is not."""

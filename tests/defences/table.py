@@ -177,6 +177,17 @@ DEFENCES = (
         "tests/test_settings.py::test_what_people_write_is_not_denied",
     ),
     _of(
+        "a filter that answers without end does not fill the memory",
+        "ckpt/worktree/filter_process.py: if len(lines) == _MOST_LINES: => if False:",
+        "tests/worktree/test_filters.py::test_a_process_that_answers_without_end_fails",
+    ),
+    _of(
+        "a filter that does not end is waited for no longer than there is time",
+        "ckpt/worktree/filters.py: process.close(self._grace()) => process.close(5.0)",
+        "tests/worktree/test_filters.py"
+        "::test_a_process_that_does_not_end_is_waited_for_within_the_deadline",
+    ),
+    _of(
         "what a gc packs while it is about to be flushed does not stop a save",
         "ckpt/disk.py: if path not in others: => if True:",
         "tests/store/test_objects.py::test_what_a_gc_has_packed_meanwhile_need_not_be_flushed",

@@ -16,6 +16,7 @@ from typing import IO
 
 import pytest
 
+from ckpt.worktree.deadline import Deadline
 from ckpt.worktree.filter_process import FilterFailed
 from ckpt.worktree.filters import Driver, Filters, read_drivers
 
@@ -227,6 +228,35 @@ def test_a_process_that_dies_is_started_again_for_the_next_file(
     assert (tmp_path / "log").read_text().count("start") == 2
 
 
+def test_a_process_that_answers_without_end_fails(filters: Filters) -> None:
+    with pytest.raises(FilterFailed, match="without end"):
+        cleaned(filters, Driver("chatty", process=process("chatty")), b"abc")
+
+
+@pytest.mark.parametrize(("budget", "grace"), [(None, 5.0), (60, 0.5), (54, 0)])
+def test_a_process_that_does_not_end_is_waited_for_within_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: float | None, grace: float
+) -> None:
+    now: list[float] = [0.0]
+    waited: list[float | None] = []
+    wait_for = subprocess.Popen.wait
+
+    def wait(child: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        waited.append(timeout)
+        if timeout is not None:
+            raise subprocess.TimeoutExpired("", timeout)
+        return wait_for(child)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    deadline = Deadline(budget, lambda: now[0]) if budget else None
+    filters = Filters({}, top=str(tmp_path), env=dict(os.environ), timeout=60, deadline=deadline)
+    with filters:
+        assert cleaned(filters, Driver("stays", process=process("stay")), b"abc") == b"cba"
+        now[0] = 59.5
+
+    assert waited == [grace, None]
+
+
 def test_a_process_that_hangs_is_killed(tmp_path: Path) -> None:
     driver = Driver("slow", process=process("hang"))
     with (
@@ -253,6 +283,7 @@ def test_a_process_that_reads_nothing_is_killed(tmp_path: Path) -> None:
         ("true", "ended"),
         ("printf '0000'; sleep 1000", "version 2"),
         ("printf '000eversion=3\\n0000'; sleep 1000", "version 2"),
+        ("yes 0005x | head -n 100000 | tr -d '\\n'; printf 0000; sleep 1000", "without end"),
     ],
 )
 def test_a_process_that_does_not_speak_the_protocol_fails_once_and_for_all(
