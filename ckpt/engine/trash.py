@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timezone
-from shlex import quote
 
 from ckpt.engine.catalog import load
 from ckpt.engine.journals import hidden_worktrees, needed_by_rollbacks
@@ -55,6 +54,8 @@ def _aside(checkpoint: Checkpoint) -> bytes:
 def _move_aside(repo: Repository, checkpoint: Checkpoint) -> None:
     needed = needed_by_rollbacks(repo)
     if checkpoint.id in needed:
+        from shlex import quote
+
         where = needed[checkpoint.id] or repo.worktree
         there = "" if os.path.realpath(where) == repo.worktree else f" -C {quote(where)}"
         raise Refused(
