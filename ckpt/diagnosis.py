@@ -98,8 +98,9 @@ def _trigger(
         yield Diagnosis(name, DOUBTFUL, took, f"git config {key} {4 * budget:g}s")
     trial = tried.get(name)
     if trial is not None:
-        mend = None if trial.worked else _again(name)
-        yield Diagnosis(name, WELL if trial.worked else WRONG, trial.detail, mend)
+        mend = None if trial.worked or not trial.is_renewable else _again(name)
+        state = DOUBTFUL if trial.worked is None else WELL if trial.worked else WRONG
+        yield Diagnosis(name, state, trial.detail, mend)
     elif finding.mend is None:
         yield Diagnosis(name, WELL, finding.detail)
 

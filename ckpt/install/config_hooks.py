@@ -9,11 +9,14 @@ folder, wherever `core.hooksPath` says that is; any of them can stop git.
 
 from __future__ import annotations
 
+import os
+
 from ckpt.install import hook_text
 from ckpt.install.config_edit import ConfigFile
 from ckpt.install.target import ADDED, CHANGED, KEPT, REMOVED, Step
 
 PREFIX = "hook.ckpt-"
+_END = "; :"  # git adds the arguments at the end: there they are nobody's
 
 
 def put_in(config: ConfigFile, event: str, python: str) -> Step:
@@ -40,10 +43,23 @@ def is_in(config: ConfigFile, event: str) -> bool:
     return names >= {"command", "event"}
 
 
+def our_entries(config: ConfigFile, event: str) -> list[tuple[str, str]]:
+    """What a file says of a hook; nothing, unless that is word for word what ckpt puts there."""
+    found = [entry for entry in config.entries() if _is_of(entry[0], event)]
+    said = dict(found)
+    line = said.get(f"{PREFIX}{event}.command", "")
+    is_ours = (
+        len(found) == 2
+        and said.get(f"{PREFIX}{event}.event") == event
+        and line.endswith(_END)
+        and hook_text.is_word_for_word(os.fsencode(line.removesuffix(_END)), event)
+    )
+    return found if is_ours else []
+
+
 def _is_of(key: str, event: str) -> bool:
     return key.startswith(f"{PREFIX}{event}.")
 
 
 def _command(event: str, python: str) -> str:
-    # Git adds the arguments at the end: there they are nobody's.
-    return hook_text.command(event, python) + "; :"
+    return hook_text.command(event, python) + _END

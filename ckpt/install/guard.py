@@ -11,13 +11,14 @@ it still answers git.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from shlex import quote, split
 
 from ckpt import disk, private, regular
 from ckpt.install.assets import asset
 from ckpt.install.config_edit import ConfigFile
-from ckpt.install.hook_text import PROGRAM
+from ckpt.install.hook_text import PROGRAM, unquoted
 from ckpt.install.target import (
     ADDED,
     CHANGED,
@@ -47,6 +48,8 @@ _NAME = "ckpt-guard"
 # With one of these in it, git has a shell take the value apart.
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"' \t\n*?[#~=%")
 _WRAPPER = "git ckpt install --wrapper"
+# What a guard was given, each a word of shell, whose quotes may go over several lines.
+_SETTING = re.compile(rb"""(?m)^(python|program|former|notes)=((?:'[^']*'|"'"|[^\s'"])*)""")
 
 
 def install(target: Target) -> list[Step]:
@@ -133,14 +136,25 @@ def notes_paths(repo: Repository) -> tuple[str, str]:
     return os.path.join(repo.common_dir, "ckpt", _NOTES), os.path.join(data_dir(repo.env), _NOTES)
 
 
-def script(python: str, former: str = "", notes: str = "") -> bytes:
+def script(python: str, former: str = "", notes: str = "", program: str = PROGRAM) -> bytes:
     """`hooks/guard` with what it starts, the program that was there before it, and where it
     remembers what it has done."""
     text = asset("hooks/guard").read_bytes()
-    filled = {"PYTHON": python, "PROGRAM": PROGRAM, "FORMER": former, "NOTES": notes}
+    filled = {"PYTHON": python, "PROGRAM": program, "FORMER": former, "NOTES": notes}
     for name, value in filled.items():
         text = text.replace(b"'@%s@'" % name.encode(), os.fsencode(quote(value)), 1)
     return text
+
+
+def alone(text: bytes, notes: str) -> bytes:
+    """The same guard with notes of its own, and without the program that was there before it.
+    Nothing, unless it is word for word what ckpt writes, for any interpreter."""
+    words = [unquoted(word) for _, word in _SETTING.findall(text)]
+    if len(words) != 4 or not os.path.isabs(words[0]):
+        return b""
+    python, program, former, own_notes = words
+    is_ours = text == script(python, former, own_notes, program)
+    return script(python, notes=notes, program=program) if is_ours else b""
 
 
 def _daemon_is_on(target: Target) -> Step:

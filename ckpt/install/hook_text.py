@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from shlex import quote
+from shlex import quote, split
 
 SHEBANG = b"#!/bin/sh\n"
 WRAPPED = ".ckpt-wrapped"
@@ -34,14 +34,17 @@ _READS_ITSELF = re.compile(
     rb"\b(?:exec|tail|head|sed|awk|perl|ruby|node|python[\w.]*)\b[^\n]*"
     rb"""[ \t]["']?\$(?:0|\{0\}|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\})["']?(?=[ \t\n;|&)]|\Z)"""
 )
+# A path as `quote` writes it, in a line of ours.
+_PATH = rb"""((?:'[^']*(?:'"'"'[^']*)*'|[\w@%+=:,./-]+))"""
+_CHECKS = re.compile(rb"(?:if )?\[ -x " + _PATH + rb" \] && (?:\[ -f " + _PATH + rb" \])?")
 _ITS_NAME = re.compile(rb"""\b(?:dir|base)name[ \t]+(?:--[ \t]+)?["']?\$(?:0|\{0\})["']?""")
 
 
-def command(event: str, python: str) -> str:
+def command(event: str, python: str, program: str = PROGRAM) -> str:
     """One line of shell that takes a checkpoint for a hook."""
     start = quote(python)
     run = f"{start} -I -m ckpt hook {event}"
-    is_there = f"[ -x {start} ] && [ -f {quote(PROGRAM)} ]"
+    is_there = f"[ -x {start} ] && [ -f {quote(program)} ]"
     if event.startswith("post-"):
         return f'if {is_there}; then {run} "$@" </dev/null || :; fi'
     is_meant = f"[ $? -eq 1 ] && {start} -I -c 'import ckpt.cli' 2>/dev/null && exit 1"
@@ -80,11 +83,30 @@ def calls_ckpt(text: bytes, event: str) -> bool:
 
 
 def our_lines(text: bytes, event: str) -> bytes:
-    """What a script does for ckpt, without all else: the block, or lines added by hand."""
+    """What a script does for ckpt, without all else: the block, or lines added by hand. Nothing,
+    unless that is word for word what ckpt puts there, or tells people to."""
     found = _BLOCK.search(text)
-    if found:
-        return found["body"]
-    return b"".join(line for line in text.splitlines(keepends=True) if calls_ckpt(line, event))
+    lines = [found["body"]] if found else text.splitlines(keepends=True)
+    ours = [line for line in lines if found or calls_ckpt(line, event)]
+    return b"".join(ours) if all(is_word_for_word(line, event) for line in ours) else b""
+
+
+def is_word_for_word(line: bytes, event: str) -> bool:
+    """Whether a line is ours, whatever interpreter and installation it is for."""
+    found = _CHECKS.match(line)
+    if found is None:
+        return False
+    python, program = (unquoted(word or b"") for word in found.groups())
+    ours = (command(event, python, program), line_to_add(event, python))
+    return os.path.isabs(python) and line.removesuffix(b"\n") in map(os.fsencode, ours)
+
+
+def unquoted(word: bytes) -> str:
+    """What a word of shell stands for if `quote` has written it; else anything."""
+    try:
+        return "".join(split(os.fsdecode(word)))
+    except ValueError:  # a quote without its other half
+        return ""
 
 
 def is_own(text: bytes, event: str) -> bool:

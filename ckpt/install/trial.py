@@ -2,7 +2,8 @@
 """Try triggers out: real git, in a scratch repository that is thrown away afterwards.
 
 What ckpt has put into a hook is taken over word for word, and nothing else: other hooks of
-the user's may deploy, or take an hour. The user's configuration does not reach the scratch
+the user's may deploy, or take an hour, and what only looks like ours may do anything: it is not
+tried out, and that is told. The user's configuration does not reach the scratch
 repository, nor does anything there reach the user's. A trigger has worked if the checkpoint
 it took holds an edit that was neither staged nor committed.
 """
@@ -10,11 +11,9 @@ it took holds an edit that was neither staged nor committed.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from shlex import quote
 
 from ckpt.install import config_hooks, guard, hook_text, native_hooks, wrapper
 from ckpt.install.programs import run
@@ -27,16 +26,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What a guard was given, each a word of shell, whose quotes may go over several lines.
-_SETTING = re.compile(rb"""(?m)^(python|program|former|notes)=((?:'[^']*'|"'"|[^\s'"])*)""")
+    from ckpt.install.config_edit import ConfigFile
+
 _EDITED, _OTHER, _UNTRACKED = "edited", "other", "untracked"
 
 
 @value_class
 class Trial:
+    """`worked` is None for what was not tried out; to install it again may be of use then."""
+
     trigger: str
-    worked: bool
+    worked: bool | None
     detail: str
+    is_renewable: bool = True
 
 
 def try_out(target: Target, findings: Sequence[Finding]) -> list[Trial]:
@@ -60,6 +62,14 @@ class _TrialFailed(Exception):
     """Git could not do in the scratch repository what it must be able to do anywhere."""
 
 
+class _NotOurs(Exception):
+    """What is installed is not in ckpt's own words, and must not be run."""
+
+    def __init__(self, path: str, *, is_renewable: bool = True) -> None:
+        super().__init__(f"'{path}' calls ckpt, but not as ckpt itself writes it: not tried out")
+        self.is_renewable = is_renewable
+
+
 class _Scratch:
     """The repository in which triggers are tried out."""
 
@@ -81,7 +91,10 @@ class _Scratch:
         """Edit a file, do what the trigger is there for, and look for the edit."""
         put_in, act, name = _ACTS[trigger]
         self.git("reset", "-q", "--hard")
-        put_in(self, trigger)
+        try:
+            put_in(self, trigger)
+        except _NotOurs as error:
+            return Trial(trigger, None, str(error), error.is_renewable)
         self._edits += 1
         edit = f"edit {self._edits}, not staged\n"
         self.write(name, edit)
@@ -135,23 +148,33 @@ def _put_hook(scratch: _Scratch, event: str) -> None:
     target = scratch.target
     for config in (target.config_file, target.user_config_file):
         if config_hooks.is_in(config, event):
-            for key, value in config.entries():
-                if key.startswith(f"{config_hooks.PREFIX}{event}."):
-                    scratch.git("config", key, value)
+            _put_entries(scratch, config, event)
             return
-    path = native_hooks.where_it_runs(target, event)
-    lines = b"" if path is None else hook_text.our_lines(guard.read(path), event)
+    path = native_hooks.where_it_runs(target, event) or ""
+    text = guard.read(path)
+    lines = hook_text.our_lines(text, event)
+    if not lines:
+        raise _NotOurs(path, is_renewable=hook_text.has_block(text))
     hook = os.path.join(scratch.folder, ".git", "hooks", event)
     guard.write_program(hook, hook_text.SHEBANG + lines)
+
+
+def _put_entries(scratch: _Scratch, config: ConfigFile, event: str) -> None:
+    entries = config_hooks.our_entries(config, event)
+    if not entries:
+        raise _NotOurs(config.path)
+    for key, value in entries:
+        scratch.git("config", key, value)
 
 
 def _put_guard(scratch: _Scratch, _: str) -> None:
     """A copy that calls no other program, which need not hear of a scratch repository, and
     leaves its notes there."""
+    installed = guard.program_of(scratch.target)
     path = os.path.join(scratch.folder, ".git", "ckpt-guard")
-    own = {b"former": b"''", b"notes": os.fsencode(quote(path + "ed"))}
-    text = guard.read(guard.program_of(scratch.target))
-    text = _SETTING.sub(lambda found: found[1] + b"=" + own.get(found[1], found[2]), text)
+    text = guard.alone(guard.read(installed), notes=path + "ed")
+    if not text:
+        raise _NotOurs(installed)
     guard.write_program(path, text)
     scratch.git("config", "core.fsmonitor", path)
 

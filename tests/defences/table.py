@@ -188,6 +188,30 @@ DEFENCES = (
         "::test_a_process_that_does_not_end_is_waited_for_within_the_deadline",
     ),
     _of(
+        "doctor runs no line of a hook that only looks like ours",
+        "ckpt/install/hook_text.py:  if all(is_word_for_word(line, event) for line in ours) else b"
+        '""'
+        " => ",
+        "tests/with_git/test_doctor.py"
+        "::test_what_only_looks_like_ours_is_not_run_and_its_file_is_named",
+    ),
+    _of(
+        "nor a guard that somebody has changed",
+        "ckpt/install/guard.py: if is_ours else => if True else",
+        "tests/with_git/test_doctor.py::test_neither_is_a_guard_that_was_changed",
+        "tests/install/test_guard.py::test_a_guard_is_ours_only_word_for_word",
+    ),
+    _of(
+        "nor a command in git's configuration",
+        "ckpt/install/config_hooks.py: return found if is_ours else [] => return found",
+        "tests/install/test_hook_text.py::test_a_configured_hook_is_ours_only_word_for_word",
+    ),
+    _of(
+        "what is ours starts a program by its whole path",
+        "ckpt/install/hook_text.py: os.path.isabs(python) and line => line",
+        "tests/install/test_hook_text.py::test_words_that_only_look_like_ours_are_not_ours",
+    ),
+    _of(
         "what a gc packs while it is about to be flushed does not stop a save",
         "ckpt/disk.py: if path not in others: => if True:",
         "tests/store/test_objects.py::test_what_a_gc_has_packed_meanwhile_need_not_be_flushed",

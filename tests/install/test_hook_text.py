@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.install import hook_text
+from ckpt.install import config_hooks, hook_text
+from ckpt.install.config_edit import ConfigFile
+from ckpt.install.record import Record
 
 BLOCK = hook_text.block("pre-commit", "/opt/a b/python")
 SHELL = [
@@ -93,3 +98,82 @@ def test_a_call_in_a_comment_does_not_count() -> None:
     assert not hook_text.calls_ckpt(b"#!/bin/sh\n# " + line, "pre-commit")
     assert not hook_text.calls_ckpt(b"#!/bin/sh\n" + line, "pre-push")
     assert hook_text.calls_ckpt(b"git ckpt hook pre-push\n", "pre-push")
+
+
+PATHS = ["/p", "/opt/a b/python", "/it's/p", "/two\nlines", "/\udcff", "/$(touch x)", "/a;b"]
+
+
+@pytest.mark.parametrize("python", PATHS)
+@pytest.mark.parametrize("event", ["pre-commit", "post-checkout"])
+def test_our_own_words_are_known_for_any_interpreter(event: str, python: str) -> None:
+    own = os.fsencode(hook_text.command(event, python, "/another/ckpt/__main__.py"))
+    told = os.fsencode(hook_text.line_to_add(event, python))
+    script = hook_text.own_script(event, python, wraps=True)
+
+    assert hook_text.is_word_for_word(own, event)
+    assert hook_text.is_word_for_word(told + b"\n", event)
+    assert hook_text.is_word_for_word(hook_text.our_lines(script + b"echo mine\n", event), event)
+
+
+OURS = hook_text.command("pre-commit", "/p")
+TOLD = hook_text.line_to_add("pre-commit", "/p")
+PLANTED = [
+    "touch x; git-ckpt hook pre-commit",
+    "git ckpt hook pre-commit",
+    "/p -m ckpt hook pre-commit; touch x",
+    f"touch x; {OURS}",
+    f"{OURS}; touch x",
+    f"{OURS} #",
+    OURS.replace("/p", "$(touch x)"),
+    OURS.replace("/p", "'/p'"),
+    OURS.replace("/p", "p"),
+    OURS.replace("/p", "''"),
+    OURS.replace("/p -I -m", "/other -I -m"),
+    OURS.replace("import ckpt.cli", "import x"),
+    OURS.replace("exit 1", "touch x"),
+    OURS.replace("__main__.py", "__main__.py;x"),
+    TOLD.replace("|| :", "|| touch x"),
+    TOLD.replace(" </dev/null", ""),
+    f"{TOLD}; {TOLD}",
+    hook_text.line_to_add("pre-push", "/p"),
+    "if [ -x 'a",
+]
+
+
+@pytest.mark.parametrize("line", PLANTED)
+def test_words_that_only_look_like_ours_are_not_ours(line: str) -> None:
+    body = line.encode() + b"\n"
+    block = BLOCK.replace(hook_text.our_lines(BLOCK, "pre-commit"), body)
+
+    assert not hook_text.is_word_for_word(body, "pre-commit")
+    assert hook_text.our_lines(b"#!/bin/sh\n" + body, "pre-commit") == b""
+    assert hook_text.our_lines(b"#!/bin/sh\n" + TOLD.encode() + b"\n" + block, "pre-commit") == b""
+
+
+def test_nor_are_two_lines_if_one_of_them_is_not() -> None:
+    two = TOLD + "\ntouch x; git ckpt hook pre-commit\n"
+
+    assert hook_text.our_lines(two.encode(), "pre-commit") == b""
+    assert hook_text.our_lines(f"{TOLD}\ntouch x\n".encode(), "pre-commit") == f"{TOLD}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if [", "touch x; if ["),
+        ("; :", "; touch x"),
+        ("; :", ""),
+        ("event = pre-commit", "event = pre-push"),
+        ("event = pre-commit", "event = pre-commit\n\tcommand = touch x"),
+    ],
+)
+def test_a_configured_hook_is_ours_only_word_for_word(tmp_path: Path, old: str, new: str) -> None:
+    path = tmp_path / "config"
+    config = ConfigFile(str(path), Record(str(tmp_path / "record")))
+    config_hooks.put_in(config, "pre-commit", "/opt/a b/python")
+    assert config_hooks.our_entries(config, "pre-commit") == config.entries()
+
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    assert config_hooks.our_entries(config, "pre-commit") == []

@@ -114,12 +114,52 @@ def test_a_hook_that_starts_something_broken_is_found_out(event: str, installed:
 
 def test_a_trigger_that_saves_something_else_is_found_out(installed: Path) -> None:
     """One that cannot see what is not staged is worse than none."""
+    blind = installed.parent / "python"
+    blind.write_text(f'#!/bin/sh\ngit checkout -q -- edited\nexec {sys.executable} "$@"\n')
+    blind.chmod(0o755)
     hook = installed / ".git/hooks/pre-commit"
-    lines = hook.read_text().replace("if [ -x", "git checkout -q -- edited; if [ -x")
-    hook.write_text(lines)
+    hook.write_text(hook.read_text().replace(sys.executable, str(blind)))
 
     detail = only(doctor(code=1)["pre-commit"], "problem")["detail"]
     assert detail == "its checkpoint lacks an edit that was not staged"
+
+
+@pytest.mark.parametrize("way", ["line", "after", "block"])
+def test_what_only_looks_like_ours_is_not_run_and_its_file_is_named(
+    installed: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = installed.parent / "ran"
+    monkeypatch.setenv("RAN", str(ran))
+    hook = installed / ".git/hooks/pre-commit"
+    planted = {
+        "line": '#!/bin/sh\ntouch "$RAN"; git-ckpt hook pre-commit\n',
+        "after": '#!/bin/sh\ngit ckpt hook pre-commit || touch "$RAN"\n',
+        "block": hook.read_text().replace("if [ -x", 'touch "$RAN"; if [ -x'),
+    }
+    hook.write_text(planted[way])
+    told = only(doctor()["pre-commit"], "warning")
+
+    assert not ran.exists()
+    assert f"'{hook}' calls ckpt" in told["detail"]
+    assert told["detail"].endswith("not tried out")
+    renewed = "git ckpt install --hooks pre-commit"
+    assert told["mend"] == (renewed if way == "block" else None)
+
+
+def test_neither_is_a_guard_that_was_changed(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = installed.parent / "ran"
+    monkeypatch.setenv("RAN", str(ran))
+    guard = installed / ".git/ckpt-guard"
+    guard.write_text(guard.read_text().replace("\nwords=\n", '\ntouch "$RAN"\nwords=\n'))
+    told = only(doctor()["guard"], "warning")
+
+    assert not ran.exists()
+    assert f"'{guard}' calls ckpt" in told["detail"]
+    assert told["mend"] == "git ckpt install --guard"
+    ckpt_here(*told["mend"].split()[2:], code=0)
+    assert only(doctor()["guard"], "ok")
 
 
 def test_foreign_hooks_are_not_run(installed: Path) -> None:
