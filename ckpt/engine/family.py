@@ -134,7 +134,7 @@ def _absent(around: Repository, path: bytes, target: Recorded) -> Refused:
     entry = lookup(target.objects, target.tree, path)
     if entry is None or entry.mode != GITLINK:
         return Refused(f"the repository '{name}' is not there any more", hint=WITHOUT_RECURSE)
-    update = f"git submodule update --init {_quoted(name)}"
+    update = f"git submodule update --init -- {_quoted(name)}"
     known = any(e.path == path and e.mode == GITLINK for e in read_staged(around).index.entries)
     first = "" if known else f"git ckpt rollback {target.checkpoint.id} && "
     return Refused(f"submodule '{name}' is not there", hint=first + update)

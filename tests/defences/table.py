@@ -212,6 +212,11 @@ DEFENCES = (
         "tests/install/test_hook_text.py::test_words_that_only_look_like_ours_are_not_ours",
     ),
     _of(
+        "the path of a submodule is no option in what people are told to type",
+        "ckpt/engine/family.py: --init -- { => --init {",
+        "tests/with_git/test_submodules.py::test_the_path_of_a_submodule_is_no_option_in_the_hint",
+    ),
+    _of(
         "what a gc packs while it is about to be flushed does not stop a save",
         "ckpt/disk.py: if path not in others: => if True:",
         "tests/store/test_objects.py::test_what_a_gc_has_packed_meanwhile_need_not_be_flushed",

@@ -715,11 +715,21 @@ def test_a_submodule_that_is_not_there_stops_the_rollback_and_is_named(top: Path
     ran = refused(top, target)
 
     assert "submodule 'lib' is not there" in ran.stderr
-    assert "hint: git submodule update --init lib\n" in ran.stderr
+    assert "hint: git submodule update --init -- lib\n" in ran.stderr
     git(*LOCAL, "submodule", "-q", "update", "--init", "lib", cwd=top)
     git(*LOCAL, "submodule", "-q", "update", "--init", cwd=top / "lib")
     ckpt("rollback", target, "--recurse", cwd=top, code=0)
     assert (top / "lib/file").read_text() == "file of lib\n"
+
+
+def test_the_path_of_a_submodule_is_no_option_in_the_hint(top: Path) -> None:
+    git("init", "-q", "--", "--upload-pack=x", cwd=top)
+    git("commit", "-q", "--allow-empty", "-m", "one", cwd=top / "--upload-pack=x")
+    git("add", "--", "--upload-pack=x", cwd=top)
+    target = save(top, "--recurse")["id"]
+    shutil.rmtree(top / "--upload-pack=x")
+
+    assert "hint: git submodule update --init -- --upload-pack=x\n" in refused(top, target).stderr
 
 
 def test_a_submodule_that_git_does_not_know_any_more_takes_two_steps(top: Path) -> None:
@@ -729,7 +739,7 @@ def test_a_submodule_that_git_does_not_know_any_more_takes_two_steps(top: Path) 
     hint = re.search(r"hint: (.*)\n", refused(top, target, "--yes").stderr)
 
     assert hint is not None
-    assert hint[1] == f"git ckpt rollback {target} && git submodule update --init lib"
+    assert hint[1] == f"git ckpt rollback {target} && git submodule update --init -- lib"
     ckpt("rollback", target, cwd=top, code=0)
     git(*LOCAL, "submodule", "-q", "update", "--init", "--recursive", "lib", cwd=top)
     ckpt("rollback", target, "--recurse", cwd=top, code=0)
@@ -744,7 +754,7 @@ def test_a_submodule_of_a_submodule_that_is_not_there_is_named_with_its_place(to
     ran = refused(top, target)
 
     assert "in 'lib': submodule 'deep' is not there" in ran.stderr
-    assert "hint: git -C lib submodule update --init deep\n" in ran.stderr
+    assert "hint: git -C lib submodule update --init -- deep\n" in ran.stderr
 
 
 def test_an_untracked_repository_that_is_gone_stops_the_rollback(top: Path) -> None:
