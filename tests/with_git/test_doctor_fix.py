@@ -806,7 +806,7 @@ def test_a_folder_with_the_name_of_an_unfinished_object_is_not_ours(
     assert "leftovers" not in doctor("--fix")
 
 
-@pytest.mark.parametrize("damage", [b"garbage", b"ckpt scan 5\nhalf", b""])
+@pytest.mark.parametrize("damage", [b"garbage", b"ckpt scan 6\nhalf", b""])
 def test_a_damaged_cache_is_taken_away(saved: dict[str, Any], repo: Path, damage: bytes) -> None:
     cache = repo / ".git/ckpt/scan"
     assert cache.exists()
