@@ -78,7 +78,8 @@ def _around(repo: Repository) -> Iterator[tuple[str, Journal]]:
         if around is None:
             continue
         with around:
-            todo.append(around.worktree)
+            if around.worktree not in todo:  # `core.worktree` can lead back to where we were
+                todo.append(around.worktree)
             if journal_exists(around.private_dir):
                 yield from ((around.worktree, one) for one in _inside(around.private_dir))
 

@@ -44,8 +44,10 @@ def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
 
 def check_none_lent(path: str, more: Iterable[str]) -> None:
     """Refuse to rely on a folder that only the environment names, and only for now."""
-    own = object_folders(path)
-    for folder in object_folders(path, more)[len(own) :]:
+    own = {*map(os.path.realpath, object_folders(path))}
+    for folder in object_folders(path, more):
+        if os.path.realpath(folder) in own:
+            continue
         from shlex import quote
 
         named = os.path.join(path, "info", "alternates")

@@ -330,6 +330,12 @@ DEFENCES = (
         "test_what_an_interrupted_rollback_around_a_submodule_needs_is_not_dropped",
     ),
     _of(
+        "a repository whose work tree lies below its folder is not around itself for ever",
+        "ckpt/engine/journals.py: if around.worktree not in todo: => if True:",
+        "tests/with_git/test_prune.py::"
+        "test_a_worktree_below_the_folder_of_its_git_dir_is_looked_at_once",
+    ),
+    _of(
         "a checkpoint whose ref was taken away is given it again by who knows it",
         "ckpt/engine/trash.py: if known is None or not _is_held_again(repo, known): => if True:",
         "tests/with_git/test_run.py::"

@@ -495,9 +495,14 @@ def test_nothing_relies_on_objects_that_only_the_environment_lends(
     lent = tmp_path / "lent"
     opened(top, GIT_ALTERNATE_OBJECT_DIRECTORIES=f"{lent}:{top}/.git/objects").check_writable()
     lent.mkdir()
+    chained = tmp_path / "chained"
+    for folder, further in ((top / ".git/objects", chained), (chained, tmp_path / "further")):
+        (folder / "info").mkdir(parents=True, exist_ok=True)
+        (folder / "info/alternates").write_text(f"{further}\n")
+    (tmp_path / "further").mkdir()
     borrower = opened(top, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(lent))
 
-    with pytest.raises(Refused, match="lends objects from") as refused:
+    with pytest.raises(Refused, match=f"lends objects from '{lent}'") as refused:
         borrower.check_writable()
     assert refused.value.hint is not None
     subprocess.run(refused.value.hint.partition("there: ")[2], shell=True, check=True)

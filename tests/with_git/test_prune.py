@@ -13,6 +13,7 @@ import pytest
 from helpers import ckpt_here, git
 
 from ckpt import CheckpointManager, Policy, Rules, UsageError
+from ckpt.engine import nested
 from ckpt.models import Kind
 from ckpt.policy import DEFAULTS
 from ckpt.store.objects import ObjectID
@@ -141,6 +142,22 @@ def test_nothing_goes_of_a_worktree_whose_journal_only_another_user_can_read(rep
     assert refused.returncode == 4 and "of a worktree of another user" in refused.stderr
     os.chown(private, 0, 0)
     assert listed[-1]["id"] in ckpt_here("prune", cwd=linked, code=0).stdout
+
+
+def test_a_worktree_below_the_folder_of_its_git_dir_is_looked_at_once(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Around it is the same repository again, and around one inside it, without end."""
+    look, looks = nested.repository_around, iter(range(50))
+    monkeypatch.setattr(nested, "repository_around", lambda *given: (next(looks), look(*given))[1])
+    git("config", "core.worktree", str(repo / "src"))
+    inner = repo / "src/inner"
+    git("init", "-q", str(inner))
+    for place in (repo / "src", inner):
+        (place / "new").write_text("new\n")
+        ckpt_here("save", "x", cwd=place, code=0)
+        ckpt_here("prune", cwd=place, code=0)
+        ckpt_here("drop", "x", cwd=place, code=0)
 
 
 def test_from_python_with_a_policy_of_ones_own(repo: Path) -> None:
