@@ -19,7 +19,7 @@ help:
 	@echo 'make suite    all tests, and nothing else'
 	@echo 'make fuzz     random work against real git, damaged bytes for each parser; WALKS=500 sets how many'
 	@echo 'make fuzz-guided  each parser under a fuzzer that sees its branches; SECONDS=60 sets how long'
-	@echo 'make torture  kill and fail each single operation, take each defence out, files of a gigabyte'
+	@echo 'make torture  kill and fail each single operation, files of a gigabyte'
 	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
 	@echo 'make lint     ruff and codespell'
 	@echo 'make types    mypy'
@@ -43,7 +43,7 @@ fuzz-guided: .venv/ready
 	$(BIN)/python tests/fuzz/guided.py $(SECONDS)
 
 torture: .venv/ready
-	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile tests/defences \
+	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile \
 		tests/with_git/test_large_files.py
 
 # The repositories stay in $CKPT_BENCH_DIR, or in ckpt-bench/ in the temporary folder.

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ckpt.engine.flaws import Flaw
+    from ckpt.engine.health import Flaw
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.install.trial import Trial
     from ckpt.settings import Settings
@@ -59,7 +59,9 @@ def flaw(found: Flaw) -> Diagnosis:
 def _repository(found: Status) -> Iterator[Diagnosis]:
     if found.rollback_interrupted:
         told = "one was interrupted, and is neither finished nor taken back"
-        yield Diagnosis("rollback", WRONG, told, found.ways_out[0] if found.ways_out else FIX)
+        yield Diagnosis(
+            "rollback", WRONG, told, found.ways_out[0] if found.ways_out else "git ckpt doctor"
+        )
     if found.rollback_running is not None:
         told = f"one is at work ({found.rollback_running})"
         yield Diagnosis("rollback", DOUBTFUL, told, "wait for it to end")

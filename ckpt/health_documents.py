@@ -38,6 +38,7 @@ def status(found: Status) -> Document:
             "unreadable": found.unreadable,
             "trash": found.trash,
             "refs": found.refs,
+            "foreign_refs": found.foreign_refs,
         },
         space=_held(found.held) | {"piled_up": found.piled_up},
         private={"files": found.footprint.files, "bytes": found.footprint.size},

@@ -62,6 +62,11 @@ def possible_ids(names: Iterable[str]) -> list[str]:
     return sorted(filter(is_id, names), reverse=True)
 
 
+def matches(checkpoint_id: str, word: str) -> bool:
+    """Whether an id, or its last part, begins with a word."""
+    return checkpoint_id.startswith(word) or checkpoint_id.rpartition("-")[2].startswith(word)
+
+
 def check_name(name: str) -> str:
     """A name as it will be stored, or a `UsageError` that says what is wrong with it."""
     name = name.strip()

@@ -210,10 +210,10 @@ class CheckpointManager(CheckpointKeeper):
         """Bring back a checkpoint, whole or only some paths. The present is saved first.
 
         With `recurse`, repositories inside go back to the checkpoints that were taken of them
-        together with this one, their HEAD included: all of them, or none. With `keep_edits`, only
-        what the agent wrote (see `record_write`) and nobody has changed since goes back; whose
-        writes these are, the checkpoint's session tells, or `session`. With `trust`, a checkpoint
-        that was not made here is taken as it is, also with commands that git would run.
+        together with this one, their HEAD included, each with an undo of its own. With
+        `keep_edits`, only what the agent wrote (see `record_write`) and nobody has changed since
+        goes back; whose writes these are, the checkpoint's session tells, or `session`. With
+        `trust`, a checkpoint that was not made here is taken as it is.
         """
         from ckpt.api.going_back import restore_state, roll_back
         from ckpt.engine.prepare import RollbackOptions

@@ -67,7 +67,7 @@ class Output:
     def get_ready(self) -> None:
         """Import what results are told with, before files change that may be our own, and see
         where we are, before that may go."""
-        import ckpt.patchtext
+        import ckpt.git.patch
         import ckpt.render_rollback
 
         try:

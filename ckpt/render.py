@@ -263,7 +263,7 @@ def quoted(path: str) -> str:
         text = "\0"
     if text.isprintable() and '"' not in text:
         return text
-    from ckpt.patchtext import quote_path
+    from ckpt.git.patch import quote_path
 
     return quote_path(raw).decode("ascii")
 

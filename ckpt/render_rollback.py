@@ -42,6 +42,8 @@ def report(result: RollbackResult, paint: Paint) -> Iterator[str]:
     for inside in result.nested:
         yield f"In {quoted(inside.path)}:"
         yield from ("  " + line for line in report(inside.result, paint))
+        if inside.result.undo_command is not None:
+            yield f"  undo with: {inside.result.undo_command}"
 
 
 def _headline(result: RollbackResult, paint: Paint) -> str:

@@ -73,6 +73,9 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
         yield "", "", ", ".join(f"{count} {where}" for count, where in more if count)
     if found.unreadable:
         yield "", "red", f"{found.unreadable} cannot be read"
+    if found.foreign_refs:
+        plural = "" if found.foreign_refs == 1 else "s"
+        yield "", "", f"{found.foreign_refs} ref{plural} of other tools below refs/checkpoints/"
     if found.refs:
         yield "Space", "", _space(found, now)
     refs = f"{found.refs} ref{'' if found.refs == 1 else 's'}"
@@ -153,7 +156,7 @@ def _ago(moment: float, now: datetime | None) -> str:
 
 def _advice(found: Status, has_doctor: bool) -> Iterator[tuple[str, str]]:
     if found.rollback_interrupted:
-        ways = ", or ".join(found.ways_out) or "git ckpt doctor --fix"
+        ways = ", or ".join(found.ways_out) or "git ckpt doctor"
         yield "end the rollback", ways.replace(", or git ckpt rollback", ", or")
     if found.here:
         yield "look at them", "git ckpt list"

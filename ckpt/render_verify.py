@@ -54,8 +54,8 @@ def verified(result: VerifyResult, paint: Callable[[str, str], str]) -> Iterator
 
 def _broken(found: Verified, paint: Callable[[str, str], str]) -> Iterator[str]:
     name = f" '{found.checkpoint.name}'" if found.checkpoint and found.checkpoint.name else ""
-    shown = found.target.id or quoted(found.target.ref)
-    dropped = " (dropped)" if found.target.is_dropped and found.target.id else ""
+    shown = found.target.id
+    dropped = " (dropped)" if found.target.is_dropped else ""
     yield f"{paint('red', 'broken')} {paint('id', shown)}{printable(name)}{dropped}"
     for problem in found.problems[:_MOST_PROBLEMS]:
         yield f"  {printable(problem.detail)}{_places(problem)}"
@@ -87,7 +87,7 @@ def _way_out(found: Verified) -> str:
     lost = [p for p in found.problems if p.object is not None and p.kind is not None]
     if found.target.commit is None:
         return "git ckpt doctor --fix"
-    if found.target.is_dropped or found.target.id is None:
+    if found.target.is_dropped:
         return f"look at it with: git show {quote(found.target.ref)}"
     for problem in found.problems:
         if problem.problem == DROPPED:

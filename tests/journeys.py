@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers import Ran, ckpt_here, fsck, git
-from scenes import State, state
+from scenes import state
 
 
 def save(top: Path, *words: str) -> str:
@@ -48,8 +48,3 @@ def reset(top: Path) -> None:
 def reset_and_clean(top: Path) -> None:
     reset(top)
     git("clean", "-q", "-f", "-d", cwd=top)
-
-
-def with_undo_information(top: Path) -> tuple[State, str]:
-    """The state, and what git remembers of conflicts that were resolved."""
-    return state(top), git("ls-files", "--resolve-undo", "-z", cwd=top)

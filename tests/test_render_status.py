@@ -42,6 +42,7 @@ STATUS = Status(
     unreadable=0,
     trash=0,
     refs=2,
+    foreign_refs=0,
     footprint=Footprint(3, 1536),
     held=Held(3 << 20, 0),
     piled_up=False,

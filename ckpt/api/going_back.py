@@ -58,6 +58,10 @@ def roll_back(
     """Bring back a checkpoint of files, with the objects unless only some paths are wanted."""
 
     def go(options: RollbackOptions) -> RollbackResult:
+        if options.recurse:
+            from ckpt.engine import recurse
+
+            return recurse.rollback(repo, settings, target, options)
         return rollback(repo, settings, target, options)
 
     return _with_objects(tracked, target, options, go)

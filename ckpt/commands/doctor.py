@@ -7,10 +7,8 @@ import sys
 
 from ckpt.diagnosis import FIXED, WELL, WRONG, Diagnosis, diagnose, flaw
 from ckpt.engine import status
-from ckpt.engine.flaws import Flaw
+from ckpt.engine.health import Flaw, find_flaws
 from ckpt.engine.remotes import find_unasked
-from ckpt.engine.repair import find_flaws
-from ckpt.engine.served import find_open
 from ckpt.errors import CkptError, DiskError
 from ckpt.install import parts, trial
 from ckpt.install.target import Target
@@ -26,7 +24,9 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--fix", action="store_true", help="mend what can be mended without losing anything"
+        "--fix",
+        action="store_true",
+        help="remove stale locks, unfinished files, broken refs of ours and a damaged cache",
     )
 
 
@@ -34,7 +34,7 @@ def run(context: Context, fix: bool) -> int:
     with context.quiet_manager() as manager:
         repo = manager.repository
         target = Target(repo, context.env, sys.executable)
-        found = [*find_flaws(repo), *_left_over(target), *find_unasked(repo), *find_open(repo)]
+        found = [*find_flaws(repo), *_left_over(target), *find_unasked(repo)]
         flaws = [_mended(each) if fix else flaw(each) for each in found]
         findings, unknown = _installed(target)
         stands = status.look(repo, findings)
@@ -60,13 +60,13 @@ def _left_over(target: Target) -> list[Flaw]:
         return []
     if not left:
         return []
+    count = f"{len(left)} file{'' if len(left) == 1 else 's'}"
+    told = f"{count} of an 'install' or 'uninstall' that was killed: '{left[0]}'"
 
     def clear() -> str:
         parts.clear_left_over(target)
-        return "taken away"
+        return "removed"
 
-    count = f"{len(left)} file{'' if len(left) == 1 else 's'}"
-    told = f"{count} of an 'install' or 'uninstall' that was killed: '{left[0]}'"
     return [Flaw("leftovers", False, told, clear)]
 
 
@@ -81,7 +81,7 @@ def _installed(target: Target) -> tuple[list[Finding], list[Flaw]]:
 
 
 def _mended(found: Flaw) -> Diagnosis:
-    """What became of a flaw; one that cannot be mended keeps nobody from mending the others."""
+    """What became of a flaw; one that cannot be fixed does not stop the others."""
     if found.mend is None:
         return flaw(found)
     try:

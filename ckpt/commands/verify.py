@@ -26,19 +26,13 @@ def run(context: Context, ids: list[str], all: bool, recurse: bool) -> int:
     if ids and all:
         raise UsageError("--all and an ID exclude each other", hint="git ckpt verify --all")
     with context.manager() as manager:
-        from ckpt.engine import verify_targets
-        from ckpt.engine.verify import verify
+        from ckpt.engine.verify import every_target, named_targets, verify, verify_nested
 
         repo = manager.repository
         repo.check_there()
-        if all:
-            targets = verify_targets.every_target(repo)
-        else:
-            targets = verify_targets.named_targets(repo, ids or ["latest"])
+        targets = every_target(repo) if all else named_targets(repo, ids or ["latest"])
         result = verify(repo, targets, manager.progress)
         if recurse:
-            from ckpt.engine.verify_nested import with_nested
-
-            result = with_nested(repo, result, manager.progress)
+            result = verify_nested(repo, result, manager.progress)
         context.output.verified(result)
     return 0 if result.is_whole else 1

@@ -23,8 +23,8 @@ from contextlib import contextmanager
 
 from ckpt import disk
 from ckpt.engine.changes import Action, FileState, FolderChange
+from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.engine.folders import OPEN
-from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.errors import is_want
 from ckpt.paths import folders_of
 from ckpt.store.objects import ObjectStore
@@ -273,7 +273,7 @@ class Applier:
         if after.is_link:
             target = self._objects.read(after.entry.id, b"blob")
             return self._worktree.write_link(path, target, found)
-        pieces = self._smudger.pieces(path, after)
+        pieces = self._smudger.pieces(after)
         has_content = before is not None and before.entry.id == after.entry.id
         if has_content and self._is_still(path, after):
             status = self._set_permissions(path, after.permissions)

@@ -7,13 +7,9 @@ that this needs are there and whoever drops any looks at the journal first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-
 from ckpt.engine import journal
 from ckpt.engine.catalog import still_holds
-from ckpt.engine.family import naming
-from ckpt.engine.journal import Journal, NestedJournal
+from ckpt.engine.journal import Journal
 from ckpt.engine.prepare import Prepared, RollbackOptions
 from ckpt.engine.snapshot import LOCK_TIMEOUT
 from ckpt.engine.worktree_place import place_of
@@ -21,7 +17,6 @@ from ckpt.errors import Refused
 from ckpt.models import Checkpoint
 from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.repository import Repository
-from ckpt.values import value_class
 
 
 def journal_of(
@@ -30,10 +25,7 @@ def journal_of(
     safety: Checkpoint,
     prepared: Prepared,
     options: RollbackOptions,
-    family: str,
-    nested: tuple[NestedJournal, ...],
-    *,
-    recurses: bool,
+    name: str,
 ) -> Journal:
     plan = prepared.plan
     return Journal(
@@ -53,43 +45,21 @@ def journal_of(
         asked_index=options.index,
         asked_head=options.head,
         asked_overwrite=options.overwrite_ignored,
-        asked_recurse=recurses,
         asked_trust=options.trust,
-        family=family,
-        nested=nested,
+        family=name,
         target_commit=target.commit,
         safety_commit=safety.commit,
         worktree=place_of(repo),
     )
 
 
-@value_class
-class Beginning:
-    """What one repository needs to begin; `place` is its path from the top of the outermost."""
-
-    repo: Repository
-    record: Journal
-    target: Checkpoint
-    safety: Checkpoint
-    place: str
-
-
-def begin(members: Sequence[Beginning]) -> None:
-    """Write the journals, the outermost first, unless a checkpoint that one needs has gone.
-
-    Whoever drops checkpoints has done so and is seen, or comes later and sees the journal: none
-    is written before all are checked, and no file changes before all are written.
-    """
-    with ExitStack() as stack:
-        for common_dir, place in sorted({m.repo.common_dir: m.place for m in members}.items()):
-            with naming(place):
-                stack.enter_context(prune_lock(common_dir, timeout=LOCK_TIMEOUT))
-        for member in members:
-            with naming(member.place):
-                _check_held(member.repo, member.target)
-                _check_held(member.repo, member.safety)
-        for member in members:
-            journal.write(member.repo.private_dir, member.record)
+def begin(repo: Repository, record: Journal, target: Checkpoint, safety: Checkpoint) -> None:
+    """Write the journal, unless a checkpoint that it needs has gone: whoever drops checkpoints
+    has done so and is seen, or comes later and sees the journal."""
+    with prune_lock(repo.common_dir, timeout=LOCK_TIMEOUT):
+        _check_held(repo, target)
+        _check_held(repo, safety)
+        journal.write(repo.private_dir, record)
 
 
 def _check_held(repo: Repository, needed: Checkpoint) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from ckpt.engine.apply import look
 from ckpt.engine.changes import Action, FileState
-from ckpt.engine.smudging import Smudger, Unrestorable
+from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.store import staging
 from ckpt.store.objects import MissingObject
 from ckpt.store.repository import Repository
@@ -93,7 +93,7 @@ def _is_known(
                 continue
             if found.entry.id == state.entry.id:
                 return True
-            if not found.is_link and _begins(worktree, path, smudger.pieces(action.path, state)):
+            if not found.is_link and _begins(worktree, path, smudger.pieces(state)):
                 return True
     return False
 

@@ -15,10 +15,10 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 
 from ckpt.engine.changes import FileState, FolderChange
+from ckpt.engine.conversions import Converted
 from ckpt.engine.folders import OPEN
 from ckpt.engine.journal import Journal
 from ckpt.engine.looking import sparse_entries
-from ckpt.engine.origins import Converted, built_in
 from ckpt.engine.present import Present, status_off_disk
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.restage import limited, needed_blobs
@@ -72,7 +72,7 @@ def _replaced(
 
 def _is_held(objects: ObjectStore, state: FileState) -> bool:
     """Whether it can be held once more; the checkpoint that holds it may be damaged."""
-    is_raw = state.origin is not None and not state.origin.recipe
+    is_raw = state.origin is not None and not state.origin.in_lfs
     needed = {state.git_entry.id, *([state.entry.id] if is_raw else ())}
     return state.entry.mode != GITLINK and all(map(objects.has, needed))
 
@@ -82,15 +82,12 @@ def _put(objects: ObjectStore, present: Present, path: bytes, state: FileState) 
     present.entries[path] = state.git_entry
     present.stats[path] = status_off_disk(mode, _size(objects, state))
     if state.origin is not None:
-        present.converted[path] = Converted(state.entry.id, state.origin.recipe)
+        present.converted[path] = Converted(state.entry.id, state.origin.in_lfs)
 
 
 def _size(objects: ObjectStore, state: FileState) -> int:
     """So many bytes it had on disk, by which git may judge it."""
-    size = objects.size(state.entry.id)
-    if size is None and state.origin is not None:
-        return len(built_in(objects, state.origin.blob, state.origin.recipe))
-    return size or 0
+    return objects.size(state.entry.id) or 0
 
 
 def _carry_folders(

@@ -145,9 +145,7 @@ class Catalog:
 
     def _by_prefix(self, word: str) -> Checkpoint:
         known = ids.possible_ids(self._refs.names)
-        found = self._that_exist(
-            i for i in known if i.startswith(word) or i.rsplit("-", 1)[1].startswith(word)
-        )
+        found = self._that_exist(i for i in known if ids.matches(i, word))
         if not found:
             raise self._not_found(word)
         if len(found) > 1:

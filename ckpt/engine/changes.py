@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 class Origin:
     """Where the bytes of a file come from that are not those of git's blob.
 
-    Without a recipe they are stored as they are.
+    They are stored, or in the local store of Git LFS.
     """
 
     blob: ObjectID
-    recipe: str
+    in_lfs: bool
 
 
 @value_class(eq=False)
@@ -146,7 +146,7 @@ def _dump_state(state: FileState | None) -> list[str] | None:
     if state is None:
         return None
     entry, origin = state.entry, state.origin
-    came_from = [] if origin is None else [origin.blob.decode(), origin.recipe]
+    came_from = [] if origin is None else [origin.blob.decode(), "lfs" if origin.in_lfs else ""]
     return [f"{entry.mode:06o}", entry.id.decode(), f"{state.permissions:04o}", *came_from]
 
 
@@ -156,8 +156,8 @@ def _load_state(document: list[str] | None) -> FileState | None:
     mode, object_id, permissions, *came_from = document
     origin = None
     if came_from:
-        blob, recipe = came_from
-        origin = Origin(ObjectID(blob.encode()), recipe)
+        blob, in_lfs = came_from
+        origin = Origin(ObjectID(blob.encode()), bool(in_lfs))
     return FileState(
         TreeEntry(int(mode, 8), ObjectID(object_id.encode())), int(permissions, 8) & 0o777, origin
     )

@@ -33,8 +33,7 @@ from ckpt.store.streams import LARGE, UnreadableFile
 from ckpt.store.trees import GITLINK, SYMLINK, TreeEntry, write_tree
 from ckpt.values import replace, value_class
 from ckpt.worktree.attributes import AttributeTree
-from ckpt.worktree.convert import Conversion, clean, conversion, is_on
-from ckpt.worktree.encodings import Unconvertible
+from ckpt.worktree.convert import Conversion, Unconvertible, clean, conversion
 from ckpt.worktree.found import Scan
 from ckpt.worktree.ignore import IgnoreStack
 from ckpt.worktree.reach import is_nested_repository
@@ -204,7 +203,7 @@ class _Comparison:
     def _asked(self, path: bytes) -> Conversion | None:
         if self._attributes is None:
             return None
-        autocrlf = is_on(self._repo.config.get("core.autocrlf"))
+        autocrlf = self._repo.config.get("core.autocrlf")
         return conversion(self._attributes.attributes(path), autocrlf)
 
     @cached_property

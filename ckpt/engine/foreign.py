@@ -21,7 +21,6 @@ from ckpt.store.objects import ObjectID
 from ckpt.store.record import read_commit
 from ckpt.store.ref_names import is_branch
 from ckpt.store.repository import Repository
-from ckpt.store.resolve_undo import resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def check(repo: Repository, checkpoint: Checkpoint) -> None:
 
 
 def _check_import(repo: Repository, checkpoint: Checkpoint) -> None:
-    from ckpt.engine.lost_history import fault_behind
+    from ckpt.engine.verify import fault_behind
 
     objects = repo.objects
     commits = [ObjectID(checkpoint.head_commit.encode())] if checkpoint.head_commit else []
@@ -140,7 +139,6 @@ def _told_paths(target: Recorded) -> Iterator[bytes]:
     yield from target.manifest.empty_folders
     yield from (to_bytes(state.path) for state in target.manifest.nested)
     yield from (entry.path for entry in _intended(target))
-    yield from (record.path for record in resolved(target.index))
 
 
 def _intended(target: Recorded) -> list[IndexEntry]:

@@ -197,6 +197,3 @@ def _commands(state: OperationState) -> Iterator[str]:
                 yield f"update-ref {shown(branch)}"
         elif path in _HOW and not _says_nothing(path, data):
             yield path
-    for name in sorted(state.rerere):
-        if "/postimage" in name:  # by which git resolves conflicts to come without a word
-            yield f"rr-cache/{name}"

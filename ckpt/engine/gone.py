@@ -94,8 +94,8 @@ def _without(
         at_head = _at(objects, read_commit(objects, head).tree, paths)
         fitting = (e for e in at_head if e.path not in folders)
         entries += (e for e in fitting if files.isdisjoint(folders_above(e.path)))
-    nothing = Index(index.version, [], {}, index.hash_len)
-    return staging.select(nothing, index, entries, tuple(paths))
+    entries.sort(key=lambda entry: (entry.path, entry.stage))
+    return Index(index.version, entries, {}, index.hash_len)
 
 
 def _at(

@@ -19,10 +19,9 @@ from collections.abc import Iterable
 from ckpt.engine.apply import keep, look
 from ckpt.engine.changes import Action, FileState
 from ckpt.engine.contents import VanishedFile, add_stable
-from ckpt.engine.origins import Converted, DriverRecipe
+from ckpt.engine.conversions import Converted, Smudger, Unrestorable
 from ckpt.engine.plan import Plan
 from ckpt.engine.present import Present
-from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.models import SkipReason
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.repository import Repository
@@ -65,22 +64,22 @@ def _proved(
     found = None if status is None else look(objects, worktree, path, status)
     if before is None or status is None or found is None:
         return before  # it is looked at again when it is its turn
-    if found == before and _is_given_by(smudger, path, before):
+    if found == before and _is_given_by(smudger, before):
         return before
     entry = keep(objects, worktree, path, found)
     if entry.id != found.entry.id:
         raise UnreadableFile.changing()
     if found == before and path in present.converted:
-        present.converted[path] = Converted(entry.id, "")
-        return before if before.origin is None else _with_recipe(before, "")
+        present.converted[path] = Converted(entry.id)
+        return before if before.origin is None else _as_stored(before)
     present.put(path, entry, status)
     return found
 
 
-def _is_given_by(smudger: Smudger, path: bytes, state: FileState) -> bool:
+def _is_given_by(smudger: Smudger, state: FileState) -> bool:
     """Whether the object store still gives what it should."""
     try:
-        smudger.check(path, state)
+        smudger.check(state)
     except (MissingObject, Unrestorable):
         return False
     return True
@@ -98,25 +97,25 @@ def _prove_trees(repo: Repository, present: Present, plan: Plan) -> None:
         present.put(path, entry)
 
 
-def _with_recipe(state: FileState, recipe: str) -> FileState:
+def _as_stored(state: FileState) -> FileState:
     assert state.origin is not None
-    return replace(state, origin=replace(state.origin, recipe=recipe))
+    return replace(state, origin=replace(state.origin, in_lfs=False))
 
 
 def _as_held(action: Action, present: Present) -> Action:
     before, held = action.before, present.converted.get(action.path)
-    if before is None or before.origin is None or held is None:
+    if before is None or before.origin is None or held is None or held.in_lfs:
         return action
-    return replace(action, before=_with_recipe(before, held.recipe))
+    return replace(action, before=_as_stored(before))
 
 
 def hold(repo: Repository, present: Present, paths: Iterable[bytes]) -> set[bytes]:
-    """Have the present keep these files as they are on disk, where a driver would be needed.
+    """Have the present keep these files as they are on disk, where only Git LFS has them.
 
     Returns those that cannot be read. One that has changed since it was captured is left to
     whoever compares it with the present before it is replaced.
     """
-    driven = [path for path in paths if _needs_driver(present, path)]
+    driven = [path for path in paths if _is_in_lfs(present, path)]
     unreadable = set()
     for path in driven:
         captured = present.converted[path].raw
@@ -128,10 +127,10 @@ def hold(repo: Repository, present: Present, paths: Iterable[bytes]) -> set[byte
             unreadable.add(path)
             continue
         if raw == captured:
-            present.converted[path] = Converted(raw, "")
+            present.converted[path] = Converted(raw)
     return unreadable
 
 
-def _needs_driver(present: Present, path: bytes) -> bool:
+def _is_in_lfs(present: Present, path: bytes) -> bool:
     converted = present.converted.get(path)
-    return converted is not None and DriverRecipe.parse(converted.recipe) is not None
+    return converted is not None and converted.in_lfs

@@ -50,11 +50,10 @@ class Journal:
     `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for,
     which is what an undo will ask for in turn. `unstaged` are the paths of the target's index
     that stay out of it, with the reasons; `kept` and `blocked` are those of the plan, which
-    whoever finishes it has to tell. `nested` are the journals of repositories in
-    the worktree that go back together with it, all under the one name of `family`. The commits
-    are those that target and safety checkpoint had; an older ckpt did not note them. `edits` is
-    the checkpoint that a recovery made of what it found, and was interrupted in turn. `worktree`
-    is the one that goes back, which an older ckpt did not note either.
+    whoever finishes it has to tell. `family` is the name of the files that it begins to write.
+    The commits are those that target and safety checkpoint had; an older ckpt did not note them.
+    `edits` is the checkpoint that a recovery made of what it found, and was interrupted in turn.
+    `worktree` is the one that goes back, which an older ckpt did not note either.
     """
 
     target: str
@@ -73,10 +72,8 @@ class Journal:
     asked_index: bool = True
     asked_head: bool = False
     asked_overwrite: bool = False
-    asked_recurse: bool = False
     asked_trust: bool = False
     family: str | None = None
-    nested: tuple[NestedJournal, ...] = ()
     target_commit: str | None = None
     safety_commit: str | None = None
     edits: str | None = None
@@ -87,14 +84,6 @@ class Journal:
     def name(self) -> bytes:
         """By which the files are known that the rollback has begun to write."""
         return (self.family or "").encode()
-
-
-@value_class
-class NestedJournal:
-    """The journal of a nested repository as it will be stored there."""
-
-    path: bytes
-    document: dict[str, Any]
 
 
 @value_class
@@ -115,7 +104,6 @@ class LastRollback:
     created: tuple[bytes, ...] = ()
     replaced: tuple[bytes, ...] = ()
     move: HeadMove | None = None
-    recurse: bool = False
     target_commit: str | None = None
     safety_commit: str | None = None
     worktree: WorktreePlace | None = None
@@ -167,29 +155,17 @@ def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
         "asked_index": journal.asked_index,
         "asked_head": journal.asked_head,
         "asked_overwrite": journal.asked_overwrite,
-        "asked_recurse": journal.asked_recurse,
         "asked_trust": journal.asked_trust,
         "family": journal.family,
-        "nested": [
-            {"at": to_json(nested.path), "journal": nested.document} for nested in journal.nested
-        ],
         "last": _last(private_dir),
         "worktree": dump_place(journal.worktree),
     }
 
 
-def rewrite(private_dir: str, nested: NestedJournal) -> None:
-    """Store the journal that the repository around this one has kept for it."""
-    _store(private_dir, JOURNAL, nested.document)
-
-
-def note_edits(private_dir: str, within: tuple[bytes, ...], edits: str, commit: str) -> None:
-    """Note a checkpoint of what a recovery has found, in this journal or in one that it holds:
-    `within` leads there."""
-    document = noted = _fetch(private_dir, JOURNAL)
-    for path in within:
-        noted = next(i["journal"] for i in noted["nested"] if from_json(i["at"]) == path)
-    noted["edits"], noted["edits_commit"] = edits, commit
+def note_edits(private_dir: str, edits: str, commit: str) -> None:
+    """Note a checkpoint of what a recovery has found."""
+    document = _fetch(private_dir, JOURNAL)
+    document["edits"], document["edits_commit"] = edits, commit
     _store(private_dir, JOURNAL, document)
 
 
@@ -223,13 +199,8 @@ def load(document: dict[str, Any]) -> Journal:
             asked_index=bool(document["asked_index"]),
             asked_head=bool(document["asked_head"]),
             asked_overwrite=bool(document["asked_overwrite"]),
-            asked_recurse=bool(document["asked_recurse"]),
             asked_trust=bool(document.get("asked_trust")),  # the first ones did not have it
             family=jsontext.text_or_none(document["family"]),
-            nested=tuple(
-                NestedJournal(from_json(item["at"]), dict(item["journal"]))
-                for item in document["nested"]
-            ),
             target_commit=jsontext.text_or_none(document.get("target_commit")),
             safety_commit=jsontext.text_or_none(document.get("safety_commit")),
             edits=jsontext.text_or_none(document.get("edits")),
@@ -284,7 +255,6 @@ def remember(private_dir: str, last: LastRollback) -> None:
         "created": [to_json(path) for path in last.created],
         "replaced": [to_json(path) for path in last.replaced],
         "move": dump_move(last.move),
-        "recurse": last.recurse,
         "worktree": dump_place(last.worktree),
     }
     _store(private_dir, _LAST, document)
@@ -307,7 +277,6 @@ def last_rollback(private_dir: str) -> LastRollback | None:
             created=tuple(map(from_json, document["created"])),
             replaced=tuple(map(from_json, document["replaced"])),
             move=load_move(document["move"]),
-            recurse=bool(document["recurse"]),
             target_commit=jsontext.text_or_none(document.get("target_commit")),
             safety_commit=jsontext.text_or_none(document.get("safety_commit")),
             worktree=load_place(document.get("worktree")),
@@ -377,6 +346,6 @@ def _check_newer(found: object) -> None:
 def _damaged(error: Exception) -> Refused:
     return Refused(
         f"the journal of an interrupted rollback is damaged ({error})",
-        hint="'git ckpt doctor --fix' moves it aside; then roll back to the newest of "
+        hint="'git ckpt doctor' tells how to move it aside; then roll back to the newest of "
         "'git ckpt list --kind safety', which is the state before it",
     )

@@ -36,7 +36,6 @@ def finish(repo: Repository, record: Journal, done: Applied) -> None:
         created=tuple(action.path for action in put if action.before is None),
         replaced=tuple(action.path for action in put if action.before is not None),
         move=record.head,
-        recurse=record.asked_recurse,
         target_commit=record.target_commit,
         safety_commit=record.safety_commit,
         worktree=record.worktree,
@@ -68,7 +67,6 @@ def options_to_undo(
         head=last.head,
         index=last.index,
         overwrite_ignored=last.overwrite,
-        recurse=last.recurse,
         consented=_brought(repo, catalog, last),
         created=frozenset(last.created),
         replaced=frozenset(last.replaced),
@@ -76,28 +74,6 @@ def options_to_undo(
         undoing=True,
         known=last.safety_commit,
     )
-
-
-def options_within(
-    repo: Repository, catalog: Catalog, target: Checkpoint, around: RollbackOptions
-) -> RollbackOptions:
-    """Those for a repository that goes back together with the one around it. Its HEAD is part of
-    the state there: it always moves."""
-    whole = RollbackOptions(
-        head=True,
-        index=around.index,
-        dry_run=around.dry_run,
-        overwrite_ignored=around.overwrite_ignored,
-        yes=around.yes,
-        trust=around.trust,
-        recurse=any(state.checkpoint is not None for state in target.nested),
-        progress=around.progress,
-        waiting=around.waiting,
-    )
-    last = journal.last_rollback(repo.private_dir) if around.undoing else None
-    if last is None or last.safety != target.id:
-        return whole
-    return options_to_undo(repo, catalog, last, whole)
 
 
 def _brought(repo: Repository, catalog: Catalog, last: LastRollback) -> Container[bytes]:

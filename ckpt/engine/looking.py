@@ -45,7 +45,7 @@ from ckpt.worktree.rescan import Changes, Overtaken, rescan, rescan_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ckpt.engine.cleaning import Cleaner
+    from ckpt.engine.conversions import Cleaner
     from ckpt.store.index_glance import IndexGlance
     from ckpt.worktree.attributes import AttributeTree
     from ckpt.worktree.deadline import Deadline
@@ -314,18 +314,18 @@ class Look:
         """None in a worktree in which git converts nothing."""
         if attributes is None:
             return None
-        from ckpt.worktree.convert import converting, is_on
+        from ckpt.worktree.convert import converting
 
-        is_autocrlf = is_on(self._repo.config.get("core.autocrlf"))
+        autocrlf = self._repo.config.get("core.autocrlf")
 
         def open_cleaner() -> Cleaner:
-            from ckpt.engine.cleaning import Cleaner
+            from ckpt.engine.conversions import Cleaner
             from ckpt.engine.head_blobs import HeadBlobs
 
             head_blob = HeadBlobs(self._repo.objects, self._head.commit)
             return Cleaner(self._repo, self._objects, self._read_staged, head_blob, self._deadline)
 
-        return Cleaning(converting(attributes, is_autocrlf), open_cleaner)
+        return Cleaning(converting(attributes, autocrlf), open_cleaner)
 
     def _present(self, listings: Listings, changed: set[bytes], reader: Reader) -> Present:
         present = Present(
@@ -340,7 +340,7 @@ class Look:
             operation=self._operation,
             converts=reader.cleaning is not None,
             converted={} if reader.cleaner is None else reader.cleaner.converted,
-            memory=None if reader.cleaner is None else reader.cleaner.memory,
+            memory=None if reader.cleaner is None else reader.cleaner.cache,
             fresh=reader.fresh,
             is_cut=self._is_cut,
         )

@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 import stat
 
-from ckpt.engine import gitpatch, overlay
-from ckpt.engine.binary_patch import LARGEST, BadPatch
+from ckpt.engine import overlay
 from ckpt.engine.overlay import Edited
+from ckpt.git import patch
+from ckpt.git.patch import LARGEST, BadPatch
 from ckpt.paths import to_str
 from ckpt.patterns import lazy_pattern
 from ckpt.store.history import seconds
@@ -67,7 +68,7 @@ def _files(folders: Iterable[str]) -> Iterator[tuple[int, str]]:
 def edits_in(repo: Repository, path: str) -> dict[bytes, Edited | None] | None:
     """What a patch makes of files of this repository; None if it is not of it."""
     try:
-        patches = gitpatch.parse(_read(path))
+        patches = patch.parse(_read(path))
         entries = [
             IndexEntry.of(patch.old_path, _base(repo, patch.old_id), patch.old_mode or REGULAR)
             for patch in patches

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.engine.restage import needed_blobs
-from ckpt.engine.smudging import Smudger, Unrestorable
 from ckpt.errors import RollbackError
 from ckpt.store.objects import MissingObject
 
@@ -43,7 +43,7 @@ def check_contents(
                 lost[action.path] = IMPOSSIBLE_LINK
             elif action.after is not None and _changes_content(action):
                 try:
-                    smudger.check(action.path, action.after)
+                    smudger.check(action.after)
                 except Unrestorable as error:
                     lost[action.path] = str(error)
     return lost

@@ -14,22 +14,27 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from ckpt import regular
-from ckpt.errors import CkptError, Refused
-from ckpt.models import Checkpoint, NestedState
-from ckpt.paths import to_bytes, to_str
+from ckpt.errors import CkptError, Refused, UsageError
+from ckpt.models import GONE_REPOSITORY, Checkpoint, NestedState, SkipReason
+from ckpt.paths import folders_above, is_within, to_bytes, to_str
 from ckpt.store.links import link_out
 from ckpt.store.objects import ObjectID
 from ckpt.store.refs import Head, branch_name
 from ckpt.store.repository import Repository, discover
 from ckpt.store.staging import read_staged
-from ckpt.store.trees import GITLINK
+from ckpt.store.trees import GITLINK, lookup
 from ckpt.values import replace
 from ckpt.worktree.reach import is_nested_repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ckpt.engine.dirty import Allowance
+    from ckpt.engine.present import Present
+    from ckpt.engine.recorded import Recorded
     from ckpt.worktree.deadline import Deadline
+    from ckpt.worktree.write import Worktree
+
+SUBMODULE = "submodule"
 
 # All nested repositories of one worktree together; git's own `status` knows no such limit.
 MOST_FILES = 200_000
@@ -208,3 +213,88 @@ def without_links(states: Iterable[NestedState]) -> tuple[NestedState, ...]:
     return tuple(
         replace(state, checkpoint=None, problem=None, checkpoint_commit=None) for state in states
     )
+
+
+def gone(target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]) -> dict[bytes, str]:
+    """The repositories inside that were there at the checkpoint and are not any more: no rollback
+    of the one around them brings them back. Each with what it was."""
+    return {
+        path: SUBMODULE if target.has_submodule(path) else GONE_REPOSITORY
+        for path in target.repositories
+        if (not limits or is_within(path, limits)) and not worktree.is_repository(path)
+    }
+
+
+def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) -> dict[bytes, str]:
+    """The repositories inside that stay, and are known to be others than they were or new; also
+    those that `--recurse` would take back and that may be. Each with what it is."""
+    then = {state.path: state for state in target.manifest.nested}
+    found = {}
+    for here in present.nested:
+        path, state = to_bytes(here.path), then.get(here.path)
+        if limits and not is_within(path, limits):
+            continue
+        is_other = state is None or without_links([state]) != (here,)
+        is_saved = state is not None and state.checkpoint is not None
+        if is_other or (is_saved and here.dirty is not False):
+            entry = present.entry(path)
+            is_link = entry is not None and entry.mode == GITLINK
+            found[path] = SUBMODULE if is_link else str(SkipReason.NESTED)
+    return found
+
+
+def check_limit(target: Recorded, limit: bytes) -> None:
+    """A path inside a nested repository is for that repository to put back, unless this one
+    tracked it."""
+    from shlex import quote
+
+    nested = {to_bytes(state.path): state for state in target.manifest.nested}
+    for folder in folders_above(limit):
+        entry = lookup(target.objects, target.tree, folder)
+        is_link = entry is not None and entry.mode == GITLINK
+        if not is_link and (folder not in nested or _tracks(target, limit)):
+            continue
+        inside = quote(to_str(limit[len(folder) + 1 :]))
+        checkpoint = nested[folder].checkpoint if folder in nested else None
+        there = f"git -C {quote(to_str(folder))} ckpt"
+        raise UsageError(
+            f"'{to_str(limit)}' is inside the repository '{to_str(folder)}'",
+            hint=f"{there} rollback {checkpoint} -- {inside}" if checkpoint else f"{there} list",
+        )
+
+
+def _tracks(target: Recorded, limit: bytes) -> bool:
+    staged = (entry.path for entry in target.index.entries)
+    return not target.is_foreign and any(is_within(path, (limit,)) for path in staged)
+
+
+def linked_from_around(repo: Repository) -> dict[str, str]:
+    """Checkpoints of this repository that those of a repository around it name, each with the
+    reason why it stays: to go back to the outer one takes them all."""
+    from ckpt.engine import trash
+    from ckpt.engine.catalog import Catalog
+    from ckpt.store.roots import present_worktrees
+
+    found: set[str] = set()
+    for worktree in present_worktrees(repo):
+        around = repository_around(repo, worktree)
+        if around is None:
+            continue
+        with around:
+            dropped = (item.checkpoint for item in trash.dropped(around))
+            for checkpoint in {c.state_commit: c for c in (*Catalog(around), *dropped)}.values():
+                found.update(_links(around, checkpoint))
+    return dict.fromkeys(found, "belongs to a checkpoint of the repository around it")
+
+
+def _links(around: Repository, checkpoint: Checkpoint) -> list[str]:
+    """The checkpoints that a manifest names; none if it is damaged."""
+    from ckpt.store import record
+    from ckpt.store.details import read_nested
+
+    try:
+        manifest = record.read_json(around.objects, checkpoint, record.MANIFEST)
+        states = read_nested(manifest.get("nested", ()))
+    except (CkptError, TypeError, KeyError, AttributeError, ValueError):
+        return []
+    return [state.checkpoint for state in states if state.checkpoint is not None]

@@ -110,9 +110,8 @@ def clear(repo: Repository) -> None:
 
 def install(repo: Repository, wanted: OperationState) -> None:
     """Put the wanted operation in its place; safe to repeat after `clear`."""
-    from ckpt.store import operation_files, rerere
+    from ckpt.store import operation_files
 
-    rerere.install(repo.common_dir, wanted.rerere)
     if wanted.files.contents:
         operation_files.install(repo.git_dir, repo.private_dir, wanted.files)
 

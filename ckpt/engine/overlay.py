@@ -13,16 +13,13 @@ that git would not write itself, and folders in which nothing is left.
 
 from __future__ import annotations
 
-import os
 import stat
 
 from ckpt.engine.attribute_files import attribute_tree
-from ckpt.engine.binary_patch import LARGEST, BadPatch
-from ckpt.engine.gitpatch import FilePatch
-from ckpt.engine.origins import Converted
+from ckpt.engine.conversions import Converted, open_filters
 from ckpt.engine.overlay_rules import reconsider
 from ckpt.engine.present import Present, status_off_disk
-from ckpt.engine.smudging import open_filters
+from ckpt.git.patch import LARGEST, BadPatch, FilePatch
 from ckpt.paths import to_str
 from ckpt.store.index import Index, IndexEntry
 from ckpt.store.objects import MissingObject, ObjectID
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ckpt.worktree.attributes import AttributeTree
-    from ckpt.worktree.convert import Conversion
     from ckpt.worktree.filters import Filters
 
 _OTHER_INDEX = "it was made for another content"
@@ -50,14 +46,6 @@ class Edited:
     mode: int
     content: bytes
     base: ObjectID | None
-
-
-@value_class
-class _OnDisk:
-    """The bytes of a file: their number, and how they come from the content if they differ."""
-
-    size: int
-    converted: Converted | None = None
 
 
 def edits(
@@ -146,12 +134,19 @@ def lay_over(
     return checkout.doubts
 
 
-def _put(repo: Repository, present: Present, path: bytes, edited: Edited, on_disk: _OnDisk) -> None:
-    status = status_off_disk(_mode(present, path, edited.mode), on_disk.size)
+def _put(
+    repo: Repository,
+    present: Present,
+    path: bytes,
+    edited: Edited,
+    on_disk: tuple[int, Converted | None],
+) -> None:
+    size, converted = on_disk
+    status = status_off_disk(_mode(present, path, edited.mode), size)
     blob = repo.objects.add(b"blob", edited.content)
     present.correct(path, TreeEntry(edited.mode, blob), status)
-    if on_disk.converted is not None:
-        present.converted[path] = on_disk.converted
+    if converted is not None:
+        present.converted[path] = converted
 
 
 def _mode(present: Present, path: bytes, mode: int) -> int:
@@ -167,13 +162,12 @@ def _mode(present: Present, path: bytes, mode: int) -> int:
 
 
 class _Checkout:
-    """From contents as git stores them to the bytes that it writes; see `smudging`."""
+    """Gives the bytes that git writes to disk for a content."""
 
     def __init__(
         self, repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
     ) -> None:
         self._repo = repo
-        self._converted = dict(present.converted)
         self._attributes = _attributes(repo, present, changes)
         self._filters: Filters | None = None
         self.doubts: list[str] = []
@@ -185,87 +179,53 @@ class _Checkout:
         if self._filters is not None:
             self._filters.close()
 
-    def of(self, path: bytes, edited: Edited) -> _OnDisk:
-        content = edited.content
+    def of(self, path: bytes, edited: Edited) -> tuple[int, Converted | None]:
+        """Return the size on disk, and the bytes if they differ from the content."""
         if self._attributes is None or edited.mode == SYMLINK:
-            return _OnDisk(len(content))
-        from ckpt.worktree.convert import conversion, is_on
+            return len(edited.content), None
+        from ckpt.worktree.convert import Unconvertible, checkout, conversion
 
-        autocrlf = self._repo.config.get("core.autocrlf")
-        asked = conversion(self._attributes.attributes(path), is_on(autocrlf))
-        if asked is None:
-            return _OnDisk(len(content))
-        recipe, data = self._built_in(path, edited, asked)
-        filtered = None if asked.driver is None else self._filtered(path, asked.driver, data)
-        if filtered is not None:
-            return filtered
-        if not recipe:
-            return _OnDisk(len(content))
-        raw = self._repo.objects.hash(b"blob", data)
-        return _OnDisk(len(data), Converted(raw, recipe))
-
-    def _built_in(self, path: bytes, edited: Edited, asked: Conversion) -> tuple[str, bytes]:
-        from ckpt.worktree.checkout import checkout_recipe
-        from ckpt.worktree.convert import smudge
-        from ckpt.worktree.encodings import Unconvertible
-
-        assert self._attributes is not None
-        blob = self._repo.objects.hash(b"blob", edited.content)
-        recipe = checkout_recipe(
-            asked,
-            self._attributes.attributes(path),
-            edited.content,
-            autocrlf=self._repo.config.get("core.autocrlf"),
-            eol=self._repo.config.get("core.eol"),
+        get, objects = self._repo.config.get, self._repo.objects
+        attributes = self._attributes.attributes(path)
+        asked = conversion(attributes, get("core.autocrlf"), get("core.eol"))
+        data = edited.content
+        if asked is not None:
             # Git leaves `$Id$` as it is while a file is edited.
-            ident=edited.base or blob,
-            encoding=self._known_encoding(path),
-        )
-        try:
-            return (
-                (recipe, smudge(recipe, edited.content, blob)) if recipe else ("", edited.content)
-            )
-        except Unconvertible as error:
-            self.doubts.append(f"'{to_str(path)}' may have been encoded otherwise: {error}")
-            return "", edited.content
+            ident = edited.base or objects.hash(b"blob", data)
+            try:
+                data = checkout(asked, data, ident)
+            except Unconvertible as error:
+                self.doubts.append(f"'{to_str(path)}' may have had another encoding: {error}")
+            if asked.driver is not None:
+                data = self._smudged(path, asked.driver, data)
+        if data == edited.content:
+            return len(data), None
+        return len(data), Converted(objects.add(b"blob", data))
 
-    def _known_encoding(self, path: bytes) -> str | None:
-        """With the byte order that git has used for this file itself."""
-        known = self._converted.get(path)
-        steps = known.recipe.split(" ") if known is not None else []
-        return next((s.partition("=")[2] for s in steps if s.startswith("encoding=")), None)
-
-    def _filtered(self, path: bytes, name: str, data: bytes) -> _OnDisk | None:
-        """What a driver's smudge command gives, stored as it is; None if there is no such."""
-        from tempfile import TemporaryFile
-
-        from ckpt.worktree.filter_errors import FilterFailed
+    def _smudged(self, path: bytes, name: str, data: bytes) -> bytes:
+        from ckpt.worktree.filters import FilterFailed
 
         if self._filters is None:
             self._filters = open_filters(self._repo)
-        driver = self._filters.drivers.get(name)
-        if driver is None:
-            return None
-        objects = self._repo.objects
-        with TemporaryFile() as source:
+        with self._filters.file() as source:
             source.write(data)
             source.seek(0)
             try:
-                output = self._filters.smudge(driver, path, source, objects.hash(b"blob", data))
+                blob = self._repo.objects.hash(b"blob", data)
+                output = self._filters.run("smudge", name, path, source, blob)
             except FilterFailed as error:
                 self.doubts.append(f"filter '{name}' failed for '{to_str(path)}': {error}")
-                return None
+                return data
         if output is None:
-            return None
+            return data
         with output:
-            size = os.fstat(output.fileno()).st_size
-            return _OnDisk(size, Converted(objects.add_file(output.fileno(), size), ""))
+            return output.read()
 
 
 def _attributes(
     repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
 ) -> AttributeTree | None:
-    """What the attributes say, those files included that are edited themselves."""
+    """Read the attributes, with those files that are edited themselves."""
     found = Scan()
     found.attribute_files |= {path for path, _ in present.notes("attributes")}
     instead = {

@@ -22,8 +22,9 @@ from functools import cached_property
 
 from ckpt.engine.apply import look
 from ckpt.engine.changes import Action, FolderChange
+from ckpt.engine.conversions import write_raw
 from ckpt.engine.folders import folders_needed, plan_permissions, unread_folders
-from ckpt.engine.origins import write_state
+from ckpt.engine.nested import SUBMODULE
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.models import SkipReason
@@ -35,7 +36,6 @@ from ckpt.worktree.modes import Modes
 from ckpt.worktree.reach import IN_GIT_DIR
 from ckpt.worktree.write import Worktree
 
-SUBMODULE = "submodule"
 IN_THE_WAY = "in the way"
 GIT_DIR = "inside a git dir"
 
@@ -183,8 +183,8 @@ def _tree_differences(
         seen.add(change[0])
         yield change
     others = present.absent.keys() ^ target.absent
-    for name, tree in write_state(objects, present.converted).items():
-        others |= {path for path, _, _ in diff_trees(objects, tree, target.origins.tree(name))}
+    raw = write_raw(objects, present.converted)
+    others |= {path for path, _, _ in diff_trees(objects, raw, target.raw_files.tree)}
     for path in sorted(others - seen):
         entry = present.entry(path)
         yield path, entry, entry

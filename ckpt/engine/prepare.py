@@ -13,9 +13,10 @@ import stat
 from collections.abc import Callable, Container, Mapping
 from itertools import chain
 
-from ckpt.engine import family, operation, scan_cache
+from ckpt.engine import nested, operation, scan_cache
 from ckpt.engine.capture import capture
 from ckpt.engine.changes import BranchMove, HeadMove
+from ckpt.engine.conversions import Smudger
 from ckpt.engine.gather import NEVER
 from ckpt.engine.head import check_move, moved_besides, plan_move
 from ckpt.engine.index_state import index_state
@@ -25,7 +26,6 @@ from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.refusals import check_ready, telling_what_is_gone
 from ckpt.engine.restage import below_files, limited, without
-from ckpt.engine.smudging import Smudger
 from ckpt.errors import CkptError
 from ckpt.models import SkipReason
 from ckpt.paths import is_within, to_str
@@ -212,7 +212,7 @@ class Preparation:
     def _check_limits(self) -> None:
         """A path that neither state knows is a typing mistake."""
         for limit in self._options.paths:
-            family.check_limit(self._target, limit)
+            nested.check_limit(self._target, limit)
             if limit and not self._target_knows(limit) and self._worktree.lstat(limit) is None:
                 raise CkptError(
                     f"pathspec '{to_str(limit)}' did not match any file of "

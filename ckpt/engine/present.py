@@ -28,10 +28,9 @@ from ckpt.worktree.listings import Listings, Summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ckpt.engine.conversions import ConversionCache, Converted
     from ckpt.engine.index_facts import IndexFacts
     from ckpt.engine.index_state import IndexState
-    from ckpt.engine.origins import Converted
-    from ckpt.engine.remembered import Memory
     from ckpt.engine.scan_cache import ScanCache
     from ckpt.store.index import IndexEntry
     from ckpt.store.index_glance import IndexGlance
@@ -66,7 +65,7 @@ class Present:
     converted: dict[bytes, Converted] = field(default_factory=dict)
     fresh: dict[bytes, os.stat_result] = field(default_factory=dict)
     converts: bool = False
-    memory: Memory | None = None
+    memory: ConversionCache | None = None
     nested: tuple[NestedState, ...] = ()
     cache: ScanCache | None = None
     delta: dict[bytes, tuple[TreeEntry | None, TreeEntry | None]] | None = None

@@ -14,7 +14,7 @@ from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.collector import without_collector
 from ckpt.engine.journals import hidden_worktrees, needed_by_rollbacks
-from ckpt.engine.linked import linked_from_around
+from ckpt.engine.nested import linked_from_around
 from ckpt.engine.ref_packing import pack_refs
 from ckpt.engine.retention import Decision, decide
 from ckpt.policy import Policy

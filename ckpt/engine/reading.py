@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from ckpt.engine.cleaning import Cleaner
+    from ckpt.engine.conversions import Cleaner
     from ckpt.worktree.convert import Conversion
     from ckpt.worktree.deadline import Deadline
     from ckpt.worktree.found import Scan

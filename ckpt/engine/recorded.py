@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ckpt.engine import manifest
 from ckpt.engine.changes import FileState, Origin
-from ckpt.engine.origins import Converted, Origins
+from ckpt.engine.conversions import Converted, RawFiles
 from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.models import Checkpoint, SkipReason
@@ -101,14 +101,14 @@ class Recorded:
             ) from None
 
     @cached_property
-    def origins(self) -> Origins:
-        return Origins(self.objects, self.state_tree)
+    def raw_files(self) -> RawFiles:
+        return RawFiles(self.objects, self.state_tree)
 
     def converted(self, path: bytes, entry: TreeEntry | None) -> Converted | None:
         """What the file was on disk, if that is not the blob of its entry."""
         if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
             return None
-        return self.origins.of(path, entry.id)
+        return self.raw_files.get(path)
 
     def entry_at(self, path: bytes) -> TreeEntry | None:
         """What its tree has at a path, which may be one of many in the same folder."""
@@ -318,5 +318,5 @@ def file_state(
     state = FileState(entry, modes.of(path, entry.mode == EXECUTABLE))
     if converted is None:
         return state
-    origin = Origin(entry.id, converted.recipe)
+    origin = Origin(entry.id, converted.in_lfs)
     return replace(state, entry=entry._replace(id=converted.raw), origin=origin)

@@ -6,20 +6,16 @@ to whatever is there now. Each path is first compared with both states; what is 
 (`strangers`) is saved as another safety checkpoint before anything is touched. Only the
 checkpoint of the goal is needed: if the other one is gone, all that is not as in the goal
 is strange.
-
-Repositories that went back together with this one go first, whatever has become of them:
-the journal here holds theirs, and doing it all once more is harmless.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 
-from ckpt.configure import load_forgiving
-from ckpt.engine import begun, family, journal, operation
+from ckpt.engine import begun, journal, operation
 from ckpt.engine.apply import Applier
 from ckpt.engine.changes import Action, FolderChange, HeadMove
+from ckpt.engine.conversions import Smudger
 from ckpt.engine.head import (
     branches_to_return,
     head_report,
@@ -27,9 +23,8 @@ from ckpt.engine.head import (
     move_other_branch,
     strayed,
 )
-from ckpt.engine.journal import Journal, NestedJournal
+from ckpt.engine.journal import Journal
 from ckpt.engine.last_rollback import finish
-from ckpt.engine.nested import enter_nested
 from ckpt.engine.pending import FINISH, TAKE_BACK
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.recovery_states import opened_edits, opened_goal, opened_other
@@ -37,29 +32,22 @@ from ckpt.engine.refusals import branches_of, check_locks, clear_locks
 from ckpt.engine.restage import known_files, restage, until_settled
 from ckpt.engine.rollback import UNDO
 from ckpt.engine.rollback_report import listed
-from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LOCK_TIMEOUT
 from ckpt.engine.strangers import Strangers
-from ckpt.engine.way_out import GoalGone, check_goal
 from ckpt.engine.worktree_place import check_place
-from ckpt.errors import Refused
-from ckpt.models import HEAD_FILE, Checkpoint, NestedResult, RollbackResult, Skipped
-from ckpt.paths import folders_of, to_bytes, to_str
+from ckpt.models import HEAD_FILE, Checkpoint, RollbackResult, Skipped
+from ckpt.paths import folders_of, to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.kernel_lock import Waiting, worktree_lock
 from ckpt.store.repository import Repository
 from ckpt.values import replace, value_class
-from ckpt.worktree.reach import is_nested_repository
 from ckpt.worktree.write import Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeAlias, TypeVar
+    from typing import TypeVar
 
-    # Where a journal is: the private folder of the one that holds it, and the paths that lead
-    # from that repository to its own.
-    _Held: TypeAlias = tuple[str, tuple[bytes, ...]]
     _Change = TypeVar("_Change", Action, FolderChange)
 
 
@@ -79,21 +67,13 @@ def _recover(
     *,
     forwards: bool,
     waiting: Waiting | None = None,
-    given: NestedJournal | None = None,
-    place: str = "",
-    around: tuple[_Held, ...] = (),
 ) -> RollbackResult:
-    """`given` is the journal that a repository around this one has kept for it, as all do that
-    are `around`."""
-    journals = ((repo.private_dir, ()), *around)
     lock = worktree_lock(repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=waiting)
     with (
         lock,
         Worktree(os.fsencode(repo.worktree), repo.git_dirs) as worktree,
-        Smudger(repo) as smudger,
     ):
-        if given is not None:
-            _take_over(repo, given, forwards)
+        smudger = Smudger(repo)
         record = journal.read(repo.private_dir)
         check_place(repo, record.worktree, FINISH if forwards else TAKE_BACK)
         worktree.rollback = record.name
@@ -101,51 +81,11 @@ def _recover(
         if not record.operation and not record.paths:
             comes_along = operation.comes_along(repo, goal, head=record.asked_head)
             record = replace(record, operation=comes_along)
-        nested, gone = _recover_nested(repo, record, forwards, place, journals)
         try:
-            recovery = _Recovery.open(
-                repo, settings, record, worktree, smudger, goal, forwards, _before(nested), journals
-            )
-            result = recovery.go()
-            return replace(result, nested=nested, skipped=(*result.skipped, *gone))
+            return _Recovery.open(repo, settings, record, worktree, smudger, goal, forwards).go()
         except BaseException:
             repo.objects.discard()
             raise
-
-
-def _take_over(repo: Repository, given: NestedJournal, forwards: bool) -> None:
-    """Begin with the given journal, unless the rollback got as far as to write its own:
-    that may know a later safety checkpoint."""
-    if not journal.exists(repo.private_dir):
-        check_goal(repo, journal.load(given.document), forwards=forwards)
-        journal.rewrite(repo.private_dir, given)
-    elif journal.read(repo.private_dir).family != given.document["family"]:
-        raise Refused("another rollback was interrupted there", hint="git ckpt rollback --abort")
-
-
-def _recover_nested(
-    repo: Repository, record: Journal, forwards: bool, place: str, journals: tuple[_Held, ...]
-) -> tuple[tuple[NestedResult, ...], list[Skipped]]:
-    """What became of the nested repositories, and those that are gone or new by now."""
-    results, gone = [], []
-    for given in record.nested:
-        path = to_str(given.path)
-        if not is_nested_repository(os.path.join(os.fsencode(repo.worktree), given.path)):
-            gone.append(Skipped(path, "not there"))
-            continue
-        inside = os.path.join(place, path)
-        around = tuple((folder, (*within, given.path)) for folder, within in journals)
-        try:
-            with family.naming(inside), enter_nested(repo, given.path) as nested:
-                nested.check_writable()
-                settings = load_forgiving(nested)
-                result = _recover(
-                    nested, settings, forwards=forwards, given=given, place=inside, around=around
-                )
-                results.append(NestedResult(path, result))
-        except GoalGone:  # it was cloned anew, say
-            gone.append(Skipped(path, "its checkpoints are gone"))
-    return tuple(results), gone
 
 
 @value_class(slots=False)
@@ -169,21 +109,16 @@ class _Recovery:
         smudger: Smudger,
         goal: Recorded,
         forwards: bool,
-        nested: Mapping[bytes, Checkpoint],
-        journals: tuple[_Held, ...],
     ) -> _Recovery:
         def note(saved: Checkpoint) -> None:
-            for folder, within in journals:
-                journal.note_edits(folder, within, saved.id, saved.commit)
+            journal.note_edits(repo.private_dir, saved.id, saved.commit)
 
         other = opened_other(repo, record, forwards)
         target, safety = (goal, other) if forwards else (other, goal)
         if safety is not None:
             record = replace(record, actions=_between(safety, record.actions))
         earlier = opened_edits(repo, record)
-        strangers = Strangers(
-            repo, settings, worktree, record, safety, target, nested, earlier, note
-        )
+        strangers = Strangers(repo, settings, worktree, record, safety, target, earlier, note)
         before = None if safety is None else safety.checkpoint
         return cls(repo, record, worktree, smudger, forwards, goal, before, strangers)
 
@@ -342,12 +277,6 @@ class _Recovery:
         some of it was done."""
         since = move if self.strangers.is_of_the_start else self.record.head
         return None if since is None else replace(since, before=saved.head)
-
-
-def _before(nested: Iterable[NestedResult]) -> dict[bytes, Checkpoint]:
-    """The states of the repositories in the worktree from before all this."""
-    saved = {to_bytes(inside.path): inside.result.safety for inside in nested}
-    return {path: safety for path, safety in saved.items() if safety is not None}
 
 
 def _between(safety: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Save a worktree together with the repositories inside it.
+"""Save or roll back a worktree together with the repositories inside it: a loop.
 
-Each gets an ordinary checkpoint of its own, with its own settings, the innermost first;
-the manifest of the one around it names that checkpoint. Locks are taken from the outside
-in, which is the order of a rollback as well. A repository that cannot be saved is noted
-with the reason and makes the checkpoint partial; everything else is saved all the same.
+Each gets a checkpoint, or a rollback, of its own, the innermost first, with its own settings,
+safety checkpoint, journal and `undo`; the manifest of the outer checkpoint names those inside. A
+repository that cannot be saved makes the outer checkpoint partial. A rollback is tried on all of
+them with a dry run first; if one refuses all the same, the loop stops there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from shlex import quote
 
-from ckpt.configure import load_settings
+from ckpt.configure import load_forgiving, load_settings
 from ckpt.engine import snapshot
 from ckpt.engine.dirty import MOST_LEVELS
 from ckpt.engine.nested import enter_nested, link
@@ -20,16 +23,23 @@ from ckpt.engine.present import Present
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest
 from ckpt.engine.tally import count_save
 from ckpt.errors import CkptError, Refused
-from ckpt.models import Checkpoint, NestedState, Outcome, SaveResult
-from ckpt.paths import to_bytes
+from ckpt.models import Checkpoint, NestedResult, NestedState, Outcome, RollbackResult, SaveResult
+from ckpt.paths import is_within, to_bytes, to_str
 from ckpt.settings import Settings
 from ckpt.store.kernel_lock import Waiting
 from ckpt.store.objects import ObjectID
 from ckpt.store.repository import Repository
-from ckpt.store.trees import GITLINK, TreeEntry
+from ckpt.store.staging import read_staged
+from ckpt.store.trees import GITLINK, TreeEntry, lookup
 from ckpt.values import replace, value_class
 from ckpt.worktree.deadline import Deadline
+from ckpt.worktree.reach import is_nested_repository
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ckpt.engine.prepare import RollbackOptions
+
+WITHOUT_RECURSE = "leave the repositories inside alone: repeat the command without --recurse"
 _TIME_TO_PRUNE = 1.0  # seconds, in each repository, now and then
 
 
@@ -152,3 +162,149 @@ def _set_gitlink(present: Present, state: NestedState) -> None:
     commit = ObjectID(state.commit_hash.encode())
     if entry.mode == GITLINK and len(commit) == len(entry.id):
         present.put(path, TreeEntry(GITLINK, commit))
+
+
+# -- rollback ------------------------------------------------------------------------
+
+
+def rollback(
+    repo: Repository, settings: Settings, target: Checkpoint, options: RollbackOptions
+) -> RollbackResult:
+    """Roll back every repository that the target names a checkpoint of, then this one."""
+    if target.nested and all(state.checkpoint is None for state in target.nested):
+        raise Refused(
+            f"checkpoint '{target.id}' has no checkpoints of the repositories in it",
+            hint=WITHOUT_RECURSE + "; 'git ckpt save --recurse' saves them too",
+        )
+    options = replace(options, recurse=False)
+    foreseen = _Loop().go(repo, settings, target, replace(options, dry_run=True))
+    return foreseen if options.dry_run else _Loop().go(repo, settings, target, options)
+
+
+class _Loop:
+    """One pass; `done` are the places of repositories that were changed, by their paths from the
+    top of the outermost worktree."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self._git_dirs: set[str] = set()
+
+    def go(
+        self,
+        repo: Repository,
+        settings: Settings,
+        target: Checkpoint,
+        options: RollbackOptions,
+        place: str = "",
+    ) -> RollbackResult:
+        from ckpt.engine.rollback import rollback
+
+        if repo.git_dir in self._git_dirs:
+            with self._naming(place):
+                raise Refused(
+                    f"its git dir '{repo.git_dir}' is that of another work tree here",
+                    hint=WITHOUT_RECURSE,
+                )
+        self._git_dirs.add(repo.git_dir)
+        inside = [
+            self._go_inside(repo, target, s, options, place) for s in _linked(target, options)
+        ]
+        with self._naming(place):
+            result = rollback(repo, settings, target, options)
+        if not options.dry_run and result.safety is not None:
+            self.done.append(place)
+        paths = {nested.path for nested in inside}
+        return replace(
+            result,
+            kept=tuple(item for item in result.kept if item.path not in paths),
+            nested=tuple(inside),
+            undo_command=result.undo_command and command(result.undo_command, place),
+        )
+
+    def _go_inside(
+        self,
+        around: Repository,
+        target: Checkpoint,
+        state: NestedState,
+        options: RollbackOptions,
+        place: str,
+    ) -> NestedResult:
+        from ckpt.engine.catalog import Catalog
+        from ckpt.engine.last_rollback import find_same
+
+        path, inner = to_bytes(state.path), os.path.join(place, state.path)
+        with self._naming(place):
+            if not is_nested_repository(os.path.join(os.fsencode(around.worktree), path)):
+                raise _absent(around, path, target)
+        with self._naming(inner), enter_nested(around, path) as repo:
+            repo.check_writable()
+            try:
+                found = find_same(
+                    repo,
+                    Catalog(repo),
+                    state.checkpoint or "",
+                    state.checkpoint_commit,
+                    trust=options.trust,
+                )
+                # HEAD of a repository inside is part of the outer state, so it always moves.
+                wanted = replace(options, paths=(), head=True, state={}, moves_state=False)
+                return NestedResult(
+                    state.path, self.go(repo, load_forgiving(repo), found, wanted, inner)
+                )
+            finally:
+                repo.objects.discard()
+
+    @contextmanager
+    def _naming(self, place: str) -> Iterator[None]:
+        """Say of an error in which repository it is, and which are done already."""
+        from ckpt.engine.head import WITHOUT_HEAD
+
+        try:
+            yield
+        except CkptError as error:
+            if "repository" in error.details:
+                raise
+            error.details["repository"] = place
+            if place:
+                error.message = f"in '{place}': {error.message}"
+                if error.hint == WITHOUT_HEAD:
+                    error.hint = WITHOUT_RECURSE
+                elif error.hint is not None:
+                    error.hint = command(error.hint, place)
+            if self.done:
+                error.details["done"] = [*self.done]
+                undo = ", ".join(f"'{command('git ckpt undo', done)}'" for done in self.done)
+                error.hint = f"{error.hint or 'fix that'}; then repeat the command, or undo: {undo}"
+                listed = ", ".join(f"'{done}'" for done in self.done)
+                error.message += f" (already rolled back: {listed})"
+            error.args = (error.message,)
+            raise
+
+
+def _linked(target: Checkpoint, options: RollbackOptions) -> list[NestedState]:
+    """The repositories of which the target has a checkpoint, as far as within the paths."""
+    paths = options.paths
+    return [
+        state
+        for state in target.nested
+        if state.checkpoint is not None and (not paths or is_within(to_bytes(state.path), paths))
+    ]
+
+
+def _absent(around: Repository, path: bytes, target: Checkpoint) -> Refused:
+    name = to_str(path)
+    entry = lookup(around.objects, ObjectID(target.tree.encode()), path)
+    if entry is None or entry.mode != GITLINK:
+        return Refused(f"the repository '{name}' is not there any more", hint=WITHOUT_RECURSE)
+    known = any(e.path == path and e.mode == GITLINK for e in read_staged(around).index.entries)
+    first = "" if known else f"git ckpt rollback {target.id} && "
+    update = f"git submodule update --init -- {quote(name)}"
+    return Refused(f"submodule '{name}' is not there", hint=first + update)
+
+
+def command(text: str, place: str) -> str:
+    """The same commands, to be typed for the repository at a place."""
+    there = f"git -C {quote(place)} " if place else "git "
+    for name in ("ckpt ", "submodule ", "update-ref ", "checkout "):
+        text = text.replace("git " + name, there + name)
+    return text

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from ckpt.engine.flaws import Flaw
+from ckpt.engine.health import Flaw
 from ckpt.errors import CkptError
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.store.config_syntax import parse_bool

@@ -19,7 +19,6 @@ from itertools import count
 
 from ckpt import ids
 from ckpt.engine import lost_patches, overlay, snapshot
-from ckpt.engine.binary_patch import LARGEST
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.lost import (
     CHECKPOINT,
@@ -31,16 +30,15 @@ from ckpt.engine.lost import (
     Lost,
     checkpoint_id,
 )
-from ckpt.engine.lost_history import fault_behind, fault_in
 from ckpt.engine.manifest import Manifest
 from ckpt.engine.overlay import Edited
 from ckpt.engine.publishing import NO_TIME, draft_of, publish
 from ckpt.engine.snapshot import SaveRequest
 from ckpt.engine.summary import count_lines
 from ckpt.engine.tree_check import TreeCheck, Unsafe
-from ckpt.engine.verify import verify
-from ckpt.engine.verify_targets import Target
+from ckpt.engine.verify import Target, fault_behind, fault_in, verify
 from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
+from ckpt.git.patch import LARGEST
 from ckpt.models import Checkpoint, Kind, Scope, Stats
 from ckpt.paths import folders_above, folders_of
 from ckpt.store import made_here, record, staging

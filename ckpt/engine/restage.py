@@ -18,7 +18,7 @@ from ckpt.engine.recorded import Recorded
 from ckpt.errors import Busy
 from ckpt.paths import folders_above, is_within
 from ckpt.store import staging
-from ckpt.store.index import Index
+from ckpt.store.index import Index, IndexEntry
 from ckpt.store.index_file import KnownFile, compose
 from ckpt.store.lock import replace_locked
 from ckpt.store.objects import ObjectID
@@ -61,7 +61,7 @@ def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
     hindered = below_files(target, present, limits)
     inside = [e for e in target.entries if is_within(e.path, limits) and e.path not in hindered]
     stay = [e for e in present.entries if not is_within(e.path, limits)]
-    return staging.select(target, present, inside + stay, limits)
+    return _of(present, inside + stay)
 
 
 def below_files(target: Index, present: Index, limits: tuple[bytes, ...]) -> dict[bytes, bytes]:
@@ -77,23 +77,26 @@ def without(index: Index, paths: Collection[bytes]) -> Index:
     if not paths:
         return index
     entries = [entry for entry in index.entries if entry.path not in paths]
-    nothing = Index(index.version, [], {}, index.hash_len)
-    return staging.select(nothing, index, entries, tuple(paths))
+    return _of(index, entries)
 
 
 def outside(index: Index, limits: tuple[bytes, ...]) -> Index:
     """The entries that a rollback with these limits leaves alone."""
     limits = limits or (b"",)  # without any, everything is inside
     entries = [e for e in index.entries if not is_within(e.path, limits)]
-    nothing = Index(index.version, [], {}, index.hash_len)
-    return staging.select(nothing, index, entries, limits)
+    return _of(index, entries)
+
+
+def _of(index: Index, entries: list[IndexEntry]) -> Index:
+    """The same index with other entries."""
+    ordered = sorted(entries, key=lambda entry: (entry.path, entry.stage))
+    return Index(index.version, ordered, {}, index.hash_len)
 
 
 def needed_blobs(wanted: Index, present: Index) -> set[ObjectID]:
     """Blobs that the wanted index names and the present one does not."""
     held = {entry.id for entry in present.entries}
-    undo = staging.resolved_blobs(wanted) - staging.resolved_blobs(present)
-    return undo | {
+    return {
         ObjectID(entry.id)
         for entry in wanted.entries
         if entry.id not in held and entry.mode != GITLINK and not entry.intent_to_add

@@ -6,31 +6,22 @@ to the last byte it needs; capture the present; plan; save the present as the sa
 checkpoint; write the journal; change files, then the index, then HEAD; forget the
 journal. Each step can be repeated, so a crash at any line leaves a state from which
 `recovery` goes either way.
-
-With `recurse`, repositories inside the worktree of which the target names a checkpoint
-go along: each step is done in all of them, the innermost first, before the next begins,
-and the journal here holds theirs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 
-from ckpt.configure import load_forgiving
-from ckpt.engine import beginning, family, journal, operation, refusals, scan_cache
+from ckpt.engine import beginning, journal, nested, operation, refusals, scan_cache
 from ckpt.engine.apply import Applied, Applier, Found, keep
-from ckpt.engine.beginning import Beginning
-from ckpt.engine.catalog import Catalog
 from ckpt.engine.changes import FileState, HeadMove
-from ckpt.engine.family import Family
+from ckpt.engine.conversions import Smudger
 from ckpt.engine.head import commits_to_keep, move_head
 from ckpt.engine.holding import hold_changing, prove_changing
-from ckpt.engine.journal import Journal, LastRollback, NestedJournal
-from ckpt.engine.last_rollback import find_same, finish, options_within
+from ckpt.engine.journal import Journal, LastRollback
+from ckpt.engine.last_rollback import finish
 from ckpt.engine.losses import Losses
-from ckpt.engine.nested import link
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions
 from ckpt.engine.present import Present
 from ckpt.engine.publishing import LONGEST_WAIT
@@ -44,11 +35,9 @@ from ckpt.engine.restage import (
     without,
 )
 from ckpt.engine.rollback_report import foreseen, report
-from ckpt.engine.smudging import Smudger
 from ckpt.engine.snapshot import LAST_ATTEMPT, LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import Busy, Refused, RollbackError
-from ckpt.models import Checkpoint, Kind, NestedResult, RollbackResult
-from ckpt.paths import is_within, to_bytes, to_str
+from ckpt.models import Checkpoint, Kind, RollbackResult
 from ckpt.settings import Settings
 from ckpt.store import staging
 from ckpt.store.kernel_lock import worktree_lock
@@ -112,8 +101,7 @@ def _locked(repo: Repository, options: RollbackOptions) -> AbstractContextManage
 class _Rollback:
     """The state of one rollback while it runs; the caller holds the lock.
 
-    `place` is the path from the top of the outermost worktree. What is opened on the way is
-    closed with `stack`.
+    What is opened on the way is closed with `stack`.
     """
 
     _prepared: Prepared
@@ -127,21 +115,15 @@ class _Rollback:
         target: Recorded,
         options: RollbackOptions,
         stack: ExitStack,
-        around: _Rollback | None = None,
-        place: str = "",
     ) -> None:
         self._repo = repo
         self._settings = settings
         self._target = target
         self._options = options
-        self._stack = stack
-        self._around = around
-        self._place = place
         self._worktree = stack.enter_context(Worktree(os.fsencode(repo.worktree), repo.git_dirs))
-        self._smudger = stack.enter_context(Smudger(repo))
-        self._family: Family = Family(repo) if around is None else around._family
-        self._worktree.rollback = self._family.name.encode()
-        self._nested: dict[bytes, _Rollback] = {}
+        self._smudger = Smudger(repo)
+        self._name = os.urandom(8).hex()
+        self._worktree.rollback = self._name.encode()
         self._saves = 0
         self._has_begun = False
 
@@ -152,17 +134,16 @@ class _Rollback:
         self.check_removals()
         self.secure()
         try:
-            beginning.begin([*self._beginnings()])
+            beginning.begin(self._repo, self._record, self._target.checkpoint, self._safety)
             self._has_begun = True
-            return self.carry_out()
+            return self._apply(self._prepared)
         except (OSError, Busy, MissingObject) as error:
             begun = self._has_begun or journal.exists(self._repo.private_dir)
             raise (refusals.interrupted if begun else refusals.not_begun)(error) from error
 
     @property
     def is_idle(self) -> bool:
-        is_idle = self._prepared.is_idle and not self._options.moves_state
-        return is_idle and all(nested.is_idle for nested in self._nested.values())
+        return self._prepared.is_idle and not self._options.moves_state
 
     # -- before anything is touched ---------------------------------------------------
 
@@ -171,65 +152,20 @@ class _Rollback:
             self._repo, self._settings, self._target, self._options, self._worktree, self._smudger
         )
         preparation.check()
-        if self._options.recurse:
-            self._nested = dict(self._prepare_nested())
         prepared = self._prepared = preparation.prepare()
         limits = self._options.paths
-        if self._options.recurse:
-            self._keep_unlinked()
-        else:
-            prepared.plan.kept |= family.left_alone(self._target, prepared.present, limits)
-        prepared.plan.kept |= family.gone(self._target, self._worktree, limits)
+        prepared.plan.kept |= nested.left_alone(self._target, prepared.present, limits)
+        prepared.plan.kept |= nested.gone(self._target, self._worktree, limits)
         self._options = replace(self._options, paths=prepared.paths)
 
-    def _prepare_nested(self) -> Iterator[tuple[bytes, _Rollback]]:
-        for state in family.members(self._target, self._options.paths):
-            path, place = to_bytes(state.path), os.path.join(self._place, state.path)
-            with family.naming(self._place):
-                family.check_there(self._repo, path, self._target)
-            with family.naming(place):
-                repo = self._stack.enter_context(family.entered(self._repo, path))
-                self._family.enter(repo)
-                self._stack.enter_context(_locked(repo, self._options))
-                catalog = Catalog(repo)
-                name, known = state.checkpoint or "", state.checkpoint_commit
-                target = find_same(repo, catalog, name, known, trust=self._options.trust)
-                options = options_within(repo, catalog, target, self._options)
-                nested = _Rollback(
-                    repo,
-                    load_forgiving(repo),
-                    opened(repo, target, options.trust, options.known),
-                    options,
-                    self._stack,
-                    self,
-                    place,
-                )
-                nested.prepare()
-            yield path, nested
-
-    def _keep_unlinked(self) -> None:
-        """List what stays as it is because the target has no checkpoint of it."""
-        plan, limits = self._prepared.plan, self._options.paths
-        for path in self._nested:
-            plan.kept.pop(path, None)
-        for state in self._prepared.present.nested:
-            path = to_bytes(state.path)
-            if path not in self._nested and (not limits or is_within(path, limits)):
-                plan.kept[path] = family.UNSAVED
-
     def check_removals(self) -> None:
-        for nested in self._nested.values():
-            with family.naming(nested._place):
-                nested.check_removals()
         if not self._options.yes:
             refusals.check_removals(self._prepared, self._options.consented)
 
     def secure(self) -> Checkpoint:
-        """Save the present, the innermost first; gives back the safety checkpoint."""
+        """Save the present; gives back the safety checkpoint."""
         present, plan, move = self._prepared.present, self._prepared.plan, self._prepared.move
         refusals.check_locks(self._repo, move)
-        taken = {path: nested.secure() for path, nested in self._nested.items()}
-        present.nested = link(present.nested, taken)
         if present.source is not None and len(present.fresh) <= _FEW:
             present.cache = None
         with refusals.telling_what_is_gone(self._repo), self._repo.objects.wary():
@@ -246,9 +182,7 @@ class _Rollback:
             self._safety,
             self._prepared,
             self._options,
-            self._family.name,
-            tuple(self._journals_within()),
-            recurses=bool(self._nested),
+            self._name,
         )
         return self._safety
 
@@ -267,60 +201,14 @@ class _Rollback:
             present.source = scan_cache.held_by(present.source, saved)
         return saved
 
-    def _journals_within(self) -> Iterator[NestedJournal]:
-        for path, nested in self._nested.items():
-            if not nested.is_idle:
-                yield NestedJournal(path, journal.dump(nested._repo.private_dir, nested._record))
-
-    def _beginnings(self) -> Iterator[Beginning]:
-        """This one, and those within that have anything to do."""
-        target = self._target.checkpoint
-        yield Beginning(self._repo, self._record, target, self._safety, self._place)
-        for nested in self._nested.values():
-            if not nested.is_idle:
-                yield from nested._beginnings()
-
     # -- from here on the worktree changes ----------------------------------------------
-
-    def carry_out(self) -> RollbackResult:
-        results = tuple(
-            NestedResult(to_str(path), nested.foresee() if nested.is_idle else nested.carry_out())
-            for path, nested in self._nested.items()
-        )
-        with family.naming(self._place):
-            self._link_again()
-            return replace(self._apply(self._prepared), nested=results)
-
-    def _link_again(self) -> None:
-        """What changed in a nested repository meanwhile is in another safety checkpoint."""
-        present = self._prepared.present
-        taken = {path: nested._safety for path, nested in self._nested.items()}
-        linked = link(present.nested, taken)
-        if linked != present.nested:
-            present.nested = linked
-            self._save_again()
 
     def _save_again(self) -> None:
         """The present changed after the safety checkpoint: make another that has it."""
         self._safety = self._save_safety(self._prepared.present, self._record.head)
         safety = self._safety
         self._record = replace(self._record, safety=safety.id, safety_commit=safety.commit)
-        self._write_journal()
-
-    def _write_journal(self) -> None:
-        """Write it anew, here and in the journals of those around, which outlive this one."""
         journal.write(self._repo.private_dir, self._record)
-        if self._around is not None:
-            self._around._renew_journal_of(self)
-
-    def _renew_journal_of(self, nested: _Rollback) -> None:
-        document = journal.dump(nested._repo.private_dir, nested._record)
-        held = (
-            replace(h, document=document) if self._nested[h.path] is nested else h
-            for h in self._record.nested
-        )
-        self._record = replace(self._record, nested=tuple(held))
-        self._write_journal()
 
     def _save_first(self, found: Found) -> bool:
         """Save what changed, unless so much did already that it would never end."""
@@ -393,19 +281,15 @@ class _Rollback:
     # -- reports --------------------------------------------------------------------
 
     def foresee(self) -> RollbackResult:
-        nested = tuple(
-            NestedResult(to_str(path), nested.foresee()) for path, nested in self._nested.items()
-        )
-        return replace(self._report(foreseen(self._prepared.plan), None), nested=nested)
+        return self._report(foreseen(self._prepared.plan), None)
 
     def _report(self, done: Applied, safety: Checkpoint | None) -> RollbackResult:
-        undo = family.command(UNDO, self._place)
         return report(
             self._repo,
             self._target,
             self._prepared,
             done,
             safety,
-            undo,
+            UNDO,
             dry_run=self._options.dry_run,
         )

@@ -273,11 +273,11 @@ def _write_state_tree(
     )
     entries = {**staged, **operation_record.write_state(objects, present.operation)}
     if present.converted:
-        from ckpt.engine import origins
+        from ckpt.engine.conversions import RAW, write_raw
 
-        for name, folder in origins.write_state(objects, present.converted).items():
-            if folder is not None:
-                entries[name] = TreeEntry(FOLDER, folder)
+        raw = write_raw(objects, present.converted)
+        if raw is not None:
+            entries[RAW] = TreeEntry(FOLDER, raw)
     entries[record.MANIFEST] = add_limited(objects, manifest.dump(), "manifest.json")
     if request.has_state:
         entries |= agent_state.write(objects, request.state, files)

@@ -18,7 +18,8 @@ import stat
 from ckpt.engine.apply import keep, look
 from ckpt.engine.changes import Action, FileState
 from ckpt.engine.excludes import inside
-from ckpt.engine.plan import GIT_DIR, SUBMODULE, Plan, why_unheld
+from ckpt.engine.nested import SUBMODULE
+from ckpt.engine.plan import GIT_DIR, Plan, why_unheld
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.errors import CkptError, UsageError

@@ -17,6 +17,7 @@ from ckpt.engine.pending import FINISH, TAKE_BACK, is_interrupted, running_rollb
 from ckpt.engine.repacking import have_piled_up
 from ckpt.engine.space_record import Held, held
 from ckpt.errors import CkptError
+from ckpt.ids import is_id
 from ckpt.install.target import INSTALLED, REPLACED, Finding
 from ckpt.models import Checkpoint, GitState, Kind
 from ckpt.setting_types import EVERY_TRIGGER, TRIGGERS
@@ -55,7 +56,8 @@ class Footprint:
 @value_class
 class Status:
     """`newest` and `oldest` are of this worktree, `elsewhere` counts those of other ones, and
-    `unreadable` those whose ref names no checkpoint, or a damaged one. `refs` are all of ours.
+    `unreadable` those whose ref names no checkpoint, or a damaged one. `refs` are all of ours,
+    `foreign_refs` those of other tools below refs/checkpoints/.
 
     `held` is how much space they take, if that can be told at once, and `piled_up`
     whether `gc` would help.
@@ -77,6 +79,7 @@ class Status:
     unreadable: int
     trash: int
     refs: int
+    foreign_refs: int
     footprint: Footprint
     held: Held | None
     piled_up: bool
@@ -116,6 +119,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         unreadable=refs - len(every),
         trash=trash,
         refs=refs + trash,
+        foreign_refs=sum(not is_id(name) for name in repo.refs.checkpoints()),
         footprint=_footprint(repo),
         held=held(repo),
         piled_up=have_piled_up(repo),

@@ -6,13 +6,13 @@ found here, and saved as another safety checkpoint before recovery changes anyth
 only a checkpoint held that is gone by now (`safety` or `target` is then None).
 
 That checkpoint is what `undo` returns to. So it holds every file that recovery may change, with
-what the first safety checkpoint had of tracked objects and of repositories in the worktree, and
-what was saved before and has been replaced since (see `carrying`).
+what the first safety checkpoint had of tracked objects, and what was saved before and has been
+replaced since (see `carrying`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from stat import S_ISLNK, S_ISREG
 
 import ckpt.worktree.named  # noqa: F401  # imported now: later, other code may lie in its place
@@ -30,14 +30,13 @@ from ckpt.engine.changes import Action, FileState, FolderChange
 from ckpt.engine.folders import OPEN
 from ckpt.engine.holding import hold
 from ckpt.engine.journal import Journal
-from ckpt.engine.nested import link
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.restage import limited, outside, without
 from ckpt.engine.rollback import MOST_SAVES
 from ckpt.engine.snapshot import SaveRequest, write
 from ckpt.errors import RollbackError
-from ckpt.models import Checkpoint, Kind, NestedState
+from ckpt.models import Checkpoint, Kind
 from ckpt.paths import to_str
 from ckpt.settings import Settings
 from ckpt.store import staging
@@ -62,8 +61,6 @@ class Strangers:
 
     `checkpoint` is the last that holds any, and `note` is told of each before anything changes.
     It `is_of_the_start` if nothing was changed or saved before this recovery began to save.
-    `nested` are the checkpoints to which the repositories in the worktree return if it returns
-    to this one.
     """
 
     def __init__(
@@ -74,7 +71,6 @@ class Strangers:
         record: Journal,
         safety: Recorded | None,
         target: Recorded | None,
-        nested: Mapping[bytes, Checkpoint],
         earlier: Recorded | None,
         note: Callable[[Checkpoint], None],
     ) -> None:
@@ -84,7 +80,6 @@ class Strangers:
         self._record = record
         self._safety = safety
         self._target = target
-        self._nested = nested
         self._earlier = earlier
         self._note = note
         self._indexes: list[Index] = [] if earlier is None else [earlier.index]
@@ -109,7 +104,6 @@ class Strangers:
             or (head and self._has_strange_head())
             or any(map(self._is_strange_folder, record.folders))
             or self._has_strange_operation()
-            or self._has_strange_nested()
         ):
             self.is_of_the_start = self._earlier is None
             self._save(files)
@@ -211,20 +205,12 @@ class Strangers:
         heads = (*self._held(move.before, move.after), *self._heads)
         return self._repo.refs.head() not in heads or self.branch_now() not in branches
 
-    def _has_strange_nested(self) -> bool:
-        """A repository in the worktree has saved strangers of its own: what it returns to is
-        another checkpoint than the one that is linked here."""
-        known = [s.manifest.nested for s in (self._safety, self._earlier) if s is not None]
-        links = (link(states, self._nested) != link(states, {}) for states in known)
-        return bool(known) and all(links)
-
     # -- saving it
 
     def _save(self, paths: list[bytes]) -> None:
         branch = self.branch_now()
         changing = tuple({*paths, *filter(self._is_file, self._paths)})
         present = capture(self._repo, self._settings, self._repo.objects, force=changing)
-        present.nested = link(self._linked(present.nested), self._nested)
         unheld = hold(self._repo, present, changing)
         missing = [path for path in paths if path in unheld or self._lacks(present, path)]
         if missing:
@@ -305,13 +291,6 @@ class Strangers:
     def _is_file(self, path: bytes) -> bool:
         status = self._worktree.lstat(path)
         return status is not None and (S_ISREG(status.st_mode) or S_ISLNK(status.st_mode))
-
-    def _linked(self, states: Iterable[NestedState]) -> list[NestedState]:
-        """Repositories that did not go back are as the first safety checkpoint has them."""
-        if self._safety is None or not self._record.asked_recurse:
-            return [*states]
-        known = {s.path: s for s in self._safety.manifest.nested if s.checkpoint is not None}
-        return [known.get(state.path, state) for state in states]
 
     def _tracked(self) -> Texts:
         tracked = {} if self._safety is None else self._safety.checkpoint.tracked

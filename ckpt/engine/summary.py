@@ -75,7 +75,7 @@ class Counts:
         key = b"%s %s" % (_id(before), _id(after))
         found = self._known.get(key) or self.asked.get(key)
         if found is None:
-            from ckpt import linediff
+            from ckpt.git import linediff
 
             found = linediff.count(_text(objects, before), _text(objects, after))
         self.asked[key] = found

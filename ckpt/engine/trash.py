@@ -15,7 +15,7 @@ from datetime import date, datetime, timezone
 from ckpt.engine.catalog import load
 from ckpt.engine.journals import hidden_worktrees, needed_by_rollbacks
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
-from ckpt.ids import is_id
+from ckpt.ids import is_id, matches
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.store.kernel_lock import prune_lock
 from ckpt.store.objects import ObjectID
@@ -167,7 +167,7 @@ def _is_held_again(repo: Repository, checkpoint: Checkpoint) -> bool:
 def _bring_back(repo: Repository, word: str) -> Checkpoint:
     items = [*{item.checkpoint.id: item for item in reversed(_all(repo))}.values()][::-1]
     found = [d for d in items if word in (d.checkpoint.id, d.checkpoint.name)][:1]
-    found = found or [d for d in items if _matches(d.checkpoint.id, word)]
+    found = found or [d for d in items if matches(d.checkpoint.id, word)]
     if len(found) != 1:
         problem = "is ambiguous" if found else "is not in the trash"
         kind = UsageError if found else NotFound
@@ -181,7 +181,3 @@ def _bring_back(repo: Repository, word: str) -> Checkpoint:
             raise Refused(f"another checkpoint '{checkpoint.id}' is there", hint="git ckpt list")
     repo.refs.remove(found[0].ref.encode(), commit)
     return checkpoint
-
-
-def _matches(checkpoint_id: str, word: str) -> bool:
-    return checkpoint_id.startswith(word) or checkpoint_id.rsplit("-", 1)[1].startswith(word)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import stat
 
-from ckpt.engine import origins
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import CkptError
 from ckpt.models import Checkpoint, Scope, SkipReason
@@ -116,21 +115,14 @@ class Facts:
                 held = (self._entry(tree, path) for tree in stages if tree is not None)
                 if path not in intended and not any(held):
                     yield f"the index flag '{name}' is for {_shown(path)}, which is not staged"
-        for item in flags.get("resolve_undo", ()):
-            for side in filter(None, item["sides"]):
-                blob = staging.RESOLVE_UNDO + b"/" + side[1].encode()
-                is_held = self._entry(recorded.state_tree, blob) is not None
-                if int(side[0], 8) != GITLINK and not is_held:
-                    yield f"a side of the conflict in {_shown(from_json(item))} is not kept"
 
     # -- files that git converts ---------------------------------------------------
 
     def _conversions(self, recorded: Recorded) -> Iterator[str]:
-        for name in (origins.RAW, origins.CONVERT):
-            top = recorded.origins.tree(name)
-            stray = None if top is None else self._stray(top, recorded.tree)
-            if stray is not None:
-                yield f"it says how {_shown(stray)} was on disk, which is no file of it"
+        top = recorded.raw_files.tree
+        stray = None if top is None else self._stray(top, recorded.tree)
+        if stray is not None:
+            yield f"it says how {_shown(stray)} was on disk, which is no file of it"
 
     def _stray(self, top: ObjectID, files: ObjectID | None) -> bytes | None:
         """A path below one tree that is no file below the other; each pair is compared once."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from ckpt.engine import journal
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.family import WITHOUT_RECURSE
 from ckpt.engine.head import WITHOUT_HEAD
 from ckpt.engine.journal import LastRollback
 from ckpt.engine.last_rollback import find_same, options_to_undo
@@ -35,7 +34,7 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
     try:
         return rollback(repo, settings, safety, scope, last)
     except CkptError as error:
-        if error.hint in (WITHOUT_HEAD, WITHOUT_RECURSE):  # which are no options of undo
+        if error.hint == WITHOUT_HEAD:  # which is no option of undo
             error.hint = _with_less(error.hint, last)
         raise
 
@@ -45,8 +44,6 @@ def _with_less(hint: str, last: LastRollback) -> str:
     from shlex import quote  # for a hint that few see
 
     words = ["git ckpt rollback", last.safety]
-    words += ["--head"] if last.head and hint != WITHOUT_HEAD else []
-    words += ["--recurse"] if last.recurse and hint != WITHOUT_RECURSE else []
     words += [] if last.index else ["--no-index"]
     words += ["--", *(quote(to_str(path)) for path in last.paths)] if last.paths else []
     return f"{hint.partition(':')[0]}: {' '.join(words)}"

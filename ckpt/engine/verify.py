@@ -1,59 +1,133 @@
 # SPDX-License-Identifier: MIT
-"""Is all there that a checkpoint needs, and is what it says of itself true?
+"""Check that every object that checkpoints need is present and valid, and that what they record
+about themselves is true.
 
-All objects of all checkpoints in question are gathered first and each is read once, however
-many share it; then each checkpoint gets its answer: what is missing or damaged, and which paths
-that affects. Needed are the commit, its tree, the state commit with its tree, the commits of
-HEAD and of an operation in progress (with their parents, of which a stash has some that
-matter), and the trees of all these. That HEAD's own parents are there is a glance, and tells
-of a history that git cannot follow. Left out: the rest of the history, which is git's to check
-(`git fsck`), and what is in submodules. Nothing is written.
+Each object is read once, however many checkpoints share it. Refs of other tools below
+refs/checkpoints/ are not looked at. Left out: the history behind HEAD's commit and its parents
+(`git fsck`). Nothing is written.
 """
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ckpt import ids
 from ckpt.engine import truth
-from ckpt.engine.catalog import load
-from ckpt.engine.verify_targets import Target, every_target
-from ckpt.engine.verify_trees import VerifiedTrees
-from ckpt.errors import CkptError
-from ckpt.models import Checkpoint
+from ckpt.engine.catalog import Catalog, load
+from ckpt.engine.nested import open_nested
+from ckpt.engine.tree_check import shown
+from ckpt.errors import CkptError, NotFound, UsageError
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Scope
+from ckpt.paths import to_bytes
 from ckpt.store import record
-from ckpt.store.history import ends_of_history
+from ckpt.store.history import behind, ends_of_history
+from ckpt.store.loose_refs import SYMREF
 from ckpt.store.objects import MissingObject, ObjectID
 from ckpt.store.promises import promised
 from ckpt.store.repository import Repository
 from ckpt.store.soundness import MISSING, PROMISED, Fault, Inspection
-from ckpt.values import field, replace, value_class
+from ckpt.store.trees import GITLINK, is_null, parse_tree
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-# Where in a checkpoint something is: its own commit, the files, what is staged, the rest of
-# the state, HEAD's commit, those right behind it, and those that an operation in progress needs.
-COMMIT, WORKTREE, INDEX, STATE, HEAD, HISTORY, OPERATION = (
-    "commit",
-    "worktree",
-    "index",
-    "state",
-    "head",
-    "history",
-    "operation",
-)
+# Where in a checkpoint an object is needed: its own commit, the files, what is staged, the rest
+# of the state, HEAD's commit, the commits right behind it, those of an operation in progress.
+PARTS = ("commit", "worktree", "index", "state", "head", "history", "operation")
+COMMIT, WORKTREE, INDEX, STATE, HEAD, HISTORY, OPERATION = PARTS
 UNTRUE, NO_CHECKPOINT, DROPPED = "untrue", "no-checkpoint", "dropped"
 _STAGED = (b"index/", b"stages/1/", b"stages/2/", b"stages/3/")
+_MOST_PLACES = 1000  # of faults below one tree
 
 
-@value_class
-class Place:
+# -- refs --------------------------------------------------------------------------
+
+
+class Target(NamedTuple):
+    """A ref of ours and its raw content `said`; `problem` says why it names no commit."""
+
+    ref: str
+    id: str
+    commit: ObjectID | None
+    problem: str | None = None
+    said: bytes = b""
+
+    @property
+    def is_dropped(self) -> bool:
+        return self.ref.startswith(TRASH_PREFIX)
+
+
+def every_target(repo: Repository) -> list[Target]:
+    """All refs of ours, newest first, then those in the trash."""
+    found: list[Target] = []
+    for prefix in (REF_PREFIX, TRASH_PREFIX):
+        said = repo.refs.contents_below(prefix)
+        for name in sorted(said, reverse=True):
+            day, _, checkpoint_id = name.rpartition("/")
+            is_ours = ids.is_id(checkpoint_id) and bool(day) == (prefix == TRASH_PREFIX)
+            if is_ours and "/" not in day:
+                found.append(_target(repo, prefix + name, checkpoint_id, said[name]))
+    return found
+
+
+def _target(repo: Repository, ref: str, checkpoint_id: str, said: bytes) -> Target:
+    commit, problem = repo.refs.named_by(said), None
+    if said.startswith(SYMREF.strip()):
+        problem = "it is a symbolic ref, which no checkpoint has"
+    elif commit is None:
+        problem = "the ref names no object"
+    return Target(ref, checkpoint_id, commit, problem, said)
+
+
+def named_targets(repo: Repository, words: Iterable[str]) -> list[Target]:
+    """The refs that these words mean, each once."""
+    found: dict[str, Target] = {}
+    for word in words:
+        found |= {target.ref: target for target in _named(repo, word)}
+    return [*found.values()]
+
+
+def _named(repo: Repository, word: str) -> Iterator[Target]:
+    """The ref for a word, also if its checkpoint cannot be read; before `latest`, the newer ones
+    that cannot be read."""
+    catalog = Catalog(repo)
+    is_latest = word.partition("~")[0] == "latest"
+    targets = every_target(repo)
+    try:
+        meant = catalog.resolve(word, Scope.FULL)
+    except UsageError:
+        raise
+    except CkptError as error:
+        hidden = [t for t in targets if ids.matches(t.id, word)]
+        if is_latest:
+            hidden = _unreadable(catalog, targets)
+        elif not isinstance(error, NotFound):
+            hidden = hidden[:1]
+        if not hidden or (len(hidden) > 1 and not is_latest):
+            raise
+        yield from hidden
+        return
+    if is_latest:
+        yield from (target for target in _unreadable(catalog, targets) if target.id > meant.id)
+    yield Target(meant.ref, meant.id, ObjectID(meant.commit.encode()))
+
+
+def _unreadable(catalog: Catalog, targets: Iterable[Target]) -> list[Target]:
+    readable = {checkpoint.id for checkpoint in catalog}
+    return [each for each in targets if each.id not in readable and not each.is_dropped]
+
+
+# -- results -----------------------------------------------------------------------
+
+
+class Place(NamedTuple):
     within: str
     path: bytes
 
 
-@value_class
-class Problem:
-    """`object` is the id of what is at fault; of very many places the first are listed."""
+class Problem(NamedTuple):
+    """`object` is the id of what is missing or corrupt; `places` are at most a thousand."""
 
     problem: str
     detail: str
@@ -62,8 +136,7 @@ class Problem:
     places: tuple[Place, ...] = ()
 
 
-@value_class
-class Verified:
+class Verified(NamedTuple):
     """`checkpoint` is None if the ref leads to none that can be read."""
 
     target: Target
@@ -76,17 +149,14 @@ class Verified:
 
     @property
     def has_files(self) -> bool:
-        """Whether some of its files can still be brought back by their paths."""
-        lost = {place for problem in self.problems for place in problem.places}
-        return self.checkpoint is not None and not any(
-            (place.within, place.path) in ((WORKTREE, b""), (STATE, b""), (COMMIT, b""))
-            or (place.within == STATE and place.path == record.MANIFEST)
-            for place in lost
-        )
+        """Whether some of its files can still be restored by path."""
+        tops = {Place(part, b"") for part in (WORKTREE, STATE, COMMIT)}
+        fatal = {*tops, Place(STATE, record.MANIFEST)}
+        places = {place for problem in self.problems for place in problem.places}
+        return self.checkpoint is not None and fatal.isdisjoint(places)
 
 
-@value_class
-class VerifyResult:
+class VerifyResult(NamedTuple):
     """`promised` counts objects that a partial clone left at its remote."""
 
     checkpoints: tuple[Verified, ...]
@@ -99,9 +169,107 @@ class VerifyResult:
         return all(found.is_whole for found in self.checkpoints)
 
 
-@value_class
+# -- trees -------------------------------------------------------------------------
+
+
+class _Trees:
+    """Trees with all that is in them, each read once; `blobs` are their contents."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+        self._parents: dict[ObjectID, list[ObjectID]] = {}
+        self._bad: set[ObjectID] | None = None
+        self.blobs: set[ObjectID] = set()
+
+    def gather(self, top: ObjectID) -> None:
+        todo = [top] if top not in self._parents else []
+        self._parents.setdefault(top, [])
+        while todo:
+            tree = todo.pop()
+            for _, mode, child in self._children(tree):
+                if stat.S_ISDIR(mode):
+                    if child not in self._parents:
+                        todo.append(child)
+                    self._parents.setdefault(child, []).append(tree)
+                elif mode != GITLINK:
+                    self.blobs.add(child)
+
+    def faults_in(self, top: ObjectID) -> Iterator[tuple[bytes, Fault]]:
+        """The paths below a tree at which something is wrong, the first so many."""
+        if self._bad is None:
+            self._bad = self._with_faults()
+        todo, count = [(b"", top)], 0
+        while todo and count < _MOST_PLACES:
+            folder, tree = todo.pop()
+            if tree in self._bad:
+                for path, fault in self._faults_at(folder, tree):
+                    count += 1
+                    yield path, fault
+                children = self._children(tree)
+                below = [(_join(folder, n), c) for n, mode, c in children if stat.S_ISDIR(mode)]
+                todo += reversed(below)
+
+    def _with_faults(self) -> set[ObjectID]:
+        """The trees with a fault at any depth: those with one of their own, and all above."""
+        todo = [tree for tree in self._parents if any(True for _ in self._faults_at(b"", tree))]
+        bad: set[ObjectID] = set()
+        while todo:
+            tree = todo.pop()
+            if tree not in bad:
+                bad.add(tree)
+                todo += self._parents[tree]
+        return bad
+
+    def _faults_at(self, folder: bytes, tree: ObjectID) -> Iterator[tuple[bytes, Fault]]:
+        children = self._children(tree)  # first, for it may be gone since it was gathered
+        own = self._inspection.fault(b"tree", tree)
+        if own is not None:
+            yield folder, own
+        for name, mode, child in children:
+            if not stat.S_ISDIR(mode) and mode != GITLINK:
+                fault = self._inspection.fault(b"blob", child)
+                if fault is not None:
+                    yield _join(folder, name), fault
+
+    def _children(self, tree: ObjectID) -> list[tuple[bytes, int, ObjectID]]:
+        """The entries of a tree; none if it is missing or corrupt, which is noted."""
+        data = self._inspection.read(b"tree", tree)
+        if data is None:
+            return []
+        try:
+            children = parse_tree(data, self._inspection.objects.object_format.oid_length)
+            _check(children)
+        except (ValueError, CkptError) as error:
+            told = error.message if isinstance(error, CkptError) else str(error)
+            self._inspection.condemn(b"tree", tree, told)
+            return []
+        return children
+
+
+def _check(children: Sequence[tuple[bytes, int, ObjectID]]) -> None:
+    """Refuse entries that git does not write into a tree."""
+    keys = [name + b"/" * stat.S_ISDIR(mode) for name, mode, _ in children]
+    if len({name for name, _, _ in children}) < len(children):
+        raise ValueError("it has two entries of one name")
+    if keys != sorted(keys):
+        raise ValueError("its entries are not in order")
+    for name, mode, child in children:
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or mode == GITLINK):
+            raise ValueError(f"it has an entry of the unknown mode {mode:o}")
+        if is_null(child):
+            raise ValueError(f"its entry '{shown(name)}' names no object")
+
+
+def _join(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
+
+
+# -- checkpoints -------------------------------------------------------------------
+
+
+@dataclass
 class _Needs:
-    """What one checkpoint needs: objects by themselves, and trees with all that is in them."""
+    """What one checkpoint needs: commits, and trees with all that is in them."""
 
     target: Target
     checkpoint: Checkpoint | None = None
@@ -117,80 +285,61 @@ def verify(
 ) -> VerifyResult:
     """Verify some refs together; what they share is read once."""
     inspection = Inspection(repo.objects, progress)
-    trees = VerifiedTrees(inspection)
-    gatherer = _Gatherer(repo, inspection)
-    needs = [gatherer.needs_of(target) for target in targets]
+    trees = _Trees(inspection)
+    ends = ends_of_history(repo.common_dir)
+    needs = [_needs_of(repo, inspection, target, ends) for target in targets]
     for each in needs:
         for _, tree in each.trees:
             trees.gather(tree)
     inspection.check_blobs(trees.blobs)
     inspection.distrust_packs()
-    kept = set_promised_apart(repo, inspection)
+    kept = _set_promised_apart(repo, inspection)
     facts = truth.Facts(repo)
     found = [_verified(each, inspection, trees, facts) for each in needs]
     if not all(each.is_whole for each in found):
-        found = _without_gone(repo, found)
+        # What was dropped and pruned meanwhile is not damage.
+        there = {(target.ref, target.commit) for target in every_target(repo)}
+        found = [f for f in found if f.is_whole or (f.target.ref, f.target.commit) in there]
     return VerifyResult(tuple(found), inspection.read_objects, inspection.read_bytes, kept)
 
 
-def _without_gone(repo: Repository, found: list[Verified]) -> list[Verified]:
-    """Leave out what was dropped meanwhile, and may have been pruned: it is nobody's loss."""
-    there = {(target.ref, target.commit) for target in every_target(repo)}
-    return [
-        each for each in found if each.is_whole or (each.target.ref, each.target.commit) in there
-    ]
+def _needs_of(
+    repo: Repository, inspection: Inspection, target: Target, ends: frozenset[ObjectID]
+) -> _Needs:
+    needs = _Needs(target)
+    if target.problem is not None or target.commit is None:
+        needs.problems.append(Problem(NO_CHECKPOINT, target.problem or "the ref names no object"))
+        return needs
+    needs.commits[target.commit] = COMMIT
+    if inspection.read(b"commit", target.commit) is None:
+        return needs
+    try:
+        checkpoint = needs.checkpoint = load(repo, target.id, target.commit)
+    except CkptError as error:
+        needs.problems.append(Problem(NO_CHECKPOINT, error.message))
+        return needs
 
-
-class _Gatherer:
-    """Reads the commits of checkpoints and notes what else each of them needs."""
-
-    def __init__(self, repo: Repository, inspection: Inspection) -> None:
-        self._repo = repo
-        self._inspection = inspection
-        self._ends = ends_of_history(repo.common_dir)
-
-    def needs_of(self, target: Target) -> _Needs:
-        needs = _Needs(target)
-        if target.problem is not None or target.commit is None or target.id is None:
-            needs.problems.append(Problem(NO_CHECKPOINT, target.problem or "the ref names nothing"))
-            return needs
-        needs.commits[target.commit] = COMMIT
-        if self._inspection.read(b"commit", target.commit) is None:
-            return needs
-        try:
-            checkpoint = load(self._repo, target.id, target.commit)
-        except CkptError as error:
-            needs.problems.append(Problem(NO_CHECKPOINT, error.message))
-            return needs
-        self._add_commits(needs, checkpoint)
-        return replace(needs, checkpoint=checkpoint)
-
-    def _add_commits(self, needs: _Needs, checkpoint: Checkpoint) -> None:
-        needs.trees.append((WORKTREE, ObjectID(checkpoint.tree.encode())))
-        if checkpoint.head_commit is not None:
-            head = ObjectID(checkpoint.head_commit.encode())
-            parents = self._add(needs, HEAD, head)
-            for parent in parents if head not in self._ends else ():
-                needs.commits.setdefault(parent, HISTORY)
-                self._inspection.read(b"commit", parent)
-        state = ObjectID(checkpoint.state_commit.encode())
-        for kept in self._add(needs, STATE, state):
-            parents = self._add(needs, OPERATION, kept)
-            for parent in parents if kept not in self._ends else ():
-                self._add(needs, OPERATION, parent)
-
-    def _add(self, needs: _Needs, within: str, commit: ObjectID) -> tuple[ObjectID, ...]:
-        """Note a commit and its tree; returns its parents."""
+    def add(within: str, commit: ObjectID) -> tuple[ObjectID, ...]:
+        """Note a commit and its tree; returns its parents, unless a shallow clone ends there."""
         needs.commits.setdefault(commit, within)
-        found = read_inspected(self._inspection, commit)
+        found = _read_commit(inspection, commit)
         if found is None:
             return ()
         needs.trees.append((within, found.tree))
-        return found.parents
+        return () if commit in ends else found.parents
+
+    needs.trees.append((WORKTREE, ObjectID(checkpoint.tree.encode())))
+    if checkpoint.head_commit is not None:
+        for parent in add(HEAD, ObjectID(checkpoint.head_commit.encode())):
+            needs.commits.setdefault(parent, HISTORY)
+            inspection.read(b"commit", parent)
+    for commit in add(STATE, ObjectID(checkpoint.state_commit.encode())):
+        for parent in add(OPERATION, commit):  # of a stash, what was staged
+            add(OPERATION, parent)
+    return needs
 
 
-def read_inspected(inspection: Inspection, commit: ObjectID) -> record.CommitData | None:
-    """What a commit names; None if it is at fault, which is noted."""
+def _read_commit(inspection: Inspection, commit: ObjectID) -> record.CommitData | None:
     if inspection.read(b"commit", commit) is None:
         return None
     try:
@@ -200,66 +349,149 @@ def read_inspected(inspection: Inspection, commit: ObjectID) -> record.CommitDat
         return None
 
 
-def set_promised_apart(repo: Repository, inspection: Inspection) -> int:
-    """Tell what a partial clone left at its remote from what is lost; returns how much."""
+def _set_promised_apart(repo: Repository, inspection: Inspection) -> int:
+    """Tell what a partial clone left at its remote from what is lost; returns how many."""
     if not repo.objects.is_partial:
         return 0
     missing = {f.id: key for key, f in inspection.faults.items() if f.problem == MISSING}
     kept = promised(repo.objects, missing)
-    for object_id in kept:
-        fault = inspection.faults[missing[object_id]]
-        inspection.faults[missing[object_id]] = replace(fault, problem=PROMISED)
+    for key in (missing[object_id] for object_id in kept):
+        fault = inspection.faults[key]
+        inspection.faults[key] = Fault(PROMISED, fault.kind, fault.id, fault.detail)
     return len(kept)
 
 
-def _verified(
-    needs: _Needs, inspection: Inspection, trees: VerifiedTrees, facts: truth.Facts
-) -> Verified:
-    problems = [*needs.problems, *_objects_at_fault(needs, inspection, trees)]
+def _verified(needs: _Needs, inspection: Inspection, trees: _Trees, facts: truth.Facts) -> Verified:
+    problems = [*needs.problems]
+    places: dict[Fault, list[Place]] = {}
+    for fault, place in _faults(needs, inspection, trees) if inspection.faults else ():
+        if fault.problem != PROMISED:
+            places.setdefault(fault, []).append(place)
+    for fault, found in places.items():
+        shown_id = fault.id.decode("ascii", "backslashreplace")
+        where = tuple(dict.fromkeys(found))
+        problems.append(Problem(fault.problem, fault.detail, fault.kind.decode(), shown_id, where))
     if needs.checkpoint is not None:
         try:
             problems += [Problem(UNTRUE, told) for told in facts.untrue(needs.checkpoint)]
         except CkptError as error:
-            # What is at fault is told already; or it is at the remote of a partial clone.
+            # Reported already, or left at the remote of a partial clone.
             if not problems and not (inspection.faults and isinstance(error, MissingObject)):
                 problems.append(Problem(UNTRUE, error.message))
     return Verified(needs.target, needs.checkpoint, tuple(problems))
 
 
-def _objects_at_fault(
-    needs: _Needs, inspection: Inspection, trees: VerifiedTrees
-) -> Iterator[Problem]:
-    if not inspection.faults:
-        return
-    places: dict[Fault, list[Place]] = {}
-    for fault, place in _faults_by_place(needs, inspection, trees):
-        places.setdefault(fault, []).append(place)
-    for fault, found in places.items():
-        yield Problem(
-            fault.problem,
-            fault.detail,
-            fault.kind.decode(),
-            fault.id.decode("ascii", "backslashreplace"),
-            tuple(dict.fromkeys(found)),
-        )
-
-
-def _faults_by_place(
-    needs: _Needs, inspection: Inspection, trees: VerifiedTrees
-) -> Iterator[tuple[Fault, Place]]:
+def _faults(needs: _Needs, inspection: Inspection, trees: _Trees) -> Iterator[tuple[Fault, Place]]:
     for commit, within in needs.commits.items():
         fault = inspection.fault(b"commit", commit)
-        if fault is not None and fault.problem != PROMISED:
+        if fault is not None:
             yield fault, Place(within, b"")
     for within, tree in dict.fromkeys(needs.trees):
         for path, fault in trees.faults_in(tree):
-            if fault.problem != PROMISED:
-                yield fault, _place(within, path)
+            yield fault, _place(within, path)
 
 
 def _place(within: str, path: bytes) -> Place:
-    if within == STATE:
-        for prefix in _STAGED:
-            if path.startswith(prefix):
-                return Place(INDEX, path[len(prefix) :])
+    for prefix in _STAGED if within == STATE else ():
+        if path.startswith(prefix):
+            return Place(INDEX, path[len(prefix) :])
     return Place(within, path)
+
+
+# -- repositories inside -----------------------------------------------------------
+
+
+def verify_nested(
+    repo: Repository, result: VerifyResult, progress: Callable[[int, int], None] | None = None
+) -> VerifyResult:
+    """Verify the checkpoints of the repositories inside that these name, and add their problems.
+
+    One that is in the trash there is a problem too, unless the one around it is as well.
+    """
+    found, objects, size, kept = [], result.objects, result.bytes, result.promised
+    for outer in result.checkpoints:
+        problems = [*outer.problems]
+        for path, checkpoint_id in _links(outer):
+            inner = _verify_link(repo, path, checkpoint_id, progress)
+            if isinstance(inner, VerifyResult):
+                objects, size = objects + inner.objects, size + inner.bytes
+                kept += inner.promised
+                inside = [p for each in inner.checkpoints[:1] for p in _problems(each, outer)]
+            else:
+                inside = [Problem(MISSING, inner)]
+            problems += [_below(path, problem) for problem in inside]
+        found.append(outer._replace(problems=tuple(problems)))
+    return VerifyResult(tuple(found), objects, size, kept)
+
+
+def _links(found: Verified) -> list[tuple[str, str]]:
+    try:
+        states = () if found.checkpoint is None else found.checkpoint.nested
+    except CkptError:  # reported already
+        return []
+    return [(state.path, state.checkpoint) for state in states if state.checkpoint is not None]
+
+
+def _verify_link(
+    repo: Repository,
+    path: str,
+    checkpoint_id: str,
+    progress: Callable[[int, int], None] | None,
+) -> VerifyResult | str:
+    """The result for a checkpoint of a repository inside, or why there is none."""
+    if not os.path.lexists(os.path.join(repo.worktree, path)):
+        return "the repository is gone"
+    try:
+        with open_nested(repo, to_bytes(path)) as nested:
+            targets = [target for target in every_target(nested) if target.id == checkpoint_id]
+            if not targets:
+                return f"its checkpoint '{checkpoint_id}' is gone"
+            return verify_nested(nested, verify(nested, targets[:1], progress), progress)
+    except CkptError as error:
+        return error.message
+
+
+def _problems(inner: Verified, outer: Verified) -> Iterator[Problem]:
+    if inner.target.is_dropped and not outer.target.is_dropped:
+        told = f"its checkpoint '{inner.target.id}' was dropped"
+        yield Problem(DROPPED, told, "checkpoint", inner.target.id)
+    yield from inner.problems
+
+
+def _below(path: str, problem: Problem) -> Problem:
+    """The same problem, as seen from the repository around."""
+    prefix = to_bytes(path)
+    places = [Place(at.within, _join(prefix, at.path).rstrip(b"/")) for at in problem.places]
+    detail = f"in '{path}': {problem.detail}"
+    return problem._replace(detail=detail, places=tuple(places) or (Place(WORKTREE, prefix),))
+
+
+# -- for rescue and import ---------------------------------------------------------
+
+
+def fault_behind(repo: Repository, commit: ObjectID) -> str | None:
+    """The first thing wrong with a commit or its history as far as no ref of git's holds it.
+
+    Git prunes unreachable objects one by one; a ref to a history with a gap makes `git gc` fail.
+    """
+    head = repo.refs.head().commit
+    held = {*repo.refs.others(), *(() if head is None else (head,))}
+    found = behind(repo.objects, commit, held, ends_of_history(repo.common_dir))
+    inspection = Inspection(repo.objects)
+    commits = [_read_commit(inspection, each) for each in (*found.unreadable, *found.commits)]
+    return _first_fault(repo, inspection, {each.tree for each in commits if each is not None})
+
+
+def fault_in(repo: Repository, trees: Iterable[ObjectID]) -> str | None:
+    """The first thing wrong with trees and all that is in them."""
+    return _first_fault(repo, Inspection(repo.objects), trees)
+
+
+def _first_fault(repo: Repository, inspection: Inspection, tops: Iterable[ObjectID]) -> str | None:
+    trees = _Trees(inspection)
+    for tree in tops:
+        trees.gather(tree)
+    inspection.check_blobs(trees.blobs)
+    _set_promised_apart(repo, inspection)
+    faults = inspection.faults.values()
+    return next((fault.detail for fault in faults if fault.problem != PROMISED), None)

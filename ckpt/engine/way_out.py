@@ -73,7 +73,9 @@ def instead(repo: Repository, record: Journal, *, forwards: bool) -> str:
     if is_as_begun(repo, record, not forwards):
         back = f"'{TAKE_BACK}' returns to the state before"
         ways.append(back if forwards else f"'{FINISH}' finishes the rollback")
-    aside = "'git ckpt doctor --fix' puts the rollback aside and leaves all files as they are"
+    aside = (
+        "'git ckpt doctor' tells how to give the rollback up, which leaves all files as they are"
+    )
     return "; ".join(ways) or aside
 
 

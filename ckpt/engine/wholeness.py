@@ -21,7 +21,7 @@ from ckpt.paths import folders_above, folders_of
 from ckpt.store import record
 from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
 from ckpt.store.repository import Repository
-from ckpt.store.staging import RESOLVE_UNDO, stage_trees
+from ckpt.store.staging import stage_trees
 from ckpt.store.trees import GITLINK, lookup, walk
 
 TYPE_CHECKING = False
@@ -129,9 +129,7 @@ def _keeps(repo: Repository, commit: ObjectID) -> bool:
         found = record.read_commit(objects, commit)
         head = record.read_commit(objects, found.parents[0]).tree if found.parents[1:] else None
         state = record.read_commit(objects, found.parents[-1]).tree
-        resolved = lookup(objects, state, RESOLVE_UNDO)
-        staged = [*stage_trees(objects, state), None if resolved is None else resolved.id]
-        for tree in (found.tree, *filter(None, staged)):
+        for tree in (found.tree, *filter(None, stage_trees(objects, state))):
             objects.reuse(only_in(objects, tree, head))
         objects.flush()
     except (MissingObject, ObjectsPruned):

@@ -5,9 +5,9 @@ A save reads the whole index, so reading is one tight loop: an entry keeps its s
 data as the forty bytes of the file and takes them apart only when asked, which is
 twice as fast as ten integers an entry, and half the memory.
 
-Left out: writing it (`index_writer`), locking and finding the file, joining a split index
-with its shared part (``is_split`` tells, `split_index` does), expanding a sparse one
-(``is_sparse``), and judging paths: the index may hold names that must never be written to disk.
+Left out: writing it (`index_writer`), locking and finding the file, split indexes, expanding
+a sparse one (``is_sparse``), and judging paths: the index may hold names that must never
+be written to disk.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KIND = 0o170000
 _WORD = 0xFFFFFFFF
 _SECOND = 1_000_000_000
 _CLOCK = _SECOND << 32  # after so many nanoseconds the index's clock is at zero again
-_MANDATORY = {b"link", b"sdir"}
+_MANDATORY = {b"sdir"}
 # Bytes that paths may come to which are put together of parts: so many in any case, and so many
 # times what they are stored in, lest a small file becomes more than anyone can hold.
 _ANY_SIZE, _TIMES = 64 << 20, 16
@@ -66,10 +66,20 @@ class CorruptIndex(CkptError):
 class UnsupportedIndex(CorruptIndex, Refused):
     """The index says that whoever does not know one of its parts must not read it."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(
-            message, hint="'pip install --upgrade git-ckpt' may bring one that knows it"
-        )
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "'pip install --upgrade git-ckpt' may bring one that knows it",
+    ) -> None:
+        super().__init__(message, hint=hint)
+
+
+def _split_index() -> UnsupportedIndex:
+    return UnsupportedIndex(
+        "split index is not supported",
+        hint="'git update-index --no-split-index' makes it one file again",
+    )
 
 
 class StatFields(NamedTuple):
@@ -174,11 +184,6 @@ class Index:
     extensions: dict[bytes, bytes]
     hash_len: int = 20
 
-    @property
-    def is_split(self) -> bool:
-        """Most entries are in a shared file; those here may have no path."""
-        return b"link" in self.extensions
-
     @cached_property
     def is_sparse(self) -> bool:
         """Whole folders outside the sparse checkout may stand as one entry, ``folder/``."""
@@ -210,7 +215,7 @@ def read_index(data: bytes, *, hash_len: int = 20, hash_name: str = "sha1") -> I
     except (struct.error, IndexError, ValueError) as error:
         raise CorruptIndex("index file ends inside an entry") from error
     extensions = read_extensions(data, pos, end)
-    if not ascending and b"link" not in extensions:
+    if not ascending:
         check_order(entries)
     return Index(version, entries, extensions, hash_len)
 
@@ -325,6 +330,8 @@ def read_extensions(data: bytes, pos: int, end: int) -> dict[bytes, bytes]:
     while pos + EXTENSION.size <= end:
         signature, size = EXTENSION.unpack_from(data, pos)
         start, pos = pos + EXTENSION.size, pos + EXTENSION.size + size
+        if signature == b"link":
+            raise _split_index()
         if not b"A" <= signature[:1] <= b"Z" and signature not in _MANDATORY:
             name = signature.decode("latin-1")
             raise UnsupportedIndex(f"index uses {name!r} extension, which ckpt does not know")

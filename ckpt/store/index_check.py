@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ckpt.store.index import IndexEntry
-    from ckpt.store.resolve_undo import Resolved
 
 _MODES = frozenset((REGULAR, EXECUTABLE, SYMLINK, GITLINK))
-_HEX = frozenset(b"0123456789abcdef")
 
 
-def check(entries: Sequence[IndexEntry], resolved: Iterable[Resolved], hex_length: int) -> None:
+def check(entries: Sequence[IndexEntry]) -> None:
     """ValueError for what no git would write; the entries are in git's order."""
     before = None
     for entry in entries:
@@ -38,15 +36,6 @@ def check(entries: Sequence[IndexEntry], resolved: Iterable[Resolved], hex_lengt
         before = entry
     if any(entry.intent_to_add for entry in entries):  # else one tree has all that is staged
         _check_folders(entries)
-    for path, sides in resolved:
-        check_path(path)
-        for side in sides:
-            if side is not None and not _is_id(side[1], hex_length):
-                raise ValueError("a side of a conflict that is no object")
-
-
-def _is_id(text: bytes, hex_length: int) -> bool:
-    return len(text) == hex_length and _HEX.issuperset(text) and not is_null(text)
 
 
 def _check_folders(entries: Iterable[IndexEntry]) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 
 from ckpt.store.index import Index, IndexEntry, StatFields
 from ckpt.store.index_writer import write_index
-from ckpt.store.resolve_undo import extension, resolved
 from ckpt.store.staging import MISLEADING, STALE, UNSEEN, Staged
 from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
 
@@ -41,8 +40,7 @@ def compose(
         if entry.stage == 0 and not entry.intent_to_add:
             entry = _with_stat(entry, before.get((entry.path, 0)), present, known)
         entries.append(entry)
-    undo = extension(resolved(target))
-    return write_index(entries, version=target.version, hash_name=hash_name, extensions=undo)
+    return write_index(entries, version=target.version, hash_name=hash_name)
 
 
 def _with_stat(

@@ -49,7 +49,6 @@ FILES = (
     "MERGE_AUTOSTASH",
     "MERGE_MODE",
     "MERGE_MSG",
-    "MERGE_RR",
     "SQUASH_MSG",
     "BISECT_ANCESTORS_OK",
     "BISECT_EXPECTED_REV",
@@ -68,6 +67,8 @@ FILES = (
 FOLDERS = ("refs/bisect", "refs/rewritten", "sequencer", "rebase-apply", "rebase-merge")
 # Kept only while there is an operation: `git am --abort` needs it, and any reset leaves one.
 ORIG_HEAD = "ORIG_HEAD"
+# Cleared, but neither kept nor put back: git crashes if a conflict it names is not in rr-cache/.
+MERGE_RR = "MERGE_RR"
 # Git's name for what a rebase or a sequence still has to do, and has done.
 TODO_LISTS = (
     "rebase-merge/git-rebase-todo",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from ckpt import disk, private
-from ckpt.store.operation import FILES, FOLDERS, ORIG_HEAD, OperationFiles
+from ckpt.store.operation import FILES, FOLDERS, MERGE_RR, ORIG_HEAD, OperationFiles
 
 ROOM = "op-"
 
@@ -20,7 +20,7 @@ ROOM = "op-"
 def clear(git_dir: str, private_dir: str) -> None:
     """End whatever operation is under way, as git sees it; its files are lost."""
     doomed = _make_room(private_dir)
-    for name in (*reversed(FOLDERS), *reversed(FILES)):
+    for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
         if name != ORIG_HEAD and os.path.lexists(os.path.join(git_dir, name)):
             disk.rename(os.path.join(git_dir, name), os.path.join(doomed, os.path.basename(name)))
     _flush_names(git_dir)

@@ -2,8 +2,8 @@
 """An operation in progress as part of a checkpoint.
 
 In the state tree, `op/files/` holds the operation's files as they are, `op/branches` the
-branches that it will move, with where they stood, `op/rerere/` the conflicts that rerere
-has noted, and `op/held/` the trees that any of these name. Commits that they name become
+branches that it will move, with where they stood, and `op/held/` the trees that any of
+these name. Commits that they name become
 parents of the state commit: nothing else may hold them (an autostash, the tip before a
 rebase), and no gc takes them now.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ckpt.errors import Refused
 from ckpt.patterns import lazy_pattern
 from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.operation import LARGEST, TODO_LISTS, OperationFiles, is_known, read
+from ckpt.store.operation import LARGEST, MERGE_RR, TODO_LISTS, OperationFiles, is_known, read
 from ckpt.store.refs import Refs
 from ckpt.store.trees import FOLDER, REGULAR, TreeEntry, lookup, read_limited, walk
 from ckpt.values import field, value_class
@@ -24,7 +24,6 @@ from ckpt.values import field, value_class
 _FILES = b"op/files"
 _BRANCHES = b"op/branches"
 _HELD = b"op/held/"
-_RERERE = b"op/rerere"
 _ABSENT = b"-"
 _MOST_BYTES = LARGEST
 _LONGEST_LIST = 1 << 24  # of branches
@@ -35,12 +34,10 @@ _TODO_ID = lazy_pattern(rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b")
 
 @value_class
 class OperationState:
-    """An operation's files, where the branches stand that it will move or go back to, and
-    the conflicts that `rerere` has noted for it."""
+    """An operation's files, and where the branches stand that it will move or go back to."""
 
     files: OperationFiles = field(default_factory=OperationFiles)
     branches: Mapping[bytes, ObjectID | None] = field(default_factory=dict)
-    rerere: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def read_now(refs: Refs) -> OperationState:
@@ -48,26 +45,16 @@ def read_now(refs: Refs) -> OperationState:
     files = read(refs.git_dir)
     named = [*files.branches, *([files.start] if files.start is not None else [])]
     branches = {branch: refs.read(branch) for branch in named}
-    return OperationState(files, branches, _noted(refs.common_dir, files))
-
-
-def _noted(common_dir: str, files: OperationFiles) -> Mapping[str, bytes]:
-    if not files.contents:
-        return {}
-    from ckpt.store import rerere
-
-    return rerere.read(common_dir, files)
+    return OperationState(files, branches)
 
 
 def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, TreeEntry]:
     """The operation's part of a state tree, as entries to be put into it."""
-    _check_size([*state.files.contents.values(), *state.rerere.values()])
+    _check_size(state.files.contents.values())
     entries = {
         _FILES + b"/" + os.fsencode(path): TreeEntry(REGULAR, objects.add(b"blob", contents))
         for path, contents in state.files.contents.items()
     }
-    for name, contents in state.rerere.items():
-        entries[_RERERE + b"/" + name.encode()] = TreeEntry(REGULAR, objects.add(b"blob", contents))
     if state.branches:
         lines = ((commit or _ABSENT) + b" " + name for name, commit in state.branches.items())
         listed = objects.add(b"blob", b"".join(line + b"\n" for line in sorted(lines)))
@@ -127,6 +114,8 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
     top = lookup(objects, state_tree, _FILES)
     for name, entry in walk(objects, top.id) if top is not None else ():
         path = os.fsdecode(name)
+        if path == MERGE_RR:
+            continue
         if entry.mode != REGULAR or not is_known(path):
             raise Refused(
                 f"the checkpoint holds '{path}', which is no file of an operation of git's",
@@ -136,21 +125,7 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
         left -= len(files[path])
     listed = lookup(objects, state_tree, _BRANCHES)
     lines = () if listed is None else read_limited(objects, listed.id, _LONGEST_LIST).splitlines()
-    return OperationState(
-        OperationFiles(files), dict(_branches(lines)), dict(_rerere(objects, state_tree, left))
-    )
-
-
-def _rerere(objects: ObjectStore, state_tree: ObjectID, left: int) -> Iterator[tuple[str, bytes]]:
-    """`left` is how many bytes the operation may still have: one blob may be many files."""
-    from ckpt.store import rerere
-
-    top = lookup(objects, state_tree, _RERERE)
-    for name, entry in walk(objects, top.id) if top is not None else ():
-        if entry.mode == REGULAR and rerere.is_known(os.fsdecode(name)):
-            content = read_limited(objects, entry.id, left)
-            left -= len(content)
-            yield os.fsdecode(name), content
+    return OperationState(OperationFiles(files), dict(_branches(lines)))
 
 
 def _branches(lines: Iterable[bytes]) -> Iterator[tuple[bytes, ObjectID | None]]:

@@ -15,8 +15,7 @@ from binascii import unhexlify
 from ckpt import regular
 from ckpt.errors import CkptError
 from ckpt.paths import to_str
-from ckpt.store.index import read_index
-from ckpt.store.resolve_undo import resolved
+from ckpt.store.index import UnsupportedIndex, read_index
 from ckpt.values import value_class
 
 TYPE_CHECKING = False
@@ -113,19 +112,16 @@ def _logged(logs: str, hex_length: int) -> set[bytes]:
 
 
 def _indexes(repo: Repository, git_dir: str) -> Iterator[Index]:
-    """A worktree's index; of a split one, the part that it shares as well."""
+    """A worktree's index, if it can be read."""
     try:
-        names = [name for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
-    except OSError:
+        data = regular.read(os.path.join(git_dir, "index"), regular.LARGE)
+        yield read_index(
+            data, hash_len=repo.object_format.oid_length, hash_name=repo.format.hash_name
+        )
+    except UnsupportedIndex:  # what it names is not known
+        raise
+    except (OSError, CkptError):
         return
-    for name in ("index", *names):
-        try:
-            data = regular.read(os.path.join(git_dir, name), regular.LARGE)
-            yield read_index(
-                data, hash_len=repo.object_format.oid_length, hash_name=repo.format.hash_name
-            )
-        except (OSError, CkptError):
-            continue
 
 
 def _add_staged(index: Index, found: Roots) -> None:
@@ -136,7 +132,5 @@ def _add_staged(index: Index, found: Roots) -> None:
     else:
         found.whole.update(map(unhexlify, [entry.id for entry in index.entries]))
     # The tree of a folder whose entries are all here, and so are the trees of those in it.
-    cached = found.trees if index.is_sparse or index.is_split else found.whole
+    cached = found.trees if index.is_sparse else found.whole
     cached.update(unhexlify(node.id) for node in index.cache_tree.values())
-    for record in resolved(index):
-        found.whole.update(unhexlify(side[1]) for side in record.sides if side is not None)

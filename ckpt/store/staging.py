@@ -3,10 +3,9 @@
 
 In the state tree, `index/` is the tree that `git write-tree` would make, `stages/1|2|3/`
 hold the sides of conflicts, and `index-flags.json` what a tree cannot say: version,
-intent-to-add, skip-worktree, assume-unchanged, conflicts that were resolved (whose blobs
-`resolve-undo/` keeps alive). Stat data are no part of a checkpoint: they are filled in
-when git's file is made again (`index_file`). Nor are git's caches
-in the index (cache tree, untracked cache, file monitor): git makes them anew.
+intent-to-add, skip-worktree, assume-unchanged. Stat data are no part of a checkpoint: they
+are filled in when git's file is made again (`index_file`). Nor are git's caches in the index
+(cache tree, resolve-undo, untracked cache, file monitor): git makes them anew.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ckpt import jsontext, regular
 from ckpt.errors import Refused
-from ckpt.paths import folders_above, from_json, is_within, to_json, to_str
+from ckpt.paths import folders_above, from_json, to_json, to_str
 from ckpt.store.index import (
     ASSUME_VALID,
     INTENT_TO_ADD,
@@ -33,10 +32,8 @@ from ckpt.store.index_glance import IndexGlance, glance
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.record import INDEX
 from ckpt.store.repository import Repository
-from ckpt.store.resolve_undo import Resolved, extension, resolved
 from ckpt.store.trees import (
     FOLDER,
-    GITLINK,
     REGULAR,
     Entries,
     TreeEntry,
@@ -54,9 +51,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FLAGS = b"index-flags.json"
-RESOLVE_UNDO = b"resolve-undo"
 _STAGES = (INDEX, b"stages/1", b"stages/2", b"stages/3")
-_READ_ATTEMPTS = 4
 _FLAG_NAMES = ("assume_valid", "skip_worktree")
 _CONTENT_FLAGS = ASSUME_VALID | INTENT_TO_ADD | SKIP_WORKTREE | STAGE
 # Stat data that no file has. Git does not look past the size of the first; the second is
@@ -85,17 +80,8 @@ class Staged:
 
 
 def read_staged(repo: Repository, most: int | None = None) -> Staged:
-    """The index of a worktree, a split one joined and a sparse one expanded. Refused if a file of
-    it has more than so many entries."""
-    for _ in range(_READ_ATTEMPTS):
-        try:
-            return _read_staged(repo, most)
-        except _SharedIndexGone:
-            continue
-    return _read_staged(repo, most)
-
-
-def _read_staged(repo: Repository, most: int | None) -> Staged:
+    """The index of a worktree, a sparse one expanded. Refused if it has more than so many
+    entries, or is split."""
     try:
         return parse_staged(repo, *_read_file(repo), most)
     except FileNotFoundError:
@@ -111,23 +97,16 @@ def parse_staged(repo: Repository, data: bytes, mtime: int, most: int | None = N
     """The same from a file that was read already."""
     hash_len = repo.object_format.oid_length
     index = _parse(repo, data, most)
-    if index.is_split:
-        from ckpt.store.split_index import join, shared_name, whole
-
-        name = shared_name(index)
-        index = (
-            whole(index, index.entries) if name is None else join(index, _shared(repo, name, most))
-        )
     if index.is_sparse:
         entries = sorted(_expand(repo.objects, index.entries), key=_order)
-        index = Index(index.version, entries, extension(resolved(index)), hash_len)
+        index = Index(index.version, entries, {}, hash_len)
     return Staged(index, mtime)
 
 
 def glance_at(repo: Repository, paths: list[bytes], state: Entries) -> IndexGlance | None:
     """A glance at the index, if it has these paths and is what `write_state` made this of."""
     staged = state.get(INDEX)
-    plain = repo.objects.hash(b"blob", jsontext.dump(_flags(repo.objects, Index(2, [], {}))))
+    plain = repo.objects.hash(b"blob", jsontext.dump(_flags(Index(2, [], {}))))
     if staged is None or state != {FLAGS: TreeEntry(REGULAR, plain), INDEX: staged}:
         return None
     try:
@@ -137,27 +116,11 @@ def glance_at(repo: Repository, paths: list[bytes], state: Entries) -> IndexGlan
         return None
 
 
-class _SharedIndexGone(CorruptIndex):
-    """The shared part of a split index is not there; git may have written both anew."""
-
-
 def _parse(repo: Repository, data: bytes, most: int | None) -> Index:
     if most is not None and int.from_bytes(data[8:12], "big") > most:
         raise Refused(f"its index has more than {most:,} entries", hint="git ckpt save")
     form = repo.object_format
     return read_index(data, hash_len=form.oid_length, hash_name=form.name)
-
-
-def _shared(repo: Repository, name: str, most: int | None) -> Index:
-    """The shared part of a split index; its name is its checksum."""
-    path = os.path.join(repo.git_dir, name)
-    try:
-        data = regular.read(path, regular.LARGE)
-    except FileNotFoundError:
-        raise _SharedIndexGone(f"the index needs '{path}', which is not there") from None
-    if data[-repo.object_format.oid_length :].hex() != name.rpartition(".")[2]:
-        raise CorruptIndex(f"broken index, '{path}' does not have the checksum in its name")
-    return _parse(repo, data, most)
 
 
 def _order(entry: IndexEntry) -> tuple[bytes, int]:
@@ -202,16 +165,13 @@ def write_state(
     By their stat data git takes `stale` files for changed that are not, once converted, and
     does not see that `unseen` ones are. `stages` are the trees, if they are written already.
     """
-    document = _flags(objects, index)
+    document = _flags(index)
     for belief, paths in {"stale": stale, "unseen": unseen}.items():
         if paths:
             document[belief] = [to_json(path) for path in sorted(paths)]
     state = {FLAGS: add_limited(objects, jsontext.dump(document), "index-flags.json")}
     for stage, tree in (stages or write_stages(objects, index)).items():
         state[b"stages/%d" % stage if stage else INDEX] = TreeEntry(FOLDER, tree)
-    blobs = _resolved_blobs(_recreatable(objects, index))
-    for blob in blobs:  # by id: one path may have been a file then and a folder later
-        state[RESOLVE_UNDO + b"/" + blob] = TreeEntry(REGULAR, blob)
     return state
 
 
@@ -268,25 +228,8 @@ def _with_known_trees(
     return shorter or entries
 
 
-def _recreatable(objects: ObjectStore, index: Index) -> list[Resolved]:
-    """Resolved conflicts whose sides are all here; git prunes blobs that only these name."""
-    records = resolved(index)
-    return [record for record in records if all(map(objects.has, _resolved_blobs([record])))]
-
-
-def _resolved_blobs(records: Iterable[Resolved]) -> set[ObjectID]:
-    sides = (side for record in records for side in record.sides if side is not None)
-    return {ObjectID(id) for mode, id in sides if mode != GITLINK}
-
-
-def _flags(objects: ObjectStore, index: Index) -> dict[str, Any]:
+def _flags(index: Index) -> dict[str, Any]:
     document: dict[str, Any] = {"version": index.version}
-    records = _recreatable(objects, index)
-    if records:
-        document["resolve_undo"] = [
-            to_json(path) | {"sides": [s and [f"{s[0]:o}", s[1].decode()] for s in sides]}
-            for path, sides in records
-        ]
     marked = [entry for entry in index.entries if entry.flags]
     document["intent_to_add"] = [
         to_json(entry.path) | {"mode": f"{entry.mode:o}"} for entry in marked if entry.intent_to_add
@@ -330,29 +273,15 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
             )
         )
     entries.sort(key=_order)
-    records = [*map(_read_resolved, flags.get("resolve_undo", ()))]
     from ckpt.store.index_check import check  # a save does not need it
 
-    check(entries, records, objects.object_format.hex_length)
-    undo = extension(records)
-    return Index(flags.get("version", 2), entries, undo, objects.object_format.oid_length)
-
-
-def _read_resolved(item: dict[str, Any]) -> Resolved:
-    base, ours, theirs = map(_read_side, item["sides"])
-    return Resolved(from_json(item), (base, ours, theirs))
-
-
-def _read_side(side: list[Any] | None) -> tuple[int, bytes] | None:
-    if side is None:
-        return None
-    mode, blob = side
-    return int(mode, 8), blob.encode()
+    check(entries)
+    return Index(flags.get("version", 2), entries, {}, objects.object_format.oid_length)
 
 
 def is_stored(objects: ObjectStore, state_tree: ObjectID, state: Entries) -> bool:
     """Whether a state tree holds the same index as these entries of `write_state`."""
-    names = (FLAGS, *_STAGES)  # the flags name what is in `resolve-undo/`
+    names = (FLAGS, *_STAGES)
     return all(lookup(objects, state_tree, name) == state.get(name) for name in names)
 
 
@@ -373,26 +302,11 @@ def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
 
 def same(left: Index, right: Index) -> bool:
     """Equal in all that `git status` and `git commit` look at; stat data and version do not."""
-    return _content(left) == _content(right) and resolved(left) == resolved(right)
+    return _content(left) == _content(right)
 
 
 def _content(index: Index) -> list[tuple[bytes, bytes, int, int]]:
     return [(e.path, e.id, e.flags & _CONTENT_FLAGS, e.mode) for e in index.entries]
-
-
-def resolved_blobs(index: Index) -> set[ObjectID]:
-    """Blobs that only the index's memory of resolved conflicts names."""
-    return _resolved_blobs(resolved(index))
-
-
-def select(
-    inside: Index, outside: Index, entries: list[IndexEntry], limits: tuple[bytes, ...]
-) -> Index:
-    """An index of these entries that remembers conflicts as `inside` does within the limits
-    and as `outside` does elsewhere."""
-    records = [r for r in resolved(inside) if is_within(r.path, limits)]
-    records += [r for r in resolved(outside) if not is_within(r.path, limits)]
-    return Index(outside.version, sorted(entries, key=_order), extension(records), outside.hash_len)
 
 
 def misleads(index: Index) -> bool:

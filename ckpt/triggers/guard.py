@@ -234,7 +234,7 @@ def _is_clean(repo: Repository, present: Present) -> bool:
         return False
     if present.empty_folders or present.is_partial or present.modes.others:
         return False
-    if any(not found.recipe for found in present.converted.values()):
+    if any(not (found.in_lfs or found.is_plain) for found in present.converted.values()):
         return False
     head = record.read_commit(repo.objects, present.head.commit).tree
     tree = present.tree(repo.objects)

@@ -17,7 +17,7 @@ import stat
 import time
 from math import floor
 
-from ckpt.engine.binary_patch import LARGEST
+from ckpt.git.patch import LARGEST
 from ckpt.patterns import lazy_pattern
 from ckpt.triggers.processes import Process, upwards
 from ckpt.values import value_class

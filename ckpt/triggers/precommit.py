@@ -79,14 +79,14 @@ class HiddenEdits:
 
     def _problem_with(self, repo: Repository, present: Present, patch: PatchFile) -> str | None:
         """Lay a patch over what is on disk; returns why that cannot be done."""
-        from ckpt.engine import gitpatch, overlay
-        from ckpt.engine.binary_patch import BadPatch
+        from ckpt.engine import overlay
+        from ckpt.git.patch import BadPatch, parse
 
         if patch.problem is not None:
             return patch.problem
         try:
             index = _lent_index(repo, self._env)
-            changes = overlay.edits(repo, gitpatch.parse(patch.data), index)
+            changes = overlay.edits(repo, parse(patch.data), index)
         except BadPatch as error:
             return str(error)
         except CkptError as error:

@@ -1,76 +1,79 @@
 # SPDX-License-Identifier: MIT
-"""Filter drivers: the commands that git's configuration names for cleaning and smudging.
+"""Run the filter drivers of git's configuration, with a time limit.
 
-They are run as git runs them: `clean` and `smudge` once for each file, through the shell, the
-content on their standard input and output; `process` once for all, with version 2 of git's
-protocol for long-running filters (`delay` is not offered). Contents go from file to file, so
-that memory does not grow with their size. Whatever goes wrong is a FilterFailed with its
-reason, also when a command hangs: it is killed with everything it has started.
-
-Left out: which driver a path has (attributes.py), and what happens when it fails.
+`clean` and `smudge` run once for each file, through the shell; `process` once for all files, with
+version 2 of git's protocol for long-running filters (without `delay`). Contents go from file to
+file. dulwich's are not used: they have no time limit and deadlock over a full stderr.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import tempfile
 import time
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from ckpt.patterns import lazy_pattern
-from ckpt.values import value_class
-from ckpt.worktree.filter_errors import FilterFailed, Rejected, TimedOut
+from ckpt.interrupts import Held
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import IO
-
     from ckpt.worktree.deadline import Deadline
-    from ckpt.worktree.filter_process import FilterProcess, Starter
 
-_SIGN = lazy_pattern(rb"%[%f]")
 TIMEOUT = 60.0  # seconds that a driver may take for one file
+GRACE = 5.0  # seconds for a process to end by itself
+_MOST_CONTENT = 65516  # bytes in a packet
+_MOST_LINES = 100  # in an answer
+_CAPABILITIES = (b"capability=clean", b"capability=smudge")
 
 
-@value_class
-class Driver:
-    """What configuration says of one driver; a command may be missing."""
+class FilterFailed(Exception):
+    """A driver that gave no content; the message is the reason."""
 
-    name: str
+
+class TimedOut(FilterFailed):
+    """A driver that was killed because it took too long."""
+
+    def __init__(self) -> None:
+        super().__init__("timed out")
+
+
+class Rejected(FilterFailed):
+    """A process that does not convert this file, and is ready for the next one."""
+
+
+class Driver(NamedTuple):
+    """The commands of one driver, each of which may be missing."""
+
     clean: str | None = None
     smudge: str | None = None
     process: str | None = None
-    required: bool = False
-
-    def command(self, direction: str) -> str | None:
-        """The command to run once for a file; with `process` set git runs only that."""
-        if self.process is not None:
-            return None
-        return (self.clean if direction == "clean" else self.smudge) or None
 
 
 def read_drivers(items: Iterable[tuple[str, str, str]]) -> dict[str, Driver]:
-    """From the section `filter` of git's configuration: name, value, file, in order."""
-    found: dict[str, dict[str, str]] = {}
+    """Read the section `filter` of git's configuration: name, value and file, in order."""
+    found: dict[str, Driver] = {}
     for key, value, _ in items:
         name, dot, variable = key.rpartition(".")
         if dot:
-            found.setdefault(name, {})[variable] = value
-    return {name: _driver(name, variables) for name, variables in found.items()}
-
-
-def _driver(name: str, variables: Mapping[str, str]) -> Driver:
-    return Driver(
-        name,
-        variables.get("clean"),
-        variables.get("smudge"),
-        variables.get("process"),
-        variables.get("required", "false").lower() not in ("", "false", "no", "off", "0"),
-    )
+            known = found.setdefault(name, Driver())
+            if variable in Driver._fields:
+                found[name] = known._replace(**{variable: value})
+    return found
 
 
 class Filters:
-    """Runs the drivers of one worktree; a process lives until this is closed."""
+    """Runs the drivers of one worktree; a process lives until this is closed.
+
+    `scratch` is an existing directory for temporary files. After the deadline every driver has
+    timed out.
+    """
 
     def __init__(
         self,
@@ -78,26 +81,18 @@ class Filters:
         *,
         top: str,
         env: Mapping[str, str],
-        timeout: float,
+        timeout: float | None = None,
         scratch: str | None = None,
         deadline: Deadline | None = None,
     ) -> None:
-        """`scratch` is a folder for temporary files without a name; it must be there. After the
-        deadline every driver has timed out."""
         self.drivers = drivers
         self._top = top
         self._env = dict(env)
         self._scratch = scratch
-        self._timeout = timeout
+        self._timeout = TIMEOUT if timeout is None else timeout
         self._deadline = deadline
-        self._processes: dict[str, FilterProcess] = {}
+        self._processes: dict[str, _Process] = {}
         self._given_up: dict[str, str] = {}
-
-    @cached_property
-    def _start(self) -> Starter:
-        from ckpt.worktree.filter_process import Starter
-
-        return Starter(self._top, self._env, self._scratch)
 
     def __enter__(self) -> Filters:
         return self
@@ -106,83 +101,251 @@ class Filters:
         self.close()
 
     def close(self) -> None:
+        grace = GRACE if self._deadline is None else min(GRACE, self._deadline.left())
         while self._processes:
-            _, process = self._processes.popitem()
-            process.close(self._grace())
+            self._processes.popitem()[1].close(grace)
 
-    def clean(self, driver: Driver, path: bytes, source: IO[bytes]) -> IO[bytes] | None:
-        """What the driver makes of a file's bytes; None if it does nothing with them."""
-        return self._run("clean", driver, path, source)
-
-    def smudge(
-        self, driver: Driver, path: bytes, source: IO[bytes], blob_id: bytes | None = None
-    ) -> IO[bytes] | None:
-        """The reverse. `source` is a real file, read from where it stands."""
-        return self._run("smudge", driver, path, source, blob_id)
-
-    def _run(
+    def run(
         self,
         direction: str,
-        driver: Driver,
+        name: str,
         path: bytes,
         source: IO[bytes],
         blob_id: bytes | None = None,
     ) -> IO[bytes] | None:
-        command = driver.command(direction) or driver.process
+        """Convert a real file, read from where it stands; None if no command is configured.
+
+        A command that timed out, or does not speak the protocol, is not tried again.
+        """
+        driver = self.drivers.get(name, Driver())
+        is_once = driver.process is None
+        command = getattr(driver, direction) if is_once else driver.process
         if not command:
             return None
         if command in self._given_up:
             raise FilterFailed(self._given_up[command])
-        deadline = time.monotonic() + self._seconds()
+        until = time.monotonic() + self._seconds()
         try:
-            if command != driver.process:
-                return self._start.once(_with_path(command, path), source, deadline)
-            process = self._process(command, deadline)
-            if direction not in process.capabilities:
+            if is_once:
+                return self._once(_with_path(command, path), source, until)
+            process = self._process(command, until)
+            if b"capability=" + direction.encode() not in process.capabilities:
                 return None
-            return process.convert(direction, path, source, deadline, blob_id)
-        except BaseException as error:
-            self._after(command, error)
+            return process.convert(direction.encode(), path, source, until, blob_id)
+        except TimedOut as error:
+            self._given_up[command] = str(error)
             raise
 
+    def file(self) -> IO[bytes]:
+        return tempfile.TemporaryFile(dir=self._scratch)
+
     def _seconds(self) -> float:
-        """How long a driver may take for a file."""
-        if self._deadline is None:
-            return self._timeout
-        left = self._deadline.left()
+        most, deadline = self._timeout, self._deadline
+        left = most if deadline is None else min(most, deadline.left())
         if not left:  # it would be started only to be killed
             raise TimedOut
-        return min(self._timeout, left)
+        return left
 
-    def _grace(self) -> float:
-        """How long a process may take to end."""
-        from ckpt.worktree.filter_process import GRACE
+    def _start(
+        self, command: str | bytes, stdin: IO[bytes] | int, stdout: IO[bytes] | int, log: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                ["sh", "-c", command],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=log,
+                cwd=self._top,
+                env=self._env,
+                bufsize=0,
+                start_new_session=True,  # so that all its children can be killed with it
+            )
+        except (OSError, ValueError) as error:
+            raise FilterFailed(f"cannot start '{os.fsdecode(command)}': {error}") from None
 
-        return GRACE if self._deadline is None else min(GRACE, self._deadline.left())
-
-    def _after(self, command: str, error: BaseException) -> None:
-        """After `status=error` a process is fit for the next file; else it is not."""
-        if isinstance(error, TimedOut):  # which would be waited for again with every file
-            self._given_up[command] = str(error)
-        if command in self._processes and not isinstance(error, Rejected):
-            self._processes.pop(command).kill()
-
-    def _process(self, command: str, deadline: float) -> FilterProcess:
-        from ckpt.worktree.filter_process import FilterProcess
-
-        if command not in self._processes:
+    def _once(self, command: bytes, source: IO[bytes], until: float) -> IO[bytes]:
+        """Run a command that turns its standard input into its output."""
+        output = self.file()
+        child = None
+        with self.file() as log:
             try:
-                self._processes[command] = FilterProcess(self._start, command, deadline)
+                with Held():
+                    child = self._start(command, source, output, log)
+                if child.wait(max(until - time.monotonic(), 0)):
+                    raise FilterFailed(_ended(child, log))
+            except BaseException as error:
+                output.close()
+                if child is not None:
+                    _kill(child)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise TimedOut from None
+                raise
+        output.seek(0)
+        return output
+
+    def _process(self, command: str, until: float) -> _Process:
+        found = self._processes.get(command)
+        if found is None or found.is_over:
+            log, pipe = self.file(), subprocess.PIPE
+            with Held():
+                found = _Process(self._start(command, pipe, pipe, log), log, self.file)
+                self._processes[command] = found
+            try:
+                found.greet(until)
             except FilterFailed as error:
                 self._given_up[command] = str(error)
                 raise
-        return self._processes[command]
+        return found
 
 
 def _with_path(command: str, path: bytes) -> bytes:
-    """`%f` is the path, quoted for the shell, and `%%` a percent sign."""
-    import shlex
+    """Replace `%f` with the path, quoted for the shell, and `%%` with a percent sign."""
+    meaning = {b"%%": b"%", b"%f": os.fsencode(shlex.quote(os.fsdecode(path)))}
+    return re.sub(rb"%[%f]", lambda found: meaning[found[0]], os.fsencode(command))
 
-    quoted = os.fsencode(shlex.quote(os.fsdecode(path)))
-    meaning = {b"%%": b"%", b"%f": quoted}
-    return _SIGN.sub(lambda found: meaning[found[0]], os.fsencode(command))
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """Kill a command with its children, and leave no zombie."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _ended(child: subprocess.Popen[bytes], log: IO[bytes]) -> str:
+    """Say how a command ended, with the last line of its errors."""
+    code = child.returncode
+    how = f"killed by signal {-code}" if code and code < 0 else f"exit code {code}"
+    log.seek(max(log.seek(0, os.SEEK_END) - 400, 0))
+    lines = [line for line in log.read().decode("utf-8", "replace").split("\n") if line.strip()]
+    return ": ".join([how if code else "the process ended", *(line.strip() for line in lines[-1:])])
+
+
+class _Process:
+    """A long-running filter; an error that is not about one file only ends it."""
+
+    def __init__(
+        self, child: subprocess.Popen[bytes], log: IO[bytes], new_file: Callable[[], IO[bytes]]
+    ) -> None:
+        assert child.stdin is not None and child.stdout is not None
+        self._child, self._in, self._out = child, child.stdin, child.stdout
+        self._log, self._new_file = log, new_file
+        self._unread = b""
+        self._until = 0.0
+        self.capabilities: set[bytes] = set()
+        self.is_over = False
+
+    def close(self, grace: float = 0) -> None:
+        """Let the process end by itself, if it does within so many seconds."""
+        self.is_over = True
+        with suppress(OSError):
+            self._in.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(grace)
+        _kill(self._child)
+        self._out.close()
+        self._log.close()
+
+    @contextmanager
+    def _talk(self, until: float) -> Iterator[None]:
+        self._until = until
+        try:
+            yield
+        except Rejected:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def greet(self, until: float) -> None:
+        with self._talk(until):
+            os.set_blocking(self._in.fileno(), False)
+            self._say(b"git-filter-client", b"version=2")
+            if self._answer() != [b"git-filter-server", b"version=2"]:
+                raise FilterFailed("does not speak version 2 of git's filter protocol")
+            self._say(*_CAPABILITIES)
+            self.capabilities = {*_CAPABILITIES}.intersection(self._answer())
+
+    def convert(
+        self, direction: bytes, path: bytes, source: IO[bytes], until: float, blob_id: bytes | None
+    ) -> IO[bytes]:
+        """Return the content that the process gives for that of `source`."""
+        if len(path) > _MOST_CONTENT - len(b"pathname=\n"):
+            raise Rejected("path too long")
+        with self._talk(until), ExitStack() as stack:
+            blob = [b"blob=" + blob_id] if blob_id else []
+            self._say(b"command=" + direction, b"pathname=" + path, *blob)
+            while data := source.read(_MOST_CONTENT):
+                self._send(_packet(data))
+            self._send(b"0000")
+            self._expect_success(direction, "")
+            output = stack.enter_context(self._new_file())
+            for data in self._packets():
+                output.write(data)
+            # The answer after the content may be empty, or take the success back.
+            self._expect_success(direction, "success")
+            output.seek(0)
+            stack.pop_all()
+            return output
+
+    def _expect_success(self, direction: bytes, status: str) -> None:
+        for line in self._answer():
+            if line.startswith(b"status="):
+                status = line[len(b"status=") :].decode("utf-8", "replace")
+        if status == "abort":
+            self.capabilities.discard(b"capability=" + direction)
+        if status != "success":
+            kind = Rejected if status in ("abort", "error") else FilterFailed
+            raise kind(f"the process answered '{status}'")
+
+    def _say(self, *lines: bytes) -> None:
+        self._send(b"".join(_packet(line + b"\n") for line in lines) + b"0000")
+
+    def _answer(self) -> list[bytes]:
+        lines = [line.removesuffix(b"\n") for line in islice(self._packets(), _MOST_LINES + 1)]
+        if len(lines) > _MOST_LINES:
+            raise FilterFailed("the process answers without end")
+        return lines
+
+    def _packets(self) -> Iterator[bytes]:
+        """Read up to the next flush packet."""
+        while (size := self._receive(4)) != b"0000":
+            if not re.fullmatch(rb"[0-9a-fA-F]{4}", size) or int(size, 16) < 4:
+                raise FilterFailed("the process does not answer in packets")
+            yield self._receive(int(size, 16) - 4)
+
+    def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            self._wait(self._in, select.POLLOUT)
+            try:
+                view = view[os.write(self._in.fileno(), view) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise self._end() from None
+
+    def _receive(self, size: int) -> bytes:
+        while len(self._unread) < size:
+            self._wait(self._out, select.POLLIN)
+            data = os.read(self._out.fileno(), 1 << 17)
+            if not data:
+                raise self._end()
+            self._unread += data
+        data, self._unread = self._unread[:size], self._unread[size:]
+        return data
+
+    def _wait(self, pipe: IO[bytes], event: int) -> None:
+        poll = select.poll()  # select() fails on handles from 1024 on
+        poll.register(pipe, event)
+        left = self._until - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise TimedOut
+
+    def _end(self) -> FilterFailed:
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(max(min(GRACE, self._until - time.monotonic()), 0))
+        return FilterFailed(_ended(self._child, self._log))
+
+
+def _packet(data: bytes) -> bytes:
+    return b"%04x%s" % (len(data) + 4, data)

@@ -16,7 +16,7 @@ from typing import IO, Any
 import pytest
 from byhand import open_repository, worktree
 
-from ckpt.engine import cleaning, contents
+from ckpt.engine import contents, conversions
 from ckpt.engine.capture import Present, capture
 from ckpt.settings import Settings
 from ckpt.store.repository import Repository
@@ -36,7 +36,7 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_times(status: os.stat_result) -> tuple[int, ...]:
         return status.st_dev, status.st_ino, status.st_mode, status.st_size
 
-    for module in (contents, cleaning):
+    for module in (contents, conversions):
         monkeypatch.setattr(module, "identity", without_times)
 
 
@@ -49,7 +49,8 @@ class Overwriting:
         self._pread = os.pread
         self.is_done = False
         monkeypatch.setattr(os, "pread", self._piece)
-        monkeypatch.setattr(contents, "open", self._open, raising=False)
+        for module in (contents, conversions):
+            monkeypatch.setattr(module, "open", self._open, raising=False)
 
     def _piece(self, fd: int, length: int, position: int) -> bytes:
         if not self._is_it(fd):

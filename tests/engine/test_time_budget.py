@@ -30,7 +30,7 @@ from ckpt.store.kernel_lock import worktree_lock
 from ckpt.store.repository import Repository
 from ckpt.worktree import ignore
 from ckpt.worktree.deadline import Deadline
-from ckpt.worktree.filter_process import Starter
+from ckpt.worktree.filters import Filters
 from ckpt.worktree.scan import ScanRules, scan
 
 TRACKED = {"a": b"first\n", "src/b": b"first\n", "src/deep/c": b"first\n"}
@@ -320,7 +320,7 @@ def test_a_tracked_file_is_taken_as_it_is_if_there_is_no_time_for_its_driver(
     write_all(top, {"t.x": b"edited", "u.x": b"untracked"})
     with open_repository(top) as opened:
         with monkeypatch.context() as patch:
-            patch.setattr(Starter, "popen", None)  # nothing is started only to be killed
+            patch.setattr(Filters, "_start", None)  # nothing is started only to be killed
             made = held(save(opened, 0))
         assert skipped(made) == {"u.x": "budget"}
         assert content(top, made, "t.x") == b"edited"

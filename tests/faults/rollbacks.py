@@ -438,6 +438,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "detached": detached,
     "unborn": unborn,
     "operation": operation,
-    "submodules": submodules,
     "undo": undo,
 }

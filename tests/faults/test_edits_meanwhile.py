@@ -24,7 +24,6 @@ from faults.rollbacks import (
     operation,
     other_branch,
     same_branch,
-    submodules,
     whole,
 )
 from faults.striking import TORTURE, Blow, Driver, Sweep, kill, sample
@@ -168,63 +167,10 @@ def test_undo_after_continue_brings_back_an_ignored_file_that_nobody_had_edited(
     assert (tmp_path / "edited").read_text() == "by hand\n"
 
 
-def test_undo_after_continue_takes_submodules_back_too(driver: Driver, tmp_path: Path) -> None:
-    scene = submodules(tmp_path / "before")
-    top = scene.copy()
-    assert driver.run(top, *scene.words, blow=kill(1, "rename", "/.git/ckpt/last-rollback")).killed
-    write(top, "edited", "by hand\n")
-    assert driver.run(top, "rollback", "--continue").code == 0
-    assert look(top).submodules == scene.after.submodules
-
-    assert driver.run(top, "undo").code == 0
-
-    assert (top / "edited").read_text() == "by hand\n"
-    assert look(top).submodules == scene.before.submodules
-
-
-@pytest.mark.parametrize(
-    "again", [None, "/inner/ckpt/journal", "/outer/ckpt/journal", "/.git/ckpt/journal"]
-)
-def test_undo_after_continue_brings_back_an_edit_in_a_submodule(
-    again: str | None, driver: Driver, tmp_path: Path
-) -> None:
-    """Also if that was killed in turn, before the journal of one of them was removed."""
-    scene = submodules(tmp_path / "before")
-    top = crash(driver, scene, kill(1, "rename", "edited"))
-    write(top, "outer/inner/edited", BY_HAND)
-    if again is not None:
-        struck = driver.run(top, "rollback", "--continue", blow=kill(1, "unlink", again))
-        assert struck.killed, struck
-    assert driver.run(top, "rollback", "--continue").code == 0
-    assert look(top).submodules == scene.after.submodules
-
-    assert driver.run(top, "undo").code == 0
-
-    assert (top / "outer/inner/edited").read_bytes() == BY_HAND
-    assert leftovers(top) == []
-
-
-def test_abort_after_a_killed_continue_returns_to_the_first_state_and_names_the_edit(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = submodules(tmp_path / "before")
-    top = crash(driver, scene, kill(1, "rename", "edited"))
-    write(top, "outer/inner/edited", BY_HAND)
-    blow = kill(1, "unlink", "/outer/ckpt/journal")
-    assert driver.run(top, "rollback", "--continue", blow=blow).killed
-
-    aborted = driver.run(top, "rollback", "--abort", "--json")
-
-    assert aborted.code == 0, aborted
-    scene.check(top, scene.before)
-    inner = aborted.json["nested"][0]["nested"][0]
-    assert held(top / "outer/inner", inner["safety"]["ref"], "edited")[1] == BY_HAND
-
-
 def test_where_nothing_was_edited_continue_makes_no_checkpoint(
     driver: Driver, tmp_path: Path
 ) -> None:
-    scene = submodules(tmp_path / "before")
+    scene = whole(tmp_path / "before")
     top = crash(driver, scene, kill(1, "rename", "edited"))
     known = checkpoints(top)
 
@@ -865,42 +811,6 @@ def test_a_commit_made_during_the_recovery_stays_on_its_branch(
     assert look(top).state.files == scene.after.state.files
     assert look(top).state.index == scene.after.state.index
     assert leftovers(top) == []
-
-
-def test_an_edit_in_a_submodule_while_all_go_back_is_what_undo_brings_back(
-    driver: Driver, tmp_path: Path
-) -> None:
-    """It is in a later safety checkpoint of the submodule, and the one outside names that."""
-    scene = submodules(tmp_path / "before")
-    top = scene.copy()
-    edit = ("sh", "-c", "echo by hand > outer/inner/edited")
-
-    ran = driver.run(top, *scene.words, blow=Blow(1, "rename", "/.git/ckpt/journal", command=edit))
-
-    assert ran.code == 0, ran
-    scene.check(top, scene.after)
-    assert driver.run(top, "undo").code == 0
-    assert (top / "outer/inner/edited").read_bytes() == BY_HAND
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_edit_in_a_submodule_while_all_go_back_survives_a_kill_in_the_one_around(
-    way: str, driver: Driver, tmp_path: Path
-) -> None:
-    """The submodule is done by then, and its own journal gone."""
-    scene = submodules(tmp_path / "before")
-    edit = ("sh", "-c", "echo by hand > outer/inner/edited")
-    meanwhile = Blow(1, "rename", "/.git/ckpt/journal", command=edit)
-    top = scene.copy()
-    blows = [meanwhile, kill(1, "unlink", "/outer/ckpt/journal")]
-    assert driver.run(top, *scene.words, blow=blows).killed
-    assert not (top / ".git/modules/outer/modules/inner/ckpt/journal").exists()
-
-    assert driver.run(top, "rollback", way).code == 0
-
-    if way == "--continue":
-        assert driver.run(top, "undo").code == 0
-    assert (top / "outer/inner/edited").read_bytes() == BY_HAND
 
 
 def test_nor_does_one_who_goes_on_while_an_interrupted_rollback_is_finished(

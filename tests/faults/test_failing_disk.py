@@ -40,9 +40,7 @@ MAY_BE_LEFT = ("forbidden", "read-only")
 
 
 @pytest.mark.parametrize("kind", ["full", "failing", "interrupt"])
-@pytest.mark.parametrize(
-    "name", ["whole", "other branch", *(["submodules", "undo"] if TORTURE else [])]
-)
+@pytest.mark.parametrize("name", ["whole", "other branch", *(["undo"] if TORTURE else [])])
 def test_a_rollback_that_fails_anywhere_says_so_and_is_finished_or_taken_back_exactly(
     name: str, kind: str, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
@@ -73,8 +71,7 @@ def _settle(driver: Driver, scene: Scene, top: Path, how: str) -> None:
     if how not in LEAVING:
         assert [path for path in leftovers(top) if not path.endswith("/ckpt/journal")] == []
     elif leftovers(top) and not has_journal(top):
-        along = ["--recurse"] if "--recurse" in scene.words else []  # into submodules, if need be
-        saved = driver.run(top, "save", "next", *along)
+        saved = driver.run(top, "save", "next")
         assert saved.code == 0, saved
 
 
@@ -97,11 +94,10 @@ def _recover(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) 
         scene.check(top, scene.after)
 
 
-@pytest.mark.parametrize("name", ["whole", "submodules"])
 def test_a_rollback_whose_journal_cannot_be_written_says_that_nothing_was_touched(
-    name: str, driver: Driver, tmp_path: Path
+    driver: Driver, tmp_path: Path
 ) -> None:
-    scene = SCENES[name](tmp_path / "before")
+    scene = SCENES["whole"](tmp_path / "before")
     top = scene.copy()
 
     struck = driver.run(
@@ -112,21 +108,6 @@ def test_a_rollback_whose_journal_cannot_be_written_says_that_nothing_was_touche
     assert struck.stderr.startswith("error: the rollback did not begin: ")
     assert "nothing was touched" in struck.stderr
     assert leftovers(top) == []
-    scene.check(top, scene.before)
-
-
-def test_a_journal_in_a_submodule_that_cannot_be_written_is_half_way(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = SCENES["submodules"](tmp_path / "before")
-    top = scene.copy()
-
-    struck = driver.run(
-        top, *scene.words, blow=Blow(2, "rename", "/ckpt/journal", error=errno.ENOSPC)
-    )
-
-    assert "stopped half way" in struck.stderr
-    assert driver.run(top, "rollback", "--abort").code == 0
     scene.check(top, scene.before)
 
 

@@ -462,21 +462,3 @@ def test_what_the_earlier_checkpoint_has_lost_stops_nobody(driver: Driver, top: 
     assert driver.run(top, "undo").code == 0
 
     assert contents(top)["file-d"] == "again"
-
-
-def test_edits_in_a_submodule_and_around_it_all_come_back(driver: Driver, tmp_path: Path) -> None:
-    scene = SCENES["submodules"](tmp_path / "before")
-    top = scene.copy()
-    assert driver.run(top, *scene.words, blow=kill(1, "rename", "edited")).killed
-    write(top, "outer/inner/edited", "first\n")
-    write(top, "edited", "first\n")
-    stop_recovery(driver, top, blow=kill(1, "unlink", "/.git/ckpt/journal"))
-    write(top, "outer/inner/edited", "again\n")
-    assert driver.run(top, "rollback", "--continue").code == 0
-    assert look(top).submodules == scene.after.submodules
-
-    assert driver.run(top, "undo").code == 0
-
-    assert (top / "outer/inner/edited").read_text() == "again\n"
-    assert (top / "edited").read_text() == "first\n"
-    assert leftovers(top) == []

@@ -18,7 +18,9 @@ from faults.rollbacks import (
     has_journal,
     leftovers,
     look,
+    repositories,
     save,
+    submodules,
     whole,
 )
 from faults.striking import TORTURE, Driver, Struck, Sweep, kill, kills
@@ -57,8 +59,6 @@ def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_
 ) -> None:
     scene = SCENES[name](tmp_path / "before")
     operations = driver.run(scene.copy(), *scene.words).operations
-    # A save that does not go into submodules leaves them to the next one there.
-    along = ["--recurse"] if "--recurse" in scene.words else []
 
     with Sweep(record_property) as sweep:
         for turn, nth in enumerate(kills(operations, every=34)):
@@ -66,7 +66,7 @@ def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_
                 sweep.count("operations of rollbacks struck")
                 top = scene.copy()
                 struck = driver.run(top, *scene.words, blow=kill(nth))
-                saved = driver.run(top, "save", "next", "--json", *along)
+                saved = driver.run(top, "save", "next", "--json")
                 assert saved.code == 0, saved
                 ref = saved.json["checkpoint"]["ref"]
                 assert ".ckpt-tmp-" not in git("ls-tree", "-r", "--name-only", ref, cwd=top)
@@ -126,9 +126,7 @@ def _undo(driver: Driver, scene: Scene, top: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "name", ["whole", "other branch", "submodules"] if TORTURE else ["other branch"]
-)
+@pytest.mark.parametrize("name", ["whole", "other branch"] if TORTURE else ["other branch"])
 def test_a_recovery_killed_anywhere_can_be_repeated_or_turned_round(
     name: str, way: str, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
@@ -208,3 +206,23 @@ def test_all_that_changed_is_flushed_before_the_journal_goes(
     folders = {str(parent) for path in paths for parent in Path(path).parents}
     assert flushed >= files
     assert flushed >= {"" if f == "." else f for f in folders if (top / f).is_dir()}
+
+
+def test_a_rollback_of_submodules_killed_anywhere_is_finished_where_it_stopped_and_repeated(
+    driver: Driver, tmp_path: Path, record_property: Record
+) -> None:
+    scene = submodules(tmp_path / "before")
+    operations = driver.run(scene.copy(), *scene.words).operations
+    with Sweep(record_property) as sweep:
+        for turn, nth in enumerate(kills(operations, every=34)):
+            with sweep.trying((nth, operations[nth - 1])):
+                sweep.count("operations of rollbacks struck")
+                top = scene.copy()
+                struck = driver.run(top, *scene.words, blow=kill(nth))
+                for place in repositories(top):
+                    recovered = driver.run(place, "rollback", WAYS[turn % 2])
+                    assert recovered.code in (0, 4), recovered
+                again = driver.run(top, *scene.words)
+                assert again.code == 0, again
+                scene.check(top, scene.after)
+                sweep.count("kills survived" if struck.killed else "runs over before the blow")

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from faults.rollbacks import SCENES, Look, Scene, has_journal, leftovers, look
-from faults.striking import TORTURE, Blow, Driver, Struck, Sweep, sample
+from faults.striking import TORTURE, Driver, Struck, Sweep, sample
 from helpers import fsck, git, verified
-from scenes import write
 
 from ckpt import CheckpointManager
 
@@ -188,52 +187,3 @@ def test_a_rollback_whose_checkpoint_is_dropped_meanwhile_does_not_begin_or_keep
                 assert not has_journal(top)
                 check_state(top, scene.before if struck.code else scene.after)
                 check_nothing_lost(top, there)
-
-
-def test_a_rollback_with_submodules_begins_in_all_of_them_or_in_none(
-    driver: Driver, tmp_path: Path, record_property: Record
-) -> None:
-    """A checkpoint of the outer submodule is dropped; the one in it goes back before."""
-    scene = SCENES["submodules"](tmp_path / "before")
-    drop = ("-C", "outer", "drop", "target")
-    operations = driver.run(scene.copy(), *scene.words).operations
-    with Sweep(record_property) as sweep:
-        for nth in sample(operations, every=27):
-            with sweep.trying((nth, operations[nth - 1])):
-                top = scene.copy()
-                struck = driver.beside(top, scene.words, nth, *drop)
-                if sweep.is_over(struck, nth):
-                    continue
-                sweep.count("operations of rollbacks held up")
-                assert struck.beside is not None, struck
-                was_in_time = struck.beside.code == 0 and not struck.beside.has_waited
-                is_done = struck.did("rename", "/modules/outer/ckpt/last-rollback")
-                if struck.code == 0:
-                    assert is_done and struck.stderr == "", struck
-                else:
-                    assert was_in_time and struck.stderr.startswith("error: in 'outer': "), struck
-                    assert "git -C outer ckpt restore-dropped " in struck.stderr
-                assert look(top) == (scene.before if struck.code else scene.after)
-                assert leftovers(top) == []
-
-
-def test_a_checkpoint_of_a_nested_repository_is_kept_while_another_goes_back(
-    driver: Driver, tmp_path: Path
-) -> None:
-    places = [tmp_path, tmp_path / "first", tmp_path / "second"]
-    for place in places:
-        place.mkdir(exist_ok=True)
-        git("init", "-q", cwd=place)
-        write(place, "file", "then\n")
-    assert driver.run(tmp_path, "save", "it", "--recurse").code == 0
-    for place in places:
-        write(place, "file", "now\n")
-    amid = Blow(1, "rename", "/first/.git/ckpt/last-rollback")
-    drop = ("-C", "second", "drop", "it")
-
-    struck = driver.beside(tmp_path, ("rollback", "it", "--recurse"), amid, *drop)
-
-    assert struck.beside is not None and struck.beside.code == 4, struck
-    assert "a rollback that is not over needs checkpoint" in struck.beside.stderr
-    assert struck.code == 0, struck
-    assert [(place / "file").read_text() for place in places] == ["then\n"] * 3

@@ -20,7 +20,7 @@ ENVIRONMENT = {"GIT_CONFIG_NOSYSTEM": "1"} | {
     f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
 }
 STAGED = "19d9cc8584ac2c7dcf57d2680375e80f099dc481"  # what was staged and reset
-GONE = "20260101-000000-000-gone"
+GONE = "20260101-000000-000-g7ne"
 # What is typed, and what it says if it has been done already.
 COMMANDS = {
     "drop": (("drop", "two"), "no checkpoint 'two'"),

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from faults.rollbacks import Scene, leftovers, whole
+from faults.rollbacks import Scene, whole
 from faults.striking import Driver, kill
 from helpers import git
 from scenes import write
@@ -135,27 +133,3 @@ def test_once_the_journal_is_put_aside_what_is_left_is_saved_like_any_file(
     (top / ".git/ckpt/journal").unlink()
 
     assert ours in saved(driver, top)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_what_rerere_noted_is_put_back_whole_or_goes_with_the_recovery(
-    way: str, driver: Driver, repo: Path
-) -> None:
-    git("config", "rerere.enabled", "true")
-    for name in ("side", "main"):
-        git("checkout", "-q", "-B", name, "HEAD" if name == "side" else "HEAD~1")
-        write(repo, "README.md", f"{name}\n")
-        git("commit", "-q", "-a", "-m", name)
-    subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
-    target = driver.run(repo, "save", "--json").json["checkpoint"]["id"]
-    git("merge", "--abort")
-    shutil.rmtree(repo / ".git/rr-cache")
-    words = ("rollback", target, "--head", "--yes")
-    assert driver.run(repo, *words, blow=kill(1, "rename", "preimage")).killed
-
-    assert driver.run(repo, "rollback", way).code == 0
-
-    driver.run(repo, "save")
-    assert leftovers(repo) == []
-    images = [path.name for path in repo.glob(".git/rr-cache/*/*")]
-    assert ("preimage" in images) == (way == "--continue")

@@ -7,7 +7,6 @@ indexes are left out or made right, as the reader does not look at them or would
 
 from __future__ import annotations
 
-import io
 import os
 import zlib
 from collections.abc import Iterator
@@ -22,12 +21,12 @@ from reftables import put_stack, table
 
 from ckpt.errors import CkptError
 from ckpt.install import config_edit
-from ckpt.store import bundle, config_globs, index_glance, resolve_undo, split_index
+from ckpt.store import bundle, config_globs, index_glance
 from ckpt.store.config import GitConfig
 from ckpt.store.config_syntax import ConfigError, parse_environment, parse_file
 from ckpt.store.deltas import make_delta
 from ckpt.store.format import read_format
-from ckpt.store.index import CorruptIndex, read_index
+from ckpt.store.index import CorruptIndex
 from ckpt.store.loose import DamagedObject, parse_loose
 from ckpt.store.multi_pack import MultiPackIndex
 from ckpt.store.object_format import SHA1
@@ -37,8 +36,6 @@ from ckpt.store.pack_index import DamagedIndex, load_pack_index
 from ckpt.store.packed_refs import PackedRefs
 from ckpt.store.reftable import CorruptReftable, read_stack
 from ckpt.worktree import attributes, ignore
-from ckpt.worktree.filter_process import FilterProcess
-from ckpt.worktree.filters import FilterFailed
 
 LOW, HIGH = bytes(20), b"\xff" * 20
 CONTENTS = (b"one " * 40, b"one " * 40 + b"two", b"three")
@@ -71,27 +68,6 @@ def an_index_that_is_glanced_at(folder: Path) -> tuple[Samples, Read]:
         return None if found is None else ([*found.at(PATHS)], [*found.sizes()])
 
     return [right], read
-
-
-@parser(CorruptIndex)
-def a_split_index(folder: Path) -> tuple[Samples, Read]:
-    """Its two files, one after the other."""
-    with _repository(folder) as git_dir:
-        git("update-index", "--split-index", cwd=folder)
-        (folder / "a").write_bytes(b"another")
-        git("add", "a", cwd=folder)
-        git("rm", "-q", "--cached", "b/c", cwd=folder)
-        shared = next(git_dir.glob("sharedindex.*")).read_bytes()[:-20]
-        own = (git_dir / "index").read_bytes()[:-20]
-
-    def read(data: bytes) -> object:
-        index = read_index(data[: len(own)] + bytes(20))
-        if split_index.shared_name(index) is None:
-            return None
-        joined = split_index.join(index, read_index(data[len(own) :] + bytes(20)))
-        return resolve_undo.resolved(joined), joined.cache_tree
-
-    return [own + shared], read
 
 
 # -- objects ---------------------------------------------------------------------------
@@ -330,34 +306,3 @@ def gitattributes(folder: Path) -> tuple[Samples, Read]:
     return [
         b'[attr]mine text -diff\n*.txt mine eol=crlf\n"b\\tc" !text filter=x\n*.bin binary\n'
     ], read
-
-
-class _Told(FilterProcess):
-    """A filter that has said all it will say."""
-
-    def __init__(self, said: bytes) -> None:
-        self._said = io.BytesIO(said)
-        self._new_file = io.BytesIO
-        self.capabilities = self._greet()
-
-    def _send(self, data: bytes) -> None:
-        pass
-
-    def _receive(self, length: int) -> bytes:
-        data = self._said.read(length)
-        if len(data) < length:
-            raise FilterFailed("it has ended")
-        return data
-
-
-@parser(FilterFailed)
-def what_a_filter_answers(folder: Path) -> tuple[Samples, Read]:
-    packets = [b"git-filter-server\n", b"version=2\n", b"", b"capability=clean\n", b""]
-    packets += [b"status=success\n", b"", b"content", b"", b""]
-    right = b"".join(b"%04x%s" % (len(p) + 4, p) if p else b"0000" for p in packets)
-
-    def read(data: bytes) -> object:
-        with _Told(data).convert("clean", b"a", io.BytesIO(b"x"), 0.0) as made:
-            return made.read()
-
-    return [right], read

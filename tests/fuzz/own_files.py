@@ -19,9 +19,10 @@ from fuzz.parsers import Read, Samples, parser
 from ckpt import jsontext, settings, state
 from ckpt.api import state_file
 from ckpt.commands import hook
-from ckpt.engine import journal, manifest, remembered, space_record, tally
+from ckpt.engine import journal, manifest, space_record, tally
 from ckpt.engine.changes import Action, FileState, HeadMove
-from ckpt.engine.journal import Journal, LastRollback, NestedJournal
+from ckpt.engine.conversions import ConversionCache
+from ckpt.engine.journal import Journal, LastRollback
 from ckpt.engine.session_state import Content, SessionState
 from ckpt.errors import CkptError
 from ckpt.install import agent_text, json_edit
@@ -52,10 +53,7 @@ MOVE = HeadMove(Head(b"refs/heads/main", ONE), Head(None, TWO), None)
 def the_journal(folder: Path) -> tuple[Samples, Read]:
     there = FileState(TreeEntry(REGULAR, ONE), 0o640)
     actions = (Action(b"a", None, there), Action(b"b", FileState(TreeEntry(SYMLINK, TWO), 0), None))
-    inner = (NestedJournal(b"inner", {"target": ID, "family": "0123456789abcdef"}),)
-    record = Journal(
-        ID, ID, (b"a", b"\xff"), actions, (b"new",), (b"old",), head=MOVE, nested=inner
-    )
+    record = Journal(ID, ID, (b"a", b"\xff"), actions, (b"new",), (b"old",), head=MOVE)
     journal.write(str(folder), record)
     body = (folder / "journal").read_bytes().partition(b"\n")[2]
 
@@ -86,18 +84,17 @@ def _write_summed(path: Path, data: bytes) -> None:
 
 
 @parser()
-def conversions(folder: Path) -> tuple[Samples, Read]:
-    known = remembered.Conversion((1, 2, 3), "text=auto", ONE, TWO, "lf")
-    data = remembered._dump({b"a": known, b"\xff": known}, "/top")
+def conversion_cache(folder: Path) -> tuple[Samples, Read]:
+    files = [["a", [1, 2, 3], 0, ONE.decode(), [TWO.decode(), False, True]]]
+    document = {"worktree": "/top", "rules": ["text=auto"], "files": files}
 
     def read(data: bytes) -> object:
         path = folder / "conversions"
-        header = remembered._HEADER + remembered._checksum(data) + b"\n"
         path.touch(0o600)
-        path.write_bytes(header + data)
-        return [*remembered._load(str(path), "/top")]
+        path.write_bytes(b"ckpt conversions 3 %s\n%s" % (sha256(data).hexdigest().encode(), data))
+        return ConversionCache(str(folder), "/top")
 
-    return [data.partition(b"\n")[2]], read
+    return [json.dumps(document).encode()], read
 
 
 @parser()

@@ -457,21 +457,6 @@ STATES: Mapping[str, Make] = {
     "intended below a file": part("index_flags__json", intended("README.md/x")),
     "intended above a file": part("index_flags__json", intended("src")),
     "intended below another": part("index_flags__json", intended("new", "new.x", "new/x/y")),
-    "resolved outside": part(
-        "index_flags__json",
-        {
-            "version": 2,
-            "resolve_undo": [{"path": "../x", "sides": [["100644", "1" * 40], None, None]}],
-        },
-    ),
-    "resolved to nothing": part(
-        "index_flags__json",
-        {"version": 2, "resolve_undo": [{"path": "x", "sides": [["100644", "zz"], None, None]}]},
-    ),
-    "resolved to less than a side": part(
-        "index_flags__json",
-        {"version": 2, "resolve_undo": [{"path": "x", "sides": [[], None, None]}]},
-    ),
     "an index that is a file": part("index", b"x"),
     "an index with the git dir": lambda forge: forge.checkpoint(
         state=forge.state(index=(FOLDER, forge.tree((FILE, b".git", forge.blob()))))
@@ -494,13 +479,8 @@ STATES: Mapping[str, Make] = {
     "an index with a submodule of zeros": lambda forge: forge.checkpoint(
         state=forge.state(index=(FOLDER, forge.tree((GITLINK, b"a", NULL))))
     ),
-    "resolved to zeros": part(
-        "index_flags__json",
-        {"version": 2, "resolve_undo": [{"path": "x", "sides": [[GITLINK, NULL], None, None]}]},
-    ),
     "stages that are a file": part("stages", b"x"),
     "raw that is a file": part("raw", b"x"),
-    "a recipe without sense": folder("convert", **{"README.md": b"\xff evil"}),
     "deep data": folder("state", **{"data.json": DEEP_JSON}),
     "data that are no JSON": folder("state", **{"data.json": b"\x80\x04."}),
     "state that is a file": part("state", b"x"),
@@ -531,10 +511,6 @@ PATHS: Mapping[str, Make] = {
         "an empty folder": lambda path: manifest(empty_folders=[{"path": path}]),
         "a repository": lambda path: manifest(nested=[inside(path)]),
         "an intended file": lambda path: part("index_flags__json", intended(path)),
-        "a resolved conflict": lambda path: part(
-            "index_flags__json",
-            {"version": 2, "resolve_undo": [{"path": path, "sides": [None, None, None]}]},
-        ),
         "no state file": lambda path: state_file(path, None),
     }.items()
 }

@@ -224,7 +224,7 @@ def test_nor_does_undo_take_it_there(repo: Path, inside: Path) -> None:
     told = ckpt_here("rollback", "both", "--recurse", "--json", code=0).json
     swap(inside, told["nested"][0]["safety"]["id"])
 
-    assert ANOTHER in ckpt_here("undo", code=4).stderr
+    assert ANOTHER in ckpt_here("undo", cwd=inside, code=4).stderr
     assert (inside / "file").read_text() == "saved\n"
 
 

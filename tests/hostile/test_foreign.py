@@ -604,10 +604,6 @@ NEVER_RIGHT = {
     "a head outside": put("rebase-merge/head-name", "refs/heads/../../x"),
     "a start that is an option": put("BISECT_START", "--upload-pack=evil"),
     "terms that are no words": put("BISECT_TERMS", "$(evil)\n`evil`\n"),
-    "a conflict outside": put("MERGE_RR", f"{ONE}\t../outside/x\0"),
-    "a conflict in the git dir": put("MERGE_RR", f"{ONE}\t.git/config\0"),
-    "a conflict in what may be the git dir": put("MERGE_RR", f"{ONE}\tgit~1/config\0"),
-    "no conflict": put("MERGE_RR", "evil"),
     "a link for a commit": put("MERGE_HEAD", "ref: refs/heads/main\n"),
     "no commit": put("CHERRY_PICK_HEAD", "evil\n"),
     "no number": put("rebase-merge/msgnum", "$(evil)"),
@@ -717,15 +713,6 @@ def test_a_merge_of_a_tag_comes_along_with_the_tag(theirs: Path, ours: Path) -> 
     tag = git("rev-parse", "v1", cwd=ours)
     assert (ours / ".git/MERGE_HEAD").read_text() == tag
     assert git("cat-file", "-t", tag.strip(), cwd=ours) == "tag\n"
-
-
-def test_a_resolution_of_conflicts_to_come_needs_trust(theirs: Path, ours: Path) -> None:
-    git("config", "rerere.enabled", "true", cwd=theirs)
-    stopped(theirs, "merge", "topic")
-    (folder,) = (theirs / ".git/rr-cache").iterdir()
-    (folder / "postimage").write_text("evil\n")
-
-    assert "postimage" in refused(ours, fetched(theirs, ours))
 
 
 def test_head_goes_to_no_other_ref_than_a_branch(scene: Scene) -> None:

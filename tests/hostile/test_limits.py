@@ -40,7 +40,6 @@ from ckpt.store.index_writer import write_index
 from ckpt.store.loose import DamagedObject, parse_loose
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.store.repository import Repository
-from ckpt.store.resolve_undo import Resolved
 from ckpt.store.staging import parse_staged, read_staged
 from ckpt.store.trees import (
     FOLDER,
@@ -199,19 +198,6 @@ def test_nor_one_whose_index_flags_could_not_be(
         assert manager.list() == []
 
 
-def test_what_rerere_has_noted_has_a_size_together_with_them(
-    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blob = TreeEntry(REGULAR, objects.add(b"blob", bytes(400)))
-    names = [b"op/rerere/" + digit * 40 + b"/preimage" for digit in (b"1", b"2")]
-    tree = trees.write_tree(objects, dict.fromkeys([b"op/files/MERGE_MSG", *names], blob))
-    assert len(operation_record.read_state(objects, tree).rerere) == 2
-    monkeypatch.setattr(operation_record, "_MOST_BYTES", 1000)
-
-    with pytest.raises(CkptError, match="too large"):
-        operation_record.read_state(objects, tree)
-
-
 def test_a_list_of_branches_has_a_length(
     objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,26 +281,11 @@ def test_names_that_are_like_gitmodules_but_are_not_it_are_fine() -> None:
         assert not is_gitmodules(name.encode()), name
 
 
-@pytest.mark.parametrize("path", [b"../x", b".git/x", b"/x", b"a//x", b"", b"a/./x"])
-def test_a_conflict_that_was_resolved_lies_in_the_worktree(path: bytes) -> None:
-    sides = ((REGULAR, b"1" * 40), None, None)
-    index_check.check([], [Resolved(b"a/x", sides)], 40)
-
-    with pytest.raises(ValueError, match="unsafe"):
-        index_check.check([], [Resolved(path, sides)], 40)
-
-
-@pytest.mark.parametrize("side", [b"1" * 38, b"x" * 40, b"0" * 40, b""])
-def test_its_sides_are_objects(side: bytes) -> None:
-    with pytest.raises(ValueError, match="no object"):
-        index_check.check([], [Resolved(b"x", ((REGULAR, side), None, None))], 40)
-
-
 def test_no_entry_of_an_index_is_of_zeros_not_even_a_submodule() -> None:
-    index_check.check([IndexEntry.of(b"sub", b"1" * 40, GITLINK)], [], 40)
+    index_check.check([IndexEntry.of(b"sub", b"1" * 40, GITLINK)])
 
     with pytest.raises(ValueError, match="names no object"):
-        index_check.check([IndexEntry.of(b"sub", b"0" * 40, GITLINK)], [], 40)
+        index_check.check([IndexEntry.of(b"sub", b"0" * 40, GITLINK)])
 
 
 @pytest.mark.parametrize(
@@ -482,15 +453,12 @@ def test_the_folders_of_a_sparse_index_have_an_end_together(
     assert len(parse_staged(repo, one, 0).index.entries) == 10_000
 
 
-@pytest.mark.parametrize("is_split", [False, True])
 def test_an_index_of_too_many_files_is_not_read_to_tell_whether_anything_is_changed(
-    is_split: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     top, inner = worktree(tmp_path / "top"), worktree(tmp_path / "top/inner")
     entries = [IndexEntry.of(b"%d" % n, b"1" * 40, REGULAR) for n in range(5)]
     index(inner / ".git", *entries)
-    if is_split:
-        git("update-index", "--split-index", cwd=inner)
     with CheckpointManager(top) as manager:
         assert manager.create().checkpoint.nested[0].dirty is True
         monkeypatch.setattr("ckpt.engine.nested.MOST_FILES", 4)

@@ -21,7 +21,6 @@ NEVER = {
     "asyncio",
     "dataclasses",
     "difflib",
-    "dulwich",
     "email",
     "importlib.metadata",
     "inspect",
@@ -51,8 +50,6 @@ ENGINE = {"ckpt.engine.snapshot", "ckpt.engine.capture", "ckpt.engine.rollback",
 RARE = {
     "ckpt.crash",
     "ckpt.engine.auto_prune",
-    "ckpt.engine.cleaning",
-    "ckpt.engine.lfs",
     "ckpt.engine.recovery",
     "ckpt.engine.recurse",
     "ckpt.engine.retention",
@@ -60,10 +57,7 @@ RARE = {
     "ckpt.policy",
     "ckpt.setting_files",
     "ckpt.setting_retention",
-    "ckpt.store.rerere",
-    "ckpt.store.split_index",
     "ckpt.usage",
-    "ckpt.worktree.filter_process",
     "ckpt.worktree.filters",
     "ckpt.worktree.named",
 }
@@ -111,15 +105,18 @@ def imported(*words: str, stdin: bytes = b"") -> frozenset[str]:
 @pytest.mark.parametrize(
     ("line", "unwanted"),
     [
-        ("--version", NEVER | TO_READ_MORE | WORK | {"collections", "enum", "functools"}),
-        ("-h", NEVER | TO_READ_MORE | WORK | {"collections", "enum", "functools"}),
+        (
+            "--version",
+            {"dulwich"} | NEVER | TO_READ_MORE | WORK | {"collections", "enum", "functools"},
+        ),
+        ("-h", {"dulwich"} | NEVER | TO_READ_MORE | WORK | {"collections", "enum", "functools"}),
         ("list", NEVER | TO_READ_MORE | ENGINE | RARE | BACK),
         ("show", NEVER | {"hashlib"} | ENGINE | RARE | BACK),
-        ("diff", NEVER | {"hashlib"} | RARE | BACK),
+        ("diff", (NEVER - {"typing"}) | {"hashlib"} | RARE | BACK),
         ("save", NEVER | {"hashlib", "json"} | RARE | BACK),
         ("save name -m text --pin", NEVER | {"hashlib", "json"} | RARE | BACK),
-        ("rollback latest", NEVER | {"hashlib"} | (RARE - {"ckpt.store.rerere"})),
-        ("undo", NEVER | {"hashlib"} | (RARE - {"ckpt.store.rerere"})),
+        ("rollback latest", (NEVER - {"typing"}) | {"hashlib"} | RARE),
+        ("undo", (NEVER - {"typing"}) | {"hashlib"} | RARE),
         ("pin latest", NEVER | {"hashlib"} | ENGINE | RARE | BACK),
         ("drop latest", NEVER | ENGINE | (RARE - {"ckpt.engine.trash"}) | BACK),
         ("trash", NEVER | TO_READ_MORE | ENGINE | (RARE - {"ckpt.engine.trash"}) | BACK),
@@ -139,8 +136,13 @@ EVENT = '{"session_id": "s", "cwd": "%s", "hook_event_name": "%s", "tool_name": 
 @pytest.mark.parametrize(
     ("event", "tool", "more", "unwanted"),
     [
-        ("Stop", "", '"x": 1', NEVER | TO_READ_MORE | WORK - {"ckpt.settings"}),
-        ("PreToolUse", "Read", '"x": 1', NEVER | TO_READ_MORE | WORK - {"ckpt.settings"}),
+        ("Stop", "", '"x": 1', {"dulwich"} | NEVER | TO_READ_MORE | WORK - {"ckpt.settings"}),
+        (
+            "PreToolUse",
+            "Read",
+            '"x": 1',
+            {"dulwich"} | NEVER | TO_READ_MORE | WORK - {"ckpt.settings"},
+        ),
         (
             "PreToolUse",
             "Bash",

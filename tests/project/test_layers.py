@@ -20,10 +20,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 LAYERS = [
     {"bytecode", "owners", "patterns", "shadowing"},
     {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "values"},
-    {"disk", "ids", "linediff", "models", "paths", "setting_types", "state"},
-    {"patchtext", "policy", "private", "renames", "setting_sources", "wildmatch"},
+    {"disk", "ids", "models", "paths", "setting_types", "state"},
+    {"policy", "private", "renames", "setting_sources", "wildmatch"},
     {"setting_files", "setting_retention"},
-    {"process", "settings", "store", "worktree"},
+    {"git", "process", "settings", "store", "worktree"},
     {"arguments", "configure", "install", "tracking"},
     {"engine"},
     {"api"},
@@ -42,7 +42,7 @@ LAYERS = [
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 PEERS = {"commands": {"cli"}}  # for the type of what cli passes to every command
 SECOND_HALF = {"worktree/parallel.py"}  # a fork of ours that looks at files, and ends
-FILTER_DRIVERS = {"worktree/filter_process.py"}  # commands that the user's git runs as well
+FILTER_DRIVERS = {"worktree/filters.py"}  # commands that the user's git runs as well
 PROGRAMS = {"install/programs.py"}  # asked by a command that a person types
 THE_COMMAND = {"process/child.py"}  # what `git ckpt run` is given to run
 FACE = {"__init__"}  # offers the public names of every layer, imported on first use
@@ -127,7 +127,7 @@ def below(mine: str) -> set[str]:
 
 
 def test_dulwich_is_known_to_the_store_alone() -> None:
-    assert using("dulwich*", outside={"store"}) == []
+    assert using("dulwich*", outside={"store", "git"}) == []
     assert using("dulwich*") != []
 
 

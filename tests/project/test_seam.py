@@ -37,10 +37,8 @@ ALLOWED = {
     "bytecode.py": {"os.unlink"},  # what Python makes anew by itself
     "cli.py": {"open to write"},  # the null device
     "renames.py": {"ctypes"},  # which announces what it does there
-    "engine/overlay.py": {"tempfile.TemporaryFile"},  # without a name
-    "engine/smudging.py": {"tempfile.TemporaryFile"},
     "store/bundle.py": {"tempfile.TemporaryFile"},
-    "worktree/filter_process.py": {"tempfile.TemporaryFile", "os.write"},  # to a pipe
+    "worktree/filters.py": {"tempfile.TemporaryFile", "os.write"},  # to a pipe
     "worktree/parallel.py": {"open to write"},  # a pipe
     # The scratch repository in which doctor tries triggers out.
     "install/trial.py": {"tempfile.mkdtemp", "shutil.rmtree", "os.mkdir", "open to write"},

@@ -55,7 +55,6 @@ COMMANDS = st.sampled_from(
         ("update-index", "--no-skip-worktree", "d/a"),
         ("update-index", "--chmod=+x", "a"),
         ("update-index", "--index-version", "4"),
-        ("update-index", "--split-index"),
         ("gc", "-q", "--prune=now"),
         ("pack-refs", "--all"),
         ("config", "core.autocrlf", "true"),

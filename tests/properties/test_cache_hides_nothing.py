@@ -51,8 +51,6 @@ COMMANDS = [
     ("update-index", "-q", "--really-refresh"),
     ("update-index", "--assume-unchanged", "1"),
     ("update-index", "--no-assume-unchanged", "1"),
-    ("update-index", "--split-index"),
-    ("update-index", "--no-split-index"),
     ("update-index", "--index-version", "4"),
     ("update-index", "--chmod=+x", "1"),
     ("config", "index.skipHash", "true"),

@@ -12,8 +12,7 @@ from helpers import git
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.engine.binary_patch import BadPatch
-from ckpt.engine.gitpatch import FilePatch, parse
+from ckpt.git.patch import BadPatch, FilePatch, parse
 
 _LINES = st.sampled_from([b"one", b"two", b"three", b"", b"\r", b"-- x", b"\\ No", b"@@ -1 +1 @@"])
 _TEXTS = st.builds(

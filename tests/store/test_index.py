@@ -290,15 +290,6 @@ def test_an_unknown_optional_extension_is_kept() -> None:
     assert read_index(raw_index(extension(b"WHAT", b"x"))).extensions == {b"WHAT": b"x"}
 
 
-def test_a_split_index_is_told_and_may_hold_entries_without_a_path() -> None:
-    entries = raw_entry(b""), raw_entry(b""), raw_entry(b"new")
-    index = read_index(raw_index(*entries, extension(b"link", bytes(20)), count=3))
-
-    assert index.is_split
-    assert [e.path for e in index.entries] == [b"", b"", b"new"]
-    assert not read_index(raw_index()).is_split
-
-
 def test_a_sparse_index_is_told_by_extension_or_by_folder_entries() -> None:
     folder = IndexEntry.of(b"folder/", BLOB, 0o040000, skip_worktree=True)
 
@@ -470,7 +461,7 @@ def unique(entries: list[IndexEntry]) -> list[IndexEntry]:
 
 entry_lists = st.lists(index_entries(), max_size=8).map(unique)
 extension_dicts = st.dictionaries(
-    st.sampled_from([b"TREE", b"REUC", b"link", b"sdir", b"FSMN"]), st.binary(max_size=30)
+    st.sampled_from([b"TREE", b"REUC", b"sdir", b"FSMN"]), st.binary(max_size=30)
 )
 
 

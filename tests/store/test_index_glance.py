@@ -80,7 +80,6 @@ def test_an_entry_may_have_any_length(length: int) -> None:
         pytest.param(file(extensions=cache_tree(-1)), id="with a tree that is out of date"),
         pytest.param(file(extensions=cache_tree(tree=b"cd" * 20)), id="with another tree"),
         pytest.param(file(extensions=cache_tree() | {b"REUC": b""}), id="with resolved conflicts"),
-        pytest.param(file(extensions=cache_tree() | {b"link": bytes(20)}), id="split"),
         pytest.param(file(entries()[1:]), id="with fewer paths"),
         pytest.param(file([], {}), id="of nothing"),
     ],

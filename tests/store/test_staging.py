@@ -15,10 +15,9 @@ from byhand import open_repository as opened
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt import regular
 from ckpt.errors import Refused
 from ckpt.store import staging
-from ckpt.store.index import CorruptIndex, Index, IndexEntry, read_index
+from ckpt.store.index import Index, IndexEntry, read_index
 from ckpt.store.index_file import KnownFile, compose, stat_fields
 from ckpt.store.index_writer import write_index
 from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
@@ -73,38 +72,6 @@ def test_the_index_is_read_with_its_time(repo: Repository, objects: ObjectStore)
 
     assert [e.path for e in found.index.entries] == [b"a", b"b"]
     assert found.mtime_ns == staging.index_mtime(repo) == 7
-
-
-def test_an_index_split_from_nothing_is_whole(repo: Repository, objects: ObjectStore) -> None:
-    put_index(repo, entry(objects, b"a"), extensions={b"link": bytes(20)})
-
-    assert [e.path for e in staging.read_staged(repo).index.entries] == [b"a"]
-
-
-def test_a_split_index_that_git_joins_meanwhile_is_read_again(
-    repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_index(repo, entry(objects, b"a"), extensions={b"link": b"\1" * 20})
-    really_opened = regular.opened
-
-    def joining(path: str) -> int:
-        if "sharedindex" in path:
-            monkeypatch.undo()
-            put_index(repo, entry(objects, b"whole"))
-        return really_opened(path)
-
-    monkeypatch.setattr(regular, "opened", joining)
-
-    assert [e.path for e in staging.read_staged(repo).index.entries] == [b"whole"]
-
-
-def test_a_split_index_without_its_other_half_is_an_error(
-    repo: Repository, objects: ObjectStore
-) -> None:
-    put_index(repo, entry(objects, b"a"), extensions={b"link": b"\1" * 20})
-
-    with pytest.raises(CorruptIndex, match=r"sharedindex\.0101"):
-        staging.read_staged(repo)
 
 
 def test_a_sparse_index_is_expanded_to_its_files(repo: Repository, objects: ObjectStore) -> None:

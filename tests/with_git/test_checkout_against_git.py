@@ -10,8 +10,7 @@ import pytest
 from helpers import git
 
 from ckpt.worktree.attributes import AttributeTree
-from ckpt.worktree.checkout import checkout_recipe
-from ckpt.worktree.convert import conversion, is_on, smudge
+from ckpt.worktree.convert import checkout, conversion
 
 CONTENTS = {
     "lf": b"one\ntwo\n",
@@ -35,9 +34,7 @@ RULES = [
 
 @pytest.mark.parametrize("eol", [None, "lf", "crlf", "native"])
 @pytest.mark.parametrize("autocrlf", [None, "true", "input", "false"])
-def test_git_writes_what_the_recipe_gives(
-    repo: Path, autocrlf: str | None, eol: str | None
-) -> None:
+def test_git_writes_what_we_say(repo: Path, autocrlf: str | None, eol: str | None) -> None:
     for name, value in {"core.autocrlf": autocrlf, "core.eol": eol}.items():
         if value is not None:
             git("config", name, value)
@@ -54,11 +51,8 @@ def test_git_writes_what_the_recipe_gives(
     for path, name in paths.items():
         blob, content = blobs[name].encode(), CONTENTS[name]
         said = tree.attributes(path.encode())
-        asked = conversion(said, is_on(autocrlf))
-        recipe = asked and checkout_recipe(
-            asked, said, content, autocrlf=autocrlf, eol=eol, ident=blob
-        )
-        given = smudge(recipe, content, blob) if recipe else content
+        asked = conversion(said, autocrlf, eol)
+        given = content if asked is None else checkout(asked, content, blob)
         assert (path, given) == (path, (repo / path).read_bytes())
 
 

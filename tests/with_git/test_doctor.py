@@ -222,7 +222,7 @@ def test_wrong_settings_and_an_interrupted_rollback_are_told(repo: Path) -> None
     assert only(told["rollback"], "problem")["mend"] == "git ckpt rollback --continue"
     (repo / ".git/ckpt/journal").write_text("{")
     told = doctor(code=1)
-    assert only(told["journal"], "problem")["mend"] == "git ckpt doctor --fix"
+    assert only(told["journal"], "problem")["mend"].startswith("mv ")
     assert "rollback" not in told  # nothing can go on with it
 
 

@@ -89,7 +89,6 @@ def test_two_processes_find_what_one_finds(
 @pytest.mark.parametrize(
     "words",
     [
-        ["update-index", "--split-index"],
         ["update-index", "--index-version", "4"],
         ["update-index", "--assume-unchanged", "d/x"],
         ["rm", "-q", "--cached", "-r", "d/e"],

@@ -260,7 +260,7 @@ def test_what_killed_processes_left_goes_when_it_is_a_day_old_and_surely_ours(re
     "words",
     [
         *(["gc", "--force"], ["gc"], ["prune"], ["save"], ["drop", "x"], ["pin", "x"]),
-        *(["unpin", "pinned"], ["restore-dropped", "dropped"], ["doctor", "--fix"]),
+        *(["unpin", "pinned"], ["restore-dropped", "dropped"]),
     ],
     ids=" ".join,
 )

@@ -295,17 +295,6 @@ def test_git_trusts_a_cache_tree_that_we_wrote(repo: Repo) -> None:
     assert repo.read_index().cache_tree == index.cache_tree
 
 
-def test_a_split_index_is_told(repo: Repo) -> None:
-    repo.git("update-index", "--split-index")
-    repo.write("src/a.py", "changed\n")
-    repo.git("add", "src/a.py")
-
-    index = repo.read_index()
-
-    assert index.is_split
-    assert b"" in {entry.path for entry in index.entries}
-
-
 def test_a_sparse_index_is_told(repo: Repo) -> None:
     repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "src")
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git, status
-from journeys import reset, reset_and_clean, save, there_and_back, with_undo_information
+from journeys import reset, reset_and_clean, save, there_and_back
 from scenes import remove, staged, state, write
 
 
@@ -140,218 +139,7 @@ def test_exec_bits_that_only_the_index_has_come_back(repo: Path) -> None:
     assert "100755" in "".join(line for line, _ in before.index if "README" in line)
 
 
-def test_what_git_needs_to_recreate_a_conflict_comes_back(repo: Path) -> None:
-    conflicted(repo, edited("a\n"), edited("b\n"))
-    write(repo, "src/app.py", "resolved\n")
-    git("add", "src/app.py")
-    write(repo, "README.md", "edited\n")
-    assert with_undo_information(repo)[1].count("\0") == 3
-
-    there_and_back(repo, lambda top: git("read-tree", "HEAD", cwd=top), with_undo_information)
-
-    git("checkout", "-m", "src/app.py")
-    assert stages(repo) == {(stage, "src/app.py") for stage in "123"}
-
-
-def test_a_restored_file_remembers_its_conflict_and_others_keep_theirs(repo: Path) -> None:
-    def both(top: Path, text: str) -> None:
-        write(top, "src/app.py", text)
-        write(top, "README.md", text)
-
-    conflicted(repo, lambda top: both(top, "a\n"), lambda top: both(top, "b\n"))
-    git("add", "src/app.py")
-    saved = save(repo)
-    git("checkout", "-m", "src/app.py")
-    git("add", "README.md")
-
-    ckpt("rollback", saved, "--", "src", cwd=repo, code=0)
-
-    paths = {line.split("\t")[1] for line in git("ls-files", "--resolve-undo").splitlines()}
-    assert paths == {"src/app.py", "README.md"}
-
-
-def test_a_memory_of_conflicts_that_was_cleared_comes_back(repo: Path) -> None:
-    conflicted(repo, edited("a\n"), edited("b\n"))
-    git("add", "src/app.py")
-
-    there_and_back(
-        repo,
-        lambda top: git("update-index", "--clear-resolve-undo", cwd=top),
-        with_undo_information,
-    )
-
-
-def squashed(top: Path) -> str:
-    """Resolve a conflict with a commit that nothing holds any more; returns its blob."""
-    git("checkout", "-q", "-b", "theirs", cwd=top)
-    write(top, "src/app.py", "theirs\n")
-    git("commit", "-q", "-a", "-m", "theirs", cwd=top)
-    git("checkout", "-q", "main", cwd=top)
-    write(top, "src/app.py", "ours\n")
-    git("commit", "-q", "-a", "-m", "ours", cwd=top)
-    subprocess.run(["git", "merge", "-q", "--squash", "theirs"], cwd=top, capture_output=True)
-    side = git("rev-parse", "theirs:src/app.py", cwd=top).strip()
-    write(top, "src/app.py", "resolved\n")
-    git("add", "src/app.py", cwd=top)
-    git("branch", "-q", "-D", "theirs", cwd=top)
-    return side
-
-
-def test_the_sides_of_a_resolved_conflict_survive_git_gc(repo: Path) -> None:
-    side = squashed(repo)
-    before = with_undo_information(repo)
-    saved = save(repo)
-    reset(repo)
-    remove(repo, ".git/ORIG_HEAD")
-    git("reflog", "expire", "--expire=now", "--all")
-    git("gc", "-q", "--prune=now")
-
-    ckpt("rollback", saved, cwd=repo, code=0)
-
-    assert side in before[1]
-    assert with_undo_information(repo) == before
-    assert fsck(repo) == []
-
-
-def test_a_side_that_is_damaged_later_stops_a_rollback_before_it_begins(repo: Path) -> None:
-    side = squashed(repo)
-    saved = save(repo)
-    reset(repo)
-    (repo / ".git/objects" / side[:2] / side[2:]).unlink()
-    before = state(repo)
-
-    told = ckpt("rollback", saved, cwd=repo, code=1)
-
-    assert side in told.stderr
-    assert state(repo) == before
-
-
-def test_resolved_conflicts_in_a_sparse_index_come_back(repo: Path) -> None:
-    write(repo, "far/away", "left out\n")
-    git("add", ".")
-    git("commit", "-q", "-m", "far")
-    git("sparse-checkout", "set", "--cone", "--sparse-index", "src")
-    squashed(repo)
-    assert "S far/\n" in git("ls-files", "-t", "--sparse")
-
-    there_and_back(repo, reset, with_undo_information)
-
-
-def test_a_resolved_conflict_whose_sides_are_gone_is_not_recorded(repo: Path) -> None:
-    conflicted(repo, edited("a\n"), edited("b\n"))
-    git("add", "src/app.py")
-    side = git("rev-parse", "theirs:src/app.py").strip()
-    os.unlink(repo / ".git/objects" / side[:2] / side[2:])
-    saved = save(repo)
-    git("read-tree", "HEAD")
-
-    ckpt("rollback", saved, cwd=repo, code=0)
-
-    assert git("ls-files", "--resolve-undo") == ""
-
-
 # -- split index -------------------------------------------------------------------
-
-
-def shared_files(top: Path) -> list[Path]:
-    return sorted((top / ".git").glob("sharedindex.*"))
-
-
-def split(top: Path) -> None:
-    """A split index in which entries of the shared file are kept, replaced, gone, and new."""
-    for number in range(200):
-        write(top, f"many/{number:03}", f"{number}\n")
-    git("add", "many", cwd=top)
-    git("commit", "-q", "-m", "many", cwd=top)
-    git("config", "splitIndex.maxPercentChange", "100", cwd=top)
-    git("update-index", "--split-index", cwd=top)
-    for number in range(0, 200, 7):
-        write(top, f"many/{number:03}", "edited\n")
-    git("add", "many", cwd=top)
-    git("rm", "-q", "--cached", *(f"many/{number:03}" for number in range(60, 140)), cwd=top)
-    write(top, "many/new", "new\n")
-    write(top, "README.md", "edited\n")
-    git("add", "many/new", cwd=top)
-    git("add", "-N", "many/061", cwd=top)
-    git("update-index", "--skip-worktree", "src/app.py", cwd=top)
-    assert len(shared_files(top)) == 1
-
-
-@pytest.mark.parametrize("version", ["2", "4"])
-def test_a_split_index_comes_back_whole(repo: Path, version: str) -> None:
-    git("update-index", "--index-version", version)
-    split(repo)
-
-    there_and_back(repo, forget_and_clean)
-
-    assert git("rev-parse", "--shared-index-path") == ""
-    git("commit", "-q", "-m", "goes on")
-
-
-def test_conflicts_in_a_split_index_come_back(repo: Path) -> None:
-    git("config", "core.splitIndex", "true")
-    git("config", "splitIndex.maxPercentChange", "100")
-    conflicted(repo, edited("a\n"), edited("b\n"))
-    assert git("rev-parse", "--shared-index-path") != ""
-
-    there_and_back(repo, lambda top: git("add", "-A", cwd=top))
-
-    assert stages(repo) == {(stage, "src/app.py") for stage in "123"}
-    git("add", "-A")
-    git("commit", "-q", "-m", "merged")
-    assert git("rev-parse", "--shared-index-path") != ""
-
-
-def test_a_split_index_of_a_sha256_repository_comes_back(tmp_path: Path) -> None:
-    top = tmp_path / "long"
-    git("init", "-q", "--object-format=sha256", str(top))
-    write(top, "README.md", "read me\n")
-    write(top, "src/app.py", "app\n")
-    git("add", ".", cwd=top)
-    git("commit", "-q", "-m", "first", cwd=top)
-    split(top)
-
-    there_and_back(top, forget_and_clean)
-
-
-def test_the_shared_index_may_expire_after_a_rollback(repo: Path) -> None:
-    split(repo)
-    saved = save(repo)
-    write(repo, "README.md", "again\n")
-    git("add", "README.md")
-    ckpt("rollback", saved, cwd=repo, code=0)
-    before = state(repo)
-    [left] = shared_files(repo)
-    os.utime(left, (0, 0))
-    git("config", "core.splitIndex", "true")
-    git("update-index", "--split-index", "--force-write-index")
-
-    assert left not in shared_files(repo)
-    assert state(repo) == before
-    assert save(repo) != saved
-
-
-def test_a_lost_shared_index_is_told_before_anything_is_written(repo: Path) -> None:
-    split(repo)
-    save(repo)
-    [shared] = shared_files(repo)
-    shared.unlink()
-    before = sorted(repo.rglob("*"))
-
-    refused = ckpt("save", cwd=repo, code=1)
-
-    assert shared.name in refused.stderr
-    assert "git reset" in refused.stderr
-    assert sorted(repo.rglob("*")) == before
-
-
-@pytest.mark.parametrize("damage", [b"", b"DIRC", b"x" * 200])
-def test_a_damaged_shared_index_is_told(repo: Path, damage: bytes) -> None:
-    split(repo)
-    [shared] = shared_files(repo)
-    shared.write_bytes(damage)
-
-    assert "checksum" in ckpt("save", cwd=repo, code=1).stderr
 
 
 # -- what git caches in the index ----------------------------------------------------
@@ -437,3 +225,29 @@ def test_a_lock_of_git_s_on_an_index_behind_a_link_is_respected(repo: Path, link
 
     assert f"{linked}.lock" in refused.stderr
     assert (repo / "README.md").read_text() == "edited\n"
+
+
+def _times(repo: Path) -> dict[Path, int]:
+    """When each file was written, but for the lock, which every command takes."""
+    lock = repo / ".git/ckpt/lock"
+    files = (path for path in repo.rglob("*") if path.is_file() and path != lock)
+    return {path: path.lstat().st_mtime_ns for path in files}
+
+
+@pytest.mark.parametrize(
+    "words", [("save",), ("rollback", "latest"), ("rollback", "latest", "--", "src")]
+)
+def test_a_split_index_is_refused_before_anything_is_touched(
+    repo: Path, words: tuple[str, ...]
+) -> None:
+    save(repo)
+    write(repo, "src/app.py", "edited\n")
+    git("update-index", "--split-index")
+    before = _times(repo)
+
+    refused = ckpt(*words, cwd=repo, code=4)
+
+    assert "git update-index --no-split-index" in refused.stderr
+    assert _times(repo) == before
+    git("update-index", "--no-split-index")
+    ckpt(*words, cwd=repo, code=0)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ckpt.linediff import count
-from ckpt.patchtext import quote_path, unified
+from ckpt.engine.diff import unified
+from ckpt.git.linediff import count
+from ckpt.git.patch import quote_path
 
 Content = bytes | None
 File = tuple[int, Content]  # mode and content

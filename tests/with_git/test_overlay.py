@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from helpers import git
 
-from ckpt.engine.binary_patch import BadPatch
-from ckpt.engine.gitpatch import parse
 from ckpt.engine.overlay import Edited, edits, lay_over
 from ckpt.engine.present import Present
 from ckpt.engine.snapshot import SaveRequest, save
+from ckpt.git.patch import BadPatch, parse
 from ckpt.settings import Settings
 from ckpt.store.repository import Repository, discover
 from ckpt.store.staging import read_staged

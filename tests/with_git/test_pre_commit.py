@@ -519,7 +519,6 @@ def test_a_rule_that_was_taken_out_and_hidden_makes_the_checkpoint_partial(top: 
     "words",
     [
         ("sparse-checkout", "set", "--no-cone", "/*", "!/crlf", "!/deep"),
-        ("update-index", "--split-index"),
         ("update-index", "--index-version", "4"),
         ("update-index", "--skip-worktree", "crlf"),
         ("config", "core.abbrev", "4"),

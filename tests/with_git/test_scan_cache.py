@@ -548,7 +548,6 @@ GIT_COMMANDS = [
     ["update-index", "--assume-unchanged", "d/one"],
     ["update-index", "--skip-worktree", "d/one"],
     ["update-index", "--chmod=+x", "d/one"],
-    ["update-index", "--split-index"],
     ["update-index", "--index-version", "4"],
     ["-c", "index.skipHash=true", "add", "-A"],
     ["sparse-checkout", "set", "k"],

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -124,26 +123,6 @@ def test_a_linked_worktree_holds_what_it_stands_on_and_has_staged(repo: Path) ->
 
     assert staged < 1500
     assert sizes()[first] > 9_000
-
-
-def test_what_git_needs_to_make_a_conflict_again_is_gits(repo: Path) -> None:
-    git("checkout", "-qb", "side")
-    theirs = os.urandom(9_000)
-    (repo / "src/data.bin").write_bytes(theirs)
-    git("commit", "-qam", "theirs")
-    git("checkout", "-q", "main")
-    (repo / "src/data.bin").write_bytes(b"ours")
-    git("commit", "-qam", "ours")
-    subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
-    git("add", "src/data.bin")
-    git("merge", "--quit")
-    git("branch", "-qD", "side")
-    git("reflog", "expire", "--expire=all", "--all")
-    saved = save(repo, theirs)
-
-    assert sizes()[saved] < 4_000
-    git("read-tree", "HEAD")
-    assert sizes()[saved] > 9_000
 
 
 @pytest.mark.parametrize("most", [2, 20_000])

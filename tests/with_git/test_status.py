@@ -89,6 +89,7 @@ def test_where_nothing_was_done_yet_it_says_what_to_do() -> None:
         "unreadable": 0,
         "trash": 0,
         "refs": 0,
+        "foreign_refs": 0,
     }
     assert found["schema"] == 1
     assert found["private"] == {"files": 0, "bytes": 0}

@@ -468,7 +468,7 @@ def test_a_checkpoint_with_submodules_is_unchanged_as_a_whole(top: Path) -> None
 
 
 @pytest.mark.parametrize("through", ["command", "API"])
-def test_all_go_back_together_and_undo_and_redo_take_all_along(through: str, top: Path) -> None:
+def test_all_go_back_together_and_each_has_an_undo_of_its_own(through: str, top: Path) -> None:
     edit_deeper(top)
     write(top, "lib/out.log", "ignored\n")
     wanted = there(look(top))
@@ -487,10 +487,10 @@ def test_all_go_back_together_and_undo_and_redo_take_all_along(through: str, top
         assert [inside.path for inside in result.nested] == ["lib"]
         assert result.nested[0].result.written == ("file",)
     assert there(look(top)) == wanted
-    ckpt("undo", cwd=top, code=0)
-    assert there(look(top)) == disturbed
-    ckpt("undo", cwd=top, code=0)
-    assert there(look(top)) == wanted
+    for expected in (disturbed, wanted):
+        for place in ("lib/deep", "lib", "."):
+            ckpt("undo", cwd=top / place, code=0)
+        assert there(look(top)) == expected
     assert leftovers(top) == []
     assert [line for place in repositories(top) for line in fsck(place)] == []
 
@@ -505,7 +505,7 @@ def test_undo_takes_away_what_the_rollback_put_into_a_submodule_also_where_ignor
     ckpt("rollback", "--recurse", cwd=top, code=0)
     assert (top / "lib/note.txt").exists()
 
-    ckpt("undo", cwd=top, code=0)
+    ckpt("undo", cwd=top / "lib", code=0)
 
     assert not (top / "lib/note.txt").exists()
 
@@ -856,7 +856,7 @@ def test_a_hostile_checkpoint_cannot_name_a_repository_outside_the_worktree(
     found = save(top, "--recurse")
     forge(top, found, path=str(other), checkpoint=theirs)
 
-    ran = ckpt("rollback", found["id"], "--recurse", cwd=top, code=4)
+    ran = ckpt("rollback", found["id"], "--recurse", cwd=top, code=1)
 
     assert "not a path of the worktree" in ran.stderr
     assert (other / "file").read_text() == "precious\n"
@@ -890,7 +890,7 @@ def test_a_submodule_that_is_new_since_is_kept_and_listed(top: Path) -> None:
 
     rolled = ckpt("rollback", "--json", target, "--recurse", cwd=top, code=0).json
 
-    assert {"path": "newer", "reason": "no checkpoint of it"} in rolled["kept"]
+    assert {"path": "newer", "reason": "submodule"} in rolled["kept"]
     assert look(top / "newer") == inside
 
 
@@ -932,7 +932,7 @@ def test_the_path_of_a_submodule_takes_back_that_one_alone(top: Path) -> None:
     assert git("status", "--porcelain", cwd=top).splitlines() == [" M file", "?? other/"]
     assert (top / "lib/file").read_text() == "file of lib\n"
     assert (top / "other/file").read_text() == "edited\n"
-    ckpt("undo", cwd=top, code=0)
+    ckpt("undo", cwd=top / "lib", code=0)
     assert (top / "lib/file").read_text() == "edited\n"
 
 
@@ -987,113 +987,19 @@ def test_the_hint_to_take_a_submodule_along_keeps_the_paths(top: Path) -> None:
 # -- interrupted -------------------------------------------------------------------------
 
 
-def test_a_submodule_that_is_gone_when_a_rollback_is_finished_is_left_and_listed(
+def test_a_rollback_that_stops_says_which_repositories_are_done_and_how_to_go_on(
     top: Path,
 ) -> None:
     target = save(top, "--recurse")["id"]
+    wanted = there(look(top))
     disturb(top)
     git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
     with locked_half_way(top / ".git/refs/heads/main.lock"):
         ran = ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
-        assert "stopped half way" in ran.stderr
-    shutil.rmtree(top / "lib")
 
-    ran = ckpt("rollback", "--continue", cwd=top, code=4)
-
-    assert "left 'lib' alone: not there" in ran.stderr
-    assert (top / "file").read_text() == "file of project\n"
-    assert leftovers(top) == []
-
-
-def stopped(top: Path) -> str:
-    """The id of the checkpoint in `lib` that an interrupted rollback needs."""
-    found = save(top, "--recurse")
-    disturb(top)
-    git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
-    with locked_half_way(top / ".git/refs/heads/main.lock"):
-        ckpt("rollback", found["id"], "--recurse", "--head", cwd=top, code=4)
-    linked: str = found["nested"][0]["checkpoint"]
-    return linked
-
-
-@pytest.mark.parametrize("way", ["--continue", "--abort"])
-def test_a_submodule_that_was_cloned_anew_does_not_stop_the_recovery(way: str, top: Path) -> None:
-    stopped(top)
-    source = git("config", "remote.origin.url", cwd=top / "lib").strip()
-    shutil.rmtree(top / "lib")
-    shutil.rmtree(top / ".git/modules/lib")
-    git("clone", "-q", source, "lib", cwd=top)
-
-    ran = ckpt("rollback", way, cwd=top, code=4)
-
-    assert "left 'lib' alone: its checkpoints are gone" in ran.stderr
-    assert leftovers(top) == []
-    ckpt("-C", "lib", "save", cwd=top, code=0)
-
-
-def test_a_dropped_checkpoint_that_the_recovery_of_a_submodule_needs_is_named(top: Path) -> None:
-    linked = stopped(top)
-    commit = git("rev-parse", f"refs/checkpoints/{linked}", cwd=top / "lib").strip()
-    git("update-ref", f"refs/checkpoints-trash/{linked[:8]}/{linked}", commit, cwd=top / "lib")
-    git("update-ref", "-d", f"refs/checkpoints/{linked}", cwd=top / "lib")
-
-    ran = ckpt("rollback", "--continue", cwd=top, code=4)
-
-    assert f"git -C lib ckpt restore-dropped {linked}" in ran.stderr
-    assert not (top / ".git/modules/lib/ckpt/journal").exists()
-    ckpt("restore-dropped", linked, cwd=top / "lib", code=0)
-    ckpt("rollback", "--continue", cwd=top, code=0)
+    assert "main.lock'" in ran.stderr
+    assert "(already rolled back: 'lib/deep', 'lib')" in ran.stderr
+    assert "'git -C lib/deep ckpt undo', 'git -C lib ckpt undo'" in ran.stderr
     assert (top / "lib/file").read_text() == "file of lib\n"
-
-
-def test_what_an_interrupted_rollback_around_a_submodule_needs_is_not_dropped(top: Path) -> None:
-    linked = stopped(top)
-    safety = ckpt("list", "--json", "--kind", "safety", cwd=top / "lib", code=0).json
-    for name in (linked, safety["checkpoints"][0]["id"]):
-        refused = ckpt("drop", name, cwd=top / "lib", code=4)
-        assert f"git -C {top} ckpt rollback --continue, or --abort" in refused.stderr
-    told = ckpt("prune", "--now", "--json", cwd=top / "lib", code=0).json["decisions"]
-    assert "needed by a rollback" in {one["id"]: one for one in told}[linked]["reasons"]
-
-    ckpt("rollback", "--abort", cwd=top, code=0)
-    ckpt("drop", safety["checkpoints"][0]["id"], cwd=top / "lib", code=0)
-
-
-def test_a_rollback_that_stopped_is_taken_back_in_submodules_that_were_done_already(
-    top: Path,
-) -> None:
-    target = save(top, "--recurse")["id"]
-    disturb(top)
-    git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
-    disturbed = look(top)
-    with locked_half_way(top / ".git/refs/heads/main.lock"):
-        ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
-    assert (top / "lib/file").read_text() == "file of lib\n"
-    write(top, "lib/file", "edited after that\n")
-
-    ckpt("rollback", "--abort", cwd=top, code=0)
-
-    assert look(top) == disturbed
-    newest = ckpt("list", "--json", "--kind", "safety", cwd=top / "lib", code=0).json
-    saved = newest["checkpoints"][0]["id"]
-    assert git("show", f"refs/checkpoints/{saved}:file", cwd=top / "lib") == "edited after that\n"
-
-
-def test_a_rollback_of_a_submodule_alone_that_stopped_is_not_mistaken_for_a_part(
-    top: Path,
-) -> None:
-    target = save(top, "--recurse")["id"]
-    disturb(top)
-    git("commit", "-q", "-a", "-m", "moves HEAD", cwd=top)
-    with locked_half_way(top / ".git/refs/heads/main.lock"):
-        ckpt("rollback", target, "--recurse", "--head", cwd=top, code=4)
-    with locked_half_way(top / ".git/modules/lib/HEAD.lock"):
-        ckpt("undo", cwd=top / "lib", code=4)
-
-    ran = ckpt("rollback", "--abort", cwd=top, code=4)
-
-    assert "in 'lib': another rollback was interrupted there" in ran.stderr
-    assert "git -C lib ckpt rollback --abort" in ran.stderr
-    ckpt("-C", "lib", "rollback", "--abort", cwd=top, code=0)
-    ckpt("rollback", "--abort", cwd=top, code=0)
-    assert (top / "lib/file").read_text() == "edited\n"
+    ckpt("rollback", target, "--recurse", "--head", cwd=top, code=0)
+    assert there(look(top)) == wanted

@@ -12,7 +12,7 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git
 
-from ckpt.engine.flaws import Flaw
+from ckpt.engine.health import Flaw
 from ckpt.engine.remotes import find_unasked
 from ckpt.store.repository import discover
 

@@ -182,19 +182,3 @@ def test_an_undo_that_cannot_move_head_names_the_rollback_that_leaves_it(repo: P
     assert told == "leave HEAD where it is"
     ckpt(*command.split(), code=0)
     assert text(repo) == "now\n"
-
-
-def test_an_undo_without_a_repository_inside_names_the_rollback_without_it(repo: Path) -> None:
-    git("init", "-q", "inside")
-    write(repo, "inside/file", "its own\n")
-    save("start", "--recurse")
-    write(repo, "README.md", "now\n")
-    ckpt("rollback", "start", "--recurse", code=0)
-    remove(repo, "inside")
-
-    refused = ckpt("undo", "--json", code=4).json["error"]
-
-    told, _, command = refused["hint"].partition(": git ckpt ")
-    assert told == "leave the repositories inside alone"
-    ckpt(*command.split(), code=0)
-    assert text(repo) == "now\n"

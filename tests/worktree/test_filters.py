@@ -17,8 +17,7 @@ from typing import IO
 import pytest
 
 from ckpt.worktree.deadline import Deadline
-from ckpt.worktree.filter_process import FilterFailed
-from ckpt.worktree.filters import Driver, Filters, read_drivers
+from ckpt.worktree.filters import Driver, FilterFailed, Filters, read_drivers
 
 PROCESS = Path(__file__).parents[1] / "filter_process.py"
 
@@ -37,13 +36,14 @@ def file(content: bytes) -> Iterator[IO[bytes]]:
 
 @pytest.fixture
 def filters(tmp_path: Path) -> Iterator[Filters]:
-    with Filters({}, top=str(tmp_path), env=dict(os.environ), timeout=60) as filters:
+    with Filters({}, top=str(tmp_path), env=dict(os.environ)) as filters:
         yield filters
 
 
 def cleaned(filters: Filters, driver: Driver, content: bytes, path: bytes = b"a") -> bytes | None:
     with file(content) as source:
-        output = filters.clean(driver, path, source)
+        filters.drivers = {"odd": driver}
+        output = filters.run("clean", "odd", path, source)
         if output is None:
             return None
         with output:
@@ -70,34 +70,32 @@ def test_drivers_are_read_from_configuration() -> None:
     items = [
         ("lfs.clean", "git-lfs clean -- %f", "config"),
         ("lfs.process", "git-lfs filter-process", "config"),
-        ("lfs.required", "true", "config"),
         ("a.b.smudge", "old", "config"),
         ("a.b.smudge", "cat", "config"),
-        ("a.b.required", "false", "config"),
         ("stray", "nothing", "config"),
     ]
 
     assert read_drivers(items) == {
-        "lfs": Driver("lfs", "git-lfs clean -- %f", None, "git-lfs filter-process", True),
-        "a.b": Driver("a.b", smudge="cat"),
+        "lfs": Driver("git-lfs clean -- %f", None, "git-lfs filter-process"),
+        "a.b": Driver(smudge="cat"),
     }
 
 
 def test_a_command_has_the_content_on_its_standard_input(filters: Filters) -> None:
-    assert cleaned(filters, Driver("up", clean="tr a-z A-Z"), b"shout") == b"SHOUT"
+    assert cleaned(filters, Driver(clean="tr a-z A-Z"), b"shout") == b"SHOUT"
 
 
 def test_a_command_is_run_in_the_top_folder_with_the_given_environment(tmp_path: Path) -> None:
     env = {**os.environ, "SAID": "hello"}
     with Filters({}, top=str(tmp_path), env=env, timeout=60) as filters:
-        said = cleaned(filters, Driver("env", clean='pwd; echo "$SAID"'), b"")
+        said = cleaned(filters, Driver(clean='pwd; echo "$SAID"'), b"")
 
     assert said == os.fsencode(tmp_path) + b"\nhello\n"
 
 
 @pytest.mark.parametrize("path", [b"it's", b"a b", b"$(touch x)", b"\xff", b"-n", b"a;b"])
 def test_the_path_is_quoted_for_the_shell(filters: Filters, path: bytes) -> None:
-    driver = Driver("name", clean="printf '%%s|%%d %q' %f 2>/dev/null; printf '%%s' %f")
+    driver = Driver(clean="printf '%%s|%%d %q' %f 2>/dev/null; printf '%%s' %f")
 
     assert (cleaned(filters, driver, b"", path) or b"").endswith(path)
 
@@ -105,28 +103,28 @@ def test_the_path_is_quoted_for_the_shell(filters: Filters, path: bytes) -> None
 def test_a_percent_sign_stands_for_itself_when_doubled_or_before_another_letter(
     filters: Filters,
 ) -> None:
-    assert cleaned(filters, Driver("percent", clean="echo 100%% %x '%'"), b"") == b"100% %x %\n"
+    assert cleaned(filters, Driver(clean="echo 100%% %x '%'"), b"") == b"100% %x %\n"
 
 
 def test_a_driver_without_the_command_does_nothing(filters: Filters) -> None:
-    assert cleaned(filters, Driver("half", smudge="cat"), b"a") is None
-    assert cleaned(filters, Driver("none", clean=""), b"a") is None
-    assert cleaned(filters, Driver("off", clean="cat", process=""), b"a") is None
+    assert cleaned(filters, Driver(smudge="cat"), b"a") is None
+    assert cleaned(filters, Driver(clean=""), b"a") is None
+    assert cleaned(filters, Driver(clean="cat", process=""), b"a") is None
 
 
 def test_a_command_need_not_read_its_input(filters: Filters) -> None:
-    assert cleaned(filters, Driver("deaf", clean="echo yes"), b"x" * 1_000_000) == b"yes\n"
+    assert cleaned(filters, Driver(clean="echo yes"), b"x" * 1_000_000) == b"yes\n"
 
 
 def test_a_command_that_fails_gives_its_exit_code_and_last_words(filters: Filters) -> None:
-    driver = Driver("bad", clean="echo first >&2; echo no such key >&2; exit 7")
+    driver = Driver(clean="echo first >&2; echo no such key >&2; exit 7")
     with pytest.raises(FilterFailed, match=r"^exit code 7: no such key$"):
         cleaned(filters, driver, b"a")
 
 
 def test_a_command_that_is_not_there_fails(filters: Filters) -> None:
     with pytest.raises(FilterFailed, match=r"exit code 127: .*no-such-command"):
-        cleaned(filters, Driver("gone", clean="no-such-command"), b"a")
+        cleaned(filters, Driver(clean="no-such-command"), b"a")
 
 
 def test_a_folder_that_is_not_there_fails(tmp_path: Path) -> None:
@@ -134,11 +132,11 @@ def test_a_folder_that_is_not_there_fails(tmp_path: Path) -> None:
         Filters({}, top=str(tmp_path / "gone"), env={}, timeout=60) as filters,
         pytest.raises(FilterFailed),
     ):
-        cleaned(filters, Driver("cat", clean="cat"), b"a")
+        cleaned(filters, Driver(clean="cat"), b"a")
 
 
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
-    driver = Driver("slow", clean="echo $$ > pid; sleep 1000 & echo $! > child; wait")
+    driver = Driver(clean="echo $$ > pid; sleep 1000 & echo $! > child; wait")
     with (
         Filters({}, top=str(tmp_path), env=dict(os.environ), timeout=1) as filters,
         pytest.raises(FilterFailed, match="timed out"),
@@ -157,7 +155,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> Non
 
 
 def test_a_command_that_hung_once_is_not_tried_again(tmp_path: Path) -> None:
-    driver = Driver("slow", clean="echo start >> log; exec sleep 1000")
+    driver = Driver(clean="echo start >> log; exec sleep 1000")
     with Filters({}, top=str(tmp_path), env=dict(os.environ), timeout=1) as filters:
         for _ in range(3):
             with pytest.raises(FilterFailed, match="timed out"):
@@ -167,13 +165,13 @@ def test_a_command_that_hung_once_is_not_tried_again(tmp_path: Path) -> None:
 
 
 def test_one_process_serves_many_files(filters: Filters, tmp_path: Path) -> None:
-    driver = Driver("reverse", process=process(f"log={tmp_path / 'log'}"))
+    driver = Driver(process=process(f"log={tmp_path / 'log'}"))
 
     assert cleaned(filters, driver, b"abc", b"one") == b"cba"
     assert cleaned(filters, driver, b"", b"two words") == b""
     with (
         file(b"xyz") as source,
-        filters.smudge(driver, b"three", source, b"0" * 40) or io.BytesIO(),
+        filters.run("smudge", "odd", b"three", source, b"0" * 40) or io.BytesIO(),
     ):
         pass
     assert (tmp_path / "log").read_text() == "start\nclean one\nclean two words\nsmudge three\n"
@@ -183,11 +181,11 @@ def test_one_process_serves_many_files(filters: Filters, tmp_path: Path) -> None
 def test_content_of_many_packets_comes_through(filters: Filters, size: int) -> None:
     content = (b"%09d" * (size // 9 + 1) % tuple(range(size // 9 + 1)))[:size]
 
-    assert cleaned(filters, Driver("reverse", process=process()), content) == content[::-1]
+    assert cleaned(filters, Driver(process=process()), content) == content[::-1]
 
 
 def test_a_process_may_refuse_one_file_and_serve_the_next(filters: Filters, tmp_path: Path) -> None:
-    driver = Driver("picky", process=process("refuse=bad", f"log={tmp_path / 'log'}"))
+    driver = Driver(process=process("refuse=bad", f"log={tmp_path / 'log'}"))
     with pytest.raises(FilterFailed, match="answered 'error'"):
         cleaned(filters, driver, b"abc", b"bad")
 
@@ -197,11 +195,11 @@ def test_a_process_may_refuse_one_file_and_serve_the_next(filters: Filters, tmp_
 
 def test_a_process_may_take_its_success_back(filters: Filters) -> None:
     with pytest.raises(FilterFailed, match="answered 'error'"):
-        cleaned(filters, Driver("late", process=process("late")), b"abc")
+        cleaned(filters, Driver(process=process("late")), b"abc")
 
 
 def test_a_process_that_aborts_is_not_asked_again(filters: Filters, tmp_path: Path) -> None:
-    driver = Driver("tired", process=process("abort", f"log={tmp_path / 'log'}"))
+    driver = Driver(process=process("abort", f"log={tmp_path / 'log'}"))
     with pytest.raises(FilterFailed, match="answered 'abort'"):
         cleaned(filters, driver, b"abc")
 
@@ -210,17 +208,17 @@ def test_a_process_that_aborts_is_not_asked_again(filters: Filters, tmp_path: Pa
 
 
 def test_a_process_does_only_what_it_says_it_can(filters: Filters) -> None:
-    driver = Driver("half", process=process("only=clean"))
+    driver = Driver(process=process("only=clean"))
 
     assert cleaned(filters, driver, b"abc") == b"cba"
     with file(b"abc") as source:
-        assert filters.smudge(driver, b"a", source) is None
+        assert filters.run("smudge", "odd", b"a", source) is None
 
 
 def test_a_process_that_dies_is_started_again_for_the_next_file(
     filters: Filters, tmp_path: Path
 ) -> None:
-    driver = Driver("frail", process=process("die", f"log={tmp_path / 'log'}"))
+    driver = Driver(process=process("die", f"log={tmp_path / 'log'}"))
     for _ in range(2):
         with pytest.raises(FilterFailed, match="exit code 3: out of luck"):
             cleaned(filters, driver, b"abc")
@@ -230,7 +228,7 @@ def test_a_process_that_dies_is_started_again_for_the_next_file(
 
 def test_a_process_that_answers_without_end_fails(filters: Filters) -> None:
     with pytest.raises(FilterFailed, match="without end"):
-        cleaned(filters, Driver("chatty", process=process("chatty")), b"abc")
+        cleaned(filters, Driver(process=process("chatty")), b"abc")
 
 
 @pytest.mark.parametrize(("budget", "grace"), [(None, 5.0), (60, 0.5), (54, 0)])
@@ -251,14 +249,14 @@ def test_a_process_that_does_not_end_is_waited_for_within_the_deadline(
     deadline = Deadline(budget, lambda: now[0]) if budget else None
     filters = Filters({}, top=str(tmp_path), env=dict(os.environ), timeout=60, deadline=deadline)
     with filters:
-        assert cleaned(filters, Driver("stays", process=process("stay")), b"abc") == b"cba"
+        assert cleaned(filters, Driver(process=process("stay")), b"abc") == b"cba"
         now[0] = 59.5
 
     assert waited == [grace, None]
 
 
 def test_a_process_that_hangs_is_killed(tmp_path: Path) -> None:
-    driver = Driver("slow", process=process("hang"))
+    driver = Driver(process=process("hang"))
     with (
         Filters({}, top=str(tmp_path), env=dict(os.environ), timeout=2) as filters,
         pytest.raises(FilterFailed, match="timed out"),
@@ -267,7 +265,7 @@ def test_a_process_that_hangs_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_process_that_reads_nothing_is_killed(tmp_path: Path) -> None:
-    driver = Driver("deaf", process="sleep 1000")
+    driver = Driver(process="sleep 1000")
     with (
         Filters({}, top=str(tmp_path), env=dict(os.environ), timeout=1) as filters,
         pytest.raises(FilterFailed, match="timed out"),
@@ -289,7 +287,7 @@ def test_a_process_that_reads_nothing_is_killed(tmp_path: Path) -> None:
 def test_a_process_that_does_not_speak_the_protocol_fails_once_and_for_all(
     filters: Filters, tmp_path: Path, command: str, reason: str
 ) -> None:
-    driver = Driver("strange", process=f"echo start >> log; {command}")
+    driver = Driver(process=f"echo start >> log; {command}")
     for _ in range(2):
         with pytest.raises(FilterFailed, match=reason):
             cleaned(filters, driver, b"abc")
@@ -305,9 +303,10 @@ filters = Filters({}, top=".", env=dict(os.environ), timeout=60)
 with tempfile.TemporaryFile() as source, filters:
     source.truncate(200 << 20)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for driver in (Driver("cat", clean="cat"), Driver("echo", process=sys.argv[1])):
+    for driver in (Driver(clean="cat"), Driver(process=sys.argv[1])):
         source.seek(0)
-        with filters.clean(driver, b"a", source) as output:
+        filters.drivers = {"odd": driver}
+        with filters.run("clean", "odd", b"a", source) as output:
             assert output.seek(0, 2) == 200 << 20
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """

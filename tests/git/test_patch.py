@@ -7,10 +7,10 @@ import base64
 import tracemalloc
 import zlib
 
+import dulwich.pack  # noqa: F401  # which would count as memory taken
 import pytest
 
-from ckpt.engine.binary_patch import LARGEST, BadPatch
-from ckpt.engine.gitpatch import parse
+from ckpt.git.patch import LARGEST, BadPatch, parse
 
 HEAD = b"diff --git a/f b/f\nindex 1111111..2222222 100644\n"
 TEXT = HEAD + b"--- a/f\n+++ b/f\n"

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ckpt import linediff, patchtext
-from ckpt.linediff import count, is_binary
-from ckpt.patchtext import Block, changes, quote_path, unified
+from ckpt.engine.diff import unified
+from ckpt.git import linediff
+from ckpt.git.linediff import Block, changes, count, is_binary
+from ckpt.git.patch import quote_path
 
 OLD_ID = b"1111111" + b"0" * 33
 NEW_ID = b"2222222" + b"0" * 33
@@ -157,7 +158,7 @@ def test_changes_are_right_past_the_limit_too(x: list[int], y: list[int]) -> Non
     a, b = [b"%d\n" % n for n in x], [b"%d\n" % n for n in y]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(patchtext, "MOST_WORK", 20)
+        patched.setattr(linediff, "MOST_WORK", 20)
         blocks = changes(a, b)
 
     check_blocks(a, b, blocks)

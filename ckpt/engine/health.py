@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: MIT
+"""What is wrong in a repository: refs, objects, index, journals, locks, private files.
+
+`doctor --fix` mends what loses nothing: stale locks and unfinished files of ours, a damaged cache,
+and refs of ours that name nothing (put back where the commit is known, else removed and written
+down in `ckpt/broken-refs`). All else is reported with the command that mends it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from functools import cache
+from shlex import join, quote
+from typing import NamedTuple
+
+from ckpt import disk, jsontext, private, regular
+from ckpt.engine import journal, left_over, scan_cache
+from ckpt.engine.catalog import load
+from ckpt.engine.pending import JOURNAL, is_interrupted
+from ckpt.engine.recorded import Recorded
+from ckpt.engine.verify import Target, every_target
+from ckpt.engine.way_out import open_ways
+from ckpt.errors import Busy, CkptError, DiskError, is_want
+from ckpt.models import Checkpoint
+from ckpt.owners import claim, is_others
+from ckpt.store import made_here
+from ckpt.store.alternates import absent
+from ckpt.store.kernel_lock import prune_lock
+from ckpt.store.lock import SECOND_NAME, clear_dead_locks, dead_locks
+from ckpt.store.object_scan import damaged_packs, pack_stems, unindexed_packs
+from ckpt.store.objects import MissingObject, ObjectID
+from ckpt.store.operation_files import ROOM
+from ckpt.store.repository import Repository
+from ckpt.store.roots import git_dirs, in_worktree
+from ckpt.store.staging import read_staged
+
+_GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
+_OLD = 3600.0  # seconds; no git command holds a lock for so long
+_PATIENCE = 10.0  # seconds, for another process that writes down broken refs
+_BROKEN_REFS = "broken-refs"
+_FILES = ("lock", "last-rollback", "prune-lock", "gc-lock", "made-here")
+_FOLDERS_OF_REFS = ("checkpoints", "checkpoints-trash")
+
+
+class Flaw(NamedTuple):
+    """`mend` puts it right and returns what it did; where there is none, `by_hand` is the
+    command to type."""
+
+    subject: str
+    is_wrong: bool
+    detail: str
+    mend: Callable[[], str] | None = None
+    by_hand: str | None = None
+
+
+def find_flaws(repo: Repository) -> list[Flaw]:
+    """All that is found, problems before warnings."""
+    blocked = [*_no_folders(repo)]
+    if blocked:  # nothing else can be looked at or mended
+        return [*blocked, *_objects(repo), *_index(repo)]
+    parts = (_refs, _objects, _index, _journals, _locks, _files)
+    return sorted((flaw for part in parts for flaw in part(repo)), key=lambda f: not f.is_wrong)
+
+
+# -- refs --------------------------------------------------------------------------
+
+
+def _refs(repo: Repository) -> Iterator[Flaw]:
+    try:
+        targets = every_target(repo)
+        in_the_way = {*_FOLDERS_OF_REFS} & {*repo.refs.contents_below("refs/")}
+    except CkptError as error:  # in packed-refs, which is git's to mend
+        yield Flaw("refs", True, error.message, by_hand=error.hint)
+        return
+    for name in sorted(in_the_way):
+        told = f"while there is a ref 'refs/{name}', nothing can be saved or dropped"
+        by_hand = f"git update-ref refs/moved-aside/{name} refs/{name} ''"
+        yield Flaw("refs", True, told, by_hand=f"{by_hand} && git update-ref -d refs/{name}")
+    doubt = cache(lambda: _out_of_reach(repo))  # which may take a while
+    for target in targets:
+        problem = _names_nothing(repo, target)
+        if problem is not None:
+            told = f"'{target.ref}' names nothing: {problem}"
+            mend = None if doubt() else _mend_ref(repo, target)
+            yield Flaw("refs", True, told, mend, by_hand=doubt())
+            continue
+        checkpoint = _checkpoint(repo, target)
+        if checkpoint is None:
+            name = quote(target.ref)
+            by_hand = f"git show {name}; to remove it: git update-ref -d {name}"
+            yield Flaw("refs", False, f"'{target.ref}' is not a checkpoint", by_hand=by_hand)
+            continue
+        lack = _lack(repo, checkpoint)
+        if lack is not None:
+            told = f"'{target.id}' cannot be gone back to: {lack}"
+            by_hand = doubt() or f"git ckpt verify {target.id}"
+            yield Flaw("checkpoints", True, told, by_hand=by_hand)
+
+
+def _names_nothing(repo: Repository, target: Target) -> str | None:
+    """Why a ref leads to no object that can be read; None if it leads to one."""
+    if target.commit is None or target.problem is not None:
+        return target.problem
+    try:
+        repo.objects.read(target.commit, repo.objects.kind(target.commit) or b"commit")
+    except MissingObject as error:
+        return error.message
+    return None
+
+
+def _checkpoint(repo: Repository, target: Target) -> Checkpoint | None:
+    try:
+        return None if target.commit is None else load(repo, target.id, target.commit)
+    except CkptError:
+        return None
+
+
+def _lack(repo: Repository, checkpoint: Checkpoint) -> str | None:
+    """What a glance tells: tree, state commit and manifest; the rest is for `verify`."""
+    recorded = Recorded(repo, checkpoint)
+    try:
+        repo.objects.read(recorded.tree, b"tree")
+        _ = recorded.manifest
+    except MissingObject as error:
+        return None if repo.objects.is_partial else error.message  # its remote may have it
+    except CkptError as error:
+        return error.message
+    return None
+
+
+def _out_of_reach(repo: Repository) -> str | None:
+    """What to see to first where objects may be missing only because they cannot be reached."""
+    folder = repo.objects.path
+    for away in absent(folder):
+        return f"bring '{away}' back, from which this repository borrows objects"
+    packs = [stem + ending for ending in (".pack", ".idx") for stem in pack_stems(folder, ending)]
+    for path in (folder, *packs, *_loose(folder)):
+        if not os.access(path, os.R_OK):
+            return f"make '{path}' readable"
+    for pack in unindexed_packs(repo.objects):
+        return f"git index-pack {quote(pack)}"
+    for pack in damaged_packs(repo.objects):
+        return f"restore '{pack}' from a copy of the repository, or move it away"
+    head = repo.refs.head().commit
+    if head is not None:
+        try:
+            repo.objects.read(head, b"commit")
+        except MissingObject:
+            return None if repo.objects.is_partial and not repo.objects.has(head) else "git fsck"
+    return None
+
+
+def _loose(folder: str) -> Iterator[str]:
+    for child in os.scandir(folder):
+        if len(child.name) == 2 and child.is_dir(follow_symlinks=False):
+            yield child.path
+            if os.access(child.path, os.R_OK | os.X_OK):
+                yield from (inner.path for inner in os.scandir(child.path))
+
+
+def _mend_ref(repo: Repository, target: Target) -> Callable[[], str]:
+    """Put the ref back to what packed-refs or the record of checkpoints made here says, if that
+    can be read, or else remove it; its old content is written down first."""
+    name = target.ref.encode("utf-8", "surrogateescape")
+
+    def mend() -> str:
+        repo.check_writable()
+        hidden = repo.refs.hidden(name)
+        noted = map(str.encode, made_here.commits_of(repo.common_dir, target.id))
+        known = [repo.refs.named_by(commit) for commit in noted]
+        fitting = [each for each in (hidden, *known) if each is not None and _is_good(each)]
+        path = _write_down(repo, target, hidden)
+        if fitting:
+            done = repo.refs.replace_as(name, target.said, hidden, fitting[0])
+            told = f"put back, to {fitting[0].decode()}; its old content is in '{path}'"
+        else:
+            done = repo.refs.remove_as(name, target.said, hidden)
+            told = f"removed, and written down in '{path}'; 'git ckpt rescue' lists lost commits"
+        if not done:
+            raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
+        return told
+
+    def _is_good(commit: ObjectID) -> bool:
+        return _checkpoint(repo, Target(target.ref, target.id, commit)) is not None
+
+    return mend
+
+
+def _write_down(repo: Repository, target: Target, hidden: ObjectID | None) -> str:
+    """Add a durable line about a ref before it changes; returns the file."""
+    path = os.path.join(repo.common_dir, "ckpt", _BROKEN_REFS)
+    line = {
+        "ref": target.ref.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
+        "said": target.said.decode("utf-8", "backslashreplace").strip(),
+        "packed": None if hidden is None else hidden.decode(),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    with prune_lock(repo.common_dir, timeout=_PATIENCE):
+        try:
+            before = regular.read(path)
+        except FileNotFoundError:
+            before = b""
+        private.replace(path, before + jsontext.dump(line).replace(b"\n", b"") + b"\n")
+    return path
+
+
+# -- objects and index -------------------------------------------------------------
+
+
+def _objects(repo: Repository) -> Iterator[Flaw]:
+    head = repo.refs.head().commit
+    try:
+        if head is not None:
+            repo.objects.read(head, b"commit")
+    except MissingObject as error:
+        told = f"its commit cannot be read; what is saved does not know it: {error.message}"
+        yield Flaw("HEAD", True, told, by_hand=_out_of_reach(repo) or "git fsck")
+    broken = repo.refs.broken_branch()
+    if broken is not None:
+        path, last = broken
+        told = f"'{path}' is damaged: checkpoints record that the branch has no commit"
+        by_hand = f"echo ID > {quote(path)}, of its last commit, which 'git ckpt rescue' may list"
+        if last is not None and repo.objects.has(last):
+            by_hand = f"if that was its last commit: echo {last.decode()} > {quote(path)}"
+        yield Flaw("HEAD", True, told, by_hand=by_hand)
+    for pack in unindexed_packs(repo.objects):
+        told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
+        yield Flaw("objects", False, told, by_hand=f"git index-pack {quote(pack)}")
+    for pack in damaged_packs(repo.objects):
+        by_hand = f"restore '{pack}' from a copy of the repository, or move it away"
+        told = f"what is in '{pack}' cannot be read: the file is damaged"
+        yield Flaw("objects", True, told, by_hand=by_hand)
+
+
+def _index(repo: Repository) -> Iterator[Flaw]:
+    try:
+        read_staged(repo)
+    except (CkptError, OSError) as error:
+        if isinstance(error, OSError) and is_want(error):
+            raise
+        found = error if isinstance(error, CkptError) else DiskError(error)
+        told = f"it cannot be read, without which nothing is saved: {found.message}"
+        yield Flaw("index", True, told, by_hand=found.hint)
+
+
+# -- journals ----------------------------------------------------------------------
+
+
+def _journals(repo: Repository) -> Iterator[Flaw]:
+    """Of all worktrees: while one cannot be read nothing is dropped in any of them."""
+    for git_dir in git_dirs(repo):
+        private_dir = os.path.join(git_dir, "ckpt")
+        if not is_interrupted(private_dir):
+            continue
+        is_own = git_dir == repo.git_dir
+        subject, where = (JOURNAL, "") if is_own else ("worktrees", in_worktree(git_dir))
+        path = os.path.join(private_dir, JOURNAL)
+        away = join(["mv", path, path + ".broken"])
+        try:
+            record = journal.read(private_dir)
+        except (journal.NewerJournal, journal.Doubtful) as error:
+            yield Flaw(subject, True, error.message + where, by_hand=error.hint)
+        except CkptError as error:
+            told = f"{error.message}{where}; the state before that rollback is the newest of "
+            told += "'git ckpt list --all-worktrees --kind safety'"
+            yield Flaw(subject, True, told, by_hand=away)
+        else:
+            if not open_ways(repo, record):
+                told = (
+                    f"an interrupted rollback needs checkpoint '{record.target}' or "
+                    f"'{record.safety}', and both are gone{where}; 'git ckpt rescue' may find them"
+                )
+                yield Flaw(subject, True, told, by_hand=f"to give that rollback up: {away}")
+
+
+# -- locks -------------------------------------------------------------------------
+
+
+def _locks(repo: Repository) -> Iterator[Flaw]:
+    for git_dir in git_dirs(repo):
+        dead = dead_locks(os.path.join(git_dir, "ckpt"))
+        if dead:
+            told = f"{_count(len(dead), 'stale lock')} of ckpt commands that were killed"
+            yield Flaw("locks", False, told, _clear_locks(repo, git_dir))
+        for name in _GIT_LOCKS:
+            lock = os.path.join(git_dir, name)
+            try:
+                age = time.time() - os.lstat(lock).st_mtime
+            except OSError:
+                continue
+            is_ours = any(os.path.exists(one) and os.path.samefile(lock, one) for one in dead)
+            if age > _OLD and not is_ours:
+                told = f"'{lock}' is {age / 3600:.0f} hours old, and stops git"
+                yield Flaw("locks", False, told, by_hand=f"if no git is running: rm {quote(lock)}")
+
+
+def _clear_locks(repo: Repository, git_dir: str) -> Callable[[], str]:
+    private_dir = os.path.join(git_dir, "ckpt")
+
+    def locked_files() -> list[str]:
+        found = []
+        for top in dict.fromkeys((git_dir, repo.common_dir)):
+            places = [(top, os.listdir(top))]
+            places += [(at, names) for at, _, names in os.walk(os.path.join(top, "refs"))]
+            for folder, names in places:
+                locks = [name for name in names if name.endswith(".lock")]
+                found += [os.path.join(folder, name.removesuffix(".lock")) for name in locks]
+        return found
+
+    def clear() -> str:
+        clear_dead_locks(private_dir, locked_files)
+        for lock in dead_locks(private_dir):  # those that have become the file itself
+            disk.unlink(lock)
+        return "removed"
+
+    return clear
+
+
+# -- private files -----------------------------------------------------------------
+
+
+def _no_folders(repo: Repository) -> Iterator[Flaw]:
+    for folder in (os.path.join(git_dir, "ckpt") for git_dir in git_dirs(repo)):
+        if os.path.lexists(folder) and (os.path.islink(folder) or not os.path.isdir(folder)):
+            told = f"'{folder}' is not a directory, so nothing can be saved or rolled back"
+            by_hand = f"{join(['mv', folder, folder + '.away'])} && git ckpt doctor"
+            yield Flaw("private files", True, told, by_hand=by_hand)
+
+
+def _files(repo: Repository) -> Iterator[Flaw]:
+    unfinished = left_over.unfinished(repo)
+    if unfinished:
+        told = f"{_count(len(unfinished), 'unfinished file')} of ckpt commands that were killed"
+        yield Flaw("leftovers", False, told, _clear_unfinished(repo))
+    if scan_cache.is_damaged(repo):
+        told = "the cache of the last save is damaged; the next one makes it anew"
+        yield Flaw("cache", False, told, _forget_cache(repo))
+    for git_dir in git_dirs(repo):
+        folder = os.path.join(git_dir, "ckpt")
+        for path in (os.path.join(folder, name) for name in _FILES):
+            if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+                told = f"'{path}' is not a file, so commands may fail"
+                yield Flaw("private files", True, told, by_hand=join(["mv", path, path + ".away"]))
+        yield from _modes(folder)
+
+
+def _modes(folder: str) -> Iterator[Flaw]:
+    """Private files that other users can read or write, or own."""
+    paths = [*_below(folder)]
+    found = [path for path in paths if private.is_open(path)]
+    written = [p for p in found if private.is_writable(p) and not os.path.isdir(p)]
+    readable = [path for path in found if path not in written]
+    if readable:
+        told = f"{_named(readable)} can be read by other users"
+        yield Flaw("private files", False, told, by_hand=join(["chmod", "go=", *readable]))
+    if written:
+        told = f"other users could write to {_named(written)}, so it is not used"
+        by_hand = f"if nobody else has written there: {join(['chmod', '600', *written])}"
+        yield Flaw("private files", False, told, by_hand=by_hand)
+    git_dir = os.path.dirname(folder)
+    others = [path for path in paths if os.path.lexists(path) and _is_others(path, git_dir)]
+    if others:
+        told = f"{_named(others)} belongs to another user, so it is not used"
+        by_hand = f"if nobody else has written there: {claim(others, git_dir)}"
+        yield Flaw("private files", False, told, by_hand=by_hand)
+
+
+def _is_others(path: str, git_dir: str) -> bool:
+    try:
+        return is_others(os.lstat(path), git_dir)
+    except OSError:  # it is gone by now
+        return False
+
+
+def _below(path: str, levels: int = 3) -> Iterator[str]:
+    """A private folder and what is in it, but not what becomes a file of git's."""
+    yield path
+    for name in private.names_in(path) if levels else ():
+        if not name.startswith((SECOND_NAME, ROOM)):
+            yield from _below(os.path.join(path, name), levels - 1)
+
+
+def _clear_unfinished(repo: Repository) -> Callable[[], str]:
+    def clear() -> str:
+        left_over.clear(repo)
+        return "removed"
+
+    return clear
+
+
+def _forget_cache(repo: Repository) -> Callable[[], str]:
+    def forget() -> str:
+        scan_cache.forget(repo)
+        if scan_cache.is_damaged(repo):
+            path = scan_cache.path_of(repo)
+            hint = f"rm -r {quote(path)}" if os.path.isdir(path) else f"rm -f {quote(path)}"
+            raise CkptError(f"'{path}' cannot be removed", hint=hint)
+        return "removed"
+
+    return forget
+
+
+def _named(paths: list[str]) -> str:
+    return f"'{paths[0]}'" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
