@@ -48,7 +48,7 @@ torture: .venv/ready
 
 # The repositories stay in $CKPT_BENCH_DIR, or in ckpt-bench/ in the temporary folder.
 bench: .venv/program
-	$(BIN)/python -m bench --output bench --readme
+	$(BIN)/python -m bench --output bench --docs
 
 bench-quick: .venv/program
 	$(BIN)/python -m bench --quick

@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output", type=_folder, metavar="DIR", help="write results.json and results.svg there"
     )
-    parser.add_argument("--readme", action="store_true", help="and the table into the README")
+    parser.add_argument("--docs", action="store_true", help="and the table into docs/benchmarks.md")
     return parser
 
 
@@ -81,8 +81,8 @@ def _run(given: argparse.Namespace, tasks: Sequence[Task]) -> int:
     print("\n".join(report.text(found)))
     if given.output:
         _write(given.output, found)
-    if given.readme:
-        report.put_into(CHECKOUT / "README.md", found)
+    if given.docs:
+        report.put_into(CHECKOUT / "docs/benchmarks.md", found)
     return 1 if any(row.verdict == "failed" for row in rows) else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The results as a picture, for the README: SVG, written by hand, for light and dark pages.
+"""The results as a picture, for docs/benchmarks.md: SVG, written by hand, for light and dark pages.
 
 Above, what each kind of work costs as a share of what the alternative costs, with the
 goal; below, how a save grows. Works from the document that results.json holds.

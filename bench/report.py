@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the bench says: the table on the terminal and in the README, and the JSON document.
+"""What the bench says: the table on the terminal and in docs/benchmarks.md, and the JSON document.
 
 Works from the document alone, so that a table can be made again from an old one. It holds
 nothing that tells where on the machine anything is.
@@ -155,7 +155,7 @@ def summary(report: Document) -> str:
 
 
 def markdown(report: Document) -> str:
-    """For the README: the rows that have a goal."""
+    """For docs/benchmarks.md: the rows that have a goal."""
     rows = [cells(row) for row in report["rows"] if row["goal"]]
     lines = [f"| {' | '.join(row)} |" for row in ((*HEAD[:4], "goal", *HEAD[5:]), *rows)]
     lines.insert(1, "|---" * len(HEAD) + "|")
@@ -169,11 +169,11 @@ def markdown(report: Document) -> str:
     return re.sub(r" +", " ", "\n".join(lines))
 
 
-def put_into(readme: Path, report: Document) -> None:
+def put_into(page: Path, report: Document) -> None:
     """Replace what stands between the two marks."""
-    before, begin, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise BenchError(f"'{readme.name}' has no place for the table")
+        raise BenchError(f"'{page.name}' has no place for the table")
     parts = (before, begin, "\n\n", markdown(report), "\n\n", end, after)
-    readme.write_text("".join(parts), encoding="utf-8")
+    page.write_text("".join(parts), encoding="utf-8")

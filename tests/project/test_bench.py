@@ -201,10 +201,10 @@ def kept() -> dict[str, Any]:
     return found
 
 
-def test_the_readme_shows_the_results_that_are_kept() -> None:
-    readme = (TOP / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_benchmarks_shows_the_results_that_are_kept() -> None:
+    page = (TOP / "docs/benchmarks.md").read_text(encoding="utf-8")
 
-    assert f"{report.BEGIN}\n\n{report.markdown(kept())}\n\n{report.END}" in readme
+    assert f"{report.BEGIN}\n\n{report.markdown(kept())}\n\n{report.END}" in page
 
 
 def test_the_picture_is_that_of_the_results_that_are_kept() -> None:

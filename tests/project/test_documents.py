@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""README and man page say what the program does: commands, options, settings, output.
+"""README, docs/ and man page say what the program does: commands, options, settings, output.
 
-The console and Python blocks of the README are run from top to bottom in a scratch
-folder. What differs from run to run (ids, hashes, times) is masked, and nothing else.
+The console and Python blocks of a document are run from top to bottom: those of README in an
+empty directory, those of docs/ in the repository that README builds in its first minute. What
+differs from run to run (ids, hashes, times) is masked, and nothing else.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import json
@@ -17,7 +17,6 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import pytest
 from helpers import ckpt, ckpt_here
 
 import ckpt as package
-from ckpt import cli, ids, setting_retention, usage
+from ckpt import cli, ids, setting_retention
 from ckpt.errors import CkptError
 from ckpt.install import manual
 from ckpt.models import SkipReason
@@ -34,40 +33,35 @@ from ckpt.setting_types import NO_LIMIT
 from ckpt.settings import Settings
 
 TOP = Path(__file__).resolve().parents[2]
-README = (TOP / "README.md").read_text(encoding="utf-8")
+TEXTS = {
+    str(path.relative_to(TOP)): path.read_text(encoding="utf-8")
+    for path in (TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md")))
+}
 PAGE = (TOP / "man/git-ckpt.1").read_text(encoding="utf-8").splitlines()
-NEEDS_GROFF = pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
+OPTION = r"(?<![\w-])--?[a-zA-Z][\w-]*"
+COMMON = {"-C", "--json", "-q", "--quiet", "--store", "-h", "--help", "--version"}
 
 each_command = pytest.mark.parametrize("command", cli.COMMANDS)
 
 
-# Reading the two documents
+# Reading the documents
 
 
-def section(title: str) -> str:
-    """The part of the README below a heading, down to the next one of its rank."""
-    match = re.search(
-        rf"^(##+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", README, re.MULTILINE | re.DOTALL
-    )
-    assert match, f"README has no section '{title}'"
-    return match[2]
-
-
-def table(title: str, first: str) -> list[list[str]]:
-    """The rows of the table in a section whose head begins with a word, without backticks."""
-    rows = [line for line in section(title).splitlines() if line.startswith("|")]
-    start = next(number for number, row in enumerate(rows) if row.startswith(f"| {first} |"))
+def table(document: str, first: str) -> list[list[str]]:
+    """The rows of the table whose head begins with a word, without backticks."""
+    lines = TEXTS[document].splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} |"))
     found = []
-    for row in rows[start + 2 :]:
-        if row.startswith("|---"):  # the head of the next table went before it
-            return found[:-1]
-        found.append([cell.strip().replace("`", "") for cell in row.strip("|").split("|")])
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip().replace("`", "") for cell in line.strip("|").split("|")])
     return found
 
 
-def blocks(*languages: str) -> list[tuple[str, str]]:
+def blocks(document: str, *languages: str) -> list[tuple[str, str]]:
     """(language, text) of fenced blocks, in order."""
-    found = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", TEXTS[document], re.MULTILINE | re.DOTALL)
     return [block for block in found if block[0] in languages]
 
 
@@ -90,23 +84,14 @@ def words(pattern: str, texts: list[str]) -> set[str]:
     return set(re.findall(pattern, "\n".join(texts)))
 
 
-OPTION = r"(?<![\w-])--?[a-zA-Z][\w-]*"
-
-
 # Commands and options
 
 
-def options_of(command: str) -> set[str]:
-    parser = argparse.ArgumentParser(add_help=False)
-    import_module("ckpt.commands." + command.replace("-", "_")).arguments(parser)
-    return {word for action in parser._actions for word in action.option_strings}
-
-
-def common_options() -> set[str]:
-    parser = argparse.ArgumentParser()
-    usage.add_common(parser)
-    found = {word for action in parser._actions for word in action.option_strings}
-    return found | {"--version"}
+@cache
+def options_of(command: str) -> frozenset[str]:
+    """What its -h lists, without the options of every command."""
+    listed = re.findall(r"^  (-.*?)(?:  |$)", ckpt_here(command, "-h").stdout, re.MULTILINE)
+    return frozenset(words(OPTION, listed) - COMMON)
 
 
 def test_the_man_page_has_a_section_for_each_command_and_no_other() -> None:
@@ -117,62 +102,48 @@ def test_the_man_page_has_a_section_for_each_command_and_no_other() -> None:
 
 @each_command
 def test_the_man_page_explains_every_option_of_a_command_and_no_other(command: str) -> None:
-    assert options_of(command) == words(OPTION, tags(command))
-
-
-@each_command
-def test_the_synopsis_of_a_command_shows_all_its_options(command: str) -> None:
     synopsis = manual.command_section(command).split("\n\n")[0]
     shown = words(OPTION, [synopsis])
 
+    assert words(OPTION, tags(command)) == options_of(command)
     assert f"git ckpt {command}" in synopsis
     # Of a short and a long form, one is enough.
-    hidden = options_of(command) - shown
-    assert hidden <= {"--message"}
-    assert shown <= options_of(command)
+    assert options_of(command) - {"--message"} <= shown <= options_of(command)
 
 
 def test_the_man_page_explains_the_options_of_every_command() -> None:
-    assert common_options() == words(OPTION, tags("OPTIONS"))
+    assert words(OPTION, tags("OPTIONS")) == COMMON
 
 
 def test_no_option_is_mentioned_that_does_not_exist() -> None:
-    known = common_options().union(*map(options_of, cli.COMMANDS))
+    known = COMMON.union(*map(options_of, cli.COMMANDS))
     ours = [manual.render(man(title)) for title in ("COMMANDS", "WHAT IS CAPTURED", "ROLLBACK")]
-    ours += re.findall(r"git ckpt [^`\n|]*", README)
+    ours += re.findall(r"git ckpt [^`\n|#]*", "\n".join(TEXTS.values()))
 
-    assert words(OPTION, ours) - {"-I", "-m"} <= known
+    assert words(OPTION, ours) - {"-I", "-c"} <= known
+
+
+def test_the_readme_mentions_every_command_in_ten_minutes() -> None:
+    mentioned = [cell for row in table("README.md", "to") for cell in row[1].split(", ")]
+
+    assert {cell.split()[0] for cell in mentioned} == set(cli.COMMANDS)
+    assert len(TEXTS["README.md"].splitlines()) <= 250
 
 
 @each_command
-def test_the_readme_mentions_every_command(command: str) -> None:
-    mentioned = [cell for row in table("Commands", "command") for cell in row[0].split(", ")]
+def test_help_prints_the_section_of_a_command(command: str) -> None:
+    printed = ckpt_here("help", command, code=0).stdout
 
-    assert command in {cell.split()[0] for cell in mentioned}
-
-
-@each_command
-def test_help_prints_the_section_of_a_command(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["help", command]) == 0
-
-    printed = capsys.readouterr().out
     assert printed.split("\n")[0].strip() == command
     assert f"git ckpt {command}" in printed
 
 
-def test_help_prints_the_whole_manual() -> None:
-    ran = ckpt("help", code=0)
+def test_help_prints_the_whole_manual_and_refuses_what_it_does_not_know() -> None:
+    printed = ckpt("help", code=0).stdout
 
     titles = [line.removeprefix(".SH ") for line in PAGE if line.startswith(".SH ")]
-    assert [line for line in ran.stdout.splitlines() if line and line[0] != " "] == titles
-
-
-def test_help_on_something_unknown_is_a_usage_error() -> None:
-    ran = ckpt("help", "teleport", code=2)
-
-    assert "teleport" in ran.stderr
+    assert [line for line in printed.splitlines() if line and line[0] != " "] == titles
+    assert "teleport" in ckpt("help", "teleport", code=2).stderr
 
 
 def test_the_man_page_names_the_version() -> None:
@@ -181,7 +152,7 @@ def test_the_man_page_names_the_version() -> None:
     assert f'"git\\-ckpt {package.__version__}"' in heading
 
 
-@NEEDS_GROFF
+@pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
 def test_groff_finds_nothing_wrong_with_the_man_page() -> None:
     ran = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", "-z", str(TOP / "man/git-ckpt.1")], capture_output=True
@@ -193,10 +164,11 @@ def test_groff_finds_nothing_wrong_with_the_man_page() -> None:
 # Settings, environment, exit codes
 
 
-def test_the_readme_lists_every_setting_with_its_default() -> None:
-    rows = {row[0]: row[1:] for row in table("Settings", "key")}
+def test_the_documents_list_every_setting_with_its_default() -> None:
+    rows = {row[0]: row[1:] for row in table("docs/settings.md", "key")}
 
     assert list(rows) == [row.key for row in ROWS]
+    assert tags("SETTINGS") == [f"{row.key}, {row.git}, {row.env}" for row in ROWS]
     for row in ROWS:
         git, env, default = rows[row.key][:3]
         assert (git, env) == (row.git, row.env)
@@ -204,13 +176,9 @@ def test_the_readme_lists_every_setting_with_its_default() -> None:
         assert expected == (() if default == "none" else row.type.of_text(default))
 
 
-def test_the_man_page_lists_every_setting() -> None:
-    assert tags("SETTINGS") == [f"{row.key}, {row.git}, {row.env}" for row in ROWS]
-
-
 def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
-    rules = [name for row in table("What is kept", "rule") for name in row[0].split(", ")]
-    caps = [(row[0], row[1]) for row in table("What is kept", "key")]
+    rules = [name for row in table("docs/retention.md", "rule") for name in row[0].split(", ")]
+    caps = [(row[0], row[1]) for row in table("docs/retention.md", "key")]
     explained = ", ".join(tags("RETENTION"))
 
     assert sorted(rules) == sorted(setting_retention.RULES)
@@ -228,11 +196,8 @@ def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
 def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
     from ckpt.engine.refusals import MAX_UNTRACKED_REMOVALS
 
-    assert Settings().max_file_size == 50 * 2**20
-    assert f"{Settings().max_file_size >> 20} MiB" in section("What is left out")
-    assert f"{Settings().max_new_bytes >> 30} GiB or" in section("What is left out")
-    assert f"{Settings().max_new_files:,} files" in section("What is left out")
-    assert f"{MAX_UNTRACKED_REMOVALS:,}" in section("Rollback")
+    assert f"{Settings().max_file_size >> 20} MiB" in TEXTS["README.md"]
+    assert f"{MAX_UNTRACKED_REMOVALS:,} untracked" in TEXTS["docs/rollback.md"]
     assert f"{MAX_UNTRACKED_REMOVALS} untracked" in " ".join(man("ROLLBACK"))
     assert f"{ids.MAX_NAME} characters" in " ".join(man("save"))
 
@@ -249,17 +214,14 @@ def environment_variables() -> set[str]:
     return found
 
 
-def test_the_man_page_lists_every_environment_variable() -> None:
+def test_the_documents_name_the_environment_variables_that_count() -> None:
     text = manual.render(man("ENVIRONMENT"))
+    named = words(r"\b(?:CKPT|GIT)_[A-Z_]+\b|\bNO_COLOR\b", list(TEXTS.values()))
 
-    assert environment_variables() == set(re.findall(r"\b[A-Z]+_[A-Z_]+\b|\bHOME\b|\bTERM\b", text))
-
-
-def test_the_readme_names_only_environment_variables_that_count() -> None:
-    named = set(re.findall(r"\b(?:CKPT|GIT)_[A-Z_]+\b|\bNO_COLOR\b", README))
-
-    assert named <= environment_variables() | {row.env for row in setting_retention.ROWS}
-    assert {"CKPT_DISABLE", "NO_COLOR"} <= named
+    assert set(re.findall(r"\b[A-Z]+_[A-Z_]+\b|\bHOME\b|\bTERM\b", text)) == environment_variables()
+    makefile = words(r"CKPT_[A-Z_]+", [(TOP / "Makefile").read_text(), "CKPT_TEST_GIT"])
+    retention = {row.env for row in setting_retention.ROWS}
+    assert named <= environment_variables() | retention | makefile
 
 
 def all_errors(base: type[CkptError] = CkptError) -> list[type[CkptError]]:
@@ -268,24 +230,17 @@ def all_errors(base: type[CkptError] = CkptError) -> list[type[CkptError]]:
 
 def test_the_exit_codes_in_the_documents_are_those_of_the_code() -> None:
     expected = sorted({0, 130, *(error.exit_code for error in all_errors())})
-
-    assert expected == [int(row[0]) for row in table("Automation", "exit code")]
-    assert expected == [int(tag) for tag in tags("EXIT STATUS")]
-
-
-def test_the_readme_lists_every_code_of_an_error() -> None:
-    sentence = re.search(r"whose `code` is (.+?):", section("Automation"), re.DOTALL)
+    sentence = re.search(r"The `code` of an error is (.+?):", TEXTS["docs/json.md"], re.DOTALL)
     assert sentence
 
+    assert expected == [int(row[0]) for row in table("docs/json.md", "exit code")]
+    assert expected == [int(tag) for tag in tags("EXIT STATUS")]
     named = set(re.findall(r"`([\w-]+)`", sentence[1]))
     assert named == {"interrupted", *(error.code for error in all_errors())}
 
 
 def test_the_reasons_for_leaving_a_file_out_are_those_of_the_code() -> None:
-    expected = {"ignored", *(reason.value for reason in SkipReason)}
-
-    assert expected == {row[0] for row in table("What is left out", "reason")}
-    assert expected == set(tags("WHAT IS CAPTURED"))
+    assert set(tags("WHAT IS CAPTURED")) == {"ignored", *(reason.value for reason in SkipReason)}
 
 
 # JSON
@@ -316,8 +271,8 @@ CALLS = {
 }
 
 
-def test_the_readme_lists_the_fields_of_every_document(repo: Path) -> None:
-    rows = table("Automation", "command")
+def test_the_fields_of_every_document_are_listed(repo: Path) -> None:
+    rows = table("docs/json.md", "command")
     documented = {name: row[1].split(", ") for row in rows for name in row[0].split(", ")}
     ckpt_here("save", "first", code=0)
     (repo / "new.txt").write_text("new\n")
@@ -342,8 +297,8 @@ def shape(value: Any) -> Any:
     return [shape(item) for item in value[:1]] if isinstance(value, list) else None
 
 
-def test_the_json_in_the_readme_has_the_fields_of_the_real_documents(repo: Path) -> None:
-    saved, failed = [json.loads(text) for _, text in blocks("json")]
+def test_the_json_in_the_documents_has_the_fields_of_the_real_one(repo: Path) -> None:
+    saved, failed = [json.loads(text) for _, text in blocks("docs/json.md", "json")]
     (repo / "notes.txt").write_text("new\n")
     (repo / ".env").write_text("TOKEN=abc\n")
 
@@ -352,7 +307,7 @@ def test_the_json_in_the_readme_has_the_fields_of_the_real_documents(repo: Path)
     assert shape(failed) == shape(ckpt_here("rollback", "nowhere", "--json", code=3).json)
 
 
-# The README's own commands
+# The commands that the documents show
 
 ID = re.compile(ids.PATTERN.pattern)
 CONTINUED = "\0"  # where a command goes on in the next line
@@ -372,49 +327,49 @@ def masked(text: str) -> str:
 
 @dataclass
 class Reader:
-    """Types what a README shows; the ids it shows stand for those that come up."""
+    """Types what a document shows; the ids it shows stand for those that come up."""
 
     folder: Path
     bin: Path
     ids: dict[str, str] = field(default_factory=dict)
 
-    def follow(self, transcript: str) -> None:
+    def follow(self, document: str) -> None:
+        for language, text in blocks(document, "console", "python"):
+            if language == "console":
+                self.type(text)
+            else:
+                self._run(sys.executable, "-I", "-c", text)
+
+    def type(self, transcript: str) -> None:
         for step in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
             command, _, expected = step.replace("\n> ", CONTINUED).partition("\n")
-            command = command.replace(CONTINUED, "\n")
-            found = self._type(ID.sub(self._actual, command))
+            command = ID.sub(self._actual, command.replace(CONTINUED, "\n"))
+            if command.startswith("cd "):
+                self.folder /= command.removeprefix("cd ")
+                continue
+            found = self._run("sh", "-c", f"PATH={self.bin}:$PATH\n{command}")
             self.ids |= dict(zip(ID.findall(expected), ID.findall(found), strict=False))
             assert masked(ID.sub(self._actual, expected)) == masked(found), f"$ {command}"
 
     def _actual(self, shown: re.Match[str]) -> str:
         return self.ids.get(shown[0], shown[0])
 
-    def _type(self, command: str) -> str:
-        if command.startswith("cd "):
-            self.folder /= command.removeprefix("cd ")
-            return ""
-        path = f"PATH={self.bin}:$PATH\n"
+    def _run(self, *words: str) -> str:
         ran = subprocess.run(
-            ["sh", "-c", path + command],
+            words,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            text=True,
         )
-        output = ran.stdout.decode()
-        assert ran.returncode == 0, f"$ {command}\n{output}"
-        return output
-
-    def run_python(self, code: str) -> None:
-        ran = subprocess.run(
-            [sys.executable, "-I", "-c", code], cwd=self.folder, capture_output=True, text=True
-        )
-        assert (ran.returncode, ran.stderr) == (0, "")
+        assert ran.returncode == 0, f"{words[-1]}\n{ran.stdout}"
+        return ran.stdout
 
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """Someone in an empty folder with our `git-ckpt` first on PATH."""
+    """Someone in an empty directory with our `git-ckpt` first on PATH."""
     for name in ("start", "bin"):
         (tmp_path / name).mkdir()
     program = tmp_path / "bin/git-ckpt"
@@ -424,19 +379,18 @@ def reader(tmp_path: Path) -> Reader:
     return Reader(tmp_path / "start", tmp_path / "bin")
 
 
-def test_the_commands_in_the_readme_print_what_it_shows(reader: Reader) -> None:
-    """Also the Python in it runs, in the order of the text."""
-    for language, text in blocks("console", "python"):
-        if language == "console":
-            reader.follow(text)
-        else:
-            reader.run_python(text)
-
-    assert len(set(reader.ids.values())) == len(reader.ids) > 3
+SHOWN = [name for name in TEXTS if blocks(name, "console", "python")]
 
 
-def test_the_python_section_names_only_what_exists() -> None:
-    prose = re.sub(r"```.*?```", "", section("From Python"), flags=re.DOTALL)
+@pytest.mark.parametrize("document", SHOWN)
+def test_the_commands_in_a_document_print_what_it_shows(reader: Reader, document: str) -> None:
+    if document != "README.md":
+        reader.type(blocks("README.md", "console")[0][1])
+    reader.follow(document)
+
+
+def test_the_python_page_names_only_what_exists() -> None:
+    prose = re.sub(r"```.*?```", "", TEXTS["docs/python.md"], flags=re.DOTALL)
     named = set(re.findall(r"`([A-Za-z_]+)`", prose))
     manager = package.CheckpointManager
     known = {*dir(manager), *package.__all__, "hint", "capture", "restore"}
@@ -446,19 +400,14 @@ def test_the_python_section_names_only_what_exists() -> None:
     assert {"create", "get", "delete"} <= named
 
 
-def test_the_files_that_the_readme_links_to_exist() -> None:
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", README)
+def test_the_files_that_the_documents_link_to_exist() -> None:
+    for name, text in TEXTS.items():
+        links = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+        assert [link for link in links if not ((TOP / name).parent / link).exists()] == [], name
 
-    assert links
-    assert [link for link in links if not (TOP / link).exists()] == []
 
-
-def test_the_readme_names_make_targets_that_exist() -> None:
+def test_the_documents_name_make_targets_that_exist() -> None:
     targets = set(re.findall(r"^([\w-]+):", (TOP / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"\bmake (\w+)(?=`| +#)", README))
+    named = set(re.findall(r"\bmake ([\w-]+)(?=`| +#)", "\n".join(TEXTS.values())))
 
     assert {"demo", "test"} <= named <= targets
-
-
-def test_a_masked_text_keeps_all_but_ids_hashes_and_times() -> None:
-    assert masked("a 3 days ago, deadbeef1 at 2026-11-16 01:02:03 b") == "a AGO, HASH at DATE b"
