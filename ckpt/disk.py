@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every change that ckpt makes to a disk passes through here.
 
-One narrow place to write, link, rename, remove and flush, so that a test can kill
-the process, fail the call or look on before the n-th of them. Nothing here decides
+One narrow place to write, link, rename, remove and flush. Nothing here decides
 anything; who calls decides. Reading needs no such place and is done with `os`.
 
 Paths may be relative to a directory handle (`dir_fd`), which is how the worktree is
@@ -29,20 +28,9 @@ MANY_FILES = 500
 _THREADS = 8
 _THREADS_PAY = 3
 
-# Called before each operation with its name and path; a test sets it, nobody else.
-observer: Callable[[str, Path], None] | None = None
-
-
-def about_to(operation: str, path: Path) -> None:
-    """Announce a change that is made elsewhere because it takes more than a call of the system's;
-    here, each announces itself."""
-    if observer is not None:
-        observer(operation, path)
-
 
 def create(path: Path, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
     """Open a new file for writing; it must not exist."""
-    about_to("create", path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, mode, dir_fd=dir_fd)
 
@@ -52,43 +40,38 @@ def open_or_create(path: Path, flags: int, mode: int = 0o600) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC)
     except FileNotFoundError:
-        about_to("create", path)
         return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, mode)
 
 
-def write(fd: int, data: bytes | memoryview, path: Path) -> None:
-    """Write all of `data`; `path` only names the file for the observer."""
-    about_to("write", path)
+def write(fd: int, data: bytes | memoryview) -> None:
+    """Write all of `data`."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def truncate(fd: int, path: Path) -> None:
+def truncate(fd: int) -> None:
     """Take away all that is in a file, if there is anything."""
     if os.fstat(fd).st_size:
-        about_to("truncate", path)
         os.ftruncate(fd, 0)
 
 
-def fsync(fd: int, path: Path) -> None:
-    about_to("fsync", path)
+def fsync(fd: int) -> None:
     os.fsync(fd)
 
 
 def fsync_files(paths: Sequence[Path], others: Collection[Path] = ()) -> None:
     """Make the contents of files durable; many at once, where the system can do that. `others`
     need not be there any more."""
-    _flush_all("fsync", _flush, paths, others)
+    _flush_all(_flush, paths, others)
 
 
 def fsync_dirs(paths: Sequence[Path], others: Collection[Path] = ()) -> None:
     """Make the names in folders durable, likewise."""
-    _flush_all("fsync-dir", _flush_dir, paths, others)
+    _flush_all(fsync_dir, paths, others)
 
 
 def _flush_all(
-    operation: str,
     flush: Callable[[Path], None],
     paths: Sequence[Path],
     others: Collection[Path],
@@ -96,8 +79,6 @@ def _flush_all(
     every = [*paths, *others]
     if sync_instead_of(len(every)):
         return
-    for path in every:
-        about_to(operation, path)
 
     def flush_one(path: Path) -> None:
         try:
@@ -117,7 +98,8 @@ def _flush(path: Path) -> None:
         os.close(fd)
 
 
-def _flush_dir(path: Path) -> None:
+def fsync_dir(path: Path) -> None:
+    """Make the names in a folder durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -170,41 +152,29 @@ def sync_instead_of(count: int) -> bool:
     """Flush everything, if so many files are to be flushed that it is quicker."""
     if not syncs_instead_of(count):
         return False
-    about_to("sync", b"")
     os.sync()  # on Linux, unlike elsewhere, it returns when all is written
     return True
 
 
-def fsync_dir(path: Path) -> None:
-    """Make the names in a folder durable."""
-    about_to("fsync-dir", path)
-    _flush_dir(path)
-
-
 def rename(source: Path, target: Path, *, dir_fd: int | None = None) -> None:
-    about_to("rename", target)
     os.rename(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 def set_aside(path: bytes, temporary: bytes, *, dir_fd: int) -> None:
     """Take a file's name away and keep the file, to look at it before it goes."""
-    about_to("unlink", path)
     os.rename(path, temporary, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 def link(source: Path, target: Path) -> None:
     """Give a finished file its name; fails if the name is taken."""
-    about_to("link", target)
     os.link(source, target, follow_symlinks=False)
 
 
 def symlink(target: Path, path: Path, *, dir_fd: int | None = None) -> None:
-    about_to("symlink", path)
     os.symlink(target, path, dir_fd=dir_fd)
 
 
 def unlink(path: Path, *, dir_fd: int | None = None) -> None:
-    about_to("unlink", path)
     os.unlink(path, dir_fd=dir_fd)
 
 
@@ -222,7 +192,6 @@ def discard(path: Path, *, dir_fd: int | None = None) -> None:
 
 
 def mkdir(path: Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-    about_to("mkdir", path)
     os.mkdir(path, mode, dir_fd=dir_fd)
 
 
@@ -245,18 +214,15 @@ def make_folders(path: str, top: str | None = None) -> list[str]:
 
 
 def rmdir(path: Path, *, dir_fd: int | None = None) -> None:
-    about_to("rmdir", path)
     os.rmdir(path, dir_fd=dir_fd)
 
 
-def chmod(fd: int, mode: int, path: Path) -> None:
-    about_to("chmod", path)
+def chmod(fd: int, mode: int) -> None:
     os.fchmod(fd, mode)
 
 
 def utime(path: Path) -> None:
     """Set a file's times to now."""
-    about_to("utime", path)
     os.utime(path)
 
 
@@ -271,7 +237,7 @@ def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
     fd = _create_locked(temporary, mode)
     try:
         yield fd
-        fsync(fd, temporary)
+        fsync(fd)
         rename(temporary, path)
     except BaseException:
         discard(temporary)
@@ -302,7 +268,6 @@ def overwrite(path: str, data: bytes, offset: int, size: int) -> None:
 
     Nothing is flushed, and once the file is there no space is needed.
     """
-    about_to("overwrite", path)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         missing = size - os.fstat(fd).st_size
@@ -315,7 +280,6 @@ def overwrite(path: str, data: bytes, offset: int, size: int) -> None:
 
 def append_private(path: str, data: bytes) -> None:
     """Add to the end of a private file, which is made if it is not there; nothing is flushed."""
-    about_to("append", path)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)
     try:

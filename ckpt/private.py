@@ -76,7 +76,7 @@ def replace(path: str, data: bytes) -> None:
     ensure_dir(folder)
     temporary = os.path.join(folder, disk.temporary_name(UNFINISHED))
     with disk.replacing(path, temporary) as fd:
-        disk.write(fd, data, temporary)
+        disk.write(fd, data)
     disk.fsync_dir(folder)
 
 
@@ -178,7 +178,7 @@ def close(path: str) -> None:
     fd = os.open(path, _FILE)
     try:
         is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
-        disk.chmod(fd, 0o700 if is_folder else 0o600, path)
+        disk.chmod(fd, 0o700 if is_folder else 0o600)
     finally:
         os.close(fd)
 
@@ -218,9 +218,9 @@ def replace_cache(path: str, parts: Iterable[bytes]) -> None:
         if not os.path.samestat(os.fstat(fd), os.lstat(temporary)):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), temporary)
         try:
-            disk.truncate(fd, temporary)
+            disk.truncate(fd)
             for part in parts:
-                disk.write(fd, part, temporary)
+                disk.write(fd, part)
             disk.rename(temporary, path)
         except BaseException:
             disk.discard(temporary)

@@ -2,8 +2,7 @@
 """Two ways to rename that Python does not offer: in exchange, and only to a name that is free.
 
 Each is one step for all who look on, so that what stood at a name the moment before is never
-lost unseen. To Python, the system or the file system that may be unknown. Like every change
-of the disk they can be struck in `disk`, where they announce themselves.
+lost unseen. To Python, the system or the file system that may be unknown.
 """
 
 from __future__ import annotations
@@ -34,14 +33,12 @@ _call: Callable[[int, bytes, int, bytes, int], int] | None = getattr(_library, _
 
 def exchange(one: bytes, other: bytes, dir_fd: int) -> bool:
     """Let two files in a folder swap their names; False, and nothing done, where that cannot be."""
-    disk.about_to("rename", other)
     return _rename(one, other, dir_fd, _EXCHANGE)
 
 
 def to_free(source: bytes, target: bytes, dir_fd: int) -> None:
     """Rename within a folder, FileExistsError if the name is taken; where there is no such
     rename, by a look before."""
-    disk.about_to("rename", target)
     if _rename(source, target, dir_fd, _FREE):
         return
     with suppress(FileNotFoundError):

@@ -14,9 +14,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ckpt import disk
+from seam import observing
+
 from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
-from ckpt.store import record, refs
+from ckpt.store import record
 from ckpt.store.index import IndexEntry
 from ckpt.store.index_writer import write_index
 from ckpt.store.object_format import SHA1, ObjectFormat
@@ -133,50 +134,16 @@ def write_checkpoint(repo: Repository, **changes: Any) -> Checkpoint:
 
 
 @contextmanager
-def observed() -> Iterator[list[tuple[str, str]]]:
-    """Every change that ckpt makes to a disk meanwhile: operation and path."""
-    seen: list[tuple[str, str]] = []
-    disk.observer = lambda operation, path: seen.append((operation, os.fsdecode(path)))
-    try:
-        yield seen
-    finally:
-        disk.observer = None
-
-
-@contextmanager
-def failing(*operations: str, after: int = 0) -> Iterator[None]:
-    """A disk that is full at these operations, the first few of them excepted."""
-    left = after
-
-    def fail(operation: str, path: str | bytes) -> None:
-        nonlocal left
-        if operation in operations:
-            left -= 1
-            if left < 0:
-                raise OSError(28, os.strerror(28), os.fsdecode(path))
-
-    disk.observer = fail
-    try:
-        yield
-    finally:
-        disk.observer = None
-
-
-@contextmanager
 def locked_half_way(lock: Path) -> Iterator[None]:
-    """A rollback finds a lock of git's that was not there when it began, and waits for nobody."""
+    """A rollback finds a lock of git's that was not there when it began."""
 
-    def come(operation: str, path: str | bytes) -> None:
-        if operation == "rename" and os.fsdecode(path).endswith("/ckpt/journal"):
+    def come(operation: str, path: str) -> None:
+        if operation == "rename" and path.endswith("/ckpt/journal"):
             lock.touch()
 
-    patience, refs._MOVE_PATIENCE = refs._MOVE_PATIENCE, 0.0
-    disk.observer = come
-    try:
+    with observing(come):
         yield
-    finally:
-        disk.observer, refs._MOVE_PATIENCE = None, patience
-        lock.unlink()
+    lock.unlink()
 
 
 def files_below(folder: Path) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import helpers
 import pytest
+import seam
 from byhand import object_store
 from figures import pytest_terminal_summary
 from hypothesis import HealthCheck, settings
@@ -153,6 +154,7 @@ def isolated(
     time.tzset()
     umask = os.umask(0o022)
     yield home
+    seam.observe(None)
     os.umask(umask)
     monkeypatch.undo()
     time.tzset()

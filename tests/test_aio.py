@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from byhand import worktree
+from seam import observe
 
 import ckpt
-from ckpt import Checkpoint, NotFound, disk
+from ckpt import Checkpoint, NotFound
 from ckpt.aio import CheckpointManager
 
 Main = Callable[[CheckpointManager], Coroutine[Any, Any, None]]
@@ -165,10 +166,10 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self._open = threading.Event(), threading.Event()
-        monkeypatch.setattr(disk, "observer", self._look)
+        observe(self._look)
 
-    def _look(self, operation: str, path: disk.Path) -> None:
-        if b"refs/checkpoints/" in (path if isinstance(path, bytes) else path.encode()):
+    def _look(self, operation: str, path: str) -> None:
+        if "/refs/checkpoints/" in path:
             self.reached.set()
             assert self._open.wait(60)
 

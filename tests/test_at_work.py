@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from helpers import fsck, git, verified
 from scenes import write
+from seam import SETUP
 
 from ckpt import CheckpointManager
 from ckpt.errors import Busy
@@ -233,10 +234,11 @@ def test_a_fork_leaves_what_its_parent_is_at(
 
 
 def test_at_python_s_end_nothing_waits_for_a_thread_that_stands_still(repo: Path) -> None:
-    script = """if True:
+    script = f"""if True:
+        {SETUP}
         import string
         import threading
-        from ckpt import CheckpointManager, disk
+        from ckpt import CheckpointManager
 
         inside = threading.Event()
 
@@ -252,7 +254,7 @@ def test_at_python_s_end_nothing_waits_for_a_thread_that_stands_still(repo: Path
                 self.manager.close()
 
         string.owner = Owner()  # of the first module, what a thread knows of is not taken apart
-        disk.observer = stop
+        seam.observe(stop)
         threading.Thread(target=string.owner.manager.create, daemon=True).start()
         inside.wait()
     """

@@ -39,7 +39,7 @@ def test_all_bytes_are_written_however_few_the_system_takes_at_once(
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:7]))
     fd = disk.create(str(tmp_path / "file"))
-    disk.write(fd, bytes(range(100)), "file")
+    disk.write(fd, bytes(range(100)))
     os.close(fd)
 
     assert (tmp_path / "file").read_bytes() == bytes(range(100))

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from byhand import worktree
+from seam import observe
 
-from ckpt import CheckpointManager, Refused, UsageError, disk
+from ckpt import CheckpointManager, Refused, UsageError
 from ckpt.api.guards import Guard
 
 
@@ -146,17 +147,17 @@ def test_a_failing_rollback_is_a_note_and_hides_nothing(
 def test_a_rollback_that_dies_half_way_is_to_be_continued(
     manager: CheckpointManager, top: Path
 ) -> None:
-    def interrupt(operation: str, path: str | bytes) -> None:
+    def interrupt(operation: str, path: str) -> None:
         if operation == "unlink" and os.fsdecode(path).endswith("new3"):
             raise KeyboardInterrupt
 
     try:
         with pytest.raises(KeyboardInterrupt, match="the first") as caught, manager.guard("risky"):
             ruin(top)
-            disk.observer = interrupt
+            observe(interrupt)
             raise KeyboardInterrupt("the first")
     finally:
-        disk.observer = None
+        observe(None)
 
     assert "KeyboardInterrupt; try: git ckpt rollback --continue" in caught.value.__notes__[0]
     manager.resume_rollback()

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byhand import failing
 from helpers import fsck, git
 from scenes import remove, state, write
+from seam import failing, observe
 
 import ckpt
 from ckpt import CheckpointManager, CkptError, NotFound
@@ -797,14 +797,14 @@ def test_a_fork_while_a_thread_saves_can_use_the_manager(
     """The threads of the parent are not in the child, and what they held is held by nobody."""
     inside, over = threading.Event(), threading.Event()
 
-    def pause(operation: str, path: str | bytes) -> None:
+    def pause(operation: str, path: str) -> None:
         if not inside.is_set():
             inside.set()
             over.wait(60)
 
     with CheckpointManager(repo) as manager:
         manager.create("before")
-        monkeypatch.setattr("ckpt.disk.observer", pause)
+        observe(pause)
         saving = threading.Thread(target=manager.create, args=["by the thread"])
         saving.start()
         inside.wait(60)

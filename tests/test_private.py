@@ -9,7 +9,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from byhand import failing, files_below, observed
+from byhand import files_below
+from seam import failing, observed
 
 from ckpt import private
 from ckpt.store.lock import clear_unfinished

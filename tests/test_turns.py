@@ -11,7 +11,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from byhand import failing, worktree
+from byhand import worktree
+from seam import failing
 
 from ckpt import CheckpointManager, CkptError, SaveResult
 

@@ -30,9 +30,9 @@ def count_save(private_dir: str) -> bool:
     try:
         head = os.pread(fd, _HEAD, 0)
         if not head:
-            disk.write(fd, b"%010d\n" % time(), path)
+            disk.write(fd, b"%010d\n" % time())
             return False
-        disk.write(fd, b".", path)
+        disk.write(fd, b".")
         since = int(head) if head[-1:] == b"\n" else 0
         return os.fstat(fd).st_size - _HEAD >= EVERY or not 0 <= time() - since < _A_DAY
     except (OSError, ValueError):

@@ -209,9 +209,9 @@ def _write(path: str, text: str) -> None:
     if os.path.lexists(temporary):  # what a killed process has not finished
         disk.unlink(temporary)
     with disk.replacing(path, temporary, 0o666) as fd:
-        disk.write(fd, text.encode("utf-8"), temporary)
+        disk.write(fd, text.encode("utf-8"))
         if os.path.exists(path):
-            disk.chmod(fd, stat.S_IMODE(os.stat(path).st_mode), temporary)
+            disk.chmod(fd, stat.S_IMODE(os.stat(path).st_mode))
 
 
 # -- taking out ------------------------------------------------------------------------

@@ -234,5 +234,5 @@ def write_program(path: str, text: bytes, sharing: Sharing = NOT_SHARED) -> None
     with suppress(FileNotFoundError):
         disk.unlink(temporary)
     with disk.replacing(path, temporary, 0o777) as fd:
-        disk.write(fd, text, temporary)
+        disk.write(fd, text)
         sharing.adjust(temporary)

@@ -179,11 +179,11 @@ def _write(path: str, text: bytes, mode: int | None, sharing: Sharing) -> None:
     temporary = path + NEW
     _clear(path)
     with disk.replacing(path, temporary, mode or 0o600) as fd:
-        disk.write(fd, text, temporary)
+        disk.write(fd, text)
         if bits is None:
             sharing.adjust(temporary)
         else:
-            disk.chmod(fd, bits, temporary)
+            disk.chmod(fd, bits)
 
 
 def _clear(path: str) -> None:

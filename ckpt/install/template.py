@@ -74,7 +74,7 @@ def _copy(name: str, folder: str) -> None:
     NOT_SHARED.make_folders(os.path.dirname(path))
     fd = disk.create(path, 0o666)
     try:
-        disk.write(fd, asset(f"templates/git-template/{name}").read_bytes(), path)
+        disk.write(fd, asset(f"templates/git-template/{name}").read_bytes())
     finally:
         os.close(fd)
 

@@ -53,18 +53,17 @@ class Header:
 
 def write(objects: ObjectStore, fd: int, header: Header, contents: Collection[ObjectID]) -> None:
     """Write a bundle of these objects to an open file."""
-    path = "bundle"
     lines = [b"# v2 git bundle"]
     if objects.object_format is not SHA1:
         lines = [b"# v3 git bundle", b"@object-format=" + objects.object_format.name.encode()]
     lines += [b"-%s commit of HEAD" % commit for commit in header.needed]
     lines += [b"%s %s" % (commit, ref) for ref, commit in sorted(header.refs.items())]
-    disk.write(fd, b"\n".join(lines) + b"\n\n", path)
+    disk.write(fd, b"\n".join(lines) + b"\n\n")
     digest = objects.object_format.new_hash()
     for piece in _pack(objects, contents):
         digest.update(piece)
-        disk.write(fd, piece, path)
-    disk.write(fd, digest.digest(), path)
+        disk.write(fd, piece)
+    disk.write(fd, digest.digest())
 
 
 def _pack(objects: ObjectStore, contents: Collection[ObjectID]) -> Iterator[bytes]:

@@ -65,8 +65,8 @@ def _sign(fd: int, path: str) -> None:
     """Say who holds a lock, for those who wait where the kernel does not tell; a full disk may
     keep us from saying it."""
     with suppress(OSError):
-        disk.truncate(fd, path)
-        disk.write(fd, b"%d\n" % os.getpid(), path)
+        disk.truncate(fd)
+        disk.write(fd, b"%d\n" % os.getpid())
 
 
 def who_is_alone(private_dir: str) -> str | None:

@@ -49,8 +49,8 @@ class Lock:
         """Give the file other contents and stay locked, as more is to be done with it."""
         with _private_file(self._private_dir) as (fd, private):
             _like(fd, private, self._path)
-            disk.write(fd, contents, private)
-            disk.fsync(fd, private)
+            disk.write(fd, contents)
+            disk.fsync(fd)
             disk.rename(private, self._path)
         disk.fsync_dir(os.path.dirname(self._path))
 
@@ -73,8 +73,8 @@ def replace_locked(
     with _private_file(private_dir) as (fd, private):
         _like(fd, private, path)
         sharing.adjust(private)
-        disk.write(fd, contents, private)
-        disk.fsync(fd, private)
+        disk.write(fd, contents)
+        disk.fsync(fd)
         with _taken(private, path, patience, sharing):
             if not still_valid():
                 return False
@@ -147,7 +147,7 @@ def _create_private(private_dir: str) -> tuple[int, str]:
 def _like(fd: int, private: str, path: str) -> None:
     """Give the new file the bits of the one it replaces: a repository may be shared."""
     try:
-        disk.chmod(fd, os.stat(path).st_mode & 0o777, private)
+        disk.chmod(fd, os.stat(path).st_mode & 0o777)
     except (FileNotFoundError, NotADirectoryError):
         pass
 
@@ -242,8 +242,8 @@ def _copy(private: str, lock: str) -> None:
     fd = disk.create(lock, stat.S_IMODE(os.stat(private).st_mode))
     try:
         with open(private, "rb") as file:
-            disk.write(fd, file.read(), lock)
-        disk.fsync(fd, lock)
+            disk.write(fd, file.read())
+        disk.fsync(fd)
     except BaseException:
         disk.discard(lock)
         raise

@@ -69,7 +69,7 @@ def _write(path: str, contents: bytes) -> None:
     disk.make_folders(os.path.dirname(path))
     fd = disk.create(path, 0o666)
     try:
-        disk.write(fd, contents, path)
-        disk.fsync(fd, path)
+        disk.write(fd, contents)
+        disk.fsync(fd)
     finally:
         os.close(fd)

@@ -117,7 +117,7 @@ class PackWriter:
 
     def _write_out(self) -> None:
         os.lseek(self._fd, self._written, os.SEEK_SET)  # the last try may have failed half way
-        disk.write(self._fd, bytes(self._buffer), self._path)
+        disk.write(self._fd, bytes(self._buffer))
         self._written += len(self._buffer)
         self._buffer.clear()
 
@@ -184,7 +184,7 @@ class PackWriter:
         with suppress(FileExistsError):
             fd = disk.create(self.stem + ".keep", 0o444)
             try:
-                disk.write(fd, KEPT_BY_US, self.stem + ".keep")
+                disk.write(fd, KEPT_BY_US)
                 self._sharing.adjust(self.stem + ".keep")
             finally:
                 os.close(fd)
@@ -199,14 +199,14 @@ class PackWriter:
         self._write_out()
         count = len(self._offsets).to_bytes(4, "big")
         os.lseek(self._fd, 8, os.SEEK_SET)
-        disk.write(self._fd, count, self._path)
+        disk.write(self._fd, count)
         digest = self._format.new_hash(expected=self._written)
         for position in range(0, self._written, _BUFFER):
             digest.update(self._bytes(position, min(_BUFFER, self._written - position)))
         os.lseek(self._fd, self._written, os.SEEK_SET)
-        disk.write(self._fd, digest.digest(), self._path)
+        disk.write(self._fd, digest.digest())
         self._sharing.adjust(self._path)
-        disk.fsync(self._fd, self._path)
+        disk.fsync(self._fd)
         return digest.digest()
 
     def _write_index(self, path: str, checksum: bytes) -> None:
@@ -214,9 +214,9 @@ class PackWriter:
         data += self._format.new_hash(data).digest()
         fd = disk.create(path, 0o444)
         try:
-            disk.write(fd, data, path)
+            disk.write(fd, data)
             self._sharing.adjust(path)
-            disk.fsync(fd, path)
+            disk.fsync(fd)
         finally:
             os.close(fd)
 

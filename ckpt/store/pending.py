@@ -118,7 +118,7 @@ class Pending:
         fd, path = self._create()
         try:
             for piece in pieces:
-                disk.write(fd, piece, path)
+                disk.write(fd, piece)
         except BaseException:
             disk.discard(path)
             raise

@@ -141,20 +141,17 @@ class RefFiles:
 
     def remove_as(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:
         """Delete a ref, whatever it says and hides; False if it says something else by now."""
-        disk.about_to("remove-ref", ref)
         return self._remove(ref, lambda: self._says(ref, contents, hidden))
 
     def replace_as(
         self, ref: bytes, contents: bytes, hidden: ObjectID | None, new: ObjectID
     ) -> bool:
         """Move a ref, whatever it says and hides; False if it says something else by now."""
-        disk.about_to("replace-ref", ref)
         return self._write(ref, new, lambda: self._says(ref, contents, hidden))
 
     def uncover(self, ref: bytes, contents: bytes, hidden: ObjectID) -> bool:
         """Take away the file of a ref, whatever it says, and let what it hid be seen; False if
         either has changed by now."""
-        disk.about_to("uncover-ref", ref)
         return self._remove_loose(ref, lambda: self._says(ref, contents, hidden), _REF_PATIENCE)
 
     def _says(self, ref: bytes, contents: bytes, hidden: ObjectID | None) -> bool:

@@ -142,24 +142,20 @@ class Refs(RefBatches):
 
     def create(self, ref: bytes, target: ObjectID) -> bool:
         """Add a ref; False if the name is taken."""
-        disk.about_to("create-ref", ref)
         self.clear_dead()
         return self._write(ref, target, lambda: self._is_free(ref))
 
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
         """Move a ref; False if it is no longer where it was read."""
-        disk.about_to("replace-ref", ref)
         return self._write(ref, new, lambda: self._object_id(self._contents(ref)) == old)
 
     def remove(self, ref: bytes, old: ObjectID) -> bool:
         """Delete a ref; False if it is no longer where it was read."""
-        disk.about_to("remove-ref", ref)
         return self._remove(ref, lambda: self._object_id(self._contents(ref)) == old)
 
     def move_all(self, moved: Mapping[bytes, tuple[ObjectID, bytes | None]]) -> set[bytes]:
         """Rename or (None) delete refs, those that are still where they were read, at no moment
         held by neither name; which they are."""
-        disk.about_to("move-refs", b"%d" % len(moved))
         return self.rename_all(moved)
 
     def clear_dead(self) -> None:
@@ -318,7 +314,7 @@ class Refs(RefBatches):
         self.sharing.make_folders(os.path.dirname(log))
         fd = disk.open_or_create(log, os.O_WRONLY | os.O_APPEND, 0o666)
         try:
-            disk.write(fd, line, log)
+            disk.write(fd, line)
         finally:
             os.close(fd)
         if is_new:

@@ -70,7 +70,7 @@ NOT_SHARED = Sharing()
 def _chmod(path: str, bits: int) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        disk.chmod(fd, bits, path)
+        disk.chmod(fd, bits)
     finally:
         os.close(fd)
 

@@ -153,11 +153,11 @@ def patched_pieces(base: Pieces, deltas: list[Pieces], folder: str) -> Pieces:
 
 def _lay_down(pieces: Pieces, folder: str) -> int:
     """A handle on a file that holds the pieces and has no name, so that nothing is left."""
-    writing, reading, path = _without_name(folder)
+    writing, reading = _without_name(folder)
     try:
         try:
             for piece in pieces:
-                disk.write(writing, piece, path)
+                disk.write(writing, piece)
         except BaseException:
             os.close(reading)
             raise
@@ -166,7 +166,7 @@ def _lay_down(pieces: Pieces, folder: str) -> int:
     return reading
 
 
-def _without_name(folder: str) -> tuple[int, int, str]:
+def _without_name(folder: str) -> tuple[int, int]:
     """A new file, open twice. While it has its name it looks like the mark of a killed process
     (see `temporaries`), and somebody may take it away: so it is tried again."""
     while True:
@@ -178,7 +178,7 @@ def _without_name(folder: str) -> tuple[int, int, str]:
             os.close(writing)
             continue
         disk.discard(path)
-        return writing, reading, path
+        return writing, reading
 
 
 def _patched(base: int, delta: Pieces) -> Pieces:

@@ -80,7 +80,7 @@ class Temporaries:
 
     def note_pack(self, stem: str) -> None:
         """A pack will have this name, and is nobody's if we die before a ref needs it."""
-        disk.write(self._fd, os.path.basename(stem).encode() + b"\n", self._mark)
+        disk.write(self._fd, os.path.basename(stem).encode() + b"\n")
 
     @property
     def are_foreign(self) -> bool:

@@ -150,8 +150,8 @@ class Worktree:
         try:
             try:
                 for piece in pieces:
-                    disk.write(fd, piece, path)
-                disk.chmod(fd, permissions, path)
+                    disk.write(fd, piece)
+                disk.chmod(fd, permissions)
             except BaseException:
                 disk.discard(temporary, dir_fd=handle)
                 raise
@@ -178,7 +178,7 @@ class Worktree:
         try:
             if os.fstat(fd).st_nlink > 1:
                 return None
-            disk.chmod(fd, permissions, path)
+            disk.chmod(fd, permissions)
             return os.fstat(fd)
         finally:
             os.close(fd)
@@ -222,7 +222,7 @@ class Worktree:
             return
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if mode & 0o777 != permissions:
-            disk.chmod(fd, mode & ~0o777 | permissions, path)
+            disk.chmod(fd, mode & ~0o777 | permissions)
 
     def remove_folder(self, path: bytes) -> bool:
         """Remove a folder if it is empty; tells whether it is gone."""
@@ -247,7 +247,7 @@ class Worktree:
         except (OSError, UnsafePath):  # a link, or gone again: nothing of ours to flush
             return
         try:
-            disk.fsync(fd, path)
+            disk.fsync(fd)
         except OSError as error:
             if error.errno not in _CANNOT_FLUSH:
                 raise

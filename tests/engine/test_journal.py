@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from byhand import failing, files_below, observed
+from byhand import files_below
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from seam import failing, observed
 
 from ckpt import disk
 from ckpt.engine import journal

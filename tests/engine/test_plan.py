@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byhand import NOWHERE, index, observed, worktree
+from byhand import NOWHERE, index, worktree
 from byhand import open_repository as opened
 from helpers import tree_state
+from seam import observed
 
 from ckpt.engine.capture import capture
 from ckpt.engine.plan import Plan, make_plan

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from helpers import fsck, git
 from saving import Saver, committed, content, paths, write_all
+from seam import observing
 
-from ckpt import disk, private
+from ckpt import private
 from ckpt.engine import scan_cache
 from ckpt.engine.gather import NEVER, Clock
 from ckpt.manager import CheckpointManager
@@ -254,13 +255,12 @@ def test_what_a_killed_process_left_is_used_up(saver: Saver, left: bytes) -> Non
 def test_a_cache_that_cannot_be_written_stops_no_save(
     saver: Saver, operation: str, error: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(name: str, path: str | bytes) -> None:
+    def fail(name: str, path: str) -> None:
         if name == operation and os.fsdecode(path).endswith(("/ckpt/scan", "/ckpt/scan.new")):
             raise OSError(error, os.strerror(error))
 
     write_all(saver.top, {"d/x": b"x 1\n"})
-    with monkeypatch.context() as patch:
-        patch.setattr(disk, "observer", fail)
+    with observing(fail):
         saved = saver.save()
 
     assert content(saver.top, saved, "d/x") == b"x 1\n"
@@ -271,10 +271,10 @@ def test_a_cache_that_cannot_be_written_stops_no_save(
 def test_a_clock_that_cannot_be_asked_makes_no_cache(
     saver: Saver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(path: object) -> None:
+    def fail(path: object, *_: object) -> None:
         raise PermissionError(errno.EPERM, "not yours")
 
-    monkeypatch.setattr(disk, "utime", fail)
+    monkeypatch.setattr(os, "utime", fail)
 
     assert scan_cache.clock(saver.manager.repository) is NEVER
 

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from byhand import NOWHERE, commit, draft, observed, worktree, write_checkpoint
+from byhand import NOWHERE, commit, draft, worktree, write_checkpoint
 from byhand import open_repository as opened
+from seam import observed
 
 from ckpt.engine import journal, trash
 from ckpt.engine.catalog import Catalog, set_pinned
@@ -72,12 +73,17 @@ def test_a_checkpoint_is_held_at_every_moment(repo: Repository, found: Checkpoin
         trash.drop(repo, found)
         trash.restore(repo, A)
 
-    changes = [(op, path.split("/")[1]) for op, path in seen if op.endswith("-ref")]
+    names = [
+        (op, path.split("/refs/")[1].split("/")[0])
+        for op, path in seen
+        if "/refs/" in path and ".lock" not in path
+    ]
+    changes = [each for each in names if each[0] in ("rename", "unlink")]
     assert changes == [
-        ("create-ref", "checkpoints-trash"),
-        ("remove-ref", "checkpoints"),
-        ("create-ref", "checkpoints"),
-        ("remove-ref", "checkpoints-trash"),
+        ("rename", "checkpoints-trash"),
+        ("unlink", "checkpoints"),
+        ("rename", "checkpoints"),
+        ("unlink", "checkpoints-trash"),
     ]
 
 

@@ -20,20 +20,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
 
 import ckpt
 import ckpt.cli
-from ckpt import disk
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import seam
 
 # In place of a command's name: read checkpoints from a file.
 IMPORT = "import()"
-
-# Calls whose second path is the one that appears.
-TWO_PATHS = {"link", "rename", "replace", "symlink"}
-
 
 # Where a blow that pauses says so, and where it reads that it may go on.
 pause: tuple[int, int] | None = None
@@ -47,11 +46,10 @@ class Observer:
         self._note = note
         self._seen = [0] * len(blows)
 
-    def __call__(self, operation: str, path: str | bytes) -> None:
-        shown = os.fsdecode(path)
-        self._note(operation, shown)
+    def __call__(self, operation: str, path: str) -> None:
+        self._note(operation, path)
         for number, blow in enumerate(self._blows):
-            if not _matches(blow, operation, shown):
+            if not _matches(blow, operation, path):
                 continue
             self._seen[number] += 1
             if self._seen[number] == blow["nth"]:
@@ -63,7 +61,7 @@ class Observer:
 def _matches(blow: dict[str, Any], operation: str, path: str) -> bool:
     if blow["only"] is not None and operation not in blow["only"]:
         return False
-    return blow["operation"] in (None, operation) and path.endswith(blow["path"])
+    return blow["operation"] in (None, operation) and fnmatchcase(path, "*" + blow["path"])
 
 
 def _strike(blow: dict[str, Any]) -> None:
@@ -91,20 +89,6 @@ def _announce_and_wait(go: str) -> None:
         time.sleep(0.005)
 
 
-def _observe_the_system() -> None:
-    """Observe also what others do, dulwich with its locks above all, call by call."""
-    for name in ("link", "mkdir", "remove", "rename", "replace", "rmdir", "symlink", "unlink"):
-        setattr(os, name, _observed(name, getattr(os, name)))
-    system_open = os.open
-
-    def observed_open(path: Any, flags: int, *rest: Any, **options: Any) -> int:
-        if flags & os.O_CREAT:
-            disk.observer("os.open", path)
-        return system_open(path, flags, *rest, **options)
-
-    os.open = observed_open
-
-
 def _observe_opening() -> None:
     """Observe each file and folder that is opened, for whatever purpose."""
     for module, name in ((os, "open"), (os, "scandir"), (os, "listdir"), (builtins, "open")):
@@ -116,18 +100,10 @@ def _announced(call: Callable[..., Any]) -> Callable[..., Any]:
     def announced(path: Any = ".", *rest: Any, **options: Any) -> Any:
         # A handle that is made a file is open already; messages go to whoever reads them.
         if not isinstance(path, int):
-            disk.observer("opening", path)
+            seam.about_to("opening", os.fsdecode(path))
         return call(path, *rest, **options)
 
     return announced
-
-
-def _observed(name: str, call: Callable[..., None]) -> Callable[..., None]:
-    def observed(path: Any, *rest: Any, **options: Any) -> None:
-        disk.observer(f"os.{name}", rest[0] if rest and name in TWO_PATHS else path)
-        call(path, *rest, **options)
-
-    return observed
 
 
 def _announce_sleep(announce: Callable[[], object]) -> None:
@@ -146,10 +122,8 @@ def run(request: dict[str, Any], note: Callable[[str, str], None]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["cwd"])
     if (path := request["announce_sleep"]) is not None:
-        _announce_sleep(lambda: open(path, "a").close())
-    disk.observer = Observer(request["blows"], note)
-    if request["deep"]:
-        _observe_the_system()
+        _announce_sleep(lambda: os.close(os.open(path, os.O_CREAT, 0o600)))
+    seam.observe(Observer(request["blows"], note))
     if request["opening"]:
         _observe_opening()
     if request["words"][0] == IMPORT:

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from binascii import crc32
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from typing import Any
 
 import pytest
 from figures import PROPERTY
+from seam import UNFINISHED
 
 DRIVER = Path(__file__).with_name("driver.py")
 # Tests run with an environment from which everything of ckpt's is taken away.
@@ -36,8 +38,8 @@ Operations = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Blow:
-    """What happens before the `nth` operation (from 1) of that name and end of path; with `only`,
-    of those that have one of these names.
+    """What happens before the `nth` operation (from 1) of that name and end of path, which may be a
+    pattern; with `only`, of those that have one of these names.
 
     In this order: `command` is run, a file is waited for, what `Driver.beside` runs goes on,
     `signal` is sent, `error` is raised, and if it `stays`, by every later one as well.
@@ -58,15 +60,19 @@ class Blow:
 Blows = Blow | Sequence[Blow]
 
 
+def begun(path: str) -> str:
+    """A pattern of the name that a file in the worktree has while a rollback writes it."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{UNFINISHED}*-{crc32(name.encode()):08x}*"
+
+
 def kill(nth: int = 1, operation: str | None = None, path: str = "") -> Blow:
     return Blow(nth, operation, path, signal=signal.SIGKILL)
 
 
 # What fails on a full disk. Removing, renaming and flushing still work.
-NEEDS_SPACE = ("create", "write", "append", "mkdir", "symlink", "link", "create-ref")
+NEEDS_SPACE = ("create", "write", "mkdir", "symlink", "link")
 FLUSHES = ("fsync", "fsync-dir", "sync")
-# What opens a file.
-OPENS = ("create", "append", "overwrite", "fsync-dir")
 
 # In which ways a sweep strikes: what a blow is, but for its place.
 WAYS = {
@@ -76,7 +82,7 @@ WAYS = {
     "broken": Blow(error=errno.EIO),
     "forbidden": Blow(error=errno.EACCES),
     "read-only": Blow(error=errno.EROFS, stays=True),
-    "no handles": Blow(error=errno.EMFILE, only=OPENS),
+    "no handles": Blow(error=errno.EMFILE, only=("create",)),
     "full for a moment": Blow(error=errno.ENOSPC),
 }
 # Errors that are not tried at every operation but for `make torture`, there each of them.
@@ -113,9 +119,7 @@ class Struck:
     def did(self, operation: str, path: str) -> bool:
         """True if a rename, removal or the like of a path that ends so was carried out."""
         done = self.operations[:-1] if self.killed else self.operations
-        deep = any(name.startswith("os.") for name, _ in done)
-        wanted = f"os.{operation}" if deep else operation
-        return any(name == wanted and at.endswith(path) for name, at in done)
+        return any(name == operation and at.endswith(path) for name, at in done)
 
 
 class Driver:
@@ -134,12 +138,11 @@ class Driver:
         cwd: Path,
         *words: str,
         blow: Blows = (),
-        deep: bool = False,
         opening: bool = False,
     ) -> Struck:
-        """Run a command and wait for its end; `deep` counts calls of the system as well, and
-        `opening` those that open a file or a folder, to read it too."""
-        return self._ask({**_request(cwd, words, blow), "deep": deep, "opening": opening})
+        """Run a command and wait for its end; `opening` counts also calls that open a file or a
+        folder, to read it too."""
+        return self._ask({**_request(cwd, words, blow), "opening": opening})
 
     def beside(self, cwd: Path, words: Sequence[str], at: int | Blow, *others: str) -> Struck:
         """Let a command stand still before an operation while another runs, to its end unless
@@ -182,7 +185,6 @@ def _request(cwd: Path, words: Sequence[str], blow: Blows) -> dict[str, Any]:
         "env": dict(os.environ),
         "words": list(words),
         "blows": [asdict(each) for each in ([blow] if isinstance(blow, Blow) else blow)],
-        "deep": False,
         "opening": False,
         "announce_sleep": None,
         "beside": None,

@@ -26,7 +26,15 @@ from faults.rollbacks import (
     same_branch,
     whole,
 )
-from faults.striking import TORTURE, Blow, Driver, Sweep, kill, sample
+from faults.striking import (
+    TORTURE,
+    Blow,
+    Driver,
+    Sweep,
+    begun,
+    kill,
+    sample,
+)
 from helpers import fsck, git, tree_state, verified
 from scenes import write
 
@@ -401,10 +409,10 @@ def test_a_branch_that_only_the_rollback_moved_returns_though_head_is_left(
 # The last moment at which a change can be seen: the new file is ready, or nothing but the
 # removal is left to do. Later ones fall into the gap that no program can close.
 LAST_LOOKS = {
-    "src/edited": Blow(1, "chmod", "src/edited"),
+    "src/edited": Blow(1, "chmod", begun("src/edited")),
     "src/deleted": Blow(1, "unlink", "becomes-file"),
-    "becomes-link": Blow(1, "chmod", "becomes-link"),
-    "untracked/deeper/file": Blow(1, "chmod", "untracked/deeper/file"),
+    "becomes-link": Blow(1, "chmod", begun("becomes-link")),
+    "untracked/deeper/file": Blow(1, "chmod", begun("untracked/deeper/file")),
     "untracked/link": Blow(1, "symlink", ""),
 }
 
@@ -461,8 +469,9 @@ def test_a_file_edited_at_any_moment_is_saved_or_stays(
                 assert leftovers(top) == []
                 assert fsck(top) == []
                 assert verified(top) == []
-                if ("rename", "edited") in ran.operations[nth - 1 :]:
-                    if ran.operations[nth - 1] != ("rename", "edited"):
+                replaced = ("rename", str(top / path))
+                if replaced in ran.operations[nth - 1 :]:
+                    if ran.operations[nth - 1] != replaced:
                         assert held(top, new_checkpoints(scene, top)[-1], path)[1] == BY_HAND
                         assert driver.run(top, "undo").code == 0
                         assert tree_state(top) == undone_files(scene, path, BY_HAND)
@@ -477,8 +486,8 @@ def test_a_file_edited_again_while_its_edit_is_saved_is_saved_again(
     scene = whole(tmp_path / "before")
     top = scene.copy()
     blows = [
-        edit_at(Blow(1, "chmod", "src/edited"), put("src/edited")),
-        edit_at(Blow(2, "create-ref"), put("src/edited", "once more")),
+        edit_at(Blow(1, "chmod", begun("src/edited")), put("src/edited")),
+        edit_at(Blow(2, "link", "refs/checkpoints/*.lock"), put("src/edited", "once more")),
     ]
 
     assert driver.run(top, *scene.words, blow=blows).code == 0
@@ -497,7 +506,7 @@ def test_a_file_that_never_stops_changing_is_left_to_its_writer(
     scene = whole(tmp_path / "before")
     top = scene.copy()
     blows = [
-        edit_at(Blow(nth, "chmod", "src/edited"), put("src/edited", f"edit {nth}"))
+        edit_at(Blow(nth, "chmod", begun("src/edited")), put("src/edited", f"edit {nth}"))
         for nth in range(1, 20)
     ]
 
@@ -555,7 +564,7 @@ def test_a_path_that_never_stops_becoming_something_else_is_left_to_its_writer(
     scene = whole(tmp_path / "before")
     top = scene.copy()
     edits = [
-        edit_at(Blow(nth, "chmod", "src/edited"), f"{INSTEAD['a file']}; {BEGIN}")
+        edit_at(Blow(nth, "chmod", begun("src/edited")), f"{INSTEAD['a file']}; {BEGIN}")
         for nth in range(1, 20)
     ]
     blows = [*edits, *at_openings("$nth != 0", INSTEAD["a link"])]
@@ -605,7 +614,7 @@ def test_a_writer_who_never_rests_does_not_make_checkpoints_without_end(
 ) -> None:
     """Each file changes just before its turn; the last ones are left to their writer."""
     top, paths = many_to_change(driver, tmp_path)
-    blows = [edit_at(Blow(1, "chmod", path), put(path)) for path in paths]
+    blows = [edit_at(Blow(1, "chmod", begun(path)), put(path)) for path in paths]
 
     ran = driver.run(top, "rollback", "it", "--json", blow=blows)
 
@@ -623,7 +632,7 @@ def test_a_file_made_where_the_rollback_took_a_folder_away_is_saved(
 ) -> None:
     scene = whole(tmp_path / "before")
     top = scene.copy()
-    edit = edit_at(Blow(1, "chmod", "becomes-folder"), put("becomes-folder"))
+    edit = edit_at(Blow(1, "chmod", begun("becomes-folder")), put("becomes-folder"))
 
     assert driver.run(top, *scene.words, blow=edit).code == 0
 
@@ -638,8 +647,8 @@ def test_after_a_crash_abort_brings_back_the_edit_that_the_rollback_saved(
     way: str, driver: Driver, tmp_path: Path
 ) -> None:
     scene = whole(tmp_path / "before")
-    edit = edit_at(Blow(1, "chmod", "src/edited"), put("src/edited"))
-    for last in (kill(2, "chmod", "src/edited"), CRASHES["before the index"]):
+    edit = edit_at(Blow(1, "chmod", begun("src/edited")), put("src/edited"))
+    for last in (kill(2, "chmod", begun("src/edited")), CRASHES["before the index"]):
         top = scene.copy()
         assert driver.run(top, *scene.words, blow=[edit, last]).killed
 
@@ -768,7 +777,7 @@ def test_a_file_edited_during_the_recovery_is_saved_first(
     at = CRASHES["amid the files" if way == "--continue" else "before the end"]
     top = crash(driver, scene, at)
     known = new_checkpoints(scene, top)
-    edits = [edit_at(Blow(1, "chmod", "src/edited"), put("src/edited"))]
+    edits = [edit_at(Blow(1, "chmod", begun("src/edited")), put("src/edited"))]
     # Someone had worked on it before the recovery, too.
     sh(put("src/edited", "early"), top)
 
@@ -817,8 +826,8 @@ def test_nor_does_one_who_goes_on_while_an_interrupted_rollback_is_finished(
     driver: Driver, tmp_path: Path
 ) -> None:
     top, paths = many_to_change(driver, tmp_path)
-    assert driver.run(top, "rollback", "it", blow=kill(1, "chmod", paths[0])).killed
-    blows = [edit_at(Blow(1, "chmod", path), put(path)) for path in paths]
+    assert driver.run(top, "rollback", "it", blow=kill(1, "chmod", begun(paths[0]))).killed
+    blows = [edit_at(Blow(1, "chmod", begun(path)), put(path)) for path in paths]
 
     ran = driver.run(top, "rollback", "--continue", "--json", blow=blows)
 

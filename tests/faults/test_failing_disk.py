@@ -160,7 +160,7 @@ def test_a_failure_under_a_lock_of_gits_leaves_no_lock_behind(
     scene.check(top, scene.after)
 
 
-@pytest.mark.parametrize("at", [("fsync", "src/edited"), ("fsync", "src"), ("rmdir", "")])
+@pytest.mark.parametrize("at", [("fsync", "/src/edited"), ("fsync-dir", "/src"), ("rmdir", "")])
 def test_a_rollback_does_not_end_well_if_the_disk_refuses_to_flush_or_to_remove_a_folder(
     at: tuple[str, str], driver: Driver, tmp_path: Path
 ) -> None:
@@ -205,7 +205,7 @@ def test_an_interrupted_program_ends_quietly_and_leaves_nothing_half_done(
     scene = whole(tmp_path / "before")
     top = scene.copy()
     words = scene.words if command == "rollback" else ("save",)
-    at = ("rename", "edited") if command == "rollback" else ("create-ref", "")
+    at = ("rename", "edited") if command == "rollback" else ("link", "refs/checkpoints/*.lock")
 
     process = start(top, *words, blow=Blow(1, *at, signal=signal.SIGINT))
     _, stderr = process.communicate()

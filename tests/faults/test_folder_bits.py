@@ -11,8 +11,7 @@ import pytest
 from faults.striking import Driver, kill
 from helpers import ckpt, ckpt_here, git, tree_state
 from scenes import remove, unprivileged, write
-
-from ckpt import disk
+from seam import observe
 
 CLOSED = 0o555
 
@@ -63,14 +62,14 @@ def stop_at(number: int) -> None:
     """Let the process end before the n-th change of the worktree."""
     left = number
 
-    def look(operation: str, path: str | bytes) -> None:
+    def look(operation: str, path: str) -> None:
         nonlocal left
         if operation in ("chmod", "mkdir", "rmdir", "unlink", "rename", "fsync", "sync"):
             left -= 1
             if left < 0:
                 raise Stopped
 
-    disk.observer = look
+    observe(look)
 
 
 @pytest.mark.parametrize("way", ["--continue", "--abort"])
@@ -87,7 +86,7 @@ def test_stopped_anywhere(tmp_path: Path, way: str) -> None:
         except Stopped:
             pass
         finally:
-            disk.observer = None
+            observe(None)
         if not (top / ".git/ckpt/journal").exists():
             assert everything(top) in (then, now)
             continue

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt_here, fsck, git, verified
+from seam import observe
 
-from ckpt import CheckpointManager, disk
+from ckpt import CheckpointManager
 
 LINES = "".join(f"line {number}\n" for number in range(2000))
 LARGE = os.urandom(3 << 20).hex()
@@ -129,15 +130,15 @@ def test_what_git_packs_before_the_ref_is_made_outlives_that_pack(
     (repo / "notes").write_text(LINES)
     with ExitStack() as stack, CheckpointManager(".") as manager:
 
-        def collect(_: str, path: str | bytes) -> None:
+        def collect(_: str, path: str) -> None:
             if "refs/checkpoints" in os.fsdecode(path) and not (tmp_path / "still").exists():
                 git(*packing)
                 git("prune-packed", "-q")
                 stack.enter_context(standing_still(tmp_path / "still", "repack", "-adq"))
 
-        monkeypatch.setattr(disk, "observer", collect)
+        observe(collect)
         manager.create("x")
-        monkeypatch.setattr(disk, "observer", None)
+        observe(None)
 
     assert fsck(repo) == []
     assert verified(repo) == []
@@ -187,14 +188,14 @@ def test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint(
         (repo / "notes").write_text("edited\n")
     with ExitStack() as stack, CheckpointManager(".") as manager:
 
-        def unstage(_: str, path: str | bytes) -> None:
+        def unstage(_: str, path: str) -> None:
             if "refs/checkpoints" in os.fsdecode(path) and not (tmp_path / "still").exists():
                 git("reset", "-q")
                 stack.enter_context(standing_still(tmp_path / "still", "repack", "-adq"))
 
-        monkeypatch.setattr(disk, "observer", unstage)
+        observe(unstage)
         manager.create("x")
-        monkeypatch.setattr(disk, "observer", None)
+        observe(None)
 
     assert fsck(repo) == []
     assert verified(repo) == []

@@ -26,7 +26,14 @@ from faults.rollbacks import (
     look,
     off_branch,
 )
-from faults.striking import Blow, Driver, Sweep, kill, kills
+from faults.striking import (
+    Blow,
+    Driver,
+    Sweep,
+    begun,
+    kill,
+    kills,
+)
 from helpers import fsck, git, loose_object, verified
 from scenes import link, remove, write
 
@@ -235,8 +242,8 @@ def test_undo_brings_back_edits_that_one_recovery_saved_one_after_the_other(
     begin(driver, top)
     put(top, "first", "file-a")
     blows = [
-        Blow(1, "chmod", "file-c", command=("sh", "-c", "echo second > file-c")),
-        Blow(1, "chmod", "file-d", command=("sh", "-c", "echo third > file-d")),
+        Blow(1, "chmod", begun("file-c"), command=("sh", "-c", "echo second > file-c")),
+        Blow(1, "chmod", begun("file-d"), command=("sh", "-c", "echo third > file-d")),
     ]
 
     assert driver.run(top, "rollback", "--continue", blow=blows).code == 0
@@ -256,7 +263,7 @@ def test_undo_returns_to_the_beginning_and_the_edit_if_that_came_when_all_else_w
 ) -> None:
     """Nobody had edited anything before, so that nothing was saved."""
     begin(driver, top)
-    blow = Blow(1, "chmod", "file-d", command=("sh", "-c", "echo first > file-d"))
+    blow = Blow(1, "chmod", begun("file-d"), command=("sh", "-c", "echo first > file-d"))
 
     assert driver.run(top, "rollback", "--continue", blow=blow).code == 0
 

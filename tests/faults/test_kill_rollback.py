@@ -76,29 +76,6 @@ def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_
                 sweep.count("kills survived" if struck.killed else "runs over before the blow")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", SCENES if TORTURE else ["unborn"])
-def test_a_rollback_killed_between_two_calls_of_the_system_leaves_no_lock_behind(
-    name: str, way: str, driver: Driver, tmp_path: Path, record_property: Record
-) -> None:
-    """Between two operations there may be more than one call: locks taken by others."""
-    scene = SCENES[name](tmp_path / "before")
-    operations = driver.run(scene.copy(), *scene.words, deep=True).operations
-    begun = next(n for n, (_, path) in enumerate(operations) if path.endswith("/.git/ckpt/journal"))
-
-    with Sweep(record_property) as sweep:
-        for nth in range(begun, len(operations) + 1):
-            if operations[nth - 1][0].startswith("os."):
-                with sweep.trying((nth, operations[nth - 1])):
-                    sweep.count("calls of the system struck")
-                    top = scene.copy()
-                    struck = driver.run(top, *scene.words, blow=kill(nth), deep=True)
-                    _recover(driver, scene, top, struck, way)
-                    commit(top)
-                    git("pack-refs", "--all", cwd=top)
-                    sweep.count("kills survived" if struck.killed else "runs over before the blow")
-
-
 def _recover(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) -> Look:
     """Bring the rollback to the end asked for; returns the state that is there now."""
     begun = struck.did("rename", "/.git/ckpt/journal")

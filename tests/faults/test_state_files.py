@@ -8,8 +8,9 @@ from pathlib import Path
 
 from byhand import worktree
 from helpers import fsck, verified
+from seam import observe
 
-from ckpt import CheckpointManager, CkptError, disk
+from ckpt import CheckpointManager, CkptError
 
 NAMES = ("changed.state", "gone.state", "new.state", "file")
 
@@ -40,7 +41,7 @@ class Failing:
     def __init__(self, number: int) -> None:
         self.left = number
 
-    def __call__(self, operation: str, path: disk.Path) -> None:
+    def __call__(self, operation: str, path: str) -> None:
         self.left -= 1
         if self.left == 0:
             raise OSError(28, "No space left on device")
@@ -53,14 +54,15 @@ def test_whatever_fails_the_files_are_as_then_or_as_now(tmp_path: Path) -> None:
         number += 3  # at odd and even ones in turn
         top = tmp_path / str(number)
         shutil.copytree(tmp_path / "before", top, symlinks=True)
-        disk.observer = failing = Failing(number)
+        failing = Failing(number)
+        observe(failing)
         try:
             with CheckpointManager(top) as manager:
                 manager.rollback("latest")
         except (CkptError, OSError):
             failed += 1
         finally:
-            disk.observer = None
+            observe(None)
         if failing.left > 0:
             break
         with CheckpointManager(top) as manager:

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt, git
+from seam import SETUP
 
 from ckpt import CheckpointManager
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # The checkpoint's ref is all that is still missing when the signal comes.
-STRUCK = """
-import os, sys
-from ckpt import disk
+STRUCK = f"""{SETUP}
+import os
 number = int(sys.argv.pop(1))
 def strike(operation, path):
-    if operation == "create-ref":
+    if operation == "link" and "/refs/checkpoints/" in path:
         os.kill(os.getpid(), number)
-disk.observer = strike
+seam.observe(strike)
 """
 HOOK = STRUCK + "from ckpt import cli; cli.program()"
 ENSURE = STRUCK + "import ckpt; print(ckpt.CheckpointManager('.', session='s').ensure())"

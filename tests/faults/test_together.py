@@ -27,9 +27,9 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
-def save_together(top: Path, go: Path, operation: str) -> list[Any]:
+def save_together(top: Path, go: Path, operation: str, path: str = "") -> list[Any]:
     """Several saves that all wait for each other before an operation; what they report."""
-    blow = Blow(1, operation, wait_for=str(go))
+    blow = Blow(1, operation, path, wait_for=str(go))
     processes = [start(top, "save", "--json", blow=blow) for _ in range(PROCESSES)]
     for process in processes:
         wait_for(go.with_name(f"{go.name}.{process.pid}"), process)
@@ -63,7 +63,7 @@ def test_processes_that_publish_at_the_same_moment_get_ids_of_their_own(tmp_path
     scene = whole(tmp_path / "before")
     top = scene.copy()
 
-    saved = save_together(top, tmp_path / "go", "create-ref")
+    saved = save_together(top, tmp_path / "go", "link", "refs/checkpoints/*.lock")
 
     assert len({document["checkpoint"]["id"] for document in saved}) == PROCESSES
     assert len(checkpoints(top)) == len(scene.checkpoints) + PROCESSES

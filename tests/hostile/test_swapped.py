@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from helpers import git, tree_state
+from seam import observe
 
-from ckpt import CheckpointManager, CkptError, disk
+from ckpt import CheckpointManager, CkptError
 from ckpt.errors import Busy
 
 FILES = ("changed", "removed", "mode", "inner/changed", "inner/removed")
@@ -80,8 +81,8 @@ class Swapping:
         self.target = top / "outside" / path
         self.left = number
 
-    def __call__(self, operation: str, path: disk.Path) -> None:
-        if os.path.isabs(os.fsdecode(path)):  # in the git dir
+    def __call__(self, operation: str, path: str) -> None:
+        if "/.git/" in path:
             return
         self.left -= 1
         if self.left == 0:
@@ -95,14 +96,15 @@ def swapped(before: Path, top: Path, path: str, number: int) -> bool:
     """Strike a rollback; whether it went so far."""
     subprocess.run(["cp", "-a", str(before), str(top)], check=True)
     outside = tree_state(top / "outside")
-    disk.observer = swapping = Swapping(top, path, number)
+    swapping = Swapping(top, path, number)
+    observe(swapping)
     try:
         with CheckpointManager(top / "repo") as manager:
             manager.rollback("then", yes=True)
     except (CkptError, Busy, OSError):
         pass
     finally:
-        disk.observer = None
+        observe(None)
     assert tree_state(top / "outside") == outside, (path, number)
     return swapping.left <= 0
 

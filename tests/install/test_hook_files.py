@@ -11,8 +11,9 @@ import pytest
 from helpers import tree_state
 from hypothesis import given
 from hypothesis import strategies as st
+from seam import observe
 
-from ckpt import disk, private
+from ckpt import private
 from ckpt.install import hook_files
 from ckpt.install.hook_text import has_block
 from ckpt.install.record import Record
@@ -94,13 +95,13 @@ def killed_at(step: int, act: Callable[[], object], monkeypatch: pytest.MonkeyPa
         if left[0] < 0:
             raise Killed
 
-    monkeypatch.setattr(disk, "observer", count)
+    observe(count)
     try:
         act()
     except Killed:
         return True
     finally:
-        monkeypatch.setattr(disk, "observer", None)
+        observe(None)
     return False
 
 

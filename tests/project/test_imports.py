@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt, git
+from seam import SETUP
 
 # Slow to import, and nothing that a plain command needs.
 NEVER = {
@@ -178,14 +179,14 @@ def test_a_rollback_has_imported_everything_before_it_changes_a_file(line: str) 
     """The files may be ckpt's own: from then on another version may lie there."""
     if line == "undo":
         ckpt("rollback", code=0)
-    code = """if True:
-        import sys
-        from ckpt import cli, disk
+    code = f"""if True:
+        {SETUP}
+        from ckpt import cli
         then = []
         def look(operation, path):
-            if operation == "rename" and str(path).endswith("/journal"):
+            if operation == "rename" and path.endswith("/journal"):
                 then.extend(sys.modules)
-        disk.observer = look
+        seam.observe(look)
         cli.main()
         late = [name for name in sys.modules if name.startswith("ckpt") and name not in then]
         print(bool(then), *late, file=sys.stderr)

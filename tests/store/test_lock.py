@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from byhand import failing, files_below, observed
+from byhand import files_below
+from seam import SETUP, failing, observe, observed
 
-from ckpt import disk
 from ckpt.errors import Busy
 from ckpt.store.lock import (
     check_free,
@@ -94,16 +94,16 @@ def test_a_lock_that_cannot_be_taken_away_is_later_known_for_ours(
 ) -> None:
     """Though the private file could be, and with it what tells the lock from another's."""
 
-    def fail(operation: str, path: str | bytes) -> None:
+    def fail(operation: str, path: str) -> None:
         if operation == "rename" or (operation, path) == ("unlink", f"{index}.lock"):
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
-    disk.observer = fail
+    observe(fail)
     try:
         with pytest.raises(OSError):
             replace_locked(str(index), b"new", str(private))
     finally:
-        disk.observer = None
+        observe(None)
     assert index.with_name("index.lock").exists()
 
     clear_own_locks(str(private), [str(index)])
@@ -140,8 +140,8 @@ def test_a_new_file_gets_the_usual_permissions(index: Path, private: Path) -> No
 def killed(index: Path, private: Path, at: str) -> None:
     """Run `replace_locked` in a process that dies before an operation."""
     script = (
-        "import os, sys; from ckpt import disk; from ckpt.store.lock import replace_locked\n"
-        f"disk.observer = lambda operation, path: os._exit(9) if operation == {at!r} else None\n"
+        f"{SETUP}import os; from ckpt.store.lock import replace_locked\n"
+        f"seam.observe(lambda operation, path: operation == {at!r} and os._exit(9))\n"
         "replace_locked(sys.argv[1], b'new', sys.argv[2])"
     )
     ran = subprocess.run([sys.executable, "-c", script, str(index), str(private)])

@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from byhand import failing, files_below, observed
+from byhand import files_below
+from seam import failing, observed
 
 from ckpt.errors import Busy, CkptError
 from ckpt.store.objects import ObjectID

@@ -12,7 +12,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from byhand import NOWHERE, failing, files_below, loose, object_store, observed, pack
+from byhand import NOWHERE, files_below, loose, object_store, pack
+from seam import failing, observed
 
 from ckpt import disk
 from ckpt.store import pending

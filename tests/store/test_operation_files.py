@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from byhand import files_below, observed
+from byhand import files_below
+from seam import observed
 
 from ckpt.store import operation_files
 from ckpt.store.operation import OperationFiles

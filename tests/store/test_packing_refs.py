@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from seam import observe
 
-from ckpt import disk
 from ckpt.errors import Busy, CkptError
 from ckpt.store.objects import ObjectID
 from ckpt.store.packed_refs import PackedRefs
@@ -156,11 +156,11 @@ def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Do something once the refs are packed, before the first loose one goes."""
     waiting = [act]
 
-    def look(operation: str, path: str | bytes) -> None:
+    def look(operation: str, path: str) -> None:
         if operation == "link" and str(path).endswith("/a.lock") and waiting:
             waiting.pop()()
 
-    monkeypatch.setattr(disk, "observer", look)
+    observe(look)
 
 
 def test_a_ref_that_is_pinned_meanwhile_keeps_its_new_value(

@@ -15,11 +15,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from byhand import failing, files_below, loose, object_store, pack
+from byhand import files_below, loose, object_store, pack
 from hypothesis import given
 from hypothesis import strategies as st
+from seam import failing, observe
 
-from ckpt import disk
 from ckpt.store import objects, streams
 from ckpt.store import scratch as scratch_module
 from ckpt.store.object_format import SHA1, SHA256, ObjectFormat
@@ -172,12 +172,10 @@ def test_a_file_of_another_length_than_told_is_not_taken(
 
 
 def test_a_file_that_changes_between_two_passes_is_not_taken(
-    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore, tmp_path: Path
 ) -> None:
     path = put(tmp_path / "file", noise(LARGE + 1))
-    monkeypatch.setattr(
-        disk, "observer", lambda operation, _: operation == "create" and put(path, bytes(LARGE + 1))
-    )
+    observe(lambda operation, _: operation == "create" and put(path, bytes(LARGE + 1)))
     with pytest.raises(UnreadableFile):
         added(store, path)
     store.discard()

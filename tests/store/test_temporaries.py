@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from byhand import files_below, object_store
+from seam import observe
 
 from ckpt import disk
 from ckpt.store import pending, temporaries
@@ -182,12 +183,12 @@ def failing(monkeypatch: pytest.MonkeyPatch, end: str, times: int = 1) -> Iterat
     """A file of a name that ends so cannot be taken away, as a disk fails now and then."""
     failed: list[object] = []
 
-    def fail(operation: str, path: str | bytes) -> None:
+    def fail(operation: str, path: str) -> None:
         if operation == "unlink" and str(path).endswith(end) and len(failed) < times:
             failed.append(path)
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
-    monkeypatch.setattr(disk, "observer", fail)
+    observe(fail)
     yield
     assert len(failed) == times
     monkeypatch.undo()

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from byhand import failing, observed
+from seam import failing, observed
 
 from ckpt.store.trigger_log import Failure, Success, TriggerLog, TriggerNotes
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from byhand import observed
 from helpers import git
+from seam import observed
 
 from ckpt.manager import CheckpointManager
 from ckpt.store import unflushed
@@ -23,7 +23,7 @@ def loose(repo: Path, name: str) -> str:
 def flushed_before_the_ref(repo: Path) -> set[str]:
     with CheckpointManager(repo) as manager, observed() as seen:
         manager.create("one")
-    end = next(n for n, (operation, _) in enumerate(seen) if operation == "create-ref")
+    end = next(n for n, (operation, _) in enumerate(seen) if operation == "link")
     return {path for operation, path in seen[:end] if operation in ("fsync", "fsync-dir")}
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byhand import failing
 from helpers import git
 from saving import committed, write_all
+from seam import failing
 
 from ckpt.engine.session_state import NO_FILE, SessionState, look
 from ckpt.models import Kind, Outcome

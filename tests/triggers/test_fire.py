@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byhand import failing, worktree
+from byhand import worktree
 from helpers import Ran, ckpt, git
 from saving import committed, write_all
+from seam import failing
 
 from ckpt.models import Kind, Outcome
 from ckpt.setting_types import TRIGGERS

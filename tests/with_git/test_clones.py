@@ -12,8 +12,7 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
-
-from ckpt import disk
+from seam import observe
 
 
 @pytest.fixture
@@ -133,16 +132,16 @@ def test_a_save_begins_again_when_git_prunes_what_it_has_written(
 ) -> None:
     left = times
 
-    def prune(operation: str, path: str | bytes) -> None:
+    def prune(operation: str, path: str) -> None:
         nonlocal left
         if left and operation == "rename" and "/objects/" in os.fsdecode(path):
             left -= 1
             git("prune", "--expire=now")
 
     write(repo, "new", "content that nothing names yet\n")
-    monkeypatch.setattr(disk, "observer", prune)
+    observe(prune)
     saved = ckpt("save", "--json", code=0).json["checkpoint"]
-    monkeypatch.setattr(disk, "observer", None)
+    observe(None)
 
     assert left == 0
     assert git("show", f"{saved['ref']}:new") == "content that nothing names yet\n"
@@ -152,11 +151,11 @@ def test_a_save_begins_again_when_git_prunes_what_it_has_written(
 def test_a_save_gives_up_when_git_prunes_without_end(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def prune(operation: str, path: str | bytes) -> None:
+    def prune(operation: str, path: str) -> None:
         if operation == "rename" and "/objects/" in os.fsdecode(path):
             git("prune", "--expire=now")
 
     write(repo, "new", "content\n")
-    monkeypatch.setattr(disk, "observer", prune)
+    observe(prune)
 
     assert "git pruned" in ckpt("save", code=4).stderr

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from helpers import ckpt_here, fsck, git, status, tree_state
+from seam import observe
 
-from ckpt import disk
 from ckpt.worktree import filters
 
 PROCESS = Path(__file__).parents[1] / "filter_process.py"
@@ -206,16 +206,16 @@ def test_an_interrupted_rollback_goes_either_way(
     now = tree_state(top), status(top)
     left = after
 
-    def fail(operation: str, path: str | bytes) -> None:
+    def fail(operation: str, path: str) -> None:
         nonlocal left
-        if operation == "rename" and isinstance(path, bytes):
+        if operation == "rename" and "/.git/" not in path:
             left -= 1
             if not left:
                 raise OSError(5, "no more")
 
-    monkeypatch.setattr(disk, "observer", fail)
+    observe(fail)
     ckpt_here("rollback", "latest", "--yes", cwd=top, code=1)
-    monkeypatch.setattr(disk, "observer", None)
+    observe(None)
     assert tree_state(top) not in (then[0], now[0]) or after == 1
     ckpt_here("rollback", way, cwd=top, code=0)
 
@@ -241,13 +241,13 @@ def test_git_is_not_misled_by_sizes_after_an_interrupted_rollback(
     git("checkout", "-q", "--", "a", cwd=top)
     assert (top / "a").read_bytes() == b"1\r\n"
 
-    def fail(operation: str, path: str | bytes) -> None:
-        if operation == "rename" and isinstance(path, bytes):
+    def fail(operation: str, path: str) -> None:
+        if operation == "rename" and "/.git/" not in path:
             raise OSError(5, "no more")
 
-    monkeypatch.setattr(disk, "observer", fail)
+    observe(fail)
     ckpt_here("rollback", "latest", "--yes", cwd=top, code=1)
-    monkeypatch.setattr(disk, "observer", None)
+    observe(None)
     ckpt_here("rollback", "--continue", cwd=top, code=0)
 
     assert (top / "a").read_bytes() == b"1\n"
@@ -446,15 +446,15 @@ def test_an_abort_needs_no_driver_that_is_broken_by_now(
     edited_then_as_committed(tmp_path, b"wip\n")
     before = tree_state(tmp_path), status(tmp_path)
 
-    def fail(operation: str, path: str | bytes) -> None:
-        if operation == "rename" and path == b"plain":
+    def fail(operation: str, path: str) -> None:
+        if operation == "rename" and path.endswith("/plain"):
             raise OSError(5, "no more")
 
     (tmp_path / "plain").write_bytes(b"other\n")
     before = tree_state(tmp_path), status(tmp_path)
-    monkeypatch.setattr(disk, "observer", fail)
+    observe(fail)
     ckpt_here("rollback", "edited", cwd=tmp_path, code=1)
-    monkeypatch.setattr(disk, "observer", None)
+    observe(None)
     assert (tmp_path / "a.odd").read_bytes() == b"wip\n"
     git("config", "filter.odd.smudge", "exit 1", cwd=tmp_path)
     ckpt_here("rollback", "--abort", cwd=tmp_path, code=0)
@@ -469,13 +469,13 @@ def test_what_came_after_an_interruption_needs_no_driver_either(
     (tmp_path / "a.odd").write_bytes(b"other\n")
     (tmp_path / "plain").write_bytes(b"other\n")
 
-    def fail(operation: str, path: str | bytes) -> None:
-        if operation == "rename" and path == b"plain":
+    def fail(operation: str, path: str) -> None:
+        if operation == "rename" and path.endswith("/plain"):
             raise OSError(5, "no more")
 
-    monkeypatch.setattr(disk, "observer", fail)
+    observe(fail)
     ckpt_here("rollback", "edited", cwd=tmp_path, code=1)
-    monkeypatch.setattr(disk, "observer", None)
+    observe(None)
     git("checkout", "-q", "a.odd", cwd=tmp_path)
     told = ckpt_here("rollback", "--continue", "--json", cwd=tmp_path, code=0).json
 
@@ -584,15 +584,14 @@ def test_an_interruption_does_not_show_git_what_it_did_not_see(
     before = tree_state(tmp_path), status(tmp_path)
     if way == "--continue":
         ckpt_here("rollback", "then", cwd=tmp_path, code=0)
-    index = str(tmp_path / ".git/index")
 
-    def fail(operation: str, path: str | bytes) -> None:
-        if operation == "rename" and (path == index or path == b".gitattributes"):
+    def fail(operation: str, path: str) -> None:
+        if operation == "rename" and path.endswith(("/.git/index", "/.gitattributes")):
             raise OSError(5, "no more")
 
-    monkeypatch.setattr(disk, "observer", fail)
+    observe(fail)
     ckpt_here(*(["undo"] if way == "--continue" else ["rollback", "then"]), cwd=tmp_path, code=1)
-    monkeypatch.setattr(disk, "observer", None)
+    observe(None)
     ckpt_here("rollback", way, cwd=tmp_path, code=0)
 
     assert before == (tree_state(tmp_path), status(tmp_path))

@@ -12,22 +12,21 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git, status, tree_state
 from journeys import reset_and_clean, save, there_and_back
 from scenes import link, remove, state, write
-
-from ckpt import disk
+from seam import observe
 
 
 def interrupted_rollback(saved: str) -> None:
     """All files are written and the disk fails before the journal goes."""
 
-    def fail(operation: str, path: str | bytes) -> None:
+    def fail(operation: str, path: str) -> None:
         if operation == "unlink" and os.fsdecode(path).endswith("/ckpt/journal"):
             raise OSError(errno.EIO, "Input/output error")
 
-    disk.observer = fail
+    observe(fail)
     try:
         ckpt("rollback", saved, "--yes", code=1)
     finally:
-        disk.observer = None
+        observe(None)
 
 
 def safeties() -> int:

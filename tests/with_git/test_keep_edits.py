@@ -10,8 +10,9 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
+from seam import observe
 
-from ckpt import CheckpointManager, disk
+from ckpt import CheckpointManager
 from ckpt.engine.keep_edits import EDITED, NOT_WRITTEN, REMOVED
 from ckpt.engine.session_state import SessionState, look
 from ckpt.errors import CkptError, UsageError
@@ -254,12 +255,12 @@ def broken_off(repo: Path, agent: Agent) -> tuple[State, State]:
         if operation == "rename" and os.fsdecode(str(path)).endswith("/index"):
             raise OSError(28, "No space left on device")
 
-    disk.observer = fail
+    observe(fail)
     try:
         with CheckpointManager(repo) as manager, pytest.raises(CkptError):
             manager.rollback("start", keep_edits=True)
     finally:
-        disk.observer = None
+        observe(None)
     assert state(repo) != after
     return after, before
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from byhand import files_below, open_repository
 from helpers import ckpt, ckpt_here, fsck, git
+from seam import observe
 
 from ckpt.engine.capture import capture
 from ckpt.models import SkipReason
@@ -166,19 +167,18 @@ def test_a_diff_says_of_very_large_files_only_that_they_differ(repo: Path) -> No
 def test_a_large_file_that_never_holds_still_is_left_out_by_name(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ckpt import disk
 
     (repo / "src/data.bin").write_bytes(noise(LARGE + 1))
     seeds = iter(range(1, 100))
 
-    def write(operation: str, path: str | bytes) -> None:
+    def write(operation: str, path: str) -> None:
         if operation == "create" and "tmp_obj_" in os.fsdecode(path):
             (repo / "src/data.bin").write_bytes(noise(LARGE + 1, next(seeds)))
 
     with open_repository(repo) as opened:
-        monkeypatch.setattr(disk, "observer", write)
+        observe(write)
         present = capture(opened, Settings(), opened.objects)
-        monkeypatch.setattr(disk, "observer", None)
+        observe(None)
         opened.objects.discard()
 
     assert present.skipped == {b"src/data.bin": SkipReason.UNREADABLE}
@@ -188,7 +188,6 @@ def test_a_large_file_that_never_holds_still_is_left_out_by_name(
 def test_a_disk_that_is_full_is_not_taken_for_a_file_that_cannot_be_read(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ckpt import disk
 
     (repo / "src/data.bin").write_bytes(noise(LARGE + 1))
 
@@ -197,7 +196,7 @@ def test_a_disk_that_is_full_is_not_taken_for_a_file_that_cannot_be_read(
             raise OSError(28, os.strerror(28))
 
     with open_repository(repo) as opened:
-        monkeypatch.setattr(disk, "observer", fail)
+        observe(fail)
         with pytest.raises(OSError, match="No space left"):
             capture(opened, Settings(), opened.objects)
 

@@ -21,6 +21,7 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import copy_repository, fsck, git
 from scenes import example, state, write
+from seam import SETUP
 
 # What is no part of an operation, or is told by git's own commands.
 _ELSEWHERE = ("objects", "logs", "ckpt", "info", "hooks", "branches", "worktrees")
@@ -666,12 +667,12 @@ def test_an_operation_begun_after_an_interrupted_rollback_is_saved_before_it_goe
 def half_way(top: Path, saved: str) -> None:
     """A rollback that stopped before it put the operation in its place."""
     script = (
-        "import sys, ckpt.disk as disk\n"
+        f"{SETUP}"
         "from ckpt.cli import main\n"
         "def stop(operation, path):\n"
-        "    if operation == 'rename' and str(path).endswith('MERGE_MSG'):\n"
+        "    if operation == 'rename' and path.endswith('MERGE_MSG'):\n"
         "        raise OSError(28, 'No space left on device')\n"
-        "disk.observer = stop\n"
+        "seam.observe(stop)\n"
         f"sys.exit(main(['rollback', '--yes', '{saved}', '--head']))\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=top)

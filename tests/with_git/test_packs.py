@@ -16,8 +16,8 @@ from byhand import MOMENT
 from helpers import fsck, git
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from seam import SETUP, observe
 
-from ckpt import disk
 from ckpt.store import packs, record
 from ckpt.store.object_format import SHA1, get_object_format
 from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
@@ -258,10 +258,10 @@ def test_what_a_killed_process_leaves_of_a_pack_is_cleared_by_gc(tmp_path: Path)
     top = tmp_path / "repo"
     git("init", "-q", str(top))
     script = (
-        "import os, sys; from ckpt import disk; from ckpt.store.objects import ObjectStore;"
+        SETUP + "import os; from ckpt.store.objects import ObjectStore;"
         "from ckpt.store.object_format import SHA1;"
         "store = ObjectStore(sys.argv[1], SHA1);"
-        "disk.observer = lambda what, path: what == 'rename' and os._exit(0);"
+        "seam.observe(lambda what, path: what == 'rename' and os._exit(0));"
         "[store.add(b'blob', b'%d' % n) for n in range(500)]; store.flush()"
     )
     subprocess.run([sys.executable, "-c", script, str(top / ".git/objects")], check=True)
@@ -286,12 +286,12 @@ def test_a_prune_before_the_names_are_given_is_noticed(count: int, tmp_path: Pat
             if operation == "rename" and not done:
                 done.append(git("gc", "-q", "--prune=now", cwd=top))
 
-        disk.observer = prune
+        observe(prune)
         try:
             with pytest.raises(ObjectsPruned):
                 store.flush()
         finally:
-            disk.observer = None
+            observe(None)
         store.discard()
     assert list((top / ".git/objects/pack").iterdir()) == []
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt, ckpt_here, fsck, git, verified
+from seam import observe
 
-from ckpt import disk
 from ckpt.engine.contents import is_fresh
 from ckpt.worktree.identity import identity
 
@@ -124,15 +124,15 @@ def test_after_a_crash_they_stay_if_they_cannot_be_saved(repo: Path, base: str) 
 
 @contextmanager
 def full_disk_at(end: str) -> Iterator[None]:
-    def fail(operation: str, path: str | bytes) -> None:
+    def fail(operation: str, path: str) -> None:
         if operation == "rename" and os.fsdecode(path).endswith(end):
             raise OSError(28, os.strerror(28))
 
-    disk.observer = fail
+    observe(fail)
     try:
         yield
     finally:
-        disk.observer = None
+        observe(None)
 
 
 def settle(path: Path) -> None:

@@ -15,8 +15,8 @@ from textwrap import indent
 
 import pytest
 from helpers import fsck, git
+from seam import observe
 
-from ckpt import disk
 from ckpt.errors import Busy
 from ckpt.store.objects import ObjectID
 from ckpt.store.ref_names import is_ref_name
@@ -243,7 +243,7 @@ def at(operation: str, end: str, act: Callable[[], object]) -> Callable[[str, st
     """An observer of the disk that does something once, before an operation on a path."""
     left = [act]
 
-    def observer(seen: str, path: str | bytes) -> None:
+    def observer(seen: str, path: str) -> None:
         if left and seen == operation and os.fsdecode(path).endswith(end):
             left.pop()()
 
@@ -263,7 +263,7 @@ def test_git_cannot_pack_a_ref_that_is_just_being_removed(
     refs.create(b"refs/checkpoints/a", commits[0])
     git("pack-refs", "--all")
     refs.replace(b"refs/checkpoints/a", commits[0], commits[1])
-    monkeypatch.setattr(disk, "observer", at("unlink", "refs/checkpoints/a", pack))
+    observe(at("unlink", "refs/checkpoints/a", pack))
 
     assert refs.remove(b"refs/checkpoints/a", commits[1])
     assert len(packing) == 1
@@ -301,7 +301,7 @@ def test_a_folder_that_git_removes_just_now_is_made_again(
 ) -> None:
     folder = repo / ".git/refs/checkpoints-trash/20261116"
     observer = at("link", "20261116/a.lock", folder.rmdir)
-    monkeypatch.setattr(disk, "observer", observer)
+    observe(observer)
 
     assert refs.create(b"refs/checkpoints-trash/20261116/a", commits[0])
     assert listed_by_git("refs/checkpoints-trash") == {

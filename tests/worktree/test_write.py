@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from byhand import failing, files_below, observed
+from byhand import files_below
 from helpers import tree_state
+from seam import failing, observed
 
 from ckpt.worktree.write import UnsafePath, Worktree
 
@@ -103,7 +104,7 @@ def test_the_name_of_a_half_written_file_says_whose_it_is(top: Path, tree: Workt
     with observed() as seen:
         write(tree, b"src/file")
 
-    assert seen[0][1].startswith(".ckpt-tmp-")
+    assert seen[0][1].startswith("src/.ckpt-tmp-")
 
 
 def test_a_link_is_replaced_not_followed(top: Path, tree: Worktree) -> None:
@@ -382,7 +383,7 @@ def test_files_and_folders_are_made_durable(top: Path, tree: Worktree) -> None:
         tree.sync(b"src")
         tree.sync(b"")
 
-    assert seen == [("fsync", "src/file"), ("fsync", "src"), ("fsync", "")]
+    assert seen == [("fsync", "src/file"), ("fsync-dir", "src"), ("fsync-dir", ".")]
 
 
 def test_what_is_gone_or_a_link_needs_no_flush(top: Path, tree: Worktree) -> None:

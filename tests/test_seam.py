@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""What the tests strike: every way in which Python, ckpt or dulwich changes a disk is seen."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from dulwich.file import GitFile
+from dulwich.object_store import DiskObjectStore
+from dulwich.objects import Blob
+from helpers import ckpt_here
+from seam import failing, observed
+
+
+def replace(top: Path) -> None:
+    with GitFile(str(top / "file"), "wb") as file:
+        file.write(b"new")
+
+
+def descend(top: Path) -> None:
+    handle = os.open(top / "folder", os.O_RDONLY)
+    os.close(os.open("file", os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=handle))
+    os.fsync(handle)
+    os.close(handle)
+
+
+def write_temporary(top: Path) -> None:
+    fd, path = tempfile.mkstemp(prefix="tmp", dir=top)
+    with os.fdopen(fd, "w") as file:
+        file.write("x")
+    os.rename(path, top / "file")
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda top: (top / "file").write_text("x"), ["truncate file", "write file"]),
+        (lambda top: (top / "new").write_text("x"), ["create new", "write new"]),
+        (lambda top: (top / "file").read_text(), []),
+        (lambda top: (top / "file").replace(top / "other"), ["rename other"]),
+        (lambda top: (top / "file").unlink(), ["unlink file"]),
+        (lambda top: (top / "link").symlink_to("file"), ["symlink link"]),
+        (lambda top: os.makedirs(top / "a/b"), ["mkdir a", "mkdir b"]),
+        (lambda top: (top / "file").chmod(0o600), ["chmod file"]),
+        (replace, ["create file.lock", "write file.lock", "fsync file.lock", "rename file"]),
+        (descend, ["create file", "fsync-dir folder"]),
+        (write_temporary, ["create tmp", "write tmp", "rename file"]),
+    ],
+)
+def test_a_change_is_told_before_it_is_made(
+    tmp_path: Path, act: Callable[[Path], object], expected: list[str]
+) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "folder").mkdir()
+
+    with observed() as seen:
+        act(tmp_path)
+
+    names = [(operation, os.path.basename(path)) for operation, path in seen]
+    told = [f"{operation} {'tmp' if name[:3] == 'tmp' else name}" for operation, name in names]
+    assert told == expected
+
+
+def test_what_dulwich_writes_fails_as_well(tmp_path: Path) -> None:
+    store = DiskObjectStore.init(str(tmp_path / "objects"))
+    with failing("create"), pytest.raises(OSError, match="No space left"):
+        store.add_object(Blob.from_string(b"content"))
+
+    assert list(store) == []
+
+
+def test_each_file_that_a_save_leaves_was_told_of(repo: Path) -> None:
+    (repo / "new").write_text("new")
+    before = set(repo.rglob("*"))
+
+    with observed() as seen:
+        ckpt_here("save", code=0)
+
+    told = {os.path.realpath(path) for _, path in seen}
+    assert {str(path) for path in set(repo.rglob("*")) - before} <= told
