@@ -120,7 +120,8 @@ def test_no_option_is_mentioned_that_does_not_exist() -> None:
     ours = [manual.render(man(title)) for title in ("COMMANDS", "WHAT IS CAPTURED", "ROLLBACK")]
     ours += re.findall(r"git ckpt [^`\n|#]*", "\n".join(TEXTS.values()))
 
-    assert words(OPTION, ours) - {"-I", "-c"} <= known
+    of_others = {"-I", "-c", "--no-split-index", "--prune"}
+    assert words(OPTION, ours) - of_others <= known
 
 
 def test_the_readme_mentions_every_command_in_ten_minutes() -> None:
