@@ -7,12 +7,12 @@ none of them starts quickly.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
     from ckpt.engine.prune import PruneResult
     from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
+    from ckpt.git.repository import NotARepository
     from ckpt.manager import CheckpointManager
     from ckpt.models import (
         Checkpoint,
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
         Scope,
         Summary,
     )
-    from ckpt.policy import Policy, Rules
-    from ckpt.project import project_root
-    from ckpt.settings import Settings
-    from ckpt.store.repository import NotARepository
+    from ckpt.paths import project_root
+    from ckpt.settings.policy import Policy, Rules
+    from ckpt.settings.settings import Settings
 
 __version__ = "0.1.0"
 
@@ -40,21 +39,21 @@ _HOMES = {
     "DiffResult": "ckpt.models",
     "FeatureState": "ckpt.models",
     "Kind": "ckpt.models",
-    "NotARepository": "ckpt.store.repository",
+    "NotARepository": "ckpt.git.repository",
     "NotFound": "ckpt.errors",
     "Outcome": "ckpt.models",
-    "Policy": "ckpt.policy",
+    "Policy": "ckpt.settings.policy",
     "PruneResult": "ckpt.engine.prune",
     "Refused": "ckpt.errors",
     "RollbackError": "ckpt.errors",
     "RollbackResult": "ckpt.models",
-    "Rules": "ckpt.policy",
+    "Rules": "ckpt.settings.policy",
     "SaveResult": "ckpt.models",
     "Scope": "ckpt.models",
-    "Settings": "ckpt.settings",
+    "Settings": "ckpt.settings.settings",
     "Summary": "ckpt.models",
     "UsageError": "ckpt.errors",
-    "project_root": "ckpt.project",
+    "project_root": "ckpt.paths",
 }
 
 __all__ = [
@@ -88,5 +87,4 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'ckpt' has no attribute '{name}'")
-    # Not `importlib`, which takes 2 ms.
     return getattr(__import__(home, fromlist=[name]), name)

@@ -11,14 +11,9 @@ What is done and imported here is little, also for the sake of `bytecode`.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-    from typing import NoReturn
-else:
-    import _signal as signal  # the other one takes 2 ms
+from typing import NoReturn
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

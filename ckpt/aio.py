@@ -22,22 +22,20 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial, wraps
 from os import PathLike, getpid
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from ckpt.api import threads
-from ckpt.api.callbacks import failure
-from ckpt.api.guards import Guard
-from ckpt.arguments import check_texts
+from ckpt.api import blocks
+from ckpt.api.arguments import check_texts
+from ckpt.api.blocks import Guard
 from ckpt.manager import CheckpointManager as Blocking
+from ckpt.manager import failure
 from ckpt.models import Checkpoint, Outcome, RollbackResult, SaveResult
-from ckpt.settings import Settings
-from ckpt.values import replace
+from ckpt.settings.settings import Settings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Concatenate, ParamSpec, TypeVar
-
     from typing_extensions import Self
 
     from ckpt.manager import CheckpointCallback, OnCheckpoint, OnRollback, RollbackCallback
@@ -144,7 +142,7 @@ class CheckpointManager:
         self._blocking.waiting = waiting
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await threads.run(self._thread(), work)
+        return await blocks.run(self._thread(), work)
 
     def _thread(self) -> ThreadPoolExecutor:
         if self._executor is None or self._pid != getpid():  # a fork has none of our threads

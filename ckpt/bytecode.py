@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import os
 from _frozen_importlib_external import SourceFileLoader, cache_from_source
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import CodeType
+from types import CodeType
 
 _get_code, _set_data = SourceFileLoader.get_code, SourceFileLoader.set_data
 

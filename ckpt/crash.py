@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 
-from ckpt import __version__, private
+from ckpt import __version__, disk
 from ckpt.errors import CkptError
 
 _LOG = "error.log"
@@ -32,7 +32,7 @@ def report(error: Exception, words: Sequence[str], start: str, env: Mapping[str,
 def _write_log(
     error: Exception, words: Sequence[str], start: str, env: Mapping[str, str]
 ) -> str | None:
-    from ckpt.store.repository import discover
+    from ckpt.git.repository import discover
 
     text = "\n".join(
         [
@@ -43,7 +43,7 @@ def _write_log(
     )
     try:
         path = os.path.join(discover(start, env).private_dir, _LOG)
-        private.replace(path, text.encode("utf-8", "backslashreplace"))
+        disk.replace(path, text.encode("utf-8", "backslashreplace"))
     except Exception:  # no place for a log, or the same bug once more
         return None
     return path

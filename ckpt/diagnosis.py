@@ -8,24 +8,21 @@ that was taken out by another tool is, also if nobody noticed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ckpt.engine.health import Flaw
+from ckpt.engine.status import Status, TriggerStatus
 from ckpt.install.target import INSTALLED, REPLACED
-from ckpt.values import value_class
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ckpt.engine.health import Flaw
-    from ckpt.engine.status import Status, TriggerStatus
-    from ckpt.install.trial import Trial
-    from ckpt.settings import Settings
+from ckpt.install.trial import Trial
+from ckpt.settings.settings import Settings
 
 WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"
 FIX = "git ckpt doctor --fix"
 _WITH_GUARD_BUDGET = ("guard", "wrapper")
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """`mend` is what to type or to do; None where nothing is wrong, or nothing helps. `done` is
     what `--fix` did about it, or why it could not."""

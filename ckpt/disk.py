@@ -14,12 +14,10 @@ import _thread
 import errno
 import fcntl
 import os
+import stat
 import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
 
 Path = str | bytes
 
@@ -286,3 +284,333 @@ def append_private(path: str, data: bytes) -> None:
         os.write(fd, data)
     finally:
         os.close(fd)
+
+
+# -- Reading files that others write: git's own, and a user's settings
+
+# An index of ten million files, the refs of as many branches; anything else is a text.
+LARGE = 1 << 31
+SMALL = 1 << 24
+
+
+def opened(path: str | bytes) -> int:
+    """A handle to read a file with, links followed."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(status.st_mode) and not _is_null_device(status):
+            raise OSError(errno.ENXIO, "not a regular file", path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _is_null_device(status: os.stat_result) -> bool:
+    """By which people say that there is none of a file, of settings above all."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
+
+
+def read(path: str | bytes, most: int = SMALL) -> bytes:
+    """All that is in a file."""
+    return read_with_status(path, most)[0]
+
+
+def read_with_status(path: str | bytes, most: int = SMALL) -> tuple[bytes, os.stat_result]:
+    """The same, and what the file was when it was read."""
+    fd = opened(path)
+    with open(fd, "rb", buffering=0) as file:
+        status = os.fstat(fd)
+        if status.st_size > most:
+            raise OSError(errno.ENXIO, "too large for what it is", path)
+        return file.read(), status
+
+
+def beginning(path: str | bytes, length: int) -> bytes:
+    """The first bytes of a file, or fewer."""
+    fd = opened(path)
+    try:
+        return os.read(fd, length)
+    finally:
+        os.close(fd)
+
+
+# -- Files and folders that only their owner reads, in ckpt's folder of a git dir or of a user
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+OPEN, WRITABLE = 0o077, 0o022  # to others
+# In a repository that came with an archive, a file of a terabyte takes a few bytes.
+LARGEST = 1 << 28
+UNFINISHED = ".tmp-"  # how names of files begin that are written before they take their place
+
+
+def ensure_dir(path: str) -> None:
+    """Create a folder that only its owner can enter. A link in its place leads to what is not
+    ours to write or clear away: NotADirectoryError. FileNotFoundError if the folder around it is
+    gone, as with a repository that was moved away: no new one is begun in its place."""
+    if _is_folder(path):
+        return
+    try:
+        mkdir(path, 0o700)
+    except FileExistsError:
+        if not _is_folder(path):  # else another process was quicker
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
+
+
+def ensure_user_dir(path: str) -> None:
+    """The same below the home folder, where those around it may not be there yet."""
+    make_folders(os.path.dirname(path))
+    ensure_dir(path)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def names_in(path: str) -> list[str]:
+    """What is in a private folder; nothing if there is none, or something else in its place, or
+    another user's."""
+    try:
+        fd = os.open(path, _FOLDER)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
+            raise
+        return []
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
+def replace(path: str, data: bytes) -> None:
+    """Put `data` at `path` in one step, mode 0600, durable when this returns."""
+    folder = os.path.dirname(path)
+    ensure_dir(folder)
+    temporary = os.path.join(folder, temporary_name(UNFINISHED))
+    with replacing(path, temporary) as fd:
+        write(fd, data)
+    fsync_dir(folder)
+
+
+def read_private(path: str, refused: int = WRITABLE, most: int = LARGEST) -> bytes:
+    """A file that only its owner could have written, and not too large; OSError for any other.
+    `refused` are the bits that it may not have."""
+    with open(opened_private(path, refused, most), "rb") as file:
+        return file.read()
+
+
+def opened_private(path: str, refused: int = WRITABLE, most: int = LARGEST) -> int:
+    """A handle to read such a file with."""
+    fd = os.open(path, _FILE)
+    try:
+        status = os.fstat(fd)
+        is_own = status.st_uid == os.geteuid() and not status.st_mode & refused
+        if not is_own or not stat.S_ISREG(status.st_mode):
+            raise PermissionError(errno.EPERM, "not a private file", path)
+        if status.st_size > most:
+            raise OSError(errno.ENXIO, "too large for what it is", path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def doubt(path: str, status: os.stat_result) -> tuple[str, str] | None:
+    """Why a file in ckpt's folder of a git dir may be another's word, and the command by which a
+    person says that it is not. Ours is also what belongs to whose the git dir is: by the settings
+    there we go anyway."""
+    from shlex import quote
+
+    from ckpt import errors
+
+    git_dir = os.path.dirname(os.path.dirname(path))
+    close = f"chmod 600 {quote(path)}"
+    if errors.is_others(status, git_dir):
+        command = errors.claim([path], git_dir)
+        return f"'{path}' belongs to {errors.name_of(status.st_uid)}", f"{command} && {close}"
+    if status.st_mode & WRITABLE and _keeps_bits(os.path.dirname(path)):
+        return f"other users could have written to '{path}'", close
+    return None
+
+
+def _keeps_bits(folder: str) -> bool:
+    """Whether a file there has the bits that it is made with; some file systems have their own
+    for all, which tell nothing."""
+    path = os.path.join(folder, temporary_name(UNFINISHED))
+    try:
+        fd = create(path)
+    except OSError:
+        return True
+    try:
+        return not os.fstat(fd).st_mode & WRITABLE
+    finally:
+        discard(path)
+        os.close(fd)
+
+
+def append(path: str, data: bytes) -> None:
+    """Add to the end of a file that stays where it is, or make it; nothing is flushed."""
+    _close_again(path)
+    append_private(path, data)
+
+
+def overwrite_private(path: str, data: bytes, offset: int, size: int) -> None:
+    """Write into the middle of one (see `disk.overwrite`)."""
+    _close_again(path)
+    overwrite(path, data, offset, size)
+
+
+def _close_again(path: str) -> None:
+    with suppress(OSError):  # some file systems have bits of their own
+        if is_open(path) and not is_writable(path):
+            close(path)
+
+
+def is_open(path: str) -> bool:
+    """Whether others may do anything with a file or folder of ours."""
+    return _lets_others(path, OPEN)
+
+
+def is_writable(path: str) -> bool:
+    """Whether others may have written to a file of ours, or put something into a folder."""
+    return _lets_others(path, WRITABLE)
+
+
+def _lets_others(path: str, bits: int) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    is_ours = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return is_ours and status.st_uid == os.geteuid() and bool(status.st_mode & bits)
+
+
+def close(path: str) -> None:
+    """Take from others all that they may do with a file or folder."""
+    fd = os.open(path, _FILE)
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+        chmod(fd, 0o700 if is_folder else 0o600)
+    finally:
+        os.close(fd)
+
+
+def move_aside(path: str, aside: str) -> None:
+    """Give a file another name, under which nobody believes it any more, and close it."""
+    rename(path, aside)
+    with suppress(OSError):
+        if is_open(aside):
+            close(aside)
+
+
+def remove(path: str) -> None:
+    """Take a private file away, durably; no matter if it was not there. FileNotFoundError if the
+    git dir is gone, where it may be still."""
+    folder = os.path.dirname(path)
+    try:
+        unlink(path)
+    except FileNotFoundError:
+        if not os.path.isdir(os.path.dirname(folder)):
+            raise
+        return
+    fsync_dir(folder)
+
+
+def replace_cache(path: str, parts: Iterable[bytes]) -> None:
+    """Put a file that can be made again in its place in one step, mode 0600. OSError if
+    another process is at it.
+
+    Nothing is flushed: whoever reads it has to find out whether all of it is there. What a
+    process leaves that dies here, the next one writes over.
+    """
+    temporary = unfinished(path)
+    fd = open_or_create(temporary, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(fd), os.lstat(temporary)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), temporary)
+        try:
+            truncate(fd)
+            for part in parts:
+                write(fd, part)
+            rename(temporary, path)
+        except BaseException:
+            discard(temporary)
+            raise
+    finally:
+        os.close(fd)
+
+
+def unfinished(path: str) -> str:
+    """Where `replace_cache` writes what shall be there."""
+    return path + ".new"
+
+
+def is_left_over(path: str) -> bool:
+    """Whether a process died, or is at work, in `replace_cache`."""
+    return os.path.lexists(unfinished(path))
+
+
+def remove_tree(path: str) -> None:
+    """Take a private folder away with all that is in it; no matter if it was not there."""
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return
+    if not is_folder:  # a link is taken away, never what it leads to
+        unlink(path)
+        return
+    for name in names_in(path):
+        remove_tree(os.path.join(path, name))
+    rmdir(path)
+
+
+# -- Two ways to rename that Python does not offer: in exchange, and only to a name that is free
+
+try:
+    import ctypes
+except ImportError:  # a Python that was built without
+    _library = None
+else:
+    _library = ctypes.CDLL(None, use_errno=True)
+
+# What the C library calls it, and what its flags are: only to a free name, in exchange.
+_CALLS = {"linux": ("renameat2", 1, 2), "darwin": ("renameatx_np", 4, 2)}
+# So says a system that has no such call, or a file system that cannot.
+_IMPOSSIBLE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+
+_name, _FREE, _EXCHANGE = _CALLS.get(sys.platform, ("", 0, 0))
+_call: Callable[[int, bytes, int, bytes, int], int] | None = getattr(_library, _name, None)
+
+
+def exchange(one: bytes, other: bytes, dir_fd: int) -> bool:
+    """Let two files in a folder swap their names; False, and nothing done, where that cannot be."""
+    return _rename(one, other, dir_fd, _EXCHANGE)
+
+
+def to_free(source: bytes, target: bytes, dir_fd: int) -> None:
+    """Rename within a folder, FileExistsError if the name is taken; where there is no such
+    rename, by a look before."""
+    if _rename(source, target, dir_fd, _FREE):
+        return
+    with suppress(FileNotFoundError):
+        os.stat(target, dir_fd=dir_fd, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    rename(source, target, dir_fd=dir_fd)
+
+
+def _rename(source: bytes, target: bytes, dir_fd: int, flag: int) -> bool:
+    if _call is None:
+        return False
+    if _call(dir_fd, source, dir_fd, target, flag) == 0:
+        return True
+    error = ctypes.get_errno()
+    if error in _IMPOSSIBLE:
+        return False
+    raise OSError(error, os.strerror(error), target)

@@ -8,9 +8,19 @@ as `state.plain` has it: dates and times are ISO text, bytes base 64, sets and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from ckpt.diagnosis import Diagnosis
+from ckpt.engine.gc import Collected
+from ckpt.engine.prune import PruneResult
+from ckpt.engine.rescue import Lost
+from ckpt.engine.space import Held, Space
+from ckpt.engine.status import Status, TriggerStatus
+from ckpt.engine.verify import Verified, VerifyResult
 from ckpt.errors import CkptError
+from ckpt.install.target import Finding
 from ckpt.models import (
     Checkpoint,
     Details,
@@ -27,16 +37,9 @@ from ckpt.models import (
 )
 from ckpt.paths import to_json
 from ckpt.state import plain
-from ckpt.values import replace
+from ckpt.triggers.run import RunResult
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ckpt.engine.prune import PruneResult
-    from ckpt.engine.space import Space
-    from ckpt.run import RunResult
-
     Document = dict[str, Any]
 
 SCHEMA = 1
@@ -291,3 +294,152 @@ def _nested(state: NestedState) -> Document:
 
 def _skipped(items: Iterable[Skipped]) -> list[Document]:
     return [to_json(item.path) | {"reason": item.reason} for item in items]
+
+
+# -- The JSON documents of the commands that look after the store: how it stands, what is wrong,
+
+
+def status(found: Status) -> Document:
+    return document(
+        worktree=to_json(found.worktree) | {"id": found.worktree_id},
+        git_dir=to_json(found.git_dir),
+        git_state=git_state(found.head) | {"operation": found.operation},
+        rollback_interrupted=found.rollback_interrupted,
+        rollback_running=found.rollback_running is not None,
+        checkpoints={
+            "here": found.here,
+            "kinds": {kind.value: count for kind, count in found.kinds.items()},
+            "newest": None if found.newest is None else found.newest.id,
+            "oldest": None if found.oldest is None else found.oldest.id,
+            "elsewhere": found.elsewhere,
+            "unreadable": found.unreadable,
+            "trash": found.trash,
+            "refs": found.refs,
+            "foreign_refs": found.foreign_refs,
+        },
+        space=_held(found.held) | {"piled_up": found.piled_up},
+        private={"files": found.footprint.files, "bytes": found.footprint.size},
+        settings={"notes": [text(note) for note in found.notes]},
+        triggers=[_trigger(trigger) for trigger in found.triggers],
+        installed=[_finding(finding) for finding in found.others],
+    )
+
+
+def _held(held: Held | None) -> Document:
+    if held is None:
+        return {"total": None, "trash": None, "measured_at": None}
+    at = None if held.at is None else moment(held.at)
+    return {"total": held.total, "trash": held.trash, "measured_at": at}
+
+
+def gc(done: Collected) -> Document:
+    packed = done.repacked
+    return document(
+        emptied=list(done.emptied),
+        cleared=[to_json(path) for path in done.cleared],
+        objects={
+            "packed": packed.objects,
+            "loose_bytes": packed.loose_bytes,
+            "pack_bytes": packed.pack_bytes,
+            "removed": packed.removed,
+        },
+        refs={"packed": done.packed_refs},
+        space={"total": done.space.total, "trash": done.space.trash},
+    )
+
+
+def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
+    return document(
+        diagnoses=[
+            {
+                "subject": one.subject,
+                "state": one.state,
+                "detail": text(one.detail),
+                "mend": None if one.mend is None else text(one.mend),
+                "done": None if one.done is None else text(one.done),
+            }
+            for one in diagnoses
+        ]
+    )
+
+
+def verify(result: VerifyResult) -> Document:
+    return document(
+        checkpoints=[_verified(found) for found in result.checkpoints],
+        objects=result.objects,
+        bytes=result.bytes,
+        promised=result.promised,
+    )
+
+
+def _verified(found: Verified) -> Document:
+    return {
+        "id": found.target.id,
+        "name": None if found.checkpoint is None else found.checkpoint.name,
+        "ref": text(found.target.ref),
+        "dropped": found.target.is_dropped,
+        "whole": found.is_whole,
+        "problems": [
+            {
+                "problem": each.problem,
+                "detail": text(each.detail),
+                "kind": each.kind,
+                "object": each.object,
+                "places": [{"within": at.within} | to_json(at.path) for at in each.places],
+            }
+            for each in found.problems
+        ],
+    }
+
+
+def rescue(found: Sequence[Lost], total: int, saved: Checkpoint | None) -> Document:
+    return document(
+        lost=[
+            {
+                "kind": each.kind,
+                "id": each.id,
+                "timestamp": moment(each.time),
+                "subject": text(each.subject),
+                "files": each.files,
+                "bytes": each.size,
+                "patch": None if each.path is None else to_json(each.path),
+            }
+            for each in found
+        ],
+        total=total,
+        checkpoint=None if saved is None else checkpoint(saved),
+    )
+
+
+def _trigger(trigger: TriggerStatus) -> Document:
+    success, failure = trigger.notes.success, trigger.notes.failure
+    return {
+        "name": trigger.name,
+        "off": trigger.off,
+        "failing": trigger.notes.is_failing,
+        "installed": None if trigger.finding is None else _finding(trigger.finding),
+        "last_success": None
+        if success is None
+        else {
+            "timestamp": moment(success.at),
+            "seconds": success.seconds,
+            "outcome": success.outcome,
+            "id": success.id or None,
+        },
+        "last_failure": None
+        if failure is None
+        else {
+            "timestamp": moment(failure.at),
+            "count": failure.count,
+            "message": failure.message,
+        },
+    }
+
+
+def _finding(finding: Finding) -> Document:
+    return {
+        "name": finding.trigger,
+        "state": finding.state,
+        "detail": text(finding.detail),
+        "mend": None if finding.mend is None else text(finding.mend),
+    }

@@ -9,15 +9,15 @@ out letters that are mistaken for others.
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
 from ckpt.errors import UsageError
-from ckpt.patterns import lazy_pattern
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-PATTERN = lazy_pattern(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
+PATTERN = re.compile(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
 MAX_NAME = 200
 MAX_DESCRIPTION = 64 * 1024
 

@@ -15,16 +15,11 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 import sys
 from time import monotonic
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-    from types import FrameType
-    from typing import NoReturn
-else:
-    import _signal as signal  # the other one takes 2 ms
+from types import FrameType
+from typing import NoReturn
 
 PATIENCE = 2.0
 

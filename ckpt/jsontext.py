@@ -11,16 +11,13 @@ checkpoint may unfold into as many as a machine has room for.
 from __future__ import annotations
 
 import gc
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from ckpt.patterns import lazy_pattern
-
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
     def _quoted(text: str) -> str: ...
-
     def _scan(text: str, start: int) -> tuple[Any, int]: ...
 
 
@@ -58,7 +55,7 @@ if not TYPE_CHECKING:
 _LARGE = 1 << 20  # bytes, from which on it matters how many values there are
 _MOST_VALUES = 10_000_000
 _PIECE = 1 << 18
-_STRING = lazy_pattern(rb'"[^"]*(?:"|\Z)')
+_STRING = re.compile(rb'"[^"]*(?:"|\Z)')
 _WORDS = {None: "null", True: "true", False: "false"}
 
 

@@ -9,16 +9,12 @@ checkpoint on first use, so that listing a thousand of them reads only commits.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from enum import Enum
 from functools import cached_property
-
-from ckpt.values import field, value_class
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import date, datetime, timedelta
-    from typing import Any
+from typing import Any
 
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
@@ -74,7 +70,7 @@ class SkipReason(_Word):
     NESTED = "nested"
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """A path that was left alone, and why: a `SkipReason`, or a reason of a rollback."""
 
@@ -82,7 +78,7 @@ class Skipped:
     reason: str
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class GitState:
     """Where HEAD stood: `commit_hash` is None when unborn, `branch` when detached."""
 
@@ -91,14 +87,14 @@ class GitState:
     dirty_files: tuple[str, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class FeatureState:
     current: str | None = None
     completed: tuple[str, ...] = ()
     snapshot_path: str | None = None
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The worktree against HEAD's commit; lines of binary files do not count."""
 
@@ -107,7 +103,7 @@ class Stats:
     deletions: int = 0
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class NestedState:
     """A repository inside the worktree: a submodule that is there, or an untracked one.
 
@@ -126,7 +122,7 @@ class NestedState:
     checkpoint_commit: str | None = None
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Details:
     """The part of a checkpoint that lies in its state tree."""
 
@@ -141,7 +137,7 @@ class Details:
     state_files: tuple[str, ...] = ()
 
 
-@value_class(slots=False)
+@dataclass(frozen=True)
 class Checkpoint:
     """One checkpoint, as its commit tells it."""
 
@@ -225,7 +221,7 @@ class Checkpoint:
         return self.details.skipped
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Dropped:
     """A checkpoint in the trash, and the day on which it went there."""
 
@@ -234,7 +230,7 @@ class Dropped:
     ref: str
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class SaveResult:
     """True when a checkpoint holds the state as it was at the call.
 
@@ -254,7 +250,7 @@ class SaveResult:
         return self.outcome in (Outcome.CREATED, Outcome.UNCHANGED, Outcome.PARTIAL)
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Summary:
     """All checkpoints of a manager: how many of each kind and name, the first and the last."""
 
@@ -274,7 +270,7 @@ class Summary:
         return self.last.timestamp - self.first.timestamp
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """One path of a diff: status is git's letter, A M D or T."""
 
@@ -285,7 +281,7 @@ class FileChange:
     binary: bool = False
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class DiffResult:
     """`to` is None when the second side is the worktree as it is now."""
 
@@ -303,7 +299,7 @@ class DiffResult:
         )
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class OperationReport:
     """The operation in progress (a merge, a rebase …) before and after; None: there was none."""
 
@@ -311,7 +307,7 @@ class OperationReport:
     after: str | None
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class BranchReport:
     """A branch that a rollback moved though HEAD is not on it, from one commit to another; None
     where there is no such branch."""
@@ -321,7 +317,7 @@ class BranchReport:
     after: str | None
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class HeadReport:
     """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks.
 
@@ -338,7 +334,7 @@ class HeadReport:
     branches: tuple[BranchReport, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class NestedResult:
     """What a rollback with `recurse` did in a repository inside the worktree."""
 
@@ -346,7 +342,7 @@ class NestedResult:
     result: RollbackResult
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class RollbackResult:
     """What a rollback did; with `dry_run`, what it would do (`safety` is then None).
 

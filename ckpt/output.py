@@ -11,26 +11,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
 
 from ckpt import render
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, TextIO
-
-    from ckpt.diagnosis import Diagnosis
-    from ckpt.engine.gc import Collected
-    from ckpt.engine.lost import Lost
-    from ckpt.engine.prune import PruneResult
-    from ckpt.engine.rescue import Rescued
-    from ckpt.engine.space import Space
-    from ckpt.engine.status import Status
-    from ckpt.engine.verify import VerifyResult
-    from ckpt.errors import CkptError
-    from ckpt.models import Checkpoint, DiffResult, Dropped, RollbackResult, SaveResult
-    from ckpt.progress import Progress
-    from ckpt.run import RunResult
+from ckpt.diagnosis import Diagnosis
+from ckpt.engine.gc import Collected
+from ckpt.engine.prune import PruneResult
+from ckpt.engine.rescue import Lost, Rescued
+from ckpt.engine.space import Space
+from ckpt.engine.status import Status
+from ckpt.engine.verify import VerifyResult
+from ckpt.errors import CkptError
+from ckpt.models import Checkpoint, DiffResult, Dropped, RollbackResult, SaveResult
+from ckpt.render import Progress
+from ckpt.triggers.run import RunResult
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
 
@@ -59,7 +54,7 @@ class Output:
         """What to call in the course of long work, if somebody looks on."""
         if self.quiet or self.as_json or self._env.get("TERM") == "dumb" or not _sees(sys.stderr):
             return None
-        from ckpt.progress import Progress
+        from ckpt.render import Progress
 
         self._progress = Progress(sys.stderr)
         return self._progress
@@ -67,8 +62,8 @@ class Output:
     def get_ready(self) -> None:
         """Import what results are told with, before files change that may be our own, and see
         where we are, before that may go."""
-        import ckpt.git.patch
-        import ckpt.render_rollback
+        from ckpt import render  # noqa: F401
+        from ckpt.git import patch  # noqa: F401
 
         try:
             self._here = os.getcwd()
@@ -76,7 +71,7 @@ class Output:
             pass
 
         if self.as_json:
-            import ckpt.documents  # noqa: F401  # imported now, used when the work is done
+            from ckpt import documents  # noqa: F401  # imported now, used when the work is done
 
     def clear(self) -> None:
         """Take away the line that tells of progress."""
@@ -209,14 +204,12 @@ class Output:
 
     def stands(self, found: Status, *, has_doctor: bool) -> None:
         if self.as_json:
-            from ckpt import health_documents
+            from ckpt import documents
 
-            return self.document(health_documents.status(found))
-        from ckpt import render_status
+            return self.document(documents.status(found))
+        from ckpt import render
 
-        return self._lines(
-            render_status.status(found, self.paint, self.width(), has_doctor=has_doctor)
-        )
+        return self._lines(render.status(found, self.paint, self.width(), has_doctor=has_doctor))
 
     def pruned(self, result: PruneResult) -> None:
         if self.as_json:
@@ -227,43 +220,43 @@ class Output:
 
     def collected(self, done: Collected) -> None:
         if self.as_json:
-            from ckpt import health_documents
+            from ckpt import documents
 
-            return self.document(health_documents.gc(done))
-        from ckpt import render_gc
+            return self.document(documents.gc(done))
+        from ckpt import render
 
-        return self._lines(render_gc.collected(done))
+        return self._lines(render.collected(done))
 
     def diagnosed(self, diagnoses: Sequence[Diagnosis]) -> None:
         if self.as_json:
-            from ckpt import health_documents
+            from ckpt import documents
 
-            return self.document(health_documents.doctor(diagnoses))
-        from ckpt import render_doctor
+            return self.document(documents.doctor(diagnoses))
+        from ckpt import render
 
-        return self._lines(render_doctor.doctor(diagnoses, self.paint, self.width()))
+        return self._lines(render.doctor(diagnoses, self.paint, self.width()))
 
     def verified(self, result: VerifyResult) -> None:
         if self.as_json:
-            from ckpt import health_documents
+            from ckpt import documents
 
-            return self.document(health_documents.verify(result))
-        from ckpt import render_verify
+            return self.document(documents.verify(result))
+        from ckpt import render
 
-        return self._lines(render_verify.verified(result, self.paint))
+        return self._lines(render.verified(result, self.paint))
 
     def rescued(self, found: Sequence[Lost], total: int, made: Rescued | None = None) -> None:
         """What can be rescued, of how many; or the one that was, and what became of it."""
         if self.as_json:
-            from ckpt import health_documents
+            from ckpt import documents
 
             checkpoint = None if made is None else made.checkpoint
-            return self.document(health_documents.rescue(found, total, checkpoint))
-        from ckpt import render_rescue
+            return self.document(documents.rescue(found, total, checkpoint))
+        from ckpt import render
 
         if made is None:
-            return self._lines(render_rescue.lost(found, total, self.paint, self.width()))
-        return self._lines(render_rescue.rescued(found[0], made, self.paint))
+            return self._lines(render.lost(found, total, self.paint, self.width()))
+        return self._lines(render.rescued(found[0], made, self.paint))
 
     def trash(self, found: Sequence[Dropped]) -> None:
         if self.as_json:
@@ -308,12 +301,12 @@ class Output:
             from ckpt import documents
 
             return self.document(documents.rollback(result))
-        from ckpt import render_rollback
+        from ckpt import render
 
-        self._lines(render_rollback.report(result, self.paint))
-        for text in render_rollback.warnings(result):
+        self._lines(render.report(result, self.paint))
+        for text in render.warnings(result):
             self.warning(text)
-        for text in render_rollback.hints(result, paths):
+        for text in render.hints(result, paths):
             self.hint(text)
         if result.undo_command is not None:
             self.line(f"undo with: {result.undo_command}")
@@ -336,9 +329,9 @@ class Output:
             from ckpt import documents
 
             return self.document(documents.run(result))
-        from ckpt import render_run
+        from ckpt import render
 
-        for row in () if self.quiet else render_run.summary(result):
+        for row in () if self.quiet else render.summary(result):
             self._print(self._typed(row), sys.stderr)
         for problem in result.problems:
             self.error(problem)

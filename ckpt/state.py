@@ -13,15 +13,11 @@ Nothing is unpickled or evaluated: a text can only become values of these types.
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
+from typing import Any
 
 from ckpt.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
 
 _TAG, _VALUE = "$ckpt", "value"
 MOST_LEVELS = 200

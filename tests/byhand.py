@@ -16,14 +16,13 @@ from typing import Any
 
 from seam import observing
 
+from ckpt.git import record
+from ckpt.git.formats import SHA1, ObjectFormat, ObjectID
+from ckpt.git.index import IndexEntry, write_index
+from ckpt.git.objects import ObjectStore
+from ckpt.git.repository import Repository, discover
+from ckpt.git.trees import TreeEntry, write_tree
 from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
-from ckpt.store import record
-from ckpt.store.index import IndexEntry
-from ckpt.store.index_writer import write_index
-from ckpt.store.object_format import SHA1, ObjectFormat
-from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.repository import Repository, discover
-from ckpt.store.trees import TreeEntry, write_tree
 
 MOMENT = datetime(2026, 11, 15, 23, 34, 12, 123456, timezone.utc)
 ID = "20261115-233412-123-k7pq"

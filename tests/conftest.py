@@ -24,7 +24,7 @@ from figures import pytest_terminal_summary
 from hypothesis import HealthCheck, settings
 from scenes import example
 
-from ckpt.store.objects import ObjectStore
+from ckpt.git.objects import ObjectStore
 
 __all__ = ["pytest_terminal_summary"]
 

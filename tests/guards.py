@@ -17,9 +17,9 @@ from typing import Any
 
 from helpers import git, tree_state
 
-from ckpt.install import guard, native_hooks
+from ckpt.git.repository import discover
+from ckpt.install import guard, hooks
 from ckpt.install.target import Step, Target
-from ckpt.store.repository import discover
 
 # Where git is to leave no traces of its own.
 OFF = {"CKPT_DISABLE": "1"}
@@ -91,7 +91,7 @@ def install(top: Path, **more: Any) -> list[Step]:
 
 def install_all(top: Path) -> None:
     """The guard and all hooks, as `git ckpt install --guard` does."""
-    native_hooks.install(target(top))
+    hooks.install(target(top))
     guard.install(target(top))
 
 

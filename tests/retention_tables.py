@@ -10,6 +10,7 @@ write them anew, and read what `git diff` says of them:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,7 @@ from byhand import draft
 
 from ckpt.engine.retention import Decision, decide
 from ckpt.models import Checkpoint, Kind, Scope
-from ckpt.policy import Policy, Rules
-from ckpt.values import replace
+from ckpt.settings.policy import Policy, Rules
 
 FOLDER = Path(__file__).parent / "engine/golden_retention"
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)  # a Monday

@@ -19,10 +19,10 @@ import pytest
 from helpers import git
 from properties.walk import knowing_nothing
 
-from ckpt.engine import gather, reading
+from ckpt import paths as reach
+from ckpt.engine import reading
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
-from ckpt.worktree import reach
 
 SETTLED = 0.03  # seconds; more than the tick below
 _TICK = 20_000_000
@@ -39,7 +39,7 @@ class Saver:
         self._manager = CheckpointManager(top, settings=settings)
         self._patch = patch
         self._add = reading.add_stable
-        patch.setattr(gather, "_TICK", _TICK)
+        patch.setattr(reading, "_TICK", _TICK)
         patch.setattr(reading, "add_stable", self._read)
 
     def _read(self, objects: Any, path: bytes) -> Any:
@@ -85,7 +85,7 @@ class Saver:
 
     def trust_nothing(self) -> None:
         """From now on, nothing is old enough to be relied on."""
-        self._patch.setattr(gather, "_TICK", _LONG_TICK)
+        self._patch.setattr(reading, "_TICK", _LONG_TICK)
 
     @property
     def manager(self) -> CheckpointManager:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt.setting_files import from_ckpt_toml
-from ckpt.setting_sources import SettingsError, Source, from_environ, from_git_config
-from ckpt.settings import Settings, load
+from ckpt.settings.settings import Settings, from_ckpt_toml, load
+from ckpt.settings.sources import SettingsError, Source, from_environ, from_git_config
 
 
 def of_file(text: str) -> Settings:

@@ -20,7 +20,8 @@ from seam import SETUP
 
 from ckpt import CheckpointManager
 from ckpt.errors import Busy
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectStore
 
 A_WHILE = 60.0  # seconds, after which something waits for ever
 Act = Callable[[], object]

@@ -15,7 +15,7 @@ from byhand import worktree
 from seam import observe
 
 from ckpt import CheckpointManager, Refused, UsageError
-from ckpt.api.guards import Guard
+from ckpt.api.blocks import Guard
 
 
 @pytest.fixture

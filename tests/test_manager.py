@@ -26,7 +26,7 @@ import ckpt
 from ckpt import CheckpointManager, CkptError, NotFound
 from ckpt.errors import Busy, Refused, RollbackError, UsageError
 from ckpt.models import Kind, Outcome
-from ckpt.settings import Settings
+from ckpt.settings.settings import Settings
 
 
 @pytest.fixture

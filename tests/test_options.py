@@ -8,10 +8,8 @@ from itertools import product
 
 import pytest
 
-from ckpt.cli import COMMANDS
+from ckpt.cli import COMMANDS, PlainParser, parse
 from ckpt.errors import UsageError
-from ckpt.options import PlainParser
-from ckpt.usage import parse
 
 # Words that mean something to one command or another, and words that mean nothing to any.
 WORDS = {

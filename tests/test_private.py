@@ -12,8 +12,8 @@ import pytest
 from byhand import files_below
 from seam import failing, observed
 
-from ckpt import private
-from ckpt.store.lock import clear_unfinished
+from ckpt import disk
+from ckpt.locks import clear_unfinished
 
 
 def mode(path: Path) -> int:
@@ -22,9 +22,9 @@ def mode(path: Path) -> int:
 
 def test_a_private_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "ckpt/file"
-    private.replace(str(path), b"old")
+    disk.replace(str(path), b"old")
     with observed() as seen:
-        private.replace(str(path), b"new")
+        disk.replace(str(path), b"new")
 
     assert path.read_bytes() == b"new"
     assert [operation for operation, _ in seen] == [
@@ -39,7 +39,7 @@ def test_a_private_file_is_replaced_in_one_step(tmp_path: Path) -> None:
 
 def test_private_files_are_their_owners(tmp_path: Path) -> None:
     os.umask(0)
-    private.replace(str(tmp_path / "ckpt/file"), b"")
+    disk.replace(str(tmp_path / "ckpt/file"), b"")
 
     assert mode(tmp_path / "ckpt") == 0o700
     assert mode(tmp_path / "ckpt/file") == 0o600
@@ -48,9 +48,9 @@ def test_private_files_are_their_owners(tmp_path: Path) -> None:
 @pytest.mark.parametrize("operation", ["create", "write", "fsync", "rename"])
 def test_a_failure_leaves_the_old_file_and_no_other(operation: str, tmp_path: Path) -> None:
     path = tmp_path / "ckpt/file"
-    private.replace(str(path), b"old")
+    disk.replace(str(path), b"old")
     with failing(operation), pytest.raises(OSError):
-        private.replace(str(path), b"new")
+        disk.replace(str(path), b"new")
 
     assert path.read_bytes() == b"old"
     assert files_below(tmp_path) == ["ckpt/file"]
@@ -60,11 +60,11 @@ def test_a_private_file_is_removed_durably(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"")
     with observed() as seen:
-        private.remove(str(path))
+        disk.remove(str(path))
 
     assert not path.exists()
     assert seen == [("unlink", str(path)), ("fsync-dir", str(tmp_path))]
-    private.remove(str(path))
+    disk.remove(str(path))
 
 
 @pytest.mark.parametrize("bits", [0o644, 0o601, 0o755])
@@ -73,16 +73,16 @@ def test_a_file_that_others_can_only_read_is_read_and_closed_when_it_is_written_
 ) -> None:
     path = tmp_path / "file"
     for change in (
-        lambda: private.append(str(path), b"more"),
-        lambda: private.overwrite(str(path), b"MORE", 3, 7),
+        lambda: disk.append(str(path), b"more"),
+        lambda: disk.overwrite_private(str(path), b"MORE", 3, 7),
     ):
         path.write_bytes(b"old")
         path.chmod(bits)
 
-        assert private.read(str(path)) == b"old"
+        assert disk.read_private(str(path)) == b"old"
         change()
         assert mode(path) == 0o600
-        assert private.read(str(path)).lower() == b"oldmore"
+        assert disk.read_private(str(path)).lower() == b"oldmore"
 
 
 @pytest.mark.parametrize("bits", [0o620, 0o602, 0o666])
@@ -92,11 +92,11 @@ def test_a_file_that_others_could_write_is_neither_read_nor_closed(
     path = tmp_path / "file"
     path.touch()
     path.chmod(bits)
-    private.append(str(path), b"ours")
+    disk.append(str(path), b"ours")
 
     assert mode(path) == bits
     with pytest.raises(PermissionError):
-        private.read(str(path))
+        disk.read_private(str(path))
 
 
 def test_a_file_whose_bits_cannot_be_changed_is_written_to_all_the_same(tmp_path: Path) -> None:
@@ -104,27 +104,27 @@ def test_a_file_whose_bits_cannot_be_changed_is_written_to_all_the_same(tmp_path
     path.touch()
     path.chmod(0o644)
     with failing("chmod"):
-        private.append(str(path), b"ours")
+        disk.append(str(path), b"ours")
 
-    assert private.read(str(path)) == b"ours"
+    assert disk.read_private(str(path)) == b"ours"
 
 
 def test_a_private_folder_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "ckpt").mkdir(mode=0o755)
-    private.ensure_dir(str(tmp_path / "ckpt"))
+    disk.ensure_dir(str(tmp_path / "ckpt"))
 
     assert mode(tmp_path / "ckpt") == 0o755
 
 
 def test_no_private_folder_is_made_where_the_one_around_it_is_gone(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        private.ensure_dir(str(tmp_path / "git/ckpt"))
+        disk.ensure_dir(str(tmp_path / "git/ckpt"))
 
     assert not (tmp_path / "git").exists()
 
 
 def test_a_private_folder_of_a_user_is_made_with_those_around_it(tmp_path: Path) -> None:
-    private.ensure_user_dir(str(tmp_path / "share/ckpt"))
+    disk.ensure_user_dir(str(tmp_path / "share/ckpt"))
 
     assert mode(tmp_path / "share/ckpt") == 0o700
 
@@ -142,7 +142,7 @@ def test_a_file_taken_for_a_dead_processs_before_it_was_locked_is_made_again(
         real(fd, mode)
 
     monkeypatch.setattr(fcntl, "flock", clear_first)
-    private.replace(str(tmp_path / "file"), b"new")
+    disk.replace(str(tmp_path / "file"), b"new")
 
     assert taken == [True]
     assert (tmp_path / "file").read_bytes() == b"new" and files_below(tmp_path) == ["file"]

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from byhand import worktree
 
-from ckpt import progress
-from ckpt.progress import Progress, text
+from ckpt import render
+from ckpt.render import Progress, text
 
 PROJECT = Path(__file__).resolve().parents[1]
 HOUR = 3600.0
@@ -198,4 +198,4 @@ def test_a_pipe_or_a_file_gets_no_progress(repo: Path, tmp_path: Path) -> None:
 
 
 def test_patience_is_half_a_second() -> None:
-    assert (progress._PATIENCE, progress._INTERVAL) == (0.5, 0.1)
+    assert (render._PATIENCE, render._INTERVAL) == (0.5, 0.1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ckpt
-from ckpt.project import MARKERS, project_root
+from ckpt.paths import MARKERS, project_root
 
 
 @pytest.mark.parametrize("marker", MARKERS)

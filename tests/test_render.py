@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from byhand import ID, MOMENT, draft
 
-from ckpt import render, render_rollback
+from ckpt import render
 from ckpt.models import (
     BranchReport,
     Details,
@@ -295,7 +295,7 @@ RESULT = RollbackResult(draft(name="good"), draft(id=OTHER))
 
 
 def report(result: RollbackResult) -> list[str]:
-    return list(render_rollback.report(result, plain))
+    return list(render.report(result, plain))
 
 
 def test_a_rollback_reports_what_it_did_and_where_the_state_before_is() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ckpt.diagnosis import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis
-from ckpt.render_doctor import doctor
+from ckpt.render import doctor
 
 
 def told(*diagnoses: Diagnosis, width: int = 60) -> list[str]:

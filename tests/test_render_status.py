@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from byhand import ID, MOMENT, draft
 
-from ckpt import render_status
-from ckpt.engine.space_record import Held
+from ckpt import render
+from ckpt.engine.space import Held
 from ckpt.engine.status import Footprint, Status, TriggerStatus
+from ckpt.git.trigger_log import Failure, Success, TriggerNotes
 from ckpt.install.target import Finding
 from ckpt.models import GitState, Kind
-from ckpt.store.trigger_log import Failure, Success, TriggerNotes
 
 NOW = MOMENT + timedelta(hours=2)
 HOUR_AGO = NOW.timestamp() - 3600
@@ -67,7 +67,7 @@ def marked(style: str, text: str) -> str:
 
 def shown(width: int = 200, paint: Any = plain, doctor: bool = False, **changes: Any) -> list[str]:
     found = replace(STATUS, **changes)
-    return [*render_status.status(found, paint, width, has_doctor=doctor, now=NOW)]
+    return [*render.status(found, paint, width, has_doctor=doctor, now=NOW)]
 
 
 def test_everything_stands_in_its_column() -> None:

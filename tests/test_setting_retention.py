@@ -9,11 +9,9 @@ import pytest
 from setting_texts import error_of, of_env, of_file, of_git
 
 from ckpt.models import Kind
-from ckpt.policy import DEFAULTS, Policy, Rules
-from ckpt.setting_files import from_ckpt_toml, from_pyproject
-from ckpt.setting_retention import KINDS, ROWS, RULES
-from ckpt.setting_sources import SettingsError, Source, from_environ, from_git_config
-from ckpt.settings import Settings, load
+from ckpt.settings.policy import DEFAULTS, KINDS, ROWS, RULES, Policy, Rules
+from ckpt.settings.settings import Settings, from_ckpt_toml, from_pyproject, load
+from ckpt.settings.sources import SettingsError, Source, from_environ, from_git_config
 
 DAY = 86400
 

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from setting_texts import error_of, of_env, of_file, of_git
@@ -14,13 +14,24 @@ from ckpt.engine.rules import deny_stack
 from ckpt.errors import UsageError
 from ckpt.models import Kind
 from ckpt.paths import folders_above
-from ckpt.policy import DEFAULTS, Policy
-from ckpt.setting_files import from_ckpt_toml, from_pyproject
-from ckpt.setting_retention import CAPS
-from ckpt.setting_sources import ROWS, SettingsError, Source, from_environ, from_git_config
-from ckpt.setting_types import NO_LIMIT
-from ckpt.settings import DENIED_FILES, DEPENDENCY_FOLDERS, Settings, disabled_by_env, load
-from ckpt.values import replace
+from ckpt.settings.policy import CAPS, DEFAULTS, Policy
+from ckpt.settings.settings import (
+    DENIED_FILES,
+    DEPENDENCY_FOLDERS,
+    Settings,
+    disabled_by_env,
+    from_ckpt_toml,
+    from_pyproject,
+    load,
+)
+from ckpt.settings.sources import (
+    NO_LIMIT,
+    ROWS,
+    SettingsError,
+    Source,
+    from_environ,
+    from_git_config,
+)
 
 KNOWN = "known: " + ", ".join([*(row.key for row in ROWS), "retention"])
 MEND = "mend it in '{}'; 'git ckpt help' tells of every setting"
@@ -163,8 +174,8 @@ def test_a_pyproject_of_others_is_not_even_parsed():
 
 def test_no_toml_parser_is_imported_without_need():
     code = (
-        "import sys; from ckpt.setting_files import from_pyproject;"
-        "from ckpt.settings import load;"
+        "import sys; from ckpt.settings.settings import from_pyproject;"
+        "from ckpt.settings.settings import load;"
         "load([from_pyproject(b'[tool.other]')]);"
         "print([m for m in ('tomllib', 'tomli', 'json', 'difflib') if m in sys.modules])"
     )

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from ckpt import CheckpointManager, CkptError, Kind, UsageError, documents, state
 from ckpt.engine.snapshot import SaveRequest, save
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.record import read_commit
+from ckpt.git.trees import lookup
 from ckpt.models import FeatureState
-from ckpt.settings import Settings
-from ckpt.store import agent_state
-from ckpt.store.objects import ObjectID
-from ckpt.store.record import read_commit
-from ckpt.store.trees import lookup
+from ckpt.settings.settings import Settings
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
 RICH: list[Any] = [
@@ -340,7 +340,7 @@ def test_any_name_of_a_tracked_object_can_be_stored(tmp_path: Path) -> None:
     names = ["session", "a/b", ".git", "..", "%", "ünï", " "]
     texts = {}
     for name in names:
-        texts |= agent_state.tracked_text(name, name)
+        texts |= record.tracked_text(name, name)
 
     with opened(worktree(tmp_path / "repo")) as repo:
         found = save(repo, Settings(), SaveRequest(state=texts)).checkpoint

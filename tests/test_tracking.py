@@ -16,7 +16,6 @@ import pytest
 from byhand import worktree
 
 from ckpt import CheckpointManager, RollbackError, UsageError
-from ckpt.values import value_class
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ class Frozen:
     number: int
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Value:
     number: int
     words: tuple[str, ...] = ()

@@ -5,23 +5,23 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt import wildmatch
+from ckpt.git import rules
 
 
-def read(text: bytes) -> wildmatch.Glob:
-    glob = wildmatch.read(text, ignore_case=False)
+def read(text: bytes) -> rules.Glob:
+    glob = rules.read(text, ignore_case=False)
     assert glob is not None
     return glob
 
 
 def test_a_glob_of_few_spellings_is_spelled_out():
-    assert wildmatch.spellings(read(b"docs/\\[a\\]")) == [b"docs/[a]"]
-    assert wildmatch.spellings(read(b"[Bb]in/[01]")) == [b"Bin/0", b"Bin/1", b"bin/0", b"bin/1"]
+    assert rules.spellings(read(b"docs/\\[a\\]")) == [b"docs/[a]"]
+    assert rules.spellings(read(b"[Bb]in/[01]")) == [b"Bin/0", b"Bin/1", b"bin/0", b"bin/1"]
 
 
 @pytest.mark.parametrize("text", [b"a*", b"a?", b"[a-z][a-z]", b"**/a", b"a/**"])
 def test_a_glob_of_many_spellings_is_not(text):
-    assert wildmatch.spellings(read(text)) is None
+    assert rules.spellings(read(text)) is None
 
 
 def test_spellings_are_counted_no_further_than_there_may_be():
@@ -31,7 +31,7 @@ def test_spellings_are_counted_no_further_than_there_may_be():
         def __iter__(self):
             return (counted.append(step) or step for step in tuple.__iter__(self))
 
-    assert wildmatch.suffixes(((), Steps(read(b"?" * 1000)[0][0]))) is None
+    assert rules.suffixes(((), Steps(read(b"?" * 1000)[0][0]))) is None
     assert len(counted) == 1
 
 
@@ -53,32 +53,32 @@ def test_stars_after_stars_add_nothing():
     ],
 )
 def test_a_path_that_matches_has_so_many_bytes_at_least(text, length):
-    assert wildmatch.shortest(read(text)) == length
+    assert rules.shortest(read(text)) == length
 
 
 def test_a_star_in_front_of_few_spellings_gives_endings():
-    assert wildmatch.suffixes(read(b"*.py[co]")[0]) == [b".pyc", b".pyo"]
+    assert rules.suffixes(read(b"*.py[co]")[0]) == [b".pyc", b".pyo"]
 
 
 @pytest.mark.parametrize("text", [b"*", b"a", b"a*", b"*a*", b"*a?"])
 def test_other_components_give_none(text):
-    assert wildmatch.suffixes(read(text)[0]) is None
+    assert rules.suffixes(read(text)[0]) is None
 
 
 def test_a_star_among_few_spellings_gives_both_ends():
-    assert wildmatch.ends(read(b"[ab].*.c")[0]) == [(b"a.", b".c"), (b"b.", b".c")]
-    assert wildmatch.ends(read(b"a*")[0]) == [(b"a", b"")]
-    assert wildmatch.ends(read(b"*a")[0]) == [(b"", b"a")]
+    assert rules.ends(read(b"[ab].*.c")[0]) == [(b"a.", b".c"), (b"b.", b".c")]
+    assert rules.ends(read(b"a*")[0]) == [(b"a", b"")]
+    assert rules.ends(read(b"*a")[0]) == [(b"", b"a")]
 
 
 @pytest.mark.parametrize("text", [b"*", b"a", b"a*b*", b"?*", b"[a-z]*[a-z]", b"*a?"])
 def test_other_components_have_no_ends(text):
-    assert wildmatch.ends(read(text)[0]) is None
+    assert rules.ends(read(text)[0]) is None
 
 
 @pytest.mark.parametrize("text", [b"", b"a//b", b"/a", b"a/", b"[a", b"a\\", b"[[:none:]]"])
 def test_a_glob_that_can_match_nothing_is_none(text):
-    assert wildmatch.read(text, ignore_case=False) is None
+    assert rules.read(text, ignore_case=False) is None
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_a_glob_that_can_match_nothing_is_none(text):
     ],
 )
 def test_the_longest_part_that_stands_for_itself_is_in_every_path_that_matches(text, part):
-    assert wildmatch.plain_part(read(text)) == part
+    assert rules.plain_part(read(text)) == part
 
 
 @pytest.mark.parametrize("ignore_case", [False, True])
 @pytest.mark.parametrize("text", [b"a", b"A/b.C", b"", b"/", b"a//b", b"a/", b"\xff]!^ -"])
 def test_what_stands_for_itself_is_read_as_any_other(text, ignore_case):
-    by_steps = tuple(wildmatch._Reader(text, ignore_case).components())
+    by_steps = tuple(rules._Reader(text, ignore_case).components())
 
-    assert wildmatch.read_any(text, ignore_case=ignore_case) == by_steps
+    assert rules.read_any(text, ignore_case=ignore_case) == by_steps

@@ -7,29 +7,30 @@ one without keeps them here, under the same names, for as long as it lives.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from ckpt.api.locks import ThreadLock
-from ckpt.engine.session_state import (
+from ckpt.api.blocks import ThreadLock
+from ckpt.engine.sessions import (
     ABSENT,
     NO_FILE,
     SEEN,
     WROTE,
+    Content,
     SessionState,
+    Write,
     brought_back,
     every_session,
     summed,
 )
 from ckpt.errors import Busy
+from ckpt.git.repository import Repository
 from ckpt.models import Outcome, RollbackResult, SaveResult
 from ckpt.paths import to_bytes
-from ckpt.store.repository import Repository
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from ckpt.engine.session_state import Content, Record, Write
+    from ckpt.engine.sessions import Record
 
 
 class MemoryTurns:

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
+import argparse
+
+from ckpt.cli import Context
 from ckpt.errors import NotFound, UsageError
+from ckpt.manager import CheckpointManager
 from ckpt.models import Scope
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
-    from ckpt.manager import CheckpointManager
-
 
 TAKES_PATHS = True
 

@@ -3,23 +3,17 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from dataclasses import replace
 
+from ckpt.cli import Context
 from ckpt.diagnosis import FIXED, WELL, WRONG, Diagnosis, diagnose, flaw
 from ckpt.engine import status
-from ckpt.engine.health import Flaw, find_flaws
-from ckpt.engine.remotes import find_unasked
+from ckpt.engine.health import Flaw, find_flaws, find_unasked
 from ckpt.errors import CkptError, DiskError
 from ckpt.install import parts, trial
-from ckpt.install.target import Target
-from ckpt.values import replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
-    from ckpt.install.target import Finding
+from ckpt.install.target import Finding, Target
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

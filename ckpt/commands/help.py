@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt help`: print the manual, also where `man` or its page is missing."""
+"""`git ckpt help`: the manual, which needs no `man` and no installed man page."""
 
 from __future__ import annotations
 
+import argparse
+
+from ckpt.cli import Context
 from ckpt.errors import UsageError
 from ckpt.install.manual import command_section, manual_text
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help="only its section")
+    parser.add_argument(
+        "command", nargs="?", metavar="COMMAND", help="only the section on this one"
+    )
 
 
 def run(context: Context, command: str | None) -> int:

@@ -8,19 +8,15 @@ what is waiting for it, unless `on_error` says so; an agent never.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from time import monotonic
 
-from ckpt.settings import disabled_by_env
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
-    from ckpt.triggers.agents.event import Agent
-    from ckpt.triggers.fire import Fired
+from ckpt.cli import Context
+from ckpt.settings.settings import disabled_by_env
+from ckpt.triggers.agents.event import Agent
+from ckpt.triggers.fire import Fired
 
 # The events that people may name, and the module that knows each.
 EVENTS = {
@@ -30,7 +26,7 @@ EVENTS = {
     "pre-push": "git_hooks",
     "post-checkout": "git_hooks",
     "ckpt-save": "precommit",
-    "ckpt-prune": "pruning",
+    "ckpt-prune": "precommit",
     "guard": "guard",
     "wrapper": "guard",
     "claude-code": "agents.claude_code",
@@ -56,7 +52,8 @@ def run(context: Context, event: str, words: list[str]) -> int:
     if disabled_by_env(context.env, event):
         return _tell_nothing(context, "disabled")
     module = __import__("ckpt.triggers." + EVENTS[event], fromlist=["run"])
-    fired: Fired | None = module.run(context.start, context.env, event, words)
+    act = module.prune if event == "ckpt-prune" else module.run
+    fired: Fired | None = act(context.start, context.env, event, words)
     if fired is None:
         return _tell_nothing(context, "needless")
     _tell(context, fired)

@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 
-from ckpt.install import parts, report
-from ckpt.install.agent_formats import AGENTS
-from ckpt.install.target import TO_DO, Target
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from ckpt.cli import Context
-    from ckpt.install.target import Step
+from ckpt.cli import Context
+from ckpt.install import parts
+from ckpt.install.agents import AGENTS
+from ckpt.install.target import TO_DO, Step, Target
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +67,7 @@ def run(
     target = make_target(context, is_global=is_global, edit_tracked=edit_tracked)
     steps = parts.install(target, selection)
     tell(context, steps, "not installed")
-    if not context.output.as_json and report.is_news(steps):
+    if not context.output.as_json and parts.is_news(steps):
         _tell_next(context, guard or bool(agents), " --global" if is_global else "")
     return 4 if any(step.action == TO_DO for step in steps) else 0
 
@@ -83,7 +78,7 @@ def unique(names: list[str] | None) -> tuple[str, ...]:
 
 def make_target(context: Context, *, is_global: bool, edit_tracked: bool = False) -> Target:
     """Where to install; for all repositories none need be here."""
-    from ckpt.store.repository import NotARepository, discover
+    from ckpt.git.repository import NotARepository, discover
 
     try:
         repo = discover(context.start, context.env)
@@ -98,12 +93,12 @@ def tell(context: Context, steps: Sequence[Step], otherwise: str) -> None:
     """What was done; of what was not, that it is `otherwise`, and what to do about it."""
     output = context.output
     if output.as_json:
-        return output.document(report.document(steps))
-    for missing, advice in report.to_do(steps, context.start):
+        return output.document(parts.document(steps))
+    for missing, advice in parts.to_do(steps, context.start):
         output.warning(f"{otherwise}: {missing}")
         for line in advice:
             output.hint(line)
-    for line in report.done_lines(steps, context.start):
+    for line in parts.done_lines(steps, context.start):
         output.line(line)
     return None
 

@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+from datetime import datetime
+
+from ckpt.cli import Context
 from ckpt.engine.catalog import Catalog, counts_as_latest
+from ckpt.engine.space import Space
 from ckpt.errors import UsageError
+from ckpt.git.repository import Repository
 from ckpt.models import REF_PREFIX, Kind
-from ckpt.patterns import lazy_pattern
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from datetime import datetime
-
-    from ckpt.cli import Context
-    from ckpt.engine.space import Space
-    from ckpt.store.repository import Repository
 
 _DEFAULT_ROWS = 30
-_AGO = lazy_pattern(r"(\d{1,6})(s|m|h|d|w|mo|y)")
+_AGO = re.compile(r"(\d{1,6})(s|m|h|d|w|mo|y)")
 _SECONDS = {
     "s": 1,
     "m": 60,
@@ -99,7 +96,7 @@ def _tell_unreadable(context: Context, repo: Repository) -> None:
 
 
 def _measured(repo: Repository) -> Space:
-    from ckpt.engine.space_record import measured
+    from ckpt.engine.space import measured
 
     return measured(repo)
 

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from ckpt.cli import Context
 from ckpt.errors import UsageError
 from ckpt.models import Kind
-from ckpt.values import replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from typing import Any
-
-    from ckpt.cli import Context
-    from ckpt.policy import Policy, Rules
-    from ckpt.setting_types import Type
-    from ckpt.settings import Settings
+from ckpt.settings.policy import Policy, Rules
+from ckpt.settings.settings import Settings
+from ckpt.settings.sources import Type
 
 _COUNTS = {
     "last": "the newest N",
@@ -84,13 +81,13 @@ def run(
 
 
 def _policy(
-    settings: Settings, rules: Rules | None, kinds: list[Kind], caps: dict[str, int | None]
+    settings: Settings, rules: Rules | None, kinds: list[Kind], caps: dict[str, Any]
 ) -> Policy:
     """That of the settings, or the rules that were typed for all kinds that rules let go."""
     policy = replace(settings.policy, **caps)
     if rules is None:
         return policy
-    from ckpt.policy import FEATURES_STAY
+    from ckpt.settings.policy import FEATURES_STAY
 
     if Kind.FEATURE in kinds:
         raise UsageError(FEATURES_STAY, hint="git ckpt drop ID")
@@ -105,8 +102,8 @@ def _policy(
 
 def _rules(keep: dict[str, str | None], latest_per_name: bool) -> Rules | None:
     """The rules that were typed, if any were."""
-    from ckpt.policy import Rules
-    from ckpt.setting_types import DURATION, NUMBER
+    from ckpt.settings.policy import Rules
+    from ckpt.settings.sources import DURATION, NUMBER
 
     typed: dict[str, Any] = {"latest_per_name": True} if latest_per_name else {}
     for name, text in keep.items():
@@ -123,7 +120,7 @@ def _rules(keep: dict[str, str | None], latest_per_name: bool) -> Rules | None:
 
 
 def _caps(checkpoints: str | None, size: str | None) -> dict[str, int | None]:
-    from ckpt.setting_types import COUNT, LIMIT, NO_LIMIT
+    from ckpt.settings.sources import COUNT, LIMIT, NO_LIMIT
 
     caps = {}
     if checkpoints is not None:
@@ -134,7 +131,7 @@ def _caps(checkpoints: str | None, size: str | None) -> dict[str, int | None]:
 
 
 def _read(option: str, text: str, of: Type) -> Any:
-    from ckpt.setting_types import Unfit
+    from ckpt.settings.sources import Unfit
 
     try:
         return of.of_text(text)

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
+from ckpt.cli import Context
 from ckpt.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
 
 _DEFAULT_ROWS = 20
 
@@ -35,8 +31,8 @@ def run(context: Context, which: str | None, name: str | None, limit: int) -> in
     if limit < 0:
         raise UsageError(f"-n {limit} is less than nothing", hint="-n 0 shows all")
     with context.manager() as manager:
-        from ckpt.engine.lost import find_lost, with_files
-        from ckpt.triggers.hidden_edits import stores
+        from ckpt.engine.rescue import find_lost, with_files
+        from ckpt.triggers.precommit import stores
 
         repo = manager.repository
         repo.check_there()

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
+import argparse
 
-    from ckpt.cli import Context
+from ckpt.cli import Context
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

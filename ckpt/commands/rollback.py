@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
+import argparse
+
+from ckpt.cli import Context
 from ckpt.errors import Refused, UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
-
 
 TAKES_PATHS = True
 
@@ -96,7 +92,7 @@ def run(
         else:
             id = "latest" if id is None else id
             if keep_edits:
-                from ckpt.engine.keep_edits import session_of
+                from ckpt.engine.plan import session_of
 
                 session = session_of(manager.get(id), session)
             result = manager.rollback(

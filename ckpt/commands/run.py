@@ -7,24 +7,19 @@ standard error. With --json its standard output goes there too, because ours hol
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 
-from ckpt import run as runs
+from ckpt.cli import Context
 from ckpt.errors import UsageError
-from ckpt.process import child
-from ckpt.process.signals import HeldSignals, die_of
-from ckpt.setting_types import Unfit, duration
-from ckpt.settings import SESSION, session_of_env
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
-    from ckpt.manager import CheckpointManager
-    from ckpt.models import Checkpoint
-    from ckpt.run import RunResult
+from ckpt.manager import CheckpointManager
+from ckpt.models import Checkpoint
+from ckpt.settings.settings import SESSION, session_of_env
+from ckpt.settings.sources import Unfit, duration
+from ckpt.triggers import run as child
+from ckpt.triggers import run as runs
+from ckpt.triggers.run import HeldSignals, RunResult, die_of
 
 TAKES_COMMAND = True
 _EXAMPLE = "for example: git ckpt run --on-failure rollback -- make test"
@@ -112,9 +107,8 @@ def _begin(context: Context, manager: CheckpointManager, name: str | None) -> Ch
 
 def _get_ready(context: Context) -> None:
     """Import what is needed afterwards: the command may change files that are our own."""
-    import ckpt.engine.diff
-    import ckpt.engine.rollback
-    import ckpt.render_run  # noqa: F401  # imported now, used when the command has ended
+    from ckpt import render  # noqa: F401
+    from ckpt.engine import diff, rollback  # noqa: F401  # imported now, used when the command has ended
 
     context.output.get_ready()
     context.output.clear()

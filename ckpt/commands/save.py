@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import stat
+from typing import Any
 
+from ckpt.cli import Context
 from ckpt.errors import UsageError
 from ckpt.models import Kind
-from ckpt.settings import session_of_env
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-    from typing import Any
-
-    from ckpt.cli import Context
+from ckpt.settings.settings import session_of_env
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +91,7 @@ def _data(text: str | None, start: str) -> Any:
 
 
 def _read(path: str, shown: str) -> str:
-    from ckpt.store.trees import LARGEST_STATE
+    from ckpt.git.trees import LARGEST_STATE
 
     needs = "--data @FILE needs a file of JSON"
     try:

@@ -6,19 +6,14 @@ Whatever it finds, it has done what was asked: the exit code is 0.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from ckpt.cli import COMMANDS
+from ckpt.cli import COMMANDS, Context
 from ckpt.engine import status
 from ckpt.errors import CkptError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
-    from ckpt.install.target import Finding
-    from ckpt.store.repository import Repository
+from ckpt.git.repository import Repository
+from ckpt.install.target import Finding
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
+import argparse
+
+from ckpt.cli import Context
 from ckpt.commands.install import add_choices, make_target, tell, unique
 from ckpt.install import parts
 from ckpt.install.target import TO_DO
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

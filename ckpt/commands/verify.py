@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
+import argparse
+
+from ckpt.cli import Context
 from ckpt.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
-    from ckpt.cli import Context
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,18 +20,17 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from ckpt import disk
 from ckpt.engine.changes import Action, FileState, FolderChange
 from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.engine.folders import OPEN
 from ckpt.errors import is_want
-from ckpt.paths import folders_of
-from ckpt.store.objects import ObjectStore
-from ckpt.store.streams import Digest, UnreadableFile, file_pieces
-from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
-from ckpt.values import field, value_class
-from ckpt.worktree.identity import identity
+from ckpt.git.objects import ObjectStore
+from ckpt.git.streams import Digest, UnreadableFile, file_pieces
+from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
+from ckpt.paths import folders_of, identity
 from ckpt.worktree.modes import is_executable
 from ckpt.worktree.write import UnsafePath, Worktree
 
@@ -54,7 +53,7 @@ Found = dict[bytes, tuple[FileState, os.stat_result]]
 SaveFirst = Callable[[Found], bool]
 
 
-@value_class(frozen=False)
+@dataclass(slots=True)
 class Applied:
     """What was done; `files` are those that are as wanted now, with their stat data."""
 

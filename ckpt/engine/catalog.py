@@ -9,17 +9,17 @@ checkpoint of a format we know is passed over in lists and explained when named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from ckpt import disk, ids
 from ckpt.engine.collector import without_collector
 from ckpt.errors import CkptError, NotFound, UsageError
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import CheckpointRefs
+from ckpt.git.repository import Repository
 from ckpt.models import Checkpoint, Kind, Scope
-from ckpt.store import made_here, record
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import CheckpointRefs
-from ckpt.store.repository import Repository
-from ckpt.values import replace
 
 _LATEST = "latest"
 _SHOWN_IDS = 5
@@ -32,7 +32,7 @@ class Catalog:
         self._repo = repo
         self._listing: CheckpointRefs | None = None
         self._read: dict[str, Checkpoint | CkptError | None] = {}
-        self._made_here = made_here.Record(repo.common_dir)
+        self._made_here = record.Record(repo.common_dir)
 
     def ids(self) -> list[str]:
         """Newest first."""
@@ -176,11 +176,11 @@ def load(
     repo: Repository,
     checkpoint_id: str,
     commit: ObjectID,
-    known: made_here.Record | None = None,
+    known: record.Record | None = None,
 ) -> Checkpoint:
     """Read one checkpoint by its commit; its details follow when asked for. So does whether it is
     foreign, by a record that `known` has for several."""
-    lacks = (known or made_here.Record(repo.common_dir)).lacks
+    lacks = (known or record.Record(repo.common_dir)).lacks
     return record.read_checkpoint(repo.objects, checkpoint_id, commit, lacks)
 
 
@@ -264,8 +264,8 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     text = record.commit_text(data.tree, data.parents, message, checkpoint.timestamp)
     try:
         commit = repo.objects.add_kept(b"commit", text)
-        if made_here.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
-            disk.fsync_files(made_here.note(repo.common_dir, checkpoint.id, commit.decode()))
+        if record.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
+            disk.fsync_files(record.note(repo.common_dir, checkpoint.id, commit.decode()))
         _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
     finally:
         repo.objects.discard()

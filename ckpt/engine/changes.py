@@ -8,18 +8,16 @@ blob is that they come from.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import Head
+from ckpt.git.trees import SYMLINK, TreeEntry
 from ckpt.paths import from_json, to_json
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head
-from ckpt.store.trees import SYMLINK, TreeEntry
-from ckpt.values import value_class
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Where the bytes of a file come from that are not those of git's blob.
 
@@ -30,7 +28,7 @@ class Origin:
     in_lfs: bool
 
 
-@value_class(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class FileState:
     """What a path holds: entry and permission bits; a link's bits are 0.
 
@@ -63,7 +61,7 @@ class FileState:
         return self.is_link, self.entry.id, self.permissions
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Action:
     """One path on its way from `before` to `after`; None means that nothing is there."""
 
@@ -75,7 +73,7 @@ class Action:
         return Action(self.path, self.after, self.before)
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class FolderChange:
     """The permission bits of a folder before and after; None where it is not there."""
 
@@ -87,7 +85,7 @@ class FolderChange:
         return FolderChange(self.path, self.after, self.before)
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class BranchMove:
     """A branch on its way from one commit to another; None means that it is not there."""
 
@@ -99,7 +97,7 @@ class BranchMove:
         return BranchMove(self.branch, self.after, self.before)
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class HeadMove:
     """HEAD before and after, and where the branch it goes to stood before.
 

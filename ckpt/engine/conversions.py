@@ -17,25 +17,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, NamedTuple
+from hashlib import sha256
+from typing import IO, NamedTuple
 
-from ckpt import private
+from ckpt import disk, paths
 from ckpt.engine.changes import FileState
-from ckpt.engine.contents import VanishedFile, add_stable, is_fresh
-from ckpt.hashing import sha256
-from ckpt.store.loose import LARGEST_WHOLE
-from ckpt.store.objects import LARGEST_KEPT, MissingObject, ObjectID, ObjectStore
-from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged
-from ckpt.store.streams import UnreadableFile, file_pieces
-from ckpt.store.trees import FOLDER, GITLINK, REGULAR, TreeEntry, lookup, walk, write_tree
-from ckpt.worktree import reach
-from ckpt.worktree.convert import Conversion, Unconvertible, clean
-from ckpt.worktree.identity import identity
-
-if TYPE_CHECKING:
-    from ckpt.worktree.deadline import Deadline
-    from ckpt.worktree.filters import Filters
+from ckpt.engine.reading import VanishedFile, add_stable, is_fresh
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import Staged
+from ckpt.git.loose import LARGEST_WHOLE
+from ckpt.git.objects import LARGEST_KEPT, MissingObject, ObjectStore
+from ckpt.git.repository import Repository
+from ckpt.git.streams import UnreadableFile, file_pieces
+from ckpt.git.trees import FOLDER, GITLINK, REGULAR, TreeEntry, lookup, walk, write_tree
+from ckpt.paths import identity
+from ckpt.worktree.filters import Conversion, Filters, Unconvertible, clean
+from ckpt.worktree.scan import Deadline
 
 RAW = b"raw"
 _ATTEMPTS = 4
@@ -345,7 +342,7 @@ def _is_crlf(data: bytes) -> bool:
 
 def _opened(full: bytes) -> int:
     try:
-        return reach.open_file(full)
+        return paths.open_file(full)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise VanishedFile(full) from error
     except OSError as error:
@@ -428,11 +425,11 @@ class ConversionCache:
         document = {"worktree": self._worktree, "rules": rules, "files": files}
         data = json.dumps(document, separators=(",", ":")).encode("ascii")
         with suppress(OSError):
-            private.replace(self._path, _CACHE_HEADER + _checksum(data) + b"\n" + data)
+            disk.replace(self._path, _CACHE_HEADER + _checksum(data) + b"\n" + data)
             self._before = dict(self._now)
 
     def _load(self) -> dict[bytes, _Known]:
-        header, _, data = private.read(self._path).partition(b"\n")
+        header, _, data = disk.read_private(self._path).partition(b"\n")
         document = json.loads(data) if header == _CACHE_HEADER + _checksum(data) else {}
         if document.get("worktree") != self._worktree:
             return {}

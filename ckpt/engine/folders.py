@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ckpt.engine.capture import Present
 from ckpt.engine.changes import FolderChange
-from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.models import SkipReason
 from ckpt.paths import folders_above, folders_of, is_within

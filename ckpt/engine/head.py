@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ckpt.engine.capture import Present
 from ckpt.engine.changes import BranchMove, HeadMove
-from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Refused, RollbackError
-from ckpt.models import BranchReport, GitState, HeadReport
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectStore
+from ckpt.git.operation import (
+    ORIG_HEAD,
+    Operation,
+    OperationFiles,
+    OperationState,
+    in_progress,
+    read,
+)
+from ckpt.git.refs import Head, HeadMoved, branch_name, is_ref_name, short_name
+from ckpt.git.repository import Repository
+from ckpt.models import BranchReport, GitState, HeadReport, OperationReport
 from ckpt.paths import to_str
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head, HeadMoved, branch_name, short_name
-from ckpt.store.repository import Repository
 
 WITHOUT_HEAD = "leave HEAD where it is: repeat the command without --head"
 
@@ -208,7 +217,7 @@ def head_report(
     if present.commit == then and then is not None:
         ahead = behind = 0
     elif present.commit is not None and then is not None:
-        from ckpt.store.history import ahead_behind
+        from ckpt.git.history import ahead_behind
 
         counts = ahead_behind(repo.objects, present.commit, then)
         if counts is not None:
@@ -236,3 +245,182 @@ def _state(head: Head) -> GitState:
 
 def _text(commit: ObjectID | None) -> str | None:
     return None if commit is None else to_str(commit)
+
+
+# -- The operation in progress in a rollback: never half of one with half of another
+
+# Those that end in one commit, on top of HEAD wherever it has gone meanwhile.
+_ON_HEAD = {"merge", "cherry-pick", "revert"}
+
+
+def check_operation(
+    now: Operation | None, then: Operation | None, target: str, *, head_moved: bool
+) -> None:
+    """Files of one operation and the HEAD of another must not meet in a commit."""
+    if not _is_other(now, then, head_moved):
+        return
+    was = f"in the middle of a {then.name}" if then else "with no operation in progress"
+    has = f"a {now.name} is in progress" if now else "none is in progress now"
+    if now is not None and then is not None and now.name == then.name:
+        has = f"the {now.name} has moved on since, or is another one"
+    raise Refused(
+        f"checkpoint '{target}' was taken {was}, but {has}",
+        hint=f"'git ckpt rollback {target} --head' puts HEAD and the operation back too, "
+        f"'git ckpt rollback {target} -- PATH' single files only",
+    )
+
+
+def _is_other(now: Operation | None, then: Operation | None, head_moved: bool) -> bool:
+    if now != then:
+        return True
+    return now is not None and head_moved and not _ON_HEAD.isdisjoint(now.name.split("+"))
+
+
+def comes_along(repo: Repository, goal: Recorded, *, head: bool) -> bool:
+    """Whether an interrupted rollback has to put back an operation that it had no need to touch:
+    one was begun or ended since. Without `head` it stays, and who began it has to end it."""
+    now, then = in_progress(repo.git_dir), goal.operation.files.operation
+    if not _is_other(now, then, repo.refs.head().commit != goal.head.commit):
+        return False
+    if now is None or head:
+        return head
+    what = f"a {now.name} was begun since the rollback was interrupted"
+    if then is not None:
+        what = f"the {now.name} has moved on since the rollback was interrupted, or is another one"
+    # Git gives up with it what was resolved by hand, which no checkpoint holds yet.
+    give_up = f"git ckpt save && {_way_out(now, then)}"
+    raise Refused(what, hint=f"'{give_up}' gives it up; then repeat the command")
+
+
+def _way_out(now: Operation, then: Operation | None) -> str:
+    """How git gives up an operation; of several, one that was not in progress then."""
+    known = set() if then is None else {*then.name.split("+")}
+    names = now.name.split("+")
+    name = next((name for name in names if name not in known), names[0])
+    return {"bisect": "git bisect reset", "sequencer": "git cherry-pick --abort"}.get(
+        name, f"git {name} --abort"
+    )
+
+
+def ended(repo: Repository, goal: Recorded) -> str | None:
+    """What to tell of the operation that was in progress in a state, if none is now."""
+    then = goal.operation.files.operation
+    if then is None or in_progress(repo.git_dir) is not None:
+        return None
+    return f"the {then.name} has ended since, and is not put back"
+
+
+def strayed_operation(repo: Repository, goal: Recorded) -> str | None:
+    """Where somebody has moved HEAD, from which the operation of a state is to go on."""
+    now = repo.refs.head().commit
+    if goal.operation.files.operation is None or now == goal.head.commit:
+        return None
+    place = "unborn" if now is None else f"at {now.decode()[:12]}"
+    return f"HEAD is {place}, where neither state had it"
+
+
+def differs(now: OperationFiles, then: OperationFiles) -> bool:
+    """Whether putting HEAD back changes anything about the operation."""
+    return _lasting(now, then) != _lasting(then, then)
+
+
+def _lasting(files: OperationFiles, wanted: OperationFiles) -> dict[str, bytes]:
+    """An ORIG_HEAD that no operation needs may stay as it is."""
+    left_alone = set() if ORIG_HEAD in wanted.contents else {ORIG_HEAD}
+    return {path: data for path, data in files.contents.items() if path not in left_alone}
+
+
+def clear(repo: Repository) -> None:
+    """From here on git sees no operation; safe to repeat."""
+    from ckpt.git import operation as operation_files
+
+    operation_files.clear(repo.git_dir, repo.private_dir)
+
+
+def install(repo: Repository, wanted: OperationState) -> None:
+    """Put the wanted operation in its place; safe to repeat after `clear`."""
+    from ckpt.git import operation as operation_files
+
+    if wanted.files.contents:
+        operation_files.install(repo.git_dir, repo.private_dir, wanted.files)
+
+
+def is_strange(repo: Repository, *known: OperationFiles) -> bool:
+    """Whether files of an operation are there that belong to none of the known states."""
+    return has_strange(read(repo.git_dir), *known)
+
+
+def has_strange(now: OperationFiles, *known: OperationFiles) -> bool:
+    """Whether some of these files belong to none of the known states."""
+    return any(
+        all(state.contents.get(path) != data for state in known)
+        for path, data in now.contents.items()
+        if path != ORIG_HEAD
+    )
+
+
+def report(now: OperationFiles, then: OperationFiles) -> OperationReport:
+    return OperationReport(_name(now), _name(then))
+
+
+def _name(files: OperationFiles) -> str | None:
+    operation = files.operation
+    return None if operation is None else operation.name
+
+
+# -- The commits without which git can neither go on with an operation nor give it up
+
+_MERGE_HEAD = "MERGE_HEAD"
+_SEQUENCER_HEAD = "sequencer/head"
+# The files that hold one commit and nothing else, besides refs.
+ONE_COMMIT = frozenset(
+    (
+        *("BISECT_HEAD", "CHERRY_PICK_HEAD", "MERGE_AUTOSTASH", "REVERT_HEAD", _SEQUENCER_HEAD),
+        *(f"rebase-merge/{name}" for name in ("autostash", "onto", "orig-head", "squash-onto")),
+        *(f"rebase-apply/{name}" for name in ("autostash", "onto", "orig-head")),
+    )
+)
+
+
+def check_objects(objects: ObjectStore, state: OperationState) -> None:
+    """Refuse an operation whose files name no commit, or one that is not here."""
+    for path, data in sorted(state.files.contents.items()):
+        if path == _MERGE_HEAD:
+            named = data.rstrip().split(b"\n")
+        elif path in ONE_COMMIT or _is_ref(path):
+            named = [data.rstrip()]
+        else:
+            continue
+        for text in named:
+            if not _is_id(objects, text):
+                raise RollbackError(
+                    f"'{path}' of the checkpoint's operation names no commit", hint=WITHOUT_HEAD
+                )
+            if path == _SEQUENCER_HEAD and not text.strip(b"0"):
+                continue  # begun on a branch without a commit
+            if not _is_commit(objects, text, or_tag=path == _MERGE_HEAD):
+                raise RollbackError(
+                    f"the commit '{text.decode()}' of the checkpoint's operation is missing "
+                    f"('{path}' names it)",
+                    hint=WITHOUT_HEAD,
+                )
+
+
+def _is_ref(path: str) -> bool:
+    """Whether git takes a file for a ref; one that a lock left is none."""
+    return path.startswith("refs/") and is_ref_name(path.encode("utf-8", "surrogateescape"))
+
+
+def _is_id(objects: ObjectStore, text: bytes) -> bool:
+    return len(text) == objects.object_format.hex_length and not text.strip(b"0123456789abcdef")
+
+
+def _is_commit(objects: ObjectStore, text: bytes, *, or_tag: bool) -> bool:
+    """Whether a commit is here, or a tag of one: of that, a merge has the tag's own id."""
+    while _is_id(objects, text):
+        kind = objects.kind(ObjectID(text))
+        if kind != b"tag" or not or_tag:
+            return kind == b"commit"
+        header = objects.read(ObjectID(text), b"tag").partition(b"\n")[0]
+        text = header.removeprefix(b"object ")
+    return False

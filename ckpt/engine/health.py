@@ -11,31 +11,32 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from shlex import join, quote
 from typing import NamedTuple
 
-from ckpt import disk, jsontext, private, regular
-from ckpt.engine import journal, left_over, scan_cache
+from ckpt import disk, jsontext
+from ckpt.engine import gc, journal, scan_cache
 from ckpt.engine.catalog import load
-from ckpt.engine.pending import JOURNAL, is_interrupted
+from ckpt.engine.journal import JOURNAL, is_interrupted
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.verify import Target, every_target
 from ckpt.engine.way_out import open_ways
-from ckpt.errors import Busy, CkptError, DiskError, is_want
-from ckpt.models import Checkpoint
-from ckpt.owners import claim, is_others
-from ckpt.store import made_here
-from ckpt.store.alternates import absent
-from ckpt.store.kernel_lock import prune_lock
-from ckpt.store.lock import SECOND_NAME, clear_dead_locks, dead_locks
-from ckpt.store.object_scan import damaged_packs, pack_stems, unindexed_packs
-from ckpt.store.objects import MissingObject, ObjectID
-from ckpt.store.operation_files import ROOM
-from ckpt.store.repository import Repository
-from ckpt.store.roots import git_dirs, in_worktree
-from ckpt.store.staging import read_staged
+from ckpt.errors import Busy, CkptError, DiskError, claim, is_others, is_want
+from ckpt.git import record as made_here
+from ckpt.git.config import GitConfig, parse_bool
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import read_staged
+from ckpt.git.objects import MissingObject, absent
+from ckpt.git.operation import ROOM
+from ckpt.git.reachability import git_dirs, in_worktree
+from ckpt.git.refspecs import Refspec, is_left_out, origin_of, parse, star, target_of
+from ckpt.git.repack import damaged_packs, pack_stems, unindexed_packs
+from ckpt.git.repository import Repository
+from ckpt.locks import SECOND_NAME, clear_dead_locks, dead_locks, prune_lock
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
 
 _GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
 _OLD = 3600.0  # seconds; no git command holds a lock for so long
@@ -200,10 +201,10 @@ def _write_down(repo: Repository, target: Target, hidden: ObjectID | None) -> st
     }
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
         try:
-            before = regular.read(path)
+            before = disk.read(path)
         except FileNotFoundError:
             before = b""
-        private.replace(path, before + jsontext.dump(line).replace(b"\n", b"") + b"\n")
+        disk.replace(path, before + jsontext.dump(line).replace(b"\n", b"") + b"\n")
     return path
 
 
@@ -331,7 +332,7 @@ def _no_folders(repo: Repository) -> Iterator[Flaw]:
 
 
 def _files(repo: Repository) -> Iterator[Flaw]:
-    unfinished = left_over.unfinished(repo)
+    unfinished = gc.unfinished(repo)
     if unfinished:
         told = f"{_count(len(unfinished), 'unfinished file')} of ckpt commands that were killed"
         yield Flaw("leftovers", False, told, _clear_unfinished(repo))
@@ -350,8 +351,8 @@ def _files(repo: Repository) -> Iterator[Flaw]:
 def _modes(folder: str) -> Iterator[Flaw]:
     """Private files that other users can read or write, or own."""
     paths = [*_below(folder)]
-    found = [path for path in paths if private.is_open(path)]
-    written = [p for p in found if private.is_writable(p) and not os.path.isdir(p)]
+    found = [path for path in paths if disk.is_open(path)]
+    written = [p for p in found if disk.is_writable(p) and not os.path.isdir(p)]
     readable = [path for path in found if path not in written]
     if readable:
         told = f"{_named(readable)} can be read by other users"
@@ -378,14 +379,14 @@ def _is_others(path: str, git_dir: str) -> bool:
 def _below(path: str, levels: int = 3) -> Iterator[str]:
     """A private folder and what is in it, but not what becomes a file of git's."""
     yield path
-    for name in private.names_in(path) if levels else ():
+    for name in disk.names_in(path) if levels else ():
         if not name.startswith((SECOND_NAME, ROOM)):
             yield from _below(os.path.join(path, name), levels - 1)
 
 
 def _clear_unfinished(repo: Repository) -> Callable[[], str]:
     def clear() -> str:
-        left_over.clear(repo)
+        gc.clear(repo)
         return "removed"
 
     return clear
@@ -409,3 +410,116 @@ def _named(paths: list[str]) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+# -- What a plain `git push` or `git fetch` would do to checkpoints that nobody asked it to
+
+_ID = "20260101-000000-000-0000"
+_ANY = (f"{REF_PREFIX}{_ID}", f"{TRASH_PREFIX}{_ID[:8]}/{_ID}")  # there will be one like these
+_BOTH = "refs/checkpoints"  # what the names of checkpoints, dropped or not, begin with
+_EVERYTHING = "+refs/*:refs/*"
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    name: str
+    is_mirror: bool
+    push: tuple[Refspec, ...]
+    fetch: tuple[Refspec, ...]
+    prunes: bool
+
+    def key(self, name: str) -> str:
+        return quote(f"remote.{self.name}.{name}")
+
+
+def find_unasked(repo: Repository) -> Iterator[Flaw]:
+    """A flaw for each remote that checkpoints leave by, and for each that takes them away."""
+    names = [*_ANY, *_existing(repo)]
+    for remote in _remotes(repo.config):
+        yield from _pushed(remote, names)
+        yield from _fetched(remote, names)
+
+
+def _existing(repo: Repository) -> Iterator[str]:
+    for prefix in (REF_PREFIX, TRASH_PREFIX):
+        try:
+            yield from (prefix + name for name in repo.refs.contents_below(prefix))
+        except CkptError:  # of damaged refs, of which `repair` tells
+            return
+
+
+def _remotes(config: GitConfig) -> Iterator[_Remote]:
+    found: dict[str, dict[str, list[str]]] = {}
+    for key, value, _ in config.items("remote"):
+        name, dot, variable = key.rpartition(".")
+        if dot:
+            found.setdefault(name, {}).setdefault(variable, []).append(value)
+    prunes = ["false", *(value for key, value, _ in config.items("fetch") if key == "prune")]
+    for name, values in found.items():
+        yield _Remote(
+            name,
+            parse_bool(values.get("mirror", ["false"])[-1]) is True,
+            tuple(map(parse, values.get("push", ()))),
+            tuple(map(parse, values.get("fetch", ()))),
+            parse_bool(values.get("prune", prunes)[-1]) is True,
+        )
+
+
+def _pushed(remote: _Remote, names: list[str]) -> Iterator[Flaw]:
+    refspecs = remote.push or ((parse(":"),) if remote.is_mirror else ())
+    guilty = [one for one in refspecs if _sends_any(one, names, refspecs, remote.is_mirror)]
+    if not guilty:
+        return
+    if not remote.push:
+        why = f"remote.{remote.name}.mirror is set"
+    else:
+        why = f"remote.{remote.name}.push is '{guilty[0].text}'"
+    told = f"'git push {quote(remote.name)}' sends checkpoints along: {why}"
+    yield Flaw("push", False, told, by_hand=_keep_back(remote, guilty))
+
+
+def _sends_any(
+    one: Refspec, names: list[str], refspecs: tuple[Refspec, ...], is_mirror: bool
+) -> bool:
+    targets = (target_of(one, name, is_mirror=is_mirror) for name in names)
+    return any(at is not None and not is_left_out(at, refspecs) for at in targets)
+
+
+def _keep_back(remote: _Remote, guilty: list[Refspec]) -> str:
+    key = remote.key("push")
+    own = [one for one in guilty if not one.is_matching and _is_own(one.source)]
+    if len(own) == len(guilty):  # made for checkpoints: nothing else goes by them
+        return f"git config --fixed-value --unset-all {key} {quote(own[0].text)}"
+    wide = next(one for one in guilty if one not in own)
+    beyond = target_of(wide, _BOTH, is_mirror=remote.is_mirror)
+    leave_out = f"git config --add {key} {quote(f'^{beyond}*')}"
+    # A mirror with any refspec goes by its refspecs alone.
+    return leave_out if remote.push else f"git config {key} {quote(_EVERYTHING)}; {leave_out}"
+
+
+def _is_own(pattern: str) -> bool:
+    """Whether it is for checkpoints and nothing else."""
+    return pattern.startswith(_BOTH) or star(pattern, _BOTH) is None
+
+
+def _fetched(remote: _Remote, names: list[str]) -> Iterator[Flaw]:
+    for one in remote.fetch:
+        origins = [origin_of(one, name) for name in names]
+        if all(at is None or is_left_out(at, remote.fetch) for at in origins):
+            continue
+        # A refspec for checkpoints alone is there because somebody wants them.
+        beyond = None if _is_own(one.target) else origin_of(one, _BOTH)
+        if not remote.prunes and beyond is None:
+            continue
+        how = "git fetch" if remote.prunes else "git fetch --prune"
+        told = (
+            f"'{how} {quote(remote.name)}' takes away all checkpoints that the other side lacks: "
+            f"remote.{remote.name}.fetch is '{one.text}'"
+        )
+        yield Flaw("fetch", remote.prunes, told, by_hand=_keep_here(remote, beyond))
+
+
+def _keep_here(remote: _Remote, beyond: str | None) -> str:
+    if beyond is None:
+        return f"git config {remote.key('prune')} false"
+    return f"git config --add {remote.key('fetch')} {quote(f'^{beyond}*')}"

@@ -10,19 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from ckpt import regular
+from ckpt import disk
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import SKIP_WORKTREE, STAGE, IndexEntry, IndexGlance, Staged, glance_at
+from ckpt.git.repository import Repository
+from ckpt.git.trees import TreeEntry
 from ckpt.paths import folders_above
-from ckpt.store.index import SKIP_WORKTREE, STAGE, IndexEntry
-from ckpt.store.objects import ObjectID
-from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged, glance_at
-from ckpt.store.trees import TreeEntry
-from ckpt.values import value_class
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ckpt.store.index_glance import IndexGlance
 
 _MODE = slice(24, 28)
 _GITLINK = (0o160000).to_bytes(4, "big")
@@ -31,7 +26,7 @@ _ATTRIBUTES = b".gitattributes"
 Identity = tuple[int, int, int, int, bytes]
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class IndexFacts:
     """`tracked` are the sorted paths, one after the other; `is_sparse` if some of them are outside
     a sparse checkout. `state` are the entries of a state tree, as they were written for this
@@ -98,14 +93,14 @@ def index_identity(repo: Repository) -> Identity | None:
     Git puts a new file in its place each time, which ends in a checksum of its own.
     """
     try:
-        fd = regular.opened(repo.index_path)
+        fd = disk.opened(repo.index_path)
     except OSError:
         return None
     try:
         status = os.fstat(fd)
         length = repo.object_format.oid_length
         end = os.pread(fd, length, max(status.st_size - length, 0))
-        if not any(end) and status.st_size <= regular.LARGE:  # index.skipHash
+        if not any(end) and status.st_size <= disk.LARGE:  # index.skipHash
             end = repo.object_format.new_hash(os.pread(fd, status.st_size, 0)).digest()
     finally:
         os.close(fd)

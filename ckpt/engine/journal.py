@@ -13,8 +13,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
 
-from ckpt import jsontext, private
+from ckpt import disk, jsontext
+from ckpt.disk import LARGE
 from ckpt.engine.changes import (
     Action,
     FolderChange,
@@ -26,24 +31,115 @@ from ckpt.engine.changes import (
     load_folder,
     load_move,
 )
-from ckpt.engine.pending import JOURNAL, journal_exists
-from ckpt.engine.worktree_place import WorktreePlace, dump_place, load_place
 from ckpt.errors import Refused
-from ckpt.hashing import sha256
+from ckpt.git.reachability import git_dirs, in_worktree, worktree_of
+from ckpt.git.repository import Repository
 from ckpt.paths import from_json, to_json
-from ckpt.regular import LARGE
-from ckpt.values import field, value_class
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+
+@dataclass(frozen=True, slots=True)
+class WorktreePlace:
+    """`path` leads from the git dir to the top of the worktree."""
+
+    path: bytes
+    device: int
+    inode: int
+
+
+def place_of(repo: Repository) -> WorktreePlace:
+    status = os.stat(repo.worktree)
+    path = os.path.relpath(repo.worktree, repo.git_dir)
+    return WorktreePlace(os.fsencode(path), status.st_dev, status.st_ino)
+
+
+def check_place(repo: Repository, then: WorktreePlace | None, command: str) -> None:
+    """Refuse what belongs into another worktree, and say how to do it there. An older ckpt did
+    not note the place."""
+    folder = None if then is None else _elsewhere(repo, then)
+    if folder is not None:
+        from shlex import quote  # for a hint that few see
+
+        raise Refused(
+            f"the rollback took place in '{folder}', not in this worktree",
+            hint=command.replace("git ", f"git --work-tree={quote(folder)} ", 1),
+        )
+
+
+def _elsewhere(repo: Repository, then: WorktreePlace) -> str | None:
+    now = place_of(repo)
+    if then.path == now.path or (then.device, then.inode) == (now.device, now.inode):
+        return None
+    folder = os.path.normpath(os.path.join(repo.git_dir, os.fsdecode(then.path)))
+    return folder if os.path.isdir(folder) else None
+
+
+def dump_place(place: WorktreePlace | None) -> dict[str, Any] | None:
+    if place is None:
+        return None
+    return to_json(place.path) | {"device": place.device, "inode": place.inode}
+
+
+def load_place(document: dict[str, Any] | None) -> WorktreePlace | None:
+    if document is None:
+        return None
+    return WorktreePlace(from_json(document), int(document["device"]), int(document["inode"]))
+
+
+# -- Whether a rollback is under way, or died, in a worktree, and whether agents were at work
+
+JOURNAL, SESSIONS = "journal", "sessions"
+FINISH, TAKE_BACK = "git ckpt rollback --continue", "git ckpt rollback --abort"
+
+
+def journal_exists(private_dir: str) -> bool:
+    return os.path.lexists(os.path.join(private_dir, JOURNAL))
+
+
+def is_hidden(private_dir: str) -> bool:
+    """Whether nobody can tell, as it is another user's."""
+    try:
+        os.lstat(os.path.join(private_dir, JOURNAL))
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def journal_size(private_dir: str) -> int:
+    """In bytes; zero if there is none."""
+    try:
+        return os.lstat(os.path.join(private_dir, JOURNAL)).st_size
+    except OSError:
+        return 0
+
+
+def running_rollback(private_dir: str) -> str | None:
+    """The process that is rolling back this worktree, in words; None if none is."""
+    if not journal_exists(private_dir):
+        return None
+    from ckpt.locks import who_is_alone
+
+    return who_is_alone(private_dir)
+
+
+def is_interrupted(private_dir: str) -> bool:
+    """Whether a rollback died here. One that is at work, or ends at this moment, did not."""
+    is_dead = journal_exists(private_dir) and running_rollback(private_dir) is None
+    return is_dead and journal_exists(private_dir)
+
+
+def has_sessions(private_dir: str) -> bool:
+    return os.path.isdir(os.path.join(private_dir, SESSIONS))
+
+
+# -- The journal: what makes a rollback that died resumable, in either direction
 
 _LAST = "last-rollback"
 FORMAT = 1
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Journal:
     """A rollback that has begun: from the safety checkpoint's state to the target's.
 
@@ -86,7 +182,7 @@ class Journal:
         return (self.family or "").encode()
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class LastRollback:
     """The last rollback that finished here, and how `undo` takes it back.
 
@@ -221,14 +317,14 @@ def _load_reasons(document: dict[str, Any], name: str) -> dict[bytes, str]:
 
 
 def remove(private_dir: str) -> None:
-    private.remove(os.path.join(private_dir, JOURNAL))
+    disk.remove(os.path.join(private_dir, JOURNAL))
 
 
 def take_back(private_dir: str) -> None:
     """The rollback never was: `undo` means what it meant before, and the journal goes."""
     last = _fetch(private_dir, JOURNAL).get("last")
     if last is None:
-        private.remove(os.path.join(private_dir, _LAST))
+        disk.remove(os.path.join(private_dir, _LAST))
     elif last != _last(private_dir):
         _store(private_dir, _LAST, last)
     remove(private_dir)
@@ -296,7 +392,7 @@ def _last(private_dir: str) -> Any:
 
 def _store(private_dir: str, name: str, document: dict[str, Any]) -> None:
     data = jsontext.dump(document)
-    private.replace(os.path.join(private_dir, name), _checksum(data) + b"\n" + data)
+    disk.replace(os.path.join(private_dir, name), _checksum(data) + b"\n" + data)
 
 
 def _fetch(private_dir: str, name: str) -> Any:
@@ -323,7 +419,7 @@ def _read_plain(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
-        doubt = private.doubt(path, status)
+        doubt = disk.doubt(path, status)
         if doubt is not None:
             raise Doubtful(*doubt)
         if status.st_size > LARGE:
@@ -349,3 +445,48 @@ def _damaged(error: Exception) -> Refused:
         hint="'git ckpt doctor' tells how to move it aside; then roll back to the newest of "
         "'git ckpt list --kind safety', which is the state before it",
     )
+
+
+# -- Which checkpoints a rollback that is not over may need: none of them may go
+
+
+def needed_by_rollbacks(repo: Repository) -> dict[str, str | None]:
+    """Checkpoints that interrupted rollbacks name, and the worktrees where these were begun, as
+    far as that is known."""
+    needed: dict[str, str | None] = {}
+    for git_dir in git_dirs(repo):
+        found = _read(repo, git_dir)
+        if found is not None:
+            needed |= dict.fromkeys(_named(found), worktree_of(git_dir))
+    return needed
+
+
+def hidden_worktrees(repo: Repository) -> set[str]:
+    """The ids of worktrees of other users, of which nobody can tell here what they need."""
+    hidden = (one for one in git_dirs(repo) if is_hidden(os.path.join(one, "ckpt")))
+    return {repo.worktree_id_of(git_dir) for git_dir in hidden}
+
+
+def _named(record: Journal) -> set[str]:
+    named = {record.target, record.safety}
+    return named if record.edits is None else named | {record.edits}
+
+
+def _read(repo: Repository, git_dir: str) -> Journal | None:
+    private_dir = os.path.join(git_dir, "ckpt")
+    if not journal_exists(private_dir):
+        return None
+
+    try:
+        return read(private_dir)
+    except Refused as error:
+        if journal_exists(private_dir):
+            raise _elsewhere_journals(repo, git_dir, error) from None
+        return None  # that rollback has ended meanwhile
+
+
+def _elsewhere_journals(repo: Repository, git_dir: str, error: Refused) -> Refused:
+    """Say in which worktree a journal is that stops this one too."""
+    if git_dir == repo.git_dir:
+        return error
+    return Refused(error.message + in_worktree(git_dir), hint="git ckpt doctor")

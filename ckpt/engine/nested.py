@@ -12,27 +12,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ckpt import regular
+from ckpt import disk
+from ckpt.engine.recorded import Recorded
 from ckpt.errors import CkptError, Refused, UsageError
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import read_staged
+from ckpt.git.refs import Head, branch_name
+from ckpt.git.repository import Repository, discover, link_out
+from ckpt.git.trees import GITLINK, lookup
 from ckpt.models import GONE_REPOSITORY, Checkpoint, NestedState, SkipReason
-from ckpt.paths import folders_above, is_within, to_bytes, to_str
-from ckpt.store.links import link_out
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head, branch_name
-from ckpt.store.repository import Repository, discover
-from ckpt.store.staging import read_staged
-from ckpt.store.trees import GITLINK, lookup
-from ckpt.values import replace
-from ckpt.worktree.reach import is_nested_repository
+from ckpt.paths import folders_above, is_nested_repository, is_within, to_bytes, to_str
+from ckpt.worktree.scan import Deadline
+from ckpt.worktree.write import Worktree
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ckpt.engine.dirty import Allowance
-    from ckpt.engine.present import Present
-    from ckpt.engine.recorded import Recorded
-    from ckpt.worktree.deadline import Deadline
-    from ckpt.worktree.write import Worktree
+    from ckpt.engine.capture import Present
+    from ckpt.engine.diff import Allowance
+
 
 SUBMODULE = "submodule"
 
@@ -62,7 +61,7 @@ def nested_states(
     After the deadline it is not found out whether they are dirty."""
     if not paths:
         return ()
-    from ckpt.engine.dirty import Allowance  # few worktrees hold a repository
+    from ckpt.engine.diff import Allowance  # few worktrees hold a repository
 
     top = os.fsencode(repo.worktree)
     allowance = Allowance(MOST_FILES, deadline)
@@ -76,7 +75,7 @@ def nested_states(
 def _state(
     repo: Repository, path: bytes, recorded: ObjectID | None, allowance: Allowance
 ) -> NestedState:
-    from ckpt.engine.dirty import TooMuch, is_dirty
+    from ckpt.engine.diff import TooMuch, is_dirty
 
     head = None
     dirty = None
@@ -166,7 +165,7 @@ def _is_owned(repo: Repository) -> bool:
     if os.path.dirname(repo.git_dir) != os.path.join(repo.common_dir, "worktrees"):
         return False
     try:
-        named = regular.read(os.path.join(repo.git_dir, "gitdir")).rstrip(b"\r\n")
+        named = disk.read(os.path.join(repo.git_dir, "gitdir")).rstrip(b"\r\n")
     except OSError:
         return False
     place = os.path.join(repo.git_dir, os.fsdecode(named))
@@ -273,7 +272,7 @@ def linked_from_around(repo: Repository) -> dict[str, str]:
     reason why it stays: to go back to the outer one takes them all."""
     from ckpt.engine import trash
     from ckpt.engine.catalog import Catalog
-    from ckpt.store.roots import present_worktrees
+    from ckpt.git.reachability import present_worktrees
 
     found: set[str] = set()
     for worktree in present_worktrees(repo):
@@ -289,8 +288,8 @@ def linked_from_around(repo: Repository) -> dict[str, str]:
 
 def _links(around: Repository, checkpoint: Checkpoint) -> list[str]:
     """The checkpoints that a manifest names; none if it is damaged."""
-    from ckpt.store import record
-    from ckpt.store.details import read_nested
+    from ckpt.git import record
+    from ckpt.git.record import read_nested
 
     try:
         manifest = record.read_json(around.objects, checkpoint, record.MANIFEST)

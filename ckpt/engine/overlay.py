@@ -14,32 +14,28 @@ that git would not write itself, and folders in which nothing is left.
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from ckpt.engine.attribute_files import attribute_tree
+from ckpt.engine.capture import Present, status_off_disk
 from ckpt.engine.conversions import Converted, open_filters
-from ckpt.engine.overlay_rules import reconsider
-from ckpt.engine.present import Present, status_off_disk
+from ckpt.engine.rules import Included, attribute_tree, ignore_stack
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import Index, IndexEntry
+from ckpt.git.objects import MissingObject
 from ckpt.git.patch import LARGEST, BadPatch, FilePatch
-from ckpt.paths import to_str
-from ckpt.store.index import Index, IndexEntry
-from ckpt.store.objects import MissingObject, ObjectID
-from ckpt.store.repository import Repository
-from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
-from ckpt.values import value_class
-from ckpt.worktree.found import Scan
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ckpt.worktree.attributes import AttributeTree
-    from ckpt.worktree.filters import Filters
+from ckpt.git.repository import Repository
+from ckpt.git.rules import AttributeTree, IgnoreTree
+from ckpt.git.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
+from ckpt.paths import is_within, to_str
+from ckpt.worktree.filters import Filters
+from ckpt.worktree.scan import Scan
 
 _OTHER_INDEX = "it was made for another content"
 _ATTRIBUTES = b".gitattributes"
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Edited:
     """What a file held: its mode and content, as git stores them, and the blob it came from."""
 
@@ -183,7 +179,7 @@ class _Checkout:
         """Return the size on disk, and the bytes if they differ from the content."""
         if self._attributes is None or edited.mode == SYMLINK:
             return len(edited.content), None
-        from ckpt.worktree.convert import Unconvertible, checkout, conversion
+        from ckpt.worktree.filters import Unconvertible, checkout, conversion
 
         get, objects = self._repo.config.get, self._repo.objects
         attributes = self._attributes.attributes(path)
@@ -234,3 +230,48 @@ def _attributes(
         if path.rpartition(b"/")[2] == _ATTRIBUTES and edited is not None
     }
     return attribute_tree(repo, present.index.attributes, found, instead).tree
+
+
+# -- Ignore rules among the edits that are laid over the present
+
+_NAME = b".gitignore"
+
+
+def reconsider(
+    repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
+) -> list[bytes]:
+    """Take out what edited rules hide; returns those that may let more in than the old ones."""
+    edited = [path for path in changes if path.rpartition(b"/")[2] == _NAME]
+    if not edited:
+        return []
+    ignore_case = repo.config.get_bool("core.ignorecase", False)
+
+    def read(folder: bytes) -> bytes | None:
+        path = folder + b"/" + _NAME if folder else _NAME
+        entry = present.entries.get(path)
+        if entry is None or entry.mode == SYMLINK:
+            return present.excludes.get(to_str(path))
+        return repo.objects.read(entry.id, b"blob")
+
+    ignore = IgnoreTree(ignore_stack(present.excludes, ignore_case), read, ignore_case=ignore_case)
+    included = Included(present.include, ignore_case)
+    within = tuple(path.rpartition(b"/")[0] for path in edited)
+    tracked = {*present.index.paths(), *present.index.gitlinks}
+    for path in [path for path in present.entries if path not in tracked]:
+        is_hidden = is_within(path, within) and ignore.ignored(path, False)
+        if is_hidden and not included.takes(path, False, ignore):
+            present.drop(path)
+    return [path for path in edited if _lets_more_in(repo, changes[path])]
+
+
+def _lets_more_in(repo: Repository, edited: Edited | None) -> bool:
+    """Whether a rule is gone, or one has come that takes others back."""
+    if edited is None:
+        return True
+    before = set() if edited.base is None else _rules(repo.objects.read(edited.base, b"blob"))
+    now = _rules(edited.content)
+    return bool(before - now) or any(rule.startswith(b"!") for rule in now - before)
+
+
+def _rules(text: bytes) -> set[bytes]:
+    return {line for line in text.split(b"\n") if line.strip() and not line.startswith(b"#")}

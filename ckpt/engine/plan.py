@@ -17,30 +17,116 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ckpt.engine.apply import look
+from ckpt.engine.capture import Present
 from ckpt.engine.changes import Action, FolderChange
 from ckpt.engine.conversions import write_raw
 from ckpt.engine.folders import folders_needed, plan_permissions, unread_folders
 from ckpt.engine.nested import SUBMODULE
-from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
-from ckpt.models import SkipReason
-from ckpt.paths import folders_above, folders_of, is_within, to_bytes
-from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
-from ckpt.values import field, value_class
+from ckpt.engine.sessions import NO_FILE, Content, SessionState, Write
+from ckpt.errors import UsageError
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectStore
+from ckpt.git.trees import GITLINK, TreeEntry, diff_trees
+from ckpt.models import Checkpoint, SkipReason
+from ckpt.paths import IN_GIT_DIR, folders_above, folders_of, is_within, to_bytes
 from ckpt.worktree.modes import Modes
-from ckpt.worktree.reach import IN_GIT_DIR
 from ckpt.worktree.write import Worktree
+
+NOT_WRITTEN = "not written by the agent"
+EDITED = "edited since the agent wrote it"
+REMOVED = "removed since the agent wrote it"
+MADE_BEFORE = "made by somebody else before the agent wrote it"
+UNREADABLE = "unreadable"
+IN_ITS_PLACE = "what is in its place is kept"
+
+# A limit that no path is within: where all is kept, nothing may change.
+NOWHERE = (b"/",)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The paths that go back, and why the others stay as they are."""
+
+    back: frozenset[bytes]
+    kept: dict[bytes, str]
+
+    @property
+    def limits(self) -> tuple[bytes, ...]:
+        return tuple(sorted(self.back)) or NOWHERE
+
+
+def session_of(target: Checkpoint, named: str | None, usual: str | None = None) -> str:
+    """Whose writes count: those of a session that is named, of the checkpoint's, or the usual."""
+    session = named or target.session or usual
+    if session is None:
+        raise UsageError(
+            f"checkpoint '{target.id}' belongs to no session, so nobody knows what an agent wrote",
+            hint="name the session with --session, or roll back without --keep-edits",
+        )
+    return session
+
+
+def ledger_of(
+    private_dir: str, target: Checkpoint, named: str | None, usual: str | None = None
+) -> Mapping[bytes, Write]:
+    return SessionState(private_dir, session_of(target, named, usual)).writes()
+
+
+def decide(
+    changing: Collection[bytes],
+    ledger: Mapping[bytes, Write],
+    look: Callable[[bytes], Content],
+    always: Iterable[bytes] = (),
+    going: Collection[bytes] = (),
+) -> Decision:
+    """`changing` are the paths that a rollback would touch, `going` those of them that it would
+    remove; `look` tells what is there now.
+
+    Paths of `always` go back whoever changed them. A path that does not change may go back
+    all the same: it can be staged otherwise.
+    """
+    back, kept = set(always), {}
+    for path in {*changing, *ledger.keys()} - back:
+        write = ledger.get(path)
+        reason = NOT_WRITTEN if write is None else _reason(write, path, look)
+        if reason is None and write is not None and write.created is False and path in going:
+            reason = MADE_BEFORE
+        if reason is None:
+            back.add(path)
+        elif path in changing:
+            kept[path] = reason
+    for path in [*kept]:
+        for folder in back.intersection(folders_above(path)):  # a file was there, or is to be
+            back.remove(folder)
+            if folder in changing:
+                kept[folder] = IN_ITS_PLACE
+    return Decision(frozenset(back), kept)
+
+
+def _reason(write: Write, path: bytes, look: Callable[[bytes], Content]) -> str | None:
+    """Why a path stays that the agent has written; None if it goes back."""
+    try:
+        now = look(path)
+    except OSError:
+        return UNREADABLE
+    if now == write.content:
+        return None
+    return REMOVED if now == NO_FILE else EDITED
+
+
+# -- Plan a rollback: from two states to the paths to write, remove, keep and leave
 
 IN_THE_WAY = "in the way"
 GIT_DIR = "inside a git dir"
 
 
-@value_class(frozen=False)
+@dataclass(slots=True)
 class Plan:
     """`kept` differ from the target and stay; `blocked` could not be put in place.
 
@@ -125,7 +211,7 @@ def make_plan(
         if here != there:  # else they differ only in what git calls them
             plan.actions.append(Action(path, here, there))
     if target.state_files:
-        from ckpt.engine import state_files
+        from ckpt.engine import state as state_files
 
         state_files.extend(plan, present, target, worktree, limits)
     plan.actions.sort(key=lambda action: action.path)

@@ -10,46 +10,317 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
 
-from ckpt.engine import nested, operation, scan_cache
-from ckpt.engine.capture import capture
-from ckpt.engine.changes import BranchMove, HeadMove
-from ckpt.engine.conversions import Smudger
-from ckpt.engine.gather import NEVER
+from ckpt.engine import head as operation
+from ckpt.engine import journal, nested, scan_cache
+from ckpt.engine.capture import Present, capture, index_state
+from ckpt.engine.changes import Action, BranchMove, FileState, HeadMove
+from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.engine.head import check_move, moved_besides, plan_move
-from ckpt.engine.index_state import index_state
-from ckpt.engine.needed import check_contents, check_staged
-from ckpt.engine.plan import Plan, make_plan
-from ckpt.engine.present import Present
+from ckpt.engine.journal import is_interrupted
+from ckpt.engine.plan import GIT_DIR, Decision, Plan, in_repositories, make_plan
+from ckpt.engine.reading import NEVER
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.refusals import check_ready, telling_what_is_gone
-from ckpt.engine.restage import below_files, limited, without
-from ckpt.errors import CkptError
+from ckpt.engine.restage import below_files, limited, needed_blobs, without
+from ckpt.engine.rules import Included, scan_rules
+from ckpt.engine.sessions import Write
+from ckpt.errors import Busy, CkptError, Refused, RollbackError, disk_hint
+from ckpt.git import index as staging
+from ckpt.git.index import Index
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.operation import in_progress
+from ckpt.git.record import Texts
+from ckpt.git.refs import HeadMoved
+from ckpt.git.repository import Repository
+from ckpt.git.rules import IgnoreTree
+from ckpt.locks import Waiting, check_free, clear_own_locks
 from ckpt.models import SkipReason
-from ckpt.paths import is_within, to_str
-from ckpt.settings import Settings
-from ckpt.store import staging
-from ckpt.store.index import Index
-from ckpt.store.objects import MissingObject
-from ckpt.store.operation import in_progress
-from ckpt.store.refs import HeadMoved
-from ckpt.store.repository import Repository
-from ckpt.values import field, value_class
+from ckpt.paths import folders_above, is_within, read_plain_file, to_str
+from ckpt.settings.settings import Settings
 from ckpt.worktree.write import Worktree
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ckpt.engine.keep_edits import Decision
-    from ckpt.engine.session_state import Write
-    from ckpt.store.agent_state import Texts
-    from ckpt.store.kernel_lock import Waiting
+    Stopped: TypeAlias = OSError | Busy | MissingObject
+
+LONGEST_LINK = 4095
+IMPOSSIBLE_LINK = "no file system takes this link target"
+IMPOSSIBLE_NAME = "the file system takes no name that long"
+
+
+def check_contents(
+    target: str, objects: ObjectStore, plan: Plan, worktree: Worktree, smudger: Smudger
+) -> dict[bytes, str]:
+    """Read what is to be written to files; returns what has to be left, with the reasons."""
+    lost = {}
+    with _naming(target, "'git ckpt list' shows other checkpoints"):
+        for action in plan.writes:
+            if not worktree.takes_names_of(action.path):
+                lost[action.path] = IMPOSSIBLE_NAME
+            elif action.after is not None and not _can_be_made(objects, action.after):
+                lost[action.path] = IMPOSSIBLE_LINK
+            elif action.after is not None and _changes_content(action):
+                try:
+                    smudger.check(action.after)
+                except Unrestorable as error:
+                    lost[action.path] = str(error)
+    return lost
+
+
+def check_staged(
+    target: str, objects: ObjectStore, index: Index, present: Index, plan: Plan
+) -> None:
+    """Read what the index shall name, and neither does at present nor is written to files: git
+    would commit what is damaged, and find out later."""
+    afters = [action.after for action in plan.writes if _changes_content(action)]
+    read = {after.entry.id for after in afters if after is not None and after.origin is None}
+    with _naming(target, f"'git ckpt rollback --no-index {target}' leaves what is staged"):
+        for blob in needed_blobs(index, present) - read:
+            if objects.lacks(blob):
+                raise MissingObject(blob, "missing staged object")
+            if objects.has(blob):  # else it is at the remote of a partial clone
+                objects.check(blob, b"blob")
+
+
+def _changes_content(action: Action) -> bool:
+    before, after = action.before, action.after
+    return before is None or after is None or before.entry.id != after.entry.id
+
+
+def _can_be_made(objects: ObjectStore, state: FileState) -> bool:
+    """False for a symbolic link that only a tree can hold, not a disk."""
+    if not state.is_link:
+        return True
+    size = objects.size(state.entry.id)
+    if size is not None and size > LONGEST_LINK:  # need not be read
+        return False
+    target = objects.read(state.entry.id, b"blob")
+    return 0 < len(target) <= LONGEST_LINK and b"\0" not in target
+
+
+@contextmanager
+def _naming(target: str, way: str) -> Iterator[None]:
+    """Say of a missing object whose it is, and what can be done without it."""
+    try:
+        yield
+    except MissingObject as error:
+        raise RollbackError(
+            f"checkpoint '{target}' is damaged: {error.message}",
+            hint=f"nothing was touched; {way}",
+            details=error.details,
+        ) from error
+
+
+# -- Entries of somebody else's index that stay out of the index here
+
+_NOT_STAGED = "so not staged"
+
+
+def unstaged(
+    index: Index, present: Present, plan: Plan, rules: Rules, limits: tuple[bytes, ...]
+) -> dict[bytes, str]:
+    """The paths of an index that stay out, each with the reason."""
+    fold = rules.fold
+    tracked = {fold(entry.path) for entry in present.staged.index.entries}
+    written = {action.path for action in plan.writes}
+    found = {}
+    for path in {entry.path for entry in index.entries} - written:
+        if fold(path) in tracked or (limits and not is_within(path, limits)):
+            continue
+        reason = None if present.entry(path) is not None else rules.why_hidden(path)
+        if reason is not None:
+            found[path] = f"{reason}, {_NOT_STAGED}"
+    return found
+
+
+def in_other_repositories(
+    index: Index, present: Present, worktree: Worktree, limits: tuple[bytes, ...]
+) -> dict[bytes, str]:
+    """Those that stay out however much is trusted: tracked, they would be written into another
+    repository by the next rollback."""
+    paths = {e.path for e in index.entries if not limits or is_within(e.path, limits)}
+    found = in_repositories(paths, present, worktree)
+    return {path: f"{reason}, {_NOT_STAGED}" for path, reason in found.items()}
+
+
+class Rules:
+    """Those of the present, also for paths at which nothing is."""
+
+    def __init__(
+        self, repo: Repository, settings: Settings, present: Present, worktree: Worktree
+    ) -> None:
+        staged = present.staged if present.index.is_sparse else None
+        self._rules = scan_rules(repo, settings, present.excludes, present.index, staged)
+        self._present = present
+        self._worktree = worktree
+        self._top = os.fsencode(repo.worktree)
+        ignore_case = self._rules.ignore_case
+        self._ignore = IgnoreTree(self._rules.ignore, self._read, ignore_case=ignore_case)
+        self._included = Included(settings.include, ignore_case)
+
+    def fold(self, path: bytes) -> bytes:
+        return path.lower() if self._rules.ignore_case else path
+
+    def why_hidden(self, path: bytes) -> str | None:
+        """Why no checkpoint would hold a path that is not tracked; None if one would."""
+        if is_within(path, tuple(self._rules.git_dirs)):
+            return GIT_DIR
+        skipped = self._present.skipped
+        for place in (path, *folders_above(path)):
+            if place in skipped:
+                return str(skipped[place])
+        return self._by_pattern(path)
+
+    def _by_pattern(self, path: bytes) -> str | None:
+        is_folder = self._is_folder(path)
+        if self._ignore.ignored(path, is_folder):
+            is_taken = self._included.takes(path, is_folder, self._ignore)
+            return None if is_taken else "ignored"
+        deny = self._rules.deny
+        denied = deny.ignored(path, is_folder) or any(
+            deny.ignored(folder, True) for folder in folders_above(path)
+        )
+        return str(SkipReason.DENIED) if denied else None
+
+    def _is_folder(self, path: bytes) -> bool:
+        try:
+            status = self._worktree.lstat(path)
+        except OSError:
+            return False
+        return status is not None and stat.S_ISDIR(status.st_mode)
+
+    def _read(self, folder: bytes) -> bytes | None:
+        path = os.path.join(folder, b".gitignore")
+        text = read_plain_file(os.path.join(self._top, path))
+        return self._rules.absent_ignore_files.get(path) if text is None else text
+
+
+# -- When a rollback does not begin, and what it says when it stops half way
+
+MAX_UNTRACKED_REMOVALS = 1000
+# An editor's `git status` may hold a lock for a moment.
+_PATIENCE = 0.5
+_RECOVERY = (
+    "'git ckpt rollback --continue' finishes it, "
+    "'git ckpt rollback --abort' returns to the state before it"
+)
+
+
+def check_ready(repo: Repository) -> None:
+    """Refuse to begin while something else is at work, or was and did not finish."""
+    if journal.exists(repo.private_dir):
+        raise _unfinished()
+    journal.check_memory(repo.private_dir)
+    clear_locks(repo)
+    check_locks(repo, None)
+
+
+def check_ended(repo: Repository) -> None:
+    """Refuse if a rollback died here; for who does not hold the worktree's lock."""
+    if is_interrupted(repo.private_dir):
+        raise _unfinished()
+
+
+def _unfinished() -> Refused:
+    return Refused("a rollback was interrupted in this worktree", hint=_RECOVERY)
+
+
+def clear_locks(repo: Repository, *branches: bytes) -> None:
+    """Take away what killed processes left locked of the index, HEAD, these branches and our own
+    refs."""
+    files = [repo.index_path, *repo.refs.lock_candidates(*branches)]
+    for private_dir in {repo.private_dir, os.path.join(repo.common_dir, "ckpt")}:
+        clear_own_locks(private_dir, files)
+
+
+def check_locks(repo: Repository, move: HeadMove | None) -> None:
+    """Refuse while git is at work with the index, or with a ref that is to move; one that it
+    holds for a moment only is waited for."""
+    if not repo.owns_index:
+        raise Refused(
+            f"GIT_INDEX_FILE names another index: '{repo.env.get('GIT_INDEX_FILE')}'",
+            hint="a rollback inside a git hook would change the index git is using",
+        )
+    files = [repo.index_path]
+    if move is not None:
+        ends = [end for other in move.others for end in (other.before, other.after)]
+        comes_or_goes = None in (move.branch_before, move.after.commit, *ends)
+        files += repo.refs.files_of(branches_of(move), removes=comes_or_goes)
+    check_free(files, repo.private_dir, patience=_PATIENCE)
+
+
+@contextmanager
+def telling_what_is_gone(repo: Repository) -> Iterator[None]:
+    """Refuse with a way out where the index or HEAD names what the object store has not."""
+    try:
+        yield
+    except MissingObject as error:
+        from ckpt.engine.snapshot import refusal  # which few ever need
+
+        raise refusal(repo) or error from None
+
+
+def branches_of(move: HeadMove | None) -> list[bytes]:
+    """The branches that a move of HEAD touches, or leaves."""
+    if move is None:
+        return []
+    others = (other.branch for other in move.others)
+    branches = (move.before.branch, move.after.branch, *others)
+    return [branch for branch in branches if branch is not None]
+
+
+def interrupted(error: Stopped) -> CkptError:
+    """Why a rollback stopped half way, and how to go on."""
+    kind, cause = _cause(error)
+    return kind(f"the rollback stopped half way: {cause}", hint=_RECOVERY)
+
+
+def not_begun(error: Stopped) -> CkptError:
+    """Why a rollback could not even write its journal."""
+    kind, cause = _cause(error)
+    mend = disk_hint(error) if isinstance(error, OSError) else "wait for it to end"
+    return kind(
+        f"the rollback did not begin: {cause}",
+        hint=f"nothing was touched; {mend}, then try again",
+    )
+
+
+def _cause(error: Stopped) -> tuple[type[Busy] | type[RollbackError], str]:
+    if isinstance(error, Busy):
+        return Busy, error.message
+    if isinstance(error, CkptError):
+        return RollbackError, error.message
+    return RollbackError, error.strerror or str(error)
+
+
+def check_removals(prepared: Prepared, consented: Container[bytes]) -> None:
+    """Refuse to remove more than anyone is likely to mean."""
+    plan, present = prepared.plan, prepared.present
+    most = len(plan.removals)
+    if 2 * most <= present.least_files and most <= MAX_UNTRACKED_REMOVALS:
+        return
+    removed = [a.path for a in plan.removals if a.path not in consented]
+    tracked = {entry.path for entry in present.staged.index.entries}
+    untracked = [path for path in removed if path not in tracked]
+    total = len(present.entries)
+    if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
+        raise Refused(
+            f"this rollback would remove {len(removed)} of {total} files",
+            hint="look with --dry-run, then repeat the command with --yes",
+            details={"removed": [to_str(path) for path in removed]},
+        )
+
+
+# -- What a rollback is going to do, found out without touching anything
 
 _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class RollbackOptions:
     """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
 
@@ -88,7 +359,7 @@ class RollbackOptions:
     waiting: Waiting | None = None
 
 
-@value_class(frozen=False)
+@dataclass(slots=True)
 class Prepared:
     """What a rollback is going to do; nothing is touched yet.
 
@@ -179,7 +450,6 @@ class Preparation:
         found = {p: f"'{to_str(f)}' is staged, so not staged" for p, f in hindered.items()}
         if not self._target.is_foreign:
             return found
-        from ckpt.engine.unstaged import Rules, in_other_repositories, unstaged
 
         if self._options.trust:
             return found | in_other_repositories(index, present, self._worktree, limits)
@@ -205,7 +475,7 @@ class Preparation:
 
     def _check_operation(self) -> None:
         if self._target.operation.files.contents:
-            from ckpt.engine.operation_objects import check_objects
+            from ckpt.engine.head import check_objects
 
             check_objects(self._repo.objects, self._target.operation)
 
@@ -232,7 +502,7 @@ class Preparation:
         created = frozenset(filter(self._is_file, self._options.created))
         ours = created | frozenset(filter(self._is_file, self._options.replaced))
         if self._target.state_files and self._is_trusted:
-            from ckpt.engine import state_files
+            from ckpt.engine import state as state_files
 
             limits = self._options.paths
             ours |= frozenset(state_files.existing(self._target, self._worktree, limits))
@@ -314,8 +584,8 @@ class Preparation:
 
     def _decide(self, plan: Plan, ledger: Mapping[bytes, Write]) -> Decision:
         """Whose the changes of a plan are. State files go back with the state they belong to."""
-        from ckpt.engine.keep_edits import decide
-        from ckpt.engine.session_state import look
+        from ckpt.engine.plan import decide
+        from ckpt.engine.sessions import look
 
         top = os.fsencode(self._repo.worktree)
         limits = self._options.paths

@@ -8,28 +8,33 @@ objects are git's to collect.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
+from time import monotonic, time
+from typing import TYPE_CHECKING
 
-from ckpt.engine import trash
+from ckpt.engine import snapshot, trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.collector import without_collector
-from ckpt.engine.journals import hidden_worktrees, needed_by_rollbacks
+from ckpt.engine.journal import hidden_worktrees, needed_by_rollbacks
 from ckpt.engine.nested import linked_from_around
-from ckpt.engine.ref_packing import pack_refs
 from ckpt.engine.retention import Decision, decide
-from ckpt.policy import Policy
-from ckpt.store import made_here
-from ckpt.store.kernel_lock import prune_lock
-from ckpt.store.repository import Repository
-from ckpt.values import replace, value_class
+from ckpt.engine.space import Space
+from ckpt.engine.trash import pack_refs
+from ckpt.errors import Busy, CkptError
+from ckpt.git import record
+from ckpt.git.repository import Repository
+from ckpt.git.trigger_log import Success, TriggerLog
+from ckpt.locks import prune_lock
+from ckpt.models import Checkpoint, Kind
+from ckpt.settings.policy import Policy
+from ckpt.settings.settings import Settings
+from ckpt.settings.sources import TRIGGERS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from ckpt.engine.retention import Left
-    from ckpt.engine.space import Space
-    from ckpt.models import Checkpoint, Kind
+
 
 IN_TRASH = timedelta(days=7)
 _PATIENCE = 60.0
@@ -38,7 +43,7 @@ _LATE = "to be dropped, when there is time"
 _CHANGED = "pinned, dropped, locked or needed by somebody meanwhile"
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class PruneResult:
     """`emptied` are the ids that went from the trash for good, or would."""
 
@@ -163,7 +168,7 @@ def carry_out(
                 fate[checkpoint.id] = None
     done = [_carried_out(decision, fate) for decision in decisions]
     emptied = trash.empty(repo, _last_day(now, empties_trash), has_time)
-    made_here.tidy(repo.common_dir, lambda: _existing(repo))
+    record.tidy(repo.common_dir, lambda: _existing(repo))
     if has_time():
         pack_refs(repo)
     return PruneResult(tuple(done), tuple(emptied), False)
@@ -183,3 +188,76 @@ def _existing(repo: Repository) -> set[str]:
     """The ids of all checkpoints, those in the trash included."""
     refs = repo.refs
     return {*refs.checkpoints(), *(name.rpartition("/")[2] for name in refs.trash())}
+
+
+# -- Retention by itself, after a save: what no rule keeps goes to the trash, and the trash in time
+
+TRIGGER = "ckpt-prune"
+_LEAST = 0.2  # seconds, or it is not worth to begin
+_MOST_READS = 200_000  # objects, to find out how much checkpoints hold
+
+
+def prune_by_itself(
+    repo: Repository, settings: Callable[[], Settings], made: str, seconds: float
+) -> None:
+    """Drop what no rule keeps, in so many seconds; `made` is the checkpoint that was just taken."""
+    if seconds < _LEAST:
+        return
+    started = monotonic()
+    try:
+        chosen = settings()
+        if chosen.prunes_by_itself and chosen.allows(TRIGGER):
+            result = _prune(repo, chosen, made, lambda: monotonic() - started < seconds)
+            if result is not None:
+                success = Success(time(), monotonic() - started, _told(result), "")
+                _log(repo).note_success(TRIGGER, success)
+                _pack(repo, seconds - (monotonic() - started))
+    except Exception as error:  # nobody asked for it: whatever it is, the save has succeeded
+        _log(repo).note_failure(TRIGGER, time(), _message(error))
+    if monotonic() - started < seconds:
+        snapshot.start_again(repo.private_dir)
+
+
+def _prune(
+    repo: Repository, settings: Settings, made: str, has_time: Callable[[], bool]
+) -> PruneResult | None:
+    """None if another process prunes, for all worktrees."""
+    from contextlib import ExitStack
+    from datetime import datetime, timezone
+
+    from ckpt.locks import prune_lock
+
+    now = datetime.now(timezone.utc)
+    with ExitStack() as held:
+        try:
+            held.enter_context(prune_lock(repo.common_dir, timeout=0))
+        except Busy:
+            return None
+        needed = {made: "just taken"}
+        decisions = look(repo, settings.policy, now, needed, most_reads=_MOST_READS)
+        return carry_out(repo, decisions, now, has_time=has_time)
+
+
+def _pack(repo: Repository, seconds: float) -> None:
+    """Loose objects into a pack, once in hundreds of saves, if time is left."""
+    from ckpt.engine.gc import collect_by_itself
+
+    collect_by_itself(repo, seconds)
+
+
+def _told(result: PruneResult) -> str:
+    counts = [
+        (len(result.dropped), "dropped {}"),
+        (len(result.emptied), "removed {} from the trash"),
+    ]
+    return ", ".join(text.format(count) for count, text in counts if count) or "nothing to drop"
+
+
+def _log(repo: Repository) -> TriggerLog:
+    return TriggerLog(repo.private_dir, TRIGGERS)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, CkptError):
+        return error.message
+    return f"{type(error).__name__}: {error}"

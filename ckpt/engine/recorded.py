@@ -8,23 +8,29 @@ anything is touched. Damage shows here, as an error that names the checkpoint.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
-from ckpt.engine import manifest
+from ckpt import jsontext
 from ckpt.engine.changes import FileState, Origin
 from ckpt.engine.conversions import Converted, RawFiles
 from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
-from ckpt.models import Checkpoint, SkipReason
-from ckpt.paths import folders_above, folders_of, from_json, to_bytes, to_str
-from ckpt.store import agent_state, made_here, operation_record, record, staging
-from ckpt.store.index import Index
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.operation_record import OperationState
-from ckpt.store.refs import Head
-from ckpt.store.repository import Repository
-from ckpt.store.trees import (
+from ckpt.git import index as staging
+from ckpt.git import operation as operation_record
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import Index
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.operation import Operation, OperationState
+from ckpt.git.record import StateFile
+from ckpt.git.refs import Head
+from ckpt.git.repository import Repository
+from ckpt.git.rules import IgnoreTree
+from ckpt.git.trees import (
     EXECUTABLE,
     FOLDER,
     GITLINK,
@@ -36,23 +42,128 @@ from ckpt.store.trees import (
     read_limited,
     walk,
 )
-from ckpt.values import replace, value_class
-from ckpt.worktree.ignore import IgnoreTree
+from ckpt.models import Checkpoint, NestedState, SkipReason
+from ckpt.paths import LARGEST_TEXT, folders_above, folders_of, from_json, to_bytes, to_json, to_str
 from ckpt.worktree.modes import ANY_BITS, Bounds, Modes
-from ckpt.worktree.reach import LARGEST_TEXT
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
-    from ckpt.store.agent_state import StateFile
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    modes: Modes = field(default_factory=Modes)
+    empty_folders: tuple[bytes, ...] = ()
+    skipped: Mapping[bytes, str] = field(default_factory=dict)
+    excludes: Mapping[str, bytes] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    operation: Operation | None = None
+    branch: str | None = None
+    unskipped: tuple[bytes, ...] = ()
+    nested: tuple[NestedState, ...] = ()
 
+    def dump(self) -> bytes:
+        document = {
+            "branch": self.branch,
+            "empty_folders": [to_json(path) for path in self.empty_folders],
+            "excludes": {
+                name: text.decode("utf-8", "surrogateescape")
+                for name, text in self.excludes.items()
+            },
+            "format": 1,
+            "include": list(self.include),
+            "modes": {
+                "executable": f"{self.modes.executable:04o}",
+                "folder": None if self.modes.folder is None else f"{self.modes.folder:04o}",
+                "folders": _bits_by_path(self.modes.folders),
+                "others": _bits_by_path(self.modes.others),
+                "plain": f"{self.modes.plain:04o}",
+            },
+            "nested": [_nested_to_json(state) for state in self.nested],
+            "operation": _operation_to_json(self.operation),
+            "skipped": [
+                to_json(path) | {"reason": str(reason)} for path, reason in self.skipped.items()
+            ],
+            "unskipped": [to_json(path) for path in self.unskipped],
+        }
+        return jsontext.dump(document)
+
+
+def load(document: Mapping[str, Any]) -> Manifest:
+    """A manifest from its JSON; ValueError for anything that `dump` would not write.
+
+    What the first manifests did not have yet may be missing.
+    """
+    from ckpt.git.record import place_of, read_nested
+
+    try:
+        return Manifest(
+            modes=_modes(document["modes"]),
+            empty_folders=tuple(to_bytes(place_of(d)) for d in document["empty_folders"]),
+            skipped={from_json(item): str(item["reason"]) for item in document["skipped"]},
+            excludes={
+                str(name): text.encode("utf-8", "surrogateescape")
+                for name, text in document["excludes"].items()
+            },
+            include=tuple(map(str, document.get("include", ()))),
+            operation=_operation(document["operation"]),
+            branch=jsontext.text_or_none(document["branch"]),
+            unskipped=tuple(from_json(item) for item in document["unskipped"]),
+            nested=read_nested(document.get("nested", ())),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"damaged manifest: {error!r}") from error
+
+
+def _modes(document: Mapping[str, Any]) -> Modes:
+    return Modes(
+        plain=_bits(document["plain"]),
+        executable=_bits(document["executable"]),
+        others={from_json(item): _bits(item["mode"]) for item in document["others"]},
+        folder=None if (usual := document.get("folder")) is None else _bits(usual),
+        folders={from_json(item): _bits(item["mode"]) for item in document.get("folders", ())},
+    )
+
+
+def _bits_by_path(bits: Mapping[bytes, int]) -> list[dict[str, str]]:
+    return [to_json(path) | {"mode": f"{mode:04o}"} for path, mode in sorted(bits.items())]
+
+
+def _bits(text: str) -> int:
+    return int(text, 8) & 0o777
+
+
+def _nested_to_json(state: NestedState) -> dict[str, Any]:
+    document = to_json(state.path) | {
+        "branch": state.branch,
+        "checkpoint": state.checkpoint,
+        "commit": state.commit_hash,
+        "dirty": state.dirty,
+        "problem": state.problem,
+    }
+    # Only where there is one: else states would differ from those that an older ckpt has saved.
+    known = state.checkpoint_commit
+    return document if known is None else document | {"checkpoint_commit": known}
+
+
+def _operation(document: Mapping[str, Any] | None) -> Operation | None:
+    if document is None:
+        return None
+    name, fingerprint = (jsontext.text_or_none(document[key]) for key in ("name", "fingerprint"))
+    if name is None or fingerprint is None:
+        raise ValueError("an operation without a name")
+    return Operation(name, fingerprint)
+
+
+def _operation_to_json(operation: Operation | None) -> dict[str, str] | None:
+    if operation is None:
+        return None
+    return {"name": operation.name, "fingerprint": operation.fingerprint}
+
+
+# -- A checkpoint opened for use: its trees, manifest and index, read and checked
 
 LARGEST_RULES = 1 << 20  # of another's file of ignore rules
 
 
-@value_class(slots=False)
+@dataclass(frozen=True)
 class Recorded:
     """A checkpoint's state; of one that others made, permissions are kept within `bounds`."""
 
@@ -70,10 +181,10 @@ class Recorded:
         return ObjectID(self.checkpoint.tree.encode())
 
     @cached_property
-    def manifest(self) -> manifest.Manifest:
+    def manifest(self) -> Manifest:
         document = record.read_json(self.objects, self.checkpoint, record.MANIFEST)
         try:
-            found = manifest.load(document)
+            found = load(document)
             return replace(found, modes=found.modes.within(self.bounds))
         except ValueError as error:
             raise RollbackError(
@@ -129,7 +240,7 @@ class Recorded:
     def state_files(self) -> dict[bytes, StateFile]:
         bounded = self.bounds.of_file
         try:
-            files = agent_state.read_files(self.objects, self.state_tree)
+            files = record.read_files(self.objects, self.state_tree)
             return {p: replace(f, permissions=bounded(f.permissions)) for p, f in files.items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RollbackError(
@@ -293,7 +404,7 @@ def opened(
     """A checkpoint opened for a rollback, as far as it is trusted; the commit that is `known` was
     made here."""
     commit = checkpoint.commit
-    if commit == known or made_here.holds(repo.common_dir, checkpoint.id, commit):
+    if commit == known or record.holds(repo.common_dir, checkpoint.id, commit):
         return Recorded(repo, checkpoint)
     granted = 0o777 & ~_umask()
     bounds = ANY_BITS if trust else Bounds(granted, granted & 0o700)

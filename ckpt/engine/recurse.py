@@ -12,32 +12,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from shlex import quote
 
-from ckpt.configure import load_forgiving, load_settings
 from ckpt.engine import snapshot
-from ckpt.engine.dirty import MOST_LEVELS
+from ckpt.engine.capture import Present
+from ckpt.engine.diff import MOST_LEVELS
+from ckpt.engine.journal import is_interrupted
 from ckpt.engine.nested import enter_nested, link
-from ckpt.engine.pending import is_interrupted
-from ckpt.engine.present import Present
-from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest
-from ckpt.engine.tally import count_save
+from ckpt.engine.prepare import RollbackOptions
+from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, count_save
 from ckpt.errors import CkptError, Refused
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import read_staged
+from ckpt.git.repository import Repository
+from ckpt.git.trees import GITLINK, TreeEntry, lookup
+from ckpt.locks import Waiting
 from ckpt.models import Checkpoint, NestedResult, NestedState, Outcome, RollbackResult, SaveResult
-from ckpt.paths import is_within, to_bytes, to_str
-from ckpt.settings import Settings
-from ckpt.store.kernel_lock import Waiting
-from ckpt.store.objects import ObjectID
-from ckpt.store.repository import Repository
-from ckpt.store.staging import read_staged
-from ckpt.store.trees import GITLINK, TreeEntry, lookup
-from ckpt.values import replace, value_class
-from ckpt.worktree.deadline import Deadline
-from ckpt.worktree.reach import is_nested_repository
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ckpt.engine.prepare import RollbackOptions
+from ckpt.paths import is_nested_repository, is_within, to_bytes, to_str
+from ckpt.settings.settings import Settings, load_forgiving, load_settings
+from ckpt.worktree.scan import Deadline
 
 WITHOUT_RECURSE = "leave the repositories inside alone: repeat the command without --recurse"
 _TIME_TO_PRUNE = 1.0  # seconds, in each repository, now and then
@@ -74,7 +68,7 @@ def _request_within(request: SaveRequest) -> SaveRequest:
     return replace(request, state={}, state_files=(), state_is_given=False, force=(), keep=())
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class _Family:
     """`entered` are the git dirs that a checkpoint is being taken of already."""
 
@@ -141,7 +135,7 @@ class _Family:
     def _prune(self, repo: Repository, settings: Settings, result: SaveResult) -> None:
         """The one around does not name it yet, but the one just taken stays in any case."""
         if result.outcome is not Outcome.UNCHANGED and count_save(repo.private_dir):
-            from ckpt.engine.auto_prune import prune_by_itself
+            from ckpt.engine.prune import prune_by_itself
 
             left = _TIME_TO_PRUNE if self.deadline is None else self.deadline.left() / 2
             prune_by_itself(repo, lambda: settings, result.id or "", min(left, _TIME_TO_PRUNE))
@@ -230,7 +224,7 @@ class _Loop:
         place: str,
     ) -> NestedResult:
         from ckpt.engine.catalog import Catalog
-        from ckpt.engine.last_rollback import find_same
+        from ckpt.engine.rollback import find_same
 
         path, inner = to_bytes(state.path), os.path.join(place, state.path)
         with self._naming(place):

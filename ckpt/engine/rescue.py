@@ -14,64 +14,338 @@ check out is kept too, but is foreign.
 from __future__ import annotations
 
 import os
+import re
+import stat
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from itertools import count
+from itertools import count, islice
+from typing import BinaryIO
 
-from ckpt import ids
-from ckpt.engine import lost_patches, overlay, snapshot
+from ckpt import ids, jsontext
+from ckpt.engine import overlay, snapshot
+from ckpt.engine.capture import Present
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.lost import (
-    CHECKPOINT,
-    COMMIT,
-    CONTENT,
-    PATCH,
-    STASH,
-    TREE,
-    Lost,
-    checkpoint_id,
-)
-from ckpt.engine.manifest import Manifest
+from ckpt.engine.foreign import TreeCheck, Unsafe
 from ckpt.engine.overlay import Edited
-from ckpt.engine.publishing import NO_TIME, draft_of, publish
-from ckpt.engine.snapshot import SaveRequest
+from ckpt.engine.recorded import Manifest
+from ckpt.engine.snapshot import NO_TIME, SaveRequest, draft_of, publish
 from ckpt.engine.summary import count_lines
-from ckpt.engine.tree_check import TreeCheck, Unsafe
 from ckpt.engine.verify import Target, fault_behind, fault_in, verify
 from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
-from ckpt.git.patch import LARGEST
-from ckpt.models import Checkpoint, Kind, Scope, Stats
-from ckpt.paths import folders_above, folders_of
-from ckpt.store import made_here, record, staging
-from ckpt.store.index import Index
-from ckpt.store.objects import MissingObject, ObjectID
-from ckpt.store.pruning import is_collecting
-from ckpt.store.repository import Repository
-from ckpt.store.trees import (
+from ckpt.git import index as staging
+from ckpt.git import patch, record
+from ckpt.git.formats import ObjectID
+from ckpt.git.history import seconds
+from ckpt.git.index import Index, IndexEntry
+from ckpt.git.objects import MissingObject
+from ckpt.git.patch import LARGEST, BadPatch
+from ckpt.git.reachability import unreachable
+from ckpt.git.repository import Repository, is_collecting
+from ckpt.git.trees import (
     FOLDER,
     REGULAR,
+    Entries,
     TreeEntry,
     UnsafeTree,
     diff_trees,
+    read_limited,
     walk,
     write_tree,
 )
-from ckpt.values import replace, value_class
+from ckpt.ids import is_id
+from ckpt.models import Checkpoint, Kind, Scope, Stats
+from ckpt.paths import folders_above, folders_of, to_str
+from ckpt.settings.settings import Settings
 from ckpt.worktree.modes import Modes
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Set
+_PATCH = re.compile(r"patch([0-9]{1,12})-[1-9][0-9]{0,9}")
+_MOST_PATCHES = 200  # the newest, of all repositories
 
-    from ckpt.engine.present import Present
-    from ckpt.settings import Settings
-    from ckpt.store.trees import Entries
+
+@dataclass(frozen=True, slots=True)
+class LostPatch:
+    """A patch with lost edits in it; `paths` are the files that it changes."""
+
+    name: str
+    time: int
+    paths: tuple[str, ...]
+
+
+def lost_patches(repo: Repository, folders: Iterable[str]) -> dict[str, LostPatch]:
+    """Those of this repository, by where they are."""
+    found: dict[str, LostPatch] = {}
+    for time, path in sorted(_files(folders), reverse=True)[:_MOST_PATCHES]:
+        edits = edits_in(repo, path)
+        if edits is not None and any(_is_lost(repo, *edit) for edit in edits.items()):
+            found[path] = LostPatch(os.path.basename(path), time, tuple(map(to_str, edits)))
+    return found
+
+
+def _files(folders: Iterable[str]) -> Iterator[tuple[int, str]]:
+    for folder in folders:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            match = _PATCH.fullmatch(name)
+            if match is not None:
+                yield seconds(match[1]), os.path.join(folder, name)
+
+
+def edits_in(repo: Repository, path: str) -> dict[bytes, Edited | None] | None:
+    """What a patch makes of files of this repository; None if it is not of it."""
+    try:
+        patches = patch.parse(_read(path))
+        entries = [
+            IndexEntry.of(patch.old_path, _base(repo, patch.old_id), patch.old_mode or REGULAR)
+            for patch in patches
+            if patch.old_path is not None
+        ]
+        if not entries:  # it could be anybody's
+            return None
+        index = Index(2, entries, {}, repo.object_format.oid_length)
+        return overlay.edits(repo, patches, index)
+    except (BadPatch, OSError):
+        return None
+
+
+def _base(repo: Repository, shortened: bytes) -> ObjectID:
+    if len(shortened) == repo.object_format.hex_length and repo.objects.has(ObjectID(shortened)):
+        return ObjectID(shortened)
+    found = repo.objects.beginning_with(shortened) if len(shortened) >= 4 else set()
+    if len(found) != 1:
+        raise BadPatch("it was made for another repository")
+    return found.pop()
+
+
+def _read(path: str) -> bytes:
+    with _opened(path) as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.geteuid():
+            raise BadPatch("it is no file of ours")
+        if status.st_size > LARGEST:
+            raise BadPatch("it is too large")
+        return file.read(LARGEST)
+
+
+def _opened(path: str | bytes) -> BinaryIO:
+    """A file that is one: a pipe would have us wait for whoever writes into it."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb")
+    os.close(fd)
+    raise BadPatch("it is no file")
+
+
+def _is_lost(repo: Repository, path: bytes, edited: Edited | None) -> bool:
+    """Whether a content is neither in the repository nor on the disk."""
+    if edited is None or repo.objects.has(repo.objects.hash(b"blob", edited.content)):
+        return False
+    try:
+        with _opened(os.path.join(os.fsencode(repo.worktree), path)) as file:
+            return file.read(len(edited.content) + 1) != edited.content
+    except (BadPatch, OSError):
+        return True
+
+
+# -- What other tools dropped and git still has: stashes, commits, contents once staged
+
+# In the order in which those of the same second are shown.
+STASH, CHECKPOINT, COMMIT, PATCH, TREE, CONTENT = KINDS = (
+    "stash",
+    "checkpoint",
+    "commit",
+    "patch",
+    "tree",
+    "content",
+)
+_STASHED = re.compile(r"(WIP on|On) [^\n]+: ")
+_STAGED = "index on "
+_OWN_ID = re.compile(r"(?m)^Ckpt-Id: (\S+)$")
+# How index flags and manifests begin, and what each of them has, since the first.
+_OWN_BLOBS = {
+    b'{\n "assume_valid":': {"assume_valid", "intent_to_add", "skip_worktree", "version"},
+    b'{\n "branch":': {"branch", "empty_folders", "excludes", "modes", "operation", "unskipped"},
+}
+_MOST_FILES = 10_000
+_LONGEST_LINE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """`id` is that of the object or, of a patch, the name of its file; `path` is where that is,
+    and `paths` what it changes. `files` counts what it changes, or has, and `size` bytes; None
+    where that says nothing."""
+
+    kind: str
+    id: str
+    time: int
+    subject: str
+    files: int | None = None
+    size: int | None = None
+    path: str | None = None
+    paths: tuple[str, ...] = ()
+
+
+def find_lost(repo: Repository, patch_folders: Iterable[str]) -> list[Lost]:
+    """Everything that can be rescued, newest first."""
+    ends = unreachable(repo)
+    found = [*_commits(repo, ends.commits), *_contents(repo, ends.blobs)]
+    found += [Lost(TREE, tree.decode(), time, "") for tree, time in ends.trees.items()]
+    found += [
+        Lost(PATCH, p.name, p.time, ", ".join(p.paths), len(p.paths), path=path, paths=p.paths)
+        for path, p in lost_patches(repo, patch_folders).items()
+    ]
+    return sorted(found, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))
+
+
+def with_files(repo: Repository, lost: Lost) -> Lost:
+    """The same with the number of files, which takes a look at its trees."""
+    object_id = ObjectID(lost.id.encode())
+    try:
+        if lost.kind in (STASH, COMMIT):
+            return replace(lost, files=_count_changes(repo, object_id, lost.kind == STASH))
+        if lost.kind == TREE:
+            return replace(lost, files=_count_files(repo, object_id))
+    except CkptError:  # cut off, half of it gone, or of no use to anybody
+        pass
+    return lost
+
+
+def _count_changes(repo: Repository, commit: ObjectID, is_stash: bool) -> int:
+    """How many files a commit changes; a stash may have untracked ones in a third parent."""
+    found = record.read_commit(repo.objects, commit)
+    before = _tree_of(repo, found.parents[0]) if found.parents else None
+    changed = sum(1 for _ in diff_trees(repo.objects, before, found.tree))
+    untracked = found.parents[2:] if is_stash else ()
+    return changed + sum(_count_files(repo, _tree_of(repo, each)) for each in untracked)
+
+
+def _tree_of(repo: Repository, commit: ObjectID) -> ObjectID:
+    return record.read_commit(repo.objects, commit).tree
+
+
+def _count_files(repo: Repository, tree: ObjectID) -> int:
+    return sum(1 for _ in islice(walk(repo.objects, tree), _MOST_FILES))
+
+
+# -- commits -----------------------------------------------------------------------
+
+
+def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
+    held = _held(repo)
+    for commit, time in commits.items():
+        try:
+            found = record.read_commit(repo.objects, commit)
+        except MissingObject:
+            continue
+        own_id = checkpoint_id(found.message)
+        # Whoever commits with the message of a checkpoint, or picks one, makes none.
+        checkpoint = None if own_id is None else _checkpoint(repo, own_id, commit)
+        if checkpoint is None:
+            kind = STASH if _is_stash(repo, found) else COMMIT
+            yield Lost(kind, commit.decode(), time, first_line(found.message))
+        elif checkpoint.id not in held or _is_replaced(repo, checkpoint, held, commits):
+            subject = checkpoint.name or checkpoint.id
+            files = checkpoint.stats.files_changed
+            yield Lost(CHECKPOINT, commit.decode(), time, subject, files)
+
+
+def _held(repo: Repository) -> dict[str, set[str]]:
+    """The ids of all checkpoints, also of those in the trash, with the commits that they have."""
+    held: dict[str, set[str]] = {}
+    for name, commit in (*repo.refs.checkpoints().items(), *repo.refs.trash().items()):
+        held.setdefault(name.rpartition("/")[2], set()).add(commit.decode())
+    return held
+
+
+def _is_replaced(
+    repo: Repository,
+    checkpoint: Checkpoint,
+    held: Mapping[str, set[str]],
+    commits: Container[ObjectID],
+) -> bool:
+    """Whether it was made here, and its id has only another's commit by now, as a forced fetch
+    does it; of several that a pin left behind, the newest. Once brought back, it has another id."""
+    noted = record.commits_of(repo.common_dir, checkpoint.id)
+    newest = next((each for each in noted if each.encode() in commits), None)
+    if newest != checkpoint.commit or not held[checkpoint.id].isdisjoint(noted):
+        return False
+    state = (checkpoint.tree, checkpoint.state_commit)
+    return not any((c.tree, c.state_commit) == state and not c.foreign for c in Catalog(repo))
+
+
+def checkpoint_id(message: str) -> str | None:
+    """The id that a commit's message says it is the checkpoint of."""
+    named = _OWN_ID.findall(message)
+    return named[-1] if named and is_id(named[-1]) else None
+
+
+def _is_stash(repo: Repository, commit: record.CommitData) -> bool:
+    """Whether git made it so: its second parent is what was staged."""
+    if len(commit.parents) not in (2, 3) or not _STASHED.match(commit.message):
+        return False
+    try:
+        staged = record.read_commit(repo.objects, commit.parents[1])
+    except MissingObject:
+        return False
+    return staged.message.startswith(_STAGED)
+
+
+def _checkpoint(repo: Repository, checkpoint_id: str, commit: ObjectID) -> Checkpoint | None:
+    try:
+        return load(repo, checkpoint_id, commit)
+    except CkptError:
+        return None
+
+
+# -- contents ----------------------------------------------------------------------
+
+
+def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
+    for blob, size in repo.objects.sizes(blobs).items():
+        try:
+            start = next(repo.objects.pieces(blob), b"")
+        except MissingObject:
+            continue
+        if size and not _is_own(repo, blob, start):
+            yield Lost(CONTENT, blob.decode(), blobs[blob], _first_words(start), size=size)
+
+
+def _is_own(repo: Repository, blob: ObjectID, start: bytes) -> bool:
+    """Whether ckpt wrote it beside the files; a file of the user's may begin just so."""
+    names = next((_OWN_BLOBS[each] for each in _OWN_BLOBS if start.startswith(each)), None)
+    if names is None:
+        return False
+    try:
+        document = jsontext.load(read_limited(repo.objects, blob))
+    except (MissingObject, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and names <= document.keys()
+
+
+def _first_words(data: bytes) -> str:
+    if b"\0" in data[:8000]:  # as git tells binary files
+        return "(binary)"
+    return first_line(data[:8000].decode("utf-8", "replace"))
+
+
+def first_line(text: str) -> str:
+    """The first line that has something in it, in printable characters."""
+    line = next((line for line in text.splitlines() if line.strip()), "").strip()
+    return "".join(char if char.isprintable() else " " for char in line[:_LONGEST_LINE])
+
+
+# -- Turn what was lost into a checkpoint; neither a file nor the index is touched
 
 _FOLDER = b"rescued"
 _NAME_LENGTH = 12
 _SHORTEST_ID = 4  # of what may be typed of one
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class _Held:
     """The state that a lost commit or tree holds."""
 
@@ -81,7 +355,7 @@ class _Held:
     keep: tuple[ObjectID, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Rescued:
     """The checkpoint that was made; `lacks` is what is missing of the history that it would have
     had, and that was not kept for it, `unsafe` why it does not count as made here, and `path`
@@ -143,18 +417,20 @@ def _name_for(lost: Lost) -> str | None:
 
 def _description(lost: Lost) -> str:
     moment = datetime.fromtimestamp(lost.time, timezone.utc)
-    changed = f", which changes {_files(lost.files)}" if lost.kind == COMMIT and lost.files else ""
+    changed = (
+        f", which changes {_files_rescue(lost.files)}" if lost.kind == COMMIT and lost.files else ""
+    )
     return f"Rescued {lost.kind} {lost.id} of {moment:%Y-%m-%d %H:%M:%S} UTC{changed}."
 
 
-def _files(number: int) -> str:
+def _files_rescue(number: int) -> str:
     return f"{number:,} file{'' if number == 1 else 's'}"
 
 
 # -- states ------------------------------------------------------------------------
 
 
-def _held(repo: Repository, lost: Lost) -> _Held:
+def _held_rescue(repo: Repository, lost: Lost) -> _Held:
     object_id = ObjectID(lost.id.encode())
     if lost.kind == TREE:
         return _Held(object_id, object_id, repo.refs.head().commit)
@@ -187,7 +463,7 @@ def _usable(repo: Repository, lost: Lost) -> _Held:
     """The same, if all of it is there and fit for a worktree. What is found out only when objects
     are written would leave them behind, and they would hide what was lost."""
     try:
-        held = _held(repo, lost)
+        held = _held_rescue(repo, lost)
         problem = fault_in(repo, (held.tree, held.index))
     except (MissingObject, UnsafeTree) as error:
         problem = error.message
@@ -283,7 +559,7 @@ def _laid_over(
 
 def _changes(repo: Repository, lost: Lost) -> dict[bytes, Edited | None]:
     if lost.path is not None:
-        changes = lost_patches.edits_in(repo, lost.path)
+        changes = edits_in(repo, lost.path)
         if changes is None:
             raise CkptError(f"cannot read '{lost.path}'", hint="git ckpt rescue")
         return changes
@@ -326,7 +602,7 @@ def _brought_back(repo: Repository, commit: ObjectID, name: str | None) -> Check
     if repo.refs.create(found.ref.encode(), commit):
         return _sound(repo, found)
     present = repo.refs.checkpoint(found.id) or commit
-    if found.foreign or made_here.holds(repo.common_dir, found.id, present.decode()):
+    if found.foreign or record.holds(repo.common_dir, found.id, present.decode()):
         raise Refused(f"'{found.ref}' exists", hint=f"git ckpt show {found.id}")
     return _sound(repo, _under_another_id(repo, found))
 

@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
-from ckpt.engine import stat_views
+from ckpt.engine import capture
 from ckpt.engine.apply import look
+from ckpt.engine.changes import Action
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Busy
+from ckpt.git import index as staging
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import Index, IndexEntry, KnownFile, Staged, compose
+from ckpt.git.repository import Repository
+from ckpt.git.trees import GITLINK, TreeEntry, lookup
+from ckpt.locks import replace_locked
 from ckpt.paths import folders_above, is_within
-from ckpt.store import staging
-from ckpt.store.index import Index, IndexEntry
-from ckpt.store.index_file import KnownFile, compose
-from ckpt.store.lock import replace_locked
-from ckpt.store.objects import ObjectID
-from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged
-from ckpt.store.trees import GITLINK, TreeEntry, lookup
 from ckpt.worktree.write import UnsafePath, Worktree
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import TypeVar
-
-    from ckpt.engine.changes import Action
     from ckpt.engine.prepare import Prepared
 
     _Result = TypeVar("_Result")
@@ -135,7 +130,7 @@ def misled_files(
     prepared: Prepared,
     target: Recorded,
     actions: Iterable[Action],
-    written: Mapping[bytes, stat_views.Written],
+    written: Mapping[bytes, capture.Written],
 ) -> set[bytes]:
     """Files of which git would go by the stat data of before the rollback (see stat_views)."""
     present, state, index = prepared.present, prepared.present.index_state, prepared.index
@@ -148,7 +143,7 @@ def misled_files(
     converts = present.converts or any(
         action.after is not None and action.after.origin is not None for action in actions
     )
-    return stat_views.misled(present, believed, written, edited, converts=converts)
+    return capture.misled(present, believed, written, edited, converts=converts)
 
 
 def restage(

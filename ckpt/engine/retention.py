@@ -10,21 +10,15 @@ changes nothing.
 
 from __future__ import annotations
 
-from datetime import timedelta, timezone
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Protocol
 
-from ckpt.models import BY_HAND, Kind
-from ckpt.policy import size, span
-from ckpt.values import value_class
+from ckpt.models import BY_HAND, Checkpoint, Kind
+from ckpt.settings.policy import Policy, Rules, size, span
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-    from typing import Protocol
-
-    from ckpt.models import Checkpoint
-    from ckpt.policy import Policy, Rules
-
     Group = Sequence[Checkpoint]
 
     class Left(Protocol):
@@ -41,7 +35,7 @@ _A_DAY = timedelta(days=1)
 _AHEAD = timedelta(minutes=1)
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Decision:
     checkpoint: Checkpoint
     keep: bool

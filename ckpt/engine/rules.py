@@ -8,25 +8,68 @@ needs to know neither git's configuration nor ours.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 
-from ckpt.engine.excludes import inside
 from ckpt.engine.index_facts import IndexFacts
-from ckpt.engine.pending import journal_exists
+from ckpt.engine.journal import journal_exists
 from ckpt.errors import Refused
-from ckpt.paths import folders_above, is_within
-from ckpt.settings import DENIED_FILES, Settings
-from ckpt.store.index import SKIP_WORKTREE
-from ckpt.store.objects import MissingObject, ObjectID
-from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged
-from ckpt.store.trees import SYMLINK
-from ckpt.worktree.denials import Denials
-from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, Rules, parse
-from ckpt.worktree.reach import LARGEST_TEXT
-from ckpt.worktree.scan import ScanRules, leads_to
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import SKIP_WORKTREE, Staged
+from ckpt.git.objects import MissingObject
+from ckpt.git.repository import Repository
+from ckpt.git.rules import AttributeTree, IgnoreStack, IgnoreTree, Rules, parse
+from ckpt.git.trees import SYMLINK
+from ckpt.paths import LARGEST_TEXT, folders_above, is_within, read_plain_file
+from ckpt.settings.settings import DENIED_FILES, Settings
+from ckpt.worktree.scan import Denials, Scan, ScanRules, leads_to
+
+
+def read_excludes(repo: Repository) -> dict[str, bytes]:
+    """`global` is core.excludesFile or its default place, `info` the repository's own file."""
+    default = os.path.join(config_home(repo), "git", "ignore")
+    files = {
+        "global": repo.config.get_path("core.excludesfile") or default,
+        "info": os.path.join(repo.common_dir, "info", "exclude"),
+    }
+    return {name: read_followed(path) for name, path in files.items()}
+
+
+def config_home(repo: Repository) -> str:
+    home = repo.env.get("HOME", "")
+    return repo.env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+
+
+def read_followed(path: str) -> bytes:
+    """A file that is the user's own and may be a link, unlike a `.gitignore`."""
+    return read_plain_file(os.fsencode(os.path.realpath(path))) or b""
+
+
+def fingerprint(repo: Repository, settings: Settings, excludes: dict[str, bytes]) -> bytes:
+    """Another one if a scan could find something else on the same disk, with the same index."""
+    return repr(
+        (
+            sorted(excludes.items()),
+            repo.config.get_bool("core.ignorecase", False),
+            DENIED_FILES,
+            settings.deny_patterns,
+            settings.include,
+            settings.trusted_include,
+            settings.max_file_size,
+            inside(repo.worktree, repo.git_dir, repo.common_dir),
+        )
+    ).encode()
+
+
+def inside(worktree: str, *folders: str) -> list[bytes]:
+    top = os.path.join(worktree, "")
+    return [os.fsencode(path[len(top) :]) for path in folders if path.startswith(top)]
+
+
+# -- Gather the rules of a scan: what is tracked, ignored, denied
 
 _WILD = frozenset("*?[\\!")
 
@@ -159,3 +202,86 @@ def _leading_folders(pattern: str) -> bytes:
     names = os.fsencode(pattern.lstrip("/")).split(b"/")[:-1]
     plain = takewhile(lambda name: not set(os.fsdecode(name)) & _WILD, names)
     return b"/".join(plain)
+
+
+# -- The attributes files that git reads: in the worktree, in the repository, of user and system
+
+_NAME = b".gitattributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """What the attributes say of every path; `tree` is None if nothing is converted in this
+    worktree. The fingerprint is another one whenever that, or what is done then, could be."""
+
+    tree: AttributeTree | None
+    fingerprint: bytes
+
+
+def attribute_tree(
+    repo: Repository,
+    staged: Mapping[bytes, bytes],
+    found: Scan,
+    instead: Mapping[bytes, bytes] | None = None,
+) -> Attributed:
+    """`staged` are the blobs of the attributes files in the index; the texts of `instead` count
+    in place of those on disk."""
+    instead = instead or {}
+    reader = _Reader(repo, staged, instead)
+    outside = _outside(repo)
+    named = (*found.attribute_files, *staged, *instead)
+    # A folder that was left out has tracked files below it, if it is listed all the same.
+    unwalked = found.folders.keys() - (found.walked.keys() - found.skipped.keys())
+    inside = {b"", *unwalked, *(path.rpartition(b"/")[0] for path in named)}
+    texts = {folder: text for folder in sorted(inside) if (text := reader.read(folder))}
+    autocrlf = repo.config.get("core.autocrlf")
+    if autocrlf is None and not any(outside.values()) and not texts:
+        return Attributed(None, b"")
+    from ckpt.git.rules import AttributeTree
+    from ckpt.worktree.filters import converts
+
+    if not converts(autocrlf, [*outside.values(), *texts.values()]):
+        return Attributed(None, b"")
+    ignore_case = repo.config.get_bool("core.ignorecase", False)
+    drivers = sorted(repo.config.items("filter"))
+    tree = AttributeTree(
+        texts.get,
+        info=outside["info"],
+        user=outside["user"],
+        system=outside["system"],
+        ignore_case=ignore_case,
+    )
+    return Attributed(tree, repr((autocrlf, texts, outside, ignore_case, drivers)).encode())
+
+
+def _outside(repo: Repository) -> dict[str, bytes]:
+    user = repo.config.get_path("core.attributesfile")
+    return {
+        "system": b"" if repo.env.get("GIT_ATTR_NOSYSTEM") else read_followed("/etc/gitattributes"),
+        "user": read_followed(user or os.path.join(config_home(repo), "git", "attributes")),
+        "info": read_followed(os.path.join(repo.common_dir, "info", "attributes")),
+    }
+
+
+class _Reader:
+    """Reads the attributes file of a folder, from disk or else as it is staged."""
+
+    def __init__(
+        self, repo: Repository, staged: Mapping[bytes, bytes], instead: Mapping[bytes, bytes]
+    ) -> None:
+        self._instead = instead
+        self._top = os.fsencode(repo.worktree)
+        self._objects = repo.objects
+        self._staged = staged
+
+    def read(self, folder: bytes) -> bytes | None:
+        path = folder + b"/" + _NAME if folder else _NAME
+        if path in self._instead:
+            return self._instead[path]
+        text = read_plain_file(os.path.join(self._top, path))
+        if text is not None or path not in self._staged:
+            return text
+        try:
+            return self._objects.read(ObjectID(self._staged[path]), b"blob", LARGEST_TEXT)
+        except MissingObject:
+            return None

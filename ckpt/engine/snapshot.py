@@ -11,25 +11,47 @@ checkpoint is in its manifest; what could not be read makes it partial.
 
 from __future__ import annotations
 
-from ckpt import ids
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+from ckpt import disk, ids
 from ckpt.engine import scan_cache
-from ckpt.engine.budget import summarised
-from ckpt.engine.capture import capture
-from ckpt.engine.catalog import Catalog
-from ckpt.engine.index_state import index_state
-from ckpt.engine.losses import Losses
-from ckpt.engine.manifest import Manifest
-from ckpt.engine.pending import journal_exists
-from ckpt.engine.present import Present
-from ckpt.engine.publishing import LONGEST_WAIT, NO_TIME, draft_of, publish
-from ckpt.engine.summary import summarise
-from ckpt.engine.wholeness import (
-    flush_what_git_wrote,
-    has_what_it_relies_on,
-    is_whole,
-    leave_to_head,
+from ckpt.engine.capture import Present, capture, index_state, summarised
+from ckpt.engine.catalog import Catalog, load
+from ckpt.engine.index_facts import index_identity
+from ckpt.engine.journal import journal_exists
+from ckpt.engine.recorded import Manifest
+from ckpt.engine.summary import Compared, summarise
+from ckpt.errors import CkptError, Refused, UsageError
+from ckpt.git import index as staging
+from ckpt.git import operation as operation_record
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import ASSUME_VALID, SKIP_WORKTREE, Index, IndexEntry, Staged, stage_trees
+from ckpt.git.objects import MissingObject, ObjectsPruned, ObjectStore
+from ckpt.git.record import StateFile, Texts, read_commit
+from ckpt.git.refs import Head, branch_name, object_id
+from ckpt.git.repository import Repository, wait_for_pruning
+from ckpt.git.temporaries import TEMPORARY_OBJECT, clear_dead
+from ckpt.git.trees import (
+    FOLDER,
+    GITLINK,
+    Entries,
+    TreeEntry,
+    Unfolding,
+    UnsafeTree,
+    add_limited,
+    lookup,
+    read_tree,
+    walk,
+    write_tree,
 )
-from ckpt.errors import CkptError, UsageError
+from ckpt.locks import Waiting, worktree_lock
 from ckpt.models import (
     BY_HAND,
     TRIGGERED,
@@ -43,24 +65,442 @@ from ckpt.models import (
     Skipped,
     Stats,
 )
-from ckpt.paths import to_str
-from ckpt.settings import Settings
-from ckpt.store import agent_state, operation_record, record
-from ckpt.store.kernel_lock import Waiting, worktree_lock
-from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
-from ckpt.store.pruning import wait_for_pruning
-from ckpt.store.refs import branch_name
-from ckpt.store.repository import Repository
-from ckpt.store.temporaries import clear_dead
-from ckpt.store.trees import FOLDER, TreeEntry, add_limited, write_tree
-from ckpt.values import field, replace, value_class
+from ckpt.paths import folders_above, folders_of, to_str
+from ckpt.settings.settings import Settings
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from collections.abc import Set as AbstractSet
+_MERGED = "AUTO_MERGE"
+_STASHES = ("MERGE_AUTOSTASH", "rebase-merge/autostash", "rebase-apply/autostash")
 
-    from ckpt.store.agent_state import StateFile, Texts
+
+def rely_on_unnamed(objects: ObjectStore, files: Mapping[str, bytes], tree: ObjectID) -> None:
+    """Have the next flush rely on them as on what was added; `files` are those of an operation,
+    and `tree` is that of the worktree, which is safe."""
+    for path in {_MERGED, *_STASHES} & files.keys():
+        named = object_id(files[path], objects.object_format.hex_length)
+        if named is None:  # as a power cut may leave it
+            continue
+        with suppress(MissingObject, UnsafeTree):
+            if path == _MERGED:
+                objects.reuse(only_in(objects, named, tree))
+            else:
+                objects.reuse(_stashed(objects, named))
+
+
+def _stashed(objects: ObjectStore, stash: ObjectID) -> Iterator[ObjectID]:
+    """A stash and the commits of its own: the first parent is where it was made."""
+    yield stash
+    found = read_commit(objects, stash)
+    base = read_commit(objects, found.parents[0]).tree if found.parents else None
+    yield from only_in(objects, found.tree, base)
+    for other in found.parents[1:]:
+        yield other
+        yield from only_in(objects, read_commit(objects, other).tree, base)
+
+
+def only_in(objects: ObjectStore, tree: ObjectID, base: ObjectID | None) -> Iterator[ObjectID]:
+    """The trees and blobs that stand elsewhere than in another tree, or not there."""
+    unfolding = Unfolding()
+    todo, seen = [(tree, base)], {(tree, base)}
+    while todo:
+        now, before = todo.pop()
+        if now == before:
+            continue
+        yield now
+        entries, others = (
+            () if each is None else read_tree(objects, each) for each in (now, before)
+        )
+        unfolding.add(b"", now, entries)
+        unfolding.add(b"", before, others)
+        there = {name: (mode, child) for name, mode, child in others}
+        for name, mode, child in entries:
+            was_mode, was = there.get(name, (0, None))
+            if mode == FOLDER:
+                both = (child, was if was_mode == FOLDER else None)
+                if both not in seen:
+                    seen.add(both)
+                    todo.append(both)
+            elif mode != GITLINK and child != was:
+                yield child
+
+
+# -- Is a new checkpoint whole, although git may have pruned while it was made?
+
+_MOST_LOOKED_FOR = 1000
+
+
+def is_whole(
+    repo: Repository, present: Present, commit: ObjectID, relied_on: AbstractSet[ObjectID]
+) -> bool:
+    """False if an object of a commit is gone that a ref holds by now; it relied on those."""
+    if present.source is not None and not scan_cache.is_held(repo, present.source):
+        return False
+    if repo.objects.missing({commit, *relied_on}):
+        return False
+    is_index_same = present.knows_index or index_identity(repo) == present.index.identity
+    return is_index_same or (_holds_everything(repo, present, commit) and _keeps(repo, commit))
+
+
+def has_what_it_relies_on(objects: ObjectStore, present: Present, compared: Compared) -> bool:
+    """False if something is gone that the cache names and HEAD does not have, which is git's to
+    look after. Of very many files a part is looked for, another part the next time."""
+    if present.source is None:
+        return True
+    paths = [path for path, (_, now) in compared.changes.items() if now is not None]
+    if len(paths) > _MOST_LOOKED_FOR:
+        start = int.from_bytes(os.urandom(4), "big") % len(paths)
+        paths = (paths + paths)[start : start + _MOST_LOOKED_FOR]
+    return all(map(objects.has, _on_the_way(present, compared, paths)))
+
+
+def flush_what_git_wrote(objects: ObjectStore, present: Present, compared: Compared) -> None:
+    """Have the next flush include what `git add` and `git commit` may have left in memory: what
+    is staged or taken over from the index since the last time, and the commit at HEAD. What is
+    staged is missing also if only a broken file is left of it."""
+    before = present.source
+    changes = compared.changes if present.delta is None else present.delta
+    new = {now.id for _, now in changes.values() if now is not None and now.mode != GITLINK}
+    staged: set[ObjectID] = set()
+    if before is None or not present.knows_index:
+        staged = {ObjectID(entry.id) for entry in present.staged_at({*compared.staged})}
+    was = None if before is None or before.compared is None else before.compared.commit
+    if compared.commit is not None and compared.commit != was:
+        new.add(compared.commit)
+    for lost in sorted(objects.rely_on(new | staged) & staged):
+        if not objects.is_partial:
+            raise MissingObject(lost, "damaged object")
+
+
+def leave_to_head(
+    objects: ObjectStore,
+    present: Present,
+    compared: Compared,
+    tree: ObjectID,
+    packed: AbstractSet[ObjectID],
+) -> None:
+    """Have nothing written again that HEAD names: of the files and folders that only a pack has,
+    all but what differs from HEAD, the folders on the way there, and what git would convert."""
+    if not packed or compared.head_tree is None:
+        return
+    known: dict[ObjectID, Entries] = {}
+    folders = (lookup(objects, tree, f, known) for f in (b"", *folders_of(compared.changes)))
+    differing = {entry.id for entry in folders if entry is not None}
+    differing |= {now.id for _, now in compared.changes.values() if now is not None}
+    differing |= {converted.raw for converted in present.converted.values()}
+    objects.leave_packed(packed - differing)
+
+
+def _on_the_way(present: Present, compared: Compared, paths: list[bytes]) -> Iterator[ObjectID]:
+    """The blobs of files, and the trees of all folders above them."""
+    for path in paths:
+        entry = compared.changes[path][1]
+        if entry is not None and entry.mode != GITLINK:
+            yield entry.id
+    folders = {folder for path in paths for folder in (*folders_above(path), b"")}
+    for listing in filter(None, map(present.listings.get, sorted(folders))):
+        if listing.tree:
+            yield ObjectID(listing.tree.hex().encode())
+
+
+def _holds_everything(repo: Repository, present: Present, commit: ObjectID) -> bool:
+    try:
+        found = record.read_commit(repo.objects, commit)
+        state = record.read_commit(repo.objects, found.parents[-1])
+        blobs = _blobs(repo, found.tree) | _blobs(repo, state.tree)
+    except MissingObject:
+        return False
+    if repo.objects.is_partial:  # of which the remote may have the rest
+        blobs = {entry.id for path, entry in present.entries.items() if path in present.stats}
+    return not repo.objects.missing(blobs)
+
+
+def _keeps(repo: Repository, commit: ObjectID) -> bool:
+    """Write once more what the index named until now, and only a pack has; False if it is gone."""
+
+    objects = repo.objects
+    try:
+        found = record.read_commit(objects, commit)
+        head = record.read_commit(objects, found.parents[0]).tree if found.parents[1:] else None
+        state = record.read_commit(objects, found.parents[-1]).tree
+        for tree in (found.tree, *filter(None, stage_trees(objects, state))):
+            objects.reuse(only_in(objects, tree, head))
+        objects.flush()
+    except (MissingObject, ObjectsPruned):
+        return False
+    return True
+
+
+def _blobs(repo: Repository, tree: ObjectID) -> set[ObjectID]:
+    return {entry.id for _, entry in walk(repo.objects, tree) if entry.mode != GITLINK}
+
+
+# -- What the index or HEAD names and the object store has not, as after a power cut: git does not
+
+_MOST_TOLD = 10
+
+
+def gone_of_index(objects: ObjectStore, index: Index) -> list[IndexEntry]:
+    """What is staged and is not there; in a partial clone nobody can tell."""
+    if objects.is_partial:
+        return []
+    entries = [e for e in index.entries if e.mode != GITLINK and not e.intent_to_add]
+    whole = objects.whole({ObjectID(entry.id) for entry in entries})
+    return [entry for entry in entries if entry.id not in whole]
+
+
+def gone_of_head(objects: ObjectStore, head: Head) -> str | None:
+    """What of HEAD cannot be read, if anything: its commit, or a tree of that."""
+    if head.commit is None or objects.is_partial:
+        return None
+    lacks = "the commit at HEAD is gone"
+    try:
+        top = read_commit(objects, head.commit).tree
+        lacks = "a tree of the commit at HEAD is gone"
+        todo, seen = [top], {top}
+        while todo:
+            folders = {child for _, mode, child in read_tree(objects, todo.pop()) if mode == FOLDER}
+            todo += folders - seen
+            seen |= folders
+    except MissingObject:
+        return lacks
+    return None
+
+
+def is_any(repo: Repository) -> bool:
+    index = staging.read_staged(repo).index
+    lacks = gone_of_head(repo.objects, repo.refs.head())
+    return lacks is not None or bool(gone_of_index(repo.objects, index))
+
+
+def leave_out(objects: ObjectStore, present: Present) -> None:
+    """Have the present hold neither, and tell so. Where HEAD was is not known then: without its
+    commit, its branch would be one that has none yet."""
+    index = present.staged.index
+    entries = gone_of_index(objects, index)
+    lacks = gone_of_head(objects, present.head)
+    present.gone = (*_told(entries), *([] if lacks is None else [lacks]))
+    if lacks is not None:
+        present.head = Head(None, None)
+    if present.gone:  # also of HEAD alone, the scan cache shall not know
+        remaining = _without(objects, index, entries, present.head.commit)
+        present.restage(Staged(remaining, present.staged.mtime_ns))
+
+
+def _without(
+    objects: ObjectStore, index: Index, gone: list[IndexEntry], head: ObjectID | None
+) -> Index:
+    """An index but for some entries; where nothing of a path is left, it is as at HEAD, unless
+    something else has its place."""
+    left_out = set(gone)
+    entries = [entry for entry in index.entries if entry not in left_out]
+    files = {entry.path for entry in entries}
+    folders = folders_of(files)
+    paths = {entry.path: entry for entry in gone if entry.path not in files}
+    if head is not None and paths:
+        at_head = _at(objects, read_commit(objects, head).tree, paths)
+        fitting = (e for e in at_head if e.path not in folders)
+        entries += (e for e in fitting if files.isdisjoint(folders_above(e.path)))
+    entries.sort(key=lambda entry: (entry.path, entry.stage))
+    return Index(index.version, entries, {}, index.hash_len)
+
+
+def _at(
+    objects: ObjectStore, tree: ObjectID, paths: Mapping[bytes, IndexEntry]
+) -> Iterator[IndexEntry]:
+    """What a tree has at some paths and can be read, with the flags of other entries there."""
+    known: dict[ObjectID, Entries] = {}
+    for path, entry in paths.items():
+        found = lookup(objects, tree, path, known)
+        if found is not None and found.mode != FOLDER and objects.whole([found.id]):
+            marks = entry.flags & (ASSUME_VALID | SKIP_WORKTREE)
+            yield IndexEntry.of(path, found.id, found.mode)._replace(flags=marks)
+
+
+def _told(entries: list[IndexEntry]) -> Iterator[str]:
+    paths = _paths(entries)
+    yield from (f"what was staged of '{path}' is gone" for path in paths[:_MOST_TOLD])
+    if len(paths) > _MOST_TOLD:
+        yield f"what was staged of {len(paths) - _MOST_TOLD} more files is gone"
+
+
+def _paths(entries: list[IndexEntry]) -> list[str]:
+    return [to_str(path) for path in sorted({entry.path for entry in entries})]
+
+
+def refusal(repo: Repository) -> Refused | None:
+    """Why no rollback can begin, if that is because of the index or HEAD."""
+    from shlex import quote  # for a hint that few see
+
+    lacks = gone_of_head(repo.objects, repo.refs.head())
+    if lacks is not None:
+        return Refused(
+            f"{lacks}, and no checkpoint could hold it",
+            hint="'git update-ref HEAD @{1}' goes back to where its branch was before, "
+            "and leaves all files; then try again",
+        )
+    paths = _paths(gone_of_index(repo.objects, staging.read_staged(repo).index))
+    if not paths:
+        return None
+    name = paths[0]
+    return Refused(
+        f"what was staged of '{name}' is gone, and no checkpoint could hold it",
+        hint=f"'git add -- {quote(name)}' stages the file as it is now, "
+        f"'git reset -- {quote(name)}' what HEAD has; then try again",
+        details={"gone": paths},
+    )
+
+
+# -- What a save misses while it is at work, and whether to try again
+
+
+class Losses:
+    """Those of the attempts at one checkpoint."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._repo = repo
+        self._missed: set[str] = set()
+        self._leaves_out = False
+
+    def leave_out(self, present: Present) -> None:
+        """Take out of the present what turned out to be gone for good."""
+        if self._leaves_out:
+            leave_out(self._repo.objects, present)
+
+    def may_pass(self, error: Exception) -> bool:
+        """Whether another attempt may do without what this one has missed, or find it."""
+        if isinstance(error, MissingObject):
+            return self._may_pass(error.details["object"])
+        gone = error.filename if isinstance(error, FileNotFoundError) else None
+        return isinstance(error, ObjectsPruned) or TEMPORARY_OBJECT in os.fsdecode(gone or "")
+
+    def _may_pass(self, name: str) -> bool:
+        is_known = name in self._missed
+        self._missed.add(name)
+        if not self._leaves_out:
+            # which few ever need
+
+            self._leaves_out = is_any(self._repo)
+            is_known = is_known and not self._leaves_out
+        return not is_known
+
+
+# -- How many checkpoints were taken here since retention last looked: whether it is time again
+
+EVERY = 25  # saves; in between, that many more than the rules keep are there
+_A_DAY = 86400
+_NAME = "saves"
+_HEAD = 11  # bytes: seconds since 1970, and a line break
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
+
+
+def count_save(private_dir: str) -> bool:
+    """Count one more; True if it is time to look."""
+    path = os.path.join(private_dir, _NAME)
+    try:
+        fd = disk.open_or_create(path, _FLAGS)
+    except OSError:
+        return False
+    try:
+        head = os.pread(fd, _HEAD, 0)
+        if not head:
+            disk.write(fd, b"%010d\n" % time.time())
+            return False
+        disk.write(fd, b".")
+        since = int(head) if head[-1:] == b"\n" else 0
+        return os.fstat(fd).st_size - _HEAD >= EVERY or not 0 <= time.time() - since < _A_DAY
+    except (OSError, ValueError):
+        return False
+    finally:
+        os.close(fd)
+
+
+def start_again(private_dir: str) -> None:
+    """Retention has looked."""
+    try:
+        disk.replace_cache(os.path.join(private_dir, _NAME), [b"%010d\n" % time.time()])
+    except OSError:
+        pass
+
+
+# -- The last step of every save: an id, a commit, and the ref that makes it a checkpoint
+
+LONGEST_WAIT = 10.0
+# Of a state commit, so that checkpoints whose states are equal share it.
+NO_TIME = datetime.fromtimestamp(0, timezone.utc)
+
+
+def draft_of(
+    repo: Repository, request: SaveRequest, scope: Scope, tree: ObjectID, state: ObjectID
+) -> Checkpoint:
+    """The checkpoint that will be; what it lacks is an id and a time."""
+    return Checkpoint(
+        id="",
+        name=request.name,
+        description=request.description,
+        kind=request.kind,
+        trigger=request.trigger,
+        scope=scope,
+        timestamp=NO_TIME,
+        commit="",
+        tree=tree.decode(),
+        state_commit=state.decode(),
+        worktree=repo.worktree_id,
+        session=request.session,
+        pinned=request.pinned,
+        partial=False,
+        during_rollback=False,
+        head_commit=None,
+        branch=None,
+        stats=Stats(),
+        _details=Details,
+        _dirty_files=tuple,
+    )
+
+
+def publish(
+    repo: Repository,
+    catalog: Catalog,
+    draft: Checkpoint,
+    tree: ObjectID,
+    parents: tuple[ObjectID, ...],
+    is_whole: Callable[[ObjectID, AbstractSet[ObjectID]], bool],
+    *,
+    is_ours: bool = True,
+) -> Checkpoint:
+    """Give a checkpoint its id and ref; a taken name is tried again with another. It counts as
+    made here unless what is in it came from elsewhere."""
+    relied_on = {tree, *parents}
+    while True:
+        now = datetime.now(timezone.utc)
+        draft = replace(draft, timestamp=now, id=ids.new_id(now, None))
+        newest = catalog.newest_here(draft.id[:19])
+        if newest is not None:
+            draft = replace(draft, id=ids.new_id(now, newest))
+        message = record.compose_message(draft)
+        commit = record.write_commit(repo.objects, tree, parents, message, now)
+        noted = record.note(repo.common_dir, draft.id, commit.decode()) if is_ours else ()
+        relied_on |= repo.objects.flush(noted)
+        if repo.refs.create(draft.ref.encode(), commit):
+            if not _stays(repo) or not is_whole(commit, relied_on):
+                repo.refs.remove(draft.ref.encode(), commit)
+                raise ObjectsPruned
+            return load(repo, draft.id, commit)
+        time.sleep(0.001)
+        catalog = Catalog(repo)
+
+
+def _stays(repo: Repository) -> bool:
+    """Have what a ref names by now where no gc or repack takes it that had counted before; False
+    if it is gone, or such a gc does not end."""
+    if not wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT):
+        return False
+    try:
+        repo.objects.stay_loose()
+    except ObjectsPruned:
+        return False
+    return True
+
+
+# -- Save: from the present to a checkpoint that survives a crash
 
 LOCK_TIMEOUT = 60.0
 # Beside a `git gc --prune=now`; it is over in a moment.
@@ -68,7 +508,7 @@ _ATTEMPTS = 5
 LAST_ATTEMPT = _ATTEMPTS - 1
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class SaveRequest:
     """What is asked of a save; `force` are paths to take whatever the rules say,
     `keep` commits that must stay reachable through the checkpoint, `state` is what agents
@@ -126,7 +566,7 @@ def save(
     request = checked(request)
     deadline = None
     if budget is not None:
-        from ckpt.worktree.deadline import Deadline
+        from ckpt.worktree.scan import Deadline
 
         deadline, timeout = Deadline(budget), min(timeout, budget)
     losses = Losses(repo)
@@ -181,14 +621,12 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
     flush_what_git_wrote(objects, present, compared)
     leave_to_head(objects, present, compared, tree, packed)
     if present.operation.files.contents:
-        from ckpt.engine.unnamed import rely_on_unnamed
-
         rely_on_unnamed(objects, present.operation.files.contents, tree)
     if present.cache is not None:
         present.cache = replace(present.cache, compared=compared)
     files: Mapping[bytes, StateFile] = {}
     if request.state_files:
-        from ckpt.engine.state_files import read_files
+        from ckpt.engine.state import read_files
 
         files = read_files(repo, objects, request.state_files)
     state_tree = _write_state_tree(objects, present, request, staged, files)
@@ -280,7 +718,7 @@ def _write_state_tree(
             entries[RAW] = TreeEntry(FOLDER, raw)
     entries[record.MANIFEST] = add_limited(objects, manifest.dump(), "manifest.json")
     if request.has_state:
-        entries |= agent_state.write(objects, request.state, files)
+        entries |= record.write(objects, request.state, files)
     return write_tree(objects, entries)
 
 

@@ -20,30 +20,108 @@ not within the last few thousand; and a HEAD further back than many thousand cou
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import os
+import re
+import time
 from binascii import unhexlify
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from ckpt import disk, jsontext
 from ckpt.engine.collector import without_collector
-from ckpt.engine.object_graph import Dropping, Graph
+from ckpt.git.formats import to_hex, to_raw
+from ckpt.git.history import time_in
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.reachability import held_by_git
+from ckpt.git.refs import IDENTITY
+from ckpt.git.repack import disk_sizes
+from ckpt.git.repository import Repository
 from ckpt.ids import is_id
-from ckpt.patterns import lazy_pattern
-from ckpt.store.disk_sizes import disk_sizes
-from ckpt.store.history import time_in
-from ckpt.store.objects import MissingObject
-from ckpt.store.raw_ids import to_hex, to_raw
-from ckpt.store.refs import IDENTITY
-from ckpt.store.roots import held_by_git
-from ckpt.values import value_class
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    Commit = tuple[int, bytes, bytes, list[bytes]]
 
-    from ckpt.store.objects import ObjectStore
-    from ckpt.store.repository import Repository
 
-    Commit = tuple[int, bytes, bytes, list[bytes]]  # age, id, tree, parents
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """`children` are what an object names, each once; `roots` the commits of checkpoints."""
+
+    roots: Mapping[str, bytes]
+    children: Mapping[bytes, tuple[bytes, ...]]
+    sizes: Mapping[bytes, int]
+
+    def size(self) -> int:
+        return sum(self.sizes.values())
+
+
+class Dropping:
+    """What is left when some of the checkpoints go; the graph itself stays as it is."""
+
+    def __init__(self, graph: Graph, names: Iterable[str]) -> None:
+        self._graph = graph
+        self._left = {name: graph.roots[name] for name in names}
+        self._holders: dict[bytes, int] = {}
+        self.total = self._take_up()
+
+    @property
+    def trash(self) -> int:
+        """What nothing holds any more but dropped checkpoints."""
+        return self._graph.size() - self.total
+
+    def drop(self, name: str) -> int:
+        """Let go of one; the bytes that it was the last to hold."""
+        gone = self._let_go(self._left.pop(name))
+        freed = self._bytes(gone)
+        self.total -= freed
+        return freed
+
+    def size(self, name: str) -> int:
+        """The bytes that one alone holds, as things stand."""
+        root = self._left[name]
+        gone = self._let_go(root)
+        for object_id in gone:
+            for child in self._graph.children.get(object_id, ()):
+                self._holders[child] += 1
+        self._holders[root] += 1
+        return self._bytes(gone)
+
+    def _bytes(self, object_ids: Iterable[bytes]) -> int:
+        sizes = self._graph.sizes
+        return sum([sizes.get(object_id, 0) for object_id in object_ids])
+
+    def _take_up(self) -> int:
+        """Count who names each object; the bytes of all that are named."""
+        holders, children = self._holders, self._graph.children
+        todo = list(self._left.values())
+        while todo:
+            object_id = todo.pop()
+            count = holders.get(object_id, 0)
+            holders[object_id] = count + 1
+            if not count:
+                todo += children.get(object_id, ())
+        return self._bytes(holders)
+
+    def _let_go(self, root: bytes) -> list[bytes]:
+        """Count down from a root; the objects that nothing names any more."""
+        holders, children = self._holders, self._graph.children
+        gone, todo = [], [root]
+        while todo:
+            object_id = todo.pop()
+            holders[object_id] -= 1
+            if not holders[object_id]:
+                gone.append(object_id)
+                todo += children.get(object_id, ())
+        return gone
+
+
+# -- What each checkpoint alone holds of the disk, what all hold together, what the trash holds
+
+# age, id, tree, parents
 
 _MOST_COMMITS = 20_000  # of git's own history, to find out whether it holds a HEAD
 _MOST_WITH_TREES = 3_000  # of these, whose contents are looked at
@@ -51,14 +129,14 @@ _FURTHER = 300  # commits that are looked at though they are older than every HE
 _MOST_LOST = 1_000  # commits that only checkpoints hold
 _WRONG_CLOCK = 86_400  # seconds that a commit may be older than its parent
 _ENTRIES = {
-    20: lazy_pattern(rb"([0-7]+) [^\0]+\0([\0-\xff]{20})"),
-    32: lazy_pattern(rb"([0-7]+) [^\0]+\0([\0-\xff]{32})"),
+    20: re.compile(rb"([0-7]+) [^\0]+\0([\0-\xff]{20})"),
+    32: re.compile(rb"([0-7]+) [^\0]+\0([\0-\xff]{32})"),
 }
 _FOLDERS = (b"40000", b"040000")
 _GITLINK = b"160000"
 
 
-@value_class(slots=False)
+@dataclass(frozen=True)
 class Space:
     """`living` are the ids of the checkpoints that are not in the trash."""
 
@@ -257,3 +335,76 @@ class _Walk:
 
 def _naming_lines(header: bytes) -> list[bytes]:
     return [line for line in header.split(b"\n") if line.startswith((b"tree ", b"parent "))]
+
+
+# -- How much space the checkpoints of a repository take, for those who cannot wait for it
+
+_QUICK_READS = 2_000
+_QUICK_INDEX = 1 << 18  # bytes: some 2,500 files
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes that checkpoints hold, and that only dropped ones do; `at` is None if as of now."""
+
+    total: int
+    trash: int
+    at: float | None = None
+
+
+def held(repo: Repository) -> Held | None:
+    """What is known, or can be found out without much ado."""
+    refs = _fingerprint(repo)
+    known = _read(repo)
+    if known is not None and known[0] == refs:
+        return Held(known[1].total, known[1].trash)
+    if _size(repo.index_path) <= _QUICK_INDEX:
+        with suppress(TooMuch):
+            found = measure(repo, _QUICK_READS)
+            return Held(found.total, found.trash)
+    return None if known is None else known[1]
+
+
+def measured(repo: Repository) -> Space:
+    """Measure it all, and write down what was found."""
+    refs, at = _fingerprint(repo), time.time()
+    found = measure(repo)
+    record = {"refs": refs, "total": found.total, "trash": found.trash, "at": at}
+    with suppress(OSError):  # a repository that is not ours to write to
+        disk.replace(_path(repo), jsontext.dump(record))
+    return found
+
+
+def _read(repo: Repository) -> tuple[str, Held] | None:
+    try:
+        record = jsontext.load(disk.read_private(_path(repo)))
+        found = Held(int(record["total"]), int(record["trash"]), float(record["at"]))
+        return str(record["refs"]), found
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
+
+
+def _path(repo: Repository) -> str:
+    return os.path.join(repo.common_dir, "ckpt", "space")
+
+
+def _fingerprint(repo: Repository) -> str:
+    """Of what our refs and HEAD hold, and of the packs: most of what changes what is held."""
+    refs = {**repo.refs.checkpoints(), **repo.refs.trash()}
+    lines = [f"{name} {refs[name].decode()}\n" for name in sorted(refs)]
+    lines += [f"{repo.refs.head().commit!r} {_packs_changed(repo)}"]
+    return hashlib.new("sha256", "".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _packs_changed(repo: Repository) -> int:
+    try:
+        return os.stat(os.path.join(repo.objects.path, "pack")).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

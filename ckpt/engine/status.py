@@ -10,26 +10,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from ckpt.configure import load_forgiving
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.pending import FINISH, TAKE_BACK, is_interrupted, running_rollback
-from ckpt.engine.repacking import have_piled_up
-from ckpt.engine.space_record import Held, held
+from ckpt.engine.gc import have_piled_up
+from ckpt.engine.journal import FINISH, TAKE_BACK, is_interrupted, running_rollback
+from ckpt.engine.space import Held, held
 from ckpt.errors import CkptError
+from ckpt.git.operation import in_progress
+from ckpt.git.refs import branch_name
+from ckpt.git.repository import Repository
+from ckpt.git.trigger_log import TriggerLog, TriggerNotes
 from ckpt.ids import is_id
 from ckpt.install.target import INSTALLED, REPLACED, Finding
 from ckpt.models import Checkpoint, GitState, Kind
-from ckpt.setting_types import EVERY_TRIGGER, TRIGGERS
-from ckpt.settings import Settings, disabled_by_env
-from ckpt.store.operation import in_progress
-from ckpt.store.refs import branch_name
-from ckpt.store.repository import Repository
-from ckpt.store.trigger_log import TriggerLog, TriggerNotes
-from ckpt.values import value_class
+from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
+from ckpt.settings.sources import EVERY_TRIGGER, TRIGGERS
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class TriggerStatus:
     """`finding` is what `install` says of it, if anything; `off` what turns it off."""
 
@@ -45,7 +44,7 @@ class TriggerStatus:
         return was_there or self.notes != TriggerNotes()
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Footprint:
     """The private files of a worktree, and those it shares with others."""
 
@@ -53,7 +52,7 @@ class Footprint:
     size: int
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Status:
     """`newest` and `oldest` are of this worktree, `elsewhere` counts those of other ones, and
     `unreadable` those whose ref names no checkpoint, or a damaged one. `refs` are all of ours,

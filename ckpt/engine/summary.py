@@ -9,19 +9,18 @@ Nor are trees compared if it is known what differed last time, and what has chan
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.trees import GITLINK, TreeEntry, diff_trees
 from ckpt.models import Stats
 from ckpt.paths import to_str
-from ckpt.store import record
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.trees import GITLINK, TreeEntry, diff_trees
-from ckpt.values import value_class
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ckpt.engine.present import Present
+    from ckpt.engine.capture import Present
 
     Changes = dict[bytes, tuple[TreeEntry | None, TreeEntry | None]]
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _COUNTED_SIZE = 1 << 20
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Compared:
     """What was found on comparing with a commit's tree, for the next time: the changes in the
     worktree, the paths that differ in the index, and the lines that were counted."""

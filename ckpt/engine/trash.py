@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timezone
 
 from ckpt.engine.catalog import load
-from ckpt.engine.journals import hidden_worktrees, needed_by_rollbacks
-from ckpt.errors import CkptError, NotFound, Refused, UsageError
+from ckpt.engine.journal import hidden_worktrees, needed_by_rollbacks
+from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
+from ckpt.git.formats import ObjectID
+from ckpt.git.repository import Repository
 from ckpt.ids import is_id, matches
+from ckpt.locks import prune_lock
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
-from ckpt.store.kernel_lock import prune_lock
-from ckpt.store.objects import ObjectID
-from ckpt.store.repository import Repository
 
 _PATIENCE = 60.0  # seconds, for another process that drops or brings back
 
@@ -181,3 +181,19 @@ def _bring_back(repo: Repository, word: str) -> Checkpoint:
             raise Refused(f"another checkpoint '{checkpoint.id}' is there", hint="git ckpt list")
     repo.refs.remove(found[0].ref.encode(), commit)
     return checkpoint
+
+
+# -- Checkpoint refs into git's `packed-refs`, when they have become many
+
+MANY_REFS = 100
+_OURS = (REF_PREFIX, TRASH_PREFIX)
+
+
+def pack_refs(repo: Repository, at_least: int = MANY_REFS) -> int:
+    """Pack our refs if so many of them are loose; how many were."""
+    if repo.refs.loose_count(_OURS) < max(at_least, 1):
+        return 0
+    try:
+        return repo.refs.pack(_OURS, lambda value: repo.objects.kind(value) == b"commit")
+    except Busy:
+        return 0

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckpt.engine import trash
-from ckpt.engine.journal import Journal
-from ckpt.engine.pending import FINISH, TAKE_BACK
+from ckpt.engine.journal import FINISH, TAKE_BACK, Journal
 from ckpt.errors import Refused
+from ckpt.git import record as made_here
+from ckpt.git.formats import ObjectID
+from ckpt.git.repository import Repository
 from ckpt.models import REF_PREFIX, Checkpoint
-from ckpt.store import made_here
-from ckpt.store.objects import ObjectID
-from ckpt.store.repository import Repository
 
 
 class GoalGone(Refused):

@@ -10,14 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
+from collections.abc import Iterator
 from io import BytesIO
 from itertools import accumulate, pairwise
-
-from ckpt.values import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 # The search is exact while the lines left to compare, old times new, are no more than this:
 # 16,000 against 16,000, all on both sides and none in its place. Beyond, a line counts as

@@ -13,12 +13,15 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from shlex import quote, split
 
-from ckpt import disk, private, regular
-from ckpt.install.assets import asset
-from ckpt.install.config_edit import ConfigFile
-from ckpt.install.hook_text import PROGRAM, unquoted
+from ckpt import disk
+from ckpt.git.config import GitConfig, parse_bool
+from ckpt.git.repository import Repository
+from ckpt.install.hooks import PROGRAM, unquoted
+from ckpt.install.programs import asset
+from ckpt.install.record import NEW, ConfigFile, data_dir
 from ckpt.install.target import (
     ADDED,
     CHANGED,
@@ -33,13 +36,7 @@ from ckpt.install.target import (
     Step,
     Target,
 )
-from ckpt.install.unfinished import NEW
-from ckpt.install.user_files import data_dir
-from ckpt.store.config import GitConfig
-from ckpt.store.config_syntax import parse_bool
-from ckpt.store.repository import Repository
-from ckpt.store.sharing import NOT_SHARED, Sharing
-from ckpt.values import replace
+from ckpt.locks import NOT_SHARED, Sharing
 
 _KEY = "core.fsmonitor"
 _PART = "guard"
@@ -81,7 +78,7 @@ def uninstall(target: Target) -> list[Step]:
     is_there = os.path.lexists(path)
     if is_there:
         disk.unlink(path)
-    private.remove(_notes_path(target))
+    disk.remove(_notes_path(target))
     target.record.drop(_PART)
     return [Step(REMOVED, "guard", path)] if is_there or any(was_set) else []
 
@@ -222,7 +219,7 @@ def what_is_gone(path: str) -> str | None:
 
 def read(path: str) -> bytes:
     try:
-        return regular.read(path)
+        return disk.read(path)
     except OSError:
         return b""
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Render the man page as plain text, for `git ckpt help`.
+"""The man page as plain text, for `git ckpt help`.
 
-The manual can then be read where `man` is missing, or does not find the page. Only the
-requests that our page uses are supported; fonts are dropped.
+Understands the few requests that our own page uses, so that the manual can be read
+where `man` is missing, or where the page is not on its search path. Left out: fonts,
+justified lines, nested lists, anything that only other people's pages hold.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from __future__ import annotations
 import re
 import textwrap
 
-from ckpt.install.assets import asset
+from ckpt.install.programs import asset
 
 _WIDTH = 78
 _INDENT = 7
 _SUBHEADING = "   "
 _HANG = 7
 _ESCAPE = re.compile(r"\\(?:f[BIRP]|\(..|.)")
-_MEANINGS = {r"\-": "-", r"\e": "\\", r"\(aq": "'"}
+_MEANINGS = {r"\-": "-", r"\e": "\\", r"\(aq": "'", r"\(dq": '"', r"\ ": " "}
+_ARGUMENT = re.compile(r'"([^"]*)"|(\S+)')
 
 
 def manual_text() -> str:
@@ -26,7 +28,7 @@ def manual_text() -> str:
 
 
 def command_section(command: str) -> str | None:
-    """The section of the manual on one command, or None."""
+    """The part of the manual on one command; None if there is none."""
     lines = _source()
     start = f".SS {command}"
     if start not in lines:
@@ -41,7 +43,7 @@ def _source() -> list[str]:
 
 
 def render(lines: list[str]) -> str:
-    """Render some lines of a page."""
+    """The text of a page, or of some lines of one."""
     page = _Page()
     for line in lines:
         page.take(line)
@@ -49,7 +51,7 @@ def render(lines: list[str]) -> str:
 
 
 class _Page:
-    """Render a page line by line; the words between two requests are a paragraph."""
+    """Walks the lines of a page; the words between two requests are one paragraph."""
 
     def __init__(self) -> None:
         self._done: list[str] = []
@@ -60,17 +62,22 @@ class _Page:
         self._tag = ""
 
     def take(self, line: str) -> None:
-        if line.startswith("."):
-            self._end_paragraph()
-            self._obey(*line.split(" ", 1))
+        request, _, rest = line.partition(" ")
+        if not line.startswith("."):
+            self._say(_plain(line))
+        elif request in (".B", ".I"):
+            self._say(" ".join(_arguments(rest)))
+        elif request in (".BR", ".BI", ".IR", ".IB", ".RB", ".RI"):
+            self._say("".join(_arguments(rest)))
         else:
-            self._add(_plain(line))
+            self._end_paragraph()
+            self._obey(request, rest)
 
     def text(self) -> str:
         self._end_paragraph()
         return "\n".join(self._done).strip("\n") + "\n"
 
-    def _add(self, words: str) -> None:
+    def _say(self, words: str) -> None:
         if not self._tag_follows:
             self._words.append(words)
         elif len(words) < _HANG:
@@ -79,19 +86,21 @@ class _Page:
             self._done.append(" " * (self._indent - _HANG) + words)
         self._tag_follows = False
 
-    def _obey(self, request: str, rest: str = "") -> None:
-        if request in (".SH", ".SS", ".TP", ".PP"):
+    def _obey(self, request: str, rest: str) -> None:
+        if request in (".SH", ".SS", ".TP", ".PP", ".P"):
             self._gap()
-            self._indent = _INDENT
         if request in (".SH", ".SS"):
             self._done.append(("" if request == ".SH" else _SUBHEADING) + _plain(rest))
+            self._indent = _INDENT
         elif request == ".TP":
             self._indent, self._tag_follows = _INDENT + _HANG, True
-        elif request in (".nf", ".fi"):
-            self._verbatim = request == ".nf"
+        elif request in (".PP", ".P"):
+            self._indent = _INDENT
+        elif request in (".nf", ".EX", ".fi", ".EE"):
+            self._verbatim = request in (".nf", ".EX")
 
     def _gap(self) -> None:
-        """Add a blank line, except below a heading or another one."""
+        """A blank line, unless there is one or a heading stands above."""
         if self._done and self._done[-1].startswith(" " * _INDENT):
             self._done.append("")
 
@@ -112,6 +121,10 @@ class _Page:
         self._words, self._tag = [], ""
 
 
+def _arguments(rest: str) -> list[str]:
+    return [_plain(match[1] or match[2] or "") for match in _ARGUMENT.finditer(rest)]
+
+
 def _plain(text: str) -> str:
-    """Drop fonts and translate escapes."""
+    """Text without fonts and escapes; an escape that we do not use stands for nothing."""
     return _ESCAPE.sub(lambda match: _MEANINGS.get(match[0], ""), text)

@@ -9,30 +9,25 @@ of. The record names those places.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ckpt.errors import CkptError, UsageError
-from ckpt.install import (
-    agent_settings,
-    alias,
-    man_link,
-    native_hooks,
-    pre_commit_config,
-    unfinished,
-)
-from ckpt.install.agent_formats import AGENTS
+from ckpt.git.trigger_log import TriggerLog
+from ckpt.install import agents as agent_settings
+from ckpt.install import hooks as native_hooks
+from ckpt.install import hooks as pre_commit_config
+from ckpt.install import programs
+from ckpt.install import record as unfinished
+from ckpt.install.agents import AGENTS
 from ckpt.install.programs import runs_alone
-from ckpt.install.record import remove_folders
-from ckpt.install.target import Finding, Step, Target
-from ckpt.install.user_files import data_dir
-from ckpt.setting_types import TRIGGERS
-from ckpt.store.lock import clear_own_locks, dead_locks, dead_unfinished
-from ckpt.store.trigger_log import TriggerLog
-from ckpt.values import value_class
+from ckpt.install.record import data_dir, remove_folders
+from ckpt.install.target import KEPT, NOTE, TO_DO, Finding, Step, Target
+from ckpt.locks import clear_own_locks, dead_locks, dead_unfinished
+from ckpt.settings.sources import TRIGGERS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
 
     class Part(Protocol):
         def install(self, target: Target) -> list[Step]: ...
@@ -48,7 +43,7 @@ _USED_BY = "used-by"
 _GLOBAL = "global"
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Selection:
     """Which triggers; `modules` are parts that are a module of this package each, `agents` the
     coding agents whose settings are to start them."""
@@ -84,7 +79,7 @@ def install(target: Target, selection: Selection) -> list[Step]:
         steps += agent_settings.install(target, agent)
     if any(step.action != "to-do" for step in steps):
         _add_user(target)
-    return steps + alias.install(target) + man_link.install(target)
+    return steps + programs.install(target) + programs.install_man_link(target)
 
 
 def uninstall(target: Target, selection: Selection) -> list[Step]:
@@ -101,7 +96,7 @@ def uninstall(target: Target, selection: Selection) -> list[Step]:
 def _out_of_the_place(target: Target) -> list[Step]:
     """Nothing of ckpt is left here; what serves all places goes with the last of them."""
     left = [place for place in _users(target) if place != _place(target)]
-    steps = [] if left else alias.uninstall(target) + man_link.uninstall(target)
+    steps = [] if left else programs.uninstall(target) + programs.uninstall_man_link(target)
     for config in (target.config_file, *([] if left else [target.user_config_file])):
         config.forget()
     _put_users(target, left)
@@ -114,7 +109,7 @@ def inspect(target: Target) -> list[Finding]:
     for name in EVERYTHING.modules:
         found += _module(name).inspect(target)
     found += agent_settings.inspect(target)
-    return found + pre_commit_config.inspect(target) + alias.inspect(target)
+    return found + pre_commit_config.inspect_pre_commit_config(target) + programs.inspect(target)
 
 
 def _module(name: str) -> Part:
@@ -177,3 +172,50 @@ def _users(target: Target) -> list[str]:
 def _put_users(target: Target, places: Sequence[str]) -> None:
     unique = list(dict.fromkeys(places))
     target.user_record.put(_USED_BY, {"places": unique} if unique else {})
+
+
+# -- What an install or uninstall tells people and programs: steps to lines, steps to JSON
+
+_VERBS = {"added": "Added", "changed": "Changed", "removed": "Removed", "note": "Note:"}
+
+
+def done_lines(steps: Sequence[Step], start: str) -> Iterator[str]:
+    """What was done, a line each; what was there already comes together in one."""
+    for step in steps:
+        if step.action in _VERBS:
+            yield f"{_VERBS[step.action]} {step.what} ({shown(step.place, start)})"
+            yield from (f"  {line}" for line in step.advice)
+    kept = [step.what for step in steps if step.action == KEPT]
+    if kept:
+        yield f"Already there: {', '.join(kept)}"
+
+
+def to_do(steps: Sequence[Step], start: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """What is missing for the user to do, each with the lines to type or to add."""
+    for step in steps:
+        if step.action == TO_DO:
+            yield f"{step.what} ({shown(step.place, start)})", step.advice
+
+
+def document(steps: Sequence[Step]) -> dict[str, Any]:
+    return {"schema": 1, "steps": [_step(step) for step in steps]}
+
+
+def shown(place: str, start: str) -> str:
+    """A path as people type it here: from the current folder if it is below that."""
+    here = os.path.join(os.path.realpath(start), "")
+    return place[len(here) :] if place.startswith(here) else place
+
+
+def is_news(steps: Sequence[Step]) -> bool:
+    return any(step.action not in (KEPT, NOTE, TO_DO) for step in steps)
+
+
+def _step(step: Step) -> dict[str, Any]:
+    place = step.place.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return {
+        "action": step.action,
+        "what": step.what,
+        "place": place,
+        "advice": list(step.advice),
+    }

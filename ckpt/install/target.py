@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ckpt.errors import Refused
-from ckpt.install.config_edit import ConfigFile
-from ckpt.install.record import Record
-from ckpt.install.user_files import data_dir, global_config_path
-from ckpt.store.repository import Repository
-from ckpt.values import value_class
+from ckpt.git.repository import Repository
+from ckpt.install.record import ConfigFile, Record, data_dir, global_config_path
 
 # What a step did. `to-do`: a trigger that was asked for is not there, because only the user
 # may do what it takes; `note`: what was asked for is there, and this is good to know.
@@ -27,7 +25,7 @@ TO_DO, NOTE = "to-do", "note"
 INSTALLED, MISSING, REPLACED, FOREIGN = "installed", "missing", "replaced", "foreign"
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Step:
     """One thing that was done, in words that finish 'Added …', or is left to the user.
 
@@ -41,7 +39,7 @@ class Step:
     advice: tuple[str, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Finding:
     """How it stands with a trigger, and the command that mends it if something is wrong.
 
@@ -55,7 +53,7 @@ class Finding:
     mend: str | None = None
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Target:
     """Where to install: one repository, or, with `is_global`, all of the user's.
 

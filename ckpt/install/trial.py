@@ -13,25 +13,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from ckpt.install import config_hooks, guard, hook_text, native_hooks, wrapper
+from ckpt.git.trigger_log import TriggerLog
+from ckpt.install import guard, hooks, wrapper
 from ckpt.install.programs import run
+from ckpt.install.record import ConfigFile
 from ckpt.install.target import INSTALLED, Finding, Target
-from ckpt.setting_types import TRIGGERS
-from ckpt.store.trigger_log import TriggerLog
-from ckpt.values import value_class
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ckpt.install.config_edit import ConfigFile
+from ckpt.settings.sources import TRIGGERS
 
 _EDITED, _OTHER, _UNTRACKED = "edited", "other", "untracked"
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Trial:
     """`worked` is None for what was not tried out; to install it again may be of use then."""
 
@@ -147,20 +142,20 @@ def _isolated(env: Mapping[str, str], folder: str) -> dict[str, str]:
 def _put_hook(scratch: _Scratch, event: str) -> None:
     target = scratch.target
     for config in (target.config_file, target.user_config_file):
-        if config_hooks.is_in(config, event):
+        if hooks.is_in(config, event):
             _put_entries(scratch, config, event)
             return
-    path = native_hooks.where_it_runs(target, event) or ""
+    path = hooks.where_it_runs(target, event) or ""
     text = guard.read(path)
-    lines = hook_text.our_lines(text, event)
+    lines = hooks.our_lines(text, event)
     if not lines:
-        raise _NotOurs(path, is_renewable=hook_text.has_block(text))
+        raise _NotOurs(path, is_renewable=hooks.has_block(text))
     hook = os.path.join(scratch.folder, ".git", "hooks", event)
-    guard.write_program(hook, hook_text.SHEBANG + lines)
+    guard.write_program(hook, hooks.SHEBANG + lines)
 
 
 def _put_entries(scratch: _Scratch, config: ConfigFile, event: str) -> None:
-    entries = config_hooks.our_entries(config, event)
+    entries = hooks.our_entries(config, event)
     if not entries:
         raise _NotOurs(config.path)
     for key, value in entries:

@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterator
 from shlex import quote
 
-from ckpt import private
+from ckpt import disk
 from ckpt.install import guard
-from ckpt.install.assets import asset
-from ckpt.install.programs import find
+from ckpt.install.programs import asset, find
+from ckpt.install.record import data_dir
 from ckpt.install.target import (
     ADDED,
     CHANGED,
@@ -30,7 +30,6 @@ from ckpt.install.target import (
     Step,
     Target,
 )
-from ckpt.install.user_files import data_dir
 
 _PART = "wrapper"
 _FUNCTIONS = {"git.sh": "hooks/wrapper.sh", "git.fish": "hooks/wrapper.fish"}
@@ -58,7 +57,7 @@ def uninstall(target: Target) -> list[Step]:
     if left == users or left:
         _note(target, left)
         return []
-    private.remove_tree(folder)
+    disk.remove_tree(folder)
     _note(target, [])
     return [Step(REMOVED, "wrapper", folder)]
 

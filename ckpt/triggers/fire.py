@@ -11,21 +11,17 @@ is waiting is the caller's to say (`Fired.blocks`).
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from time import monotonic, time
 
 from ckpt import ids
+from ckpt.engine.capture import Present
 from ckpt.errors import Busy, CkptError
+from ckpt.git.repository import Repository
 from ckpt.models import Kind, Outcome, SaveResult
-from ckpt.setting_types import TRIGGERS
-from ckpt.settings import Settings, disabled_by_env, session_of_env
-from ckpt.values import replace, value_class
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ckpt.engine.present import Present
-    from ckpt.store.repository import Repository
+from ckpt.settings.settings import Settings, disabled_by_env, session_of_env
+from ckpt.settings.sources import TRIGGERS
 
 # What the same failure, or the same wrong setting, is told of once by a burst of triggers.
 _BURST = 10.0
@@ -33,7 +29,7 @@ _WITH_GUARD_BUDGET = ("guard", "wrapper")
 _STORES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Fired:
     """What became of a trigger, what to tell of it, and whether the command should stop."""
 
@@ -42,7 +38,7 @@ class Fired:
     blocks: bool = False
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Request:
     """Which trigger fires, and how; `complete` may add to what is saved, as in the engine.
 
@@ -73,8 +69,7 @@ def fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
 
 
 def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
-    from ckpt.store.repository import NotARepository, discover
-    from ckpt.store.worktree_check import TooBroad
+    from ckpt.git.repository import NotARepository, TooBroad, discover
 
     try:
         repo = discover(start, _own(env))
@@ -88,7 +83,7 @@ def _fire(start: str, env: Mapping[str, str], request: Request) -> Fired:
         return _skipped("no-repository")
     except TooBroad as error:
         return Fired(SaveResult(Outcome.SKIPPED, reason="too-broad"), (error.message,))
-    from ckpt.configure import load_forgiving
+    from ckpt.settings.settings import load_forgiving
 
     with repo:
         try:
@@ -106,8 +101,8 @@ def fire_other(
     """Do something else than save for a trigger, with the same care; None if it was done."""
     if disabled_by_env(env, trigger):
         return _skipped("disabled")
-    from ckpt.configure import load_forgiving
-    from ckpt.store.repository import NotARepository, discover
+    from ckpt.git.repository import NotARepository, discover
+    from ckpt.settings.settings import load_forgiving
 
     repo = None
     try:
@@ -152,11 +147,11 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
 def _prune_if_due(
     repo: Repository, settings: Settings, request: Request, result: SaveResult, elapsed: float
 ) -> None:
-    from ckpt.engine.tally import count_save
+    from ckpt.engine.snapshot import count_save
 
     is_new = result.outcome in (Outcome.CREATED, Outcome.PARTIAL)
     if is_new and count_save(repo.private_dir):
-        from ckpt.engine.auto_prune import prune_by_itself
+        from ckpt.engine.prune import prune_by_itself
 
         left = _budget(settings, request) - elapsed
         prune_by_itself(repo, lambda: settings, result.id or "", left)
@@ -164,7 +159,7 @@ def _prune_if_due(
 
 def _is_in_burst(repo: Repository) -> bool:
     """Whether a trigger was here just now, which told of the same settings."""
-    from ckpt.store.trigger_log import TriggerLog
+    from ckpt.git.trigger_log import TriggerLog
 
     log, since = TriggerLog(repo.private_dir, TRIGGERS), time() - _BURST
     last = [log.read(name).success for name in TRIGGERS]
@@ -226,7 +221,7 @@ def _skipped(reason: str) -> Fired:
 
 
 def _note_success(repo: Repository, trigger: str, result: SaveResult, seconds: float) -> None:
-    from ckpt.store.trigger_log import Success, TriggerLog
+    from ckpt.git.trigger_log import Success, TriggerLog
 
     log = TriggerLog(repo.private_dir, TRIGGERS)
     log.note_success(trigger, Success(time(), seconds, str(result.outcome), result.id or ""))
@@ -245,7 +240,7 @@ def _failed(
     if repo is None:
         is_new = True
     else:
-        from ckpt.store.trigger_log import TriggerLog
+        from ckpt.git.trigger_log import TriggerLog
 
         log, now = TriggerLog(repo.private_dir, TRIGGERS), time()
         is_new = not any(log.told(name, message, now - _BURST) for name in TRIGGERS)

@@ -12,12 +12,9 @@ would save is the command's own work, and would be newer than the state to go ba
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 from ckpt.triggers.fire import Fired, Request, fire
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _WHOLE_BRANCH = "1"
 

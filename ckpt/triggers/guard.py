@@ -14,23 +14,169 @@ A worktree that is as committed has nothing to lose, and gets no checkpoint.
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from ckpt import regular
+from ckpt import disk
+from ckpt.engine.capture import Present
 from ckpt.errors import CkptError, UsageError
-from ckpt.triggers import git_words
+from ckpt.git.repository import Repository
 from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
-from ckpt.triggers.guard_notes import Notes
+from ckpt.triggers.processes import Process
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+# Git's own options, before the command, that take the next word as well.
+_WITH_VALUE = {
+    *("-C", "-c", "--attr-source", "--config-env", "--git-dir", "--namespace"),
+    *("--super-prefix", "--work-tree"),
+}
+# Why `add` and `commit` are among them stands in `hooks/guard`; a test compares the two.
+_HARMLESS = (
+    "add annotate blame branch cat-file check-attr check-ignore check-mailmap check-ref-format "
+    "cherry ckpt clone column commit commit-graph commit-tree config count-objects credential "
+    "describe diff diff-files diff-index diff-pairs diff-tree fast-export fetch fetch-pack "
+    "for-each-ref fsck fsmonitor--daemon gc grep hash-object help init interpret-trailers log "
+    "ls-files ls-remote ls-tree maintenance merge-base merge-tree multi-pack-index name-rev notes "
+    "pack-objects pack-refs patch-id prune push range-diff reflog remote repack rev-list rev-parse "
+    "send-pack shortlog show show-branch show-index show-ref status stripspace tag "
+    "update-server-info var verify-commit verify-pack verify-tag version whatchanged "
+    "write-tree"
+)
+HARMLESS = frozenset(_HARMLESS.split())
+# The other commands that come with git: what these start belongs to them.
+_OVERWRITING = (
+    "am apply archive backfill bisect bundle checkout checkout--worker checkout-index cherry-pick "
+    "clean difftool fast-import filter-branch format-patch history hook merge merge-file "
+    "merge-index merge-octopus merge-one-file merge-ours merge-recursive merge-resolve "
+    "merge-subtree mergetool mv pull read-tree rebase rebase--interactive receive-pack replace "
+    "replay request-pull rerere reset restore revert rm sparse-checkout stash submodule "
+    "submodule--helper subtree svn switch update-index update-ref worktree"
+)
+OWN = HARMLESS | frozenset(_OVERWRITING.split())
+# Git removes whole folders with these, and what lies in them.
+_REMOVING = ("clean", "rm", "submodule", "submodule--helper")
+_MOST_ALIASES = 10
 
-    from ckpt.engine.present import Present
-    from ckpt.store.repository import Repository
-    from ckpt.triggers.git_words import Command
-    from ckpt.triggers.processes import Process
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A git command: the options before it, its name (empty if there is none), its words."""
+
+    options: tuple[tuple[str, str], ...]
+    name: str
+    words: tuple[str, ...]
+
+
+def parse(words: Sequence[str]) -> Command:
+    """The words after `git`."""
+    options: list[tuple[str, str]] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        option, glued, value = rest.pop(0).partition("=")
+        if option in _WITH_VALUE and not glued:
+            value = rest.pop(0) if rest else ""
+        options.append((option, value))
+    return Command(tuple(options), rest[0] if rest else "", tuple(rest[1:]))
+
+
+def is_git(words: Sequence[str]) -> bool:
+    """Whether this is how a git was started, under its own name or that of a command."""
+    name = os.path.basename(words[0]) if words else ""
+    return name == "git" or name.startswith("git-")
+
+
+def of_process(words: Sequence[str]) -> Command:
+    """The same from the name of the program on."""
+    name = os.path.basename(words[0]) if words else ""
+    dashed = [name.removeprefix("git-")] if name.startswith("git-") else []
+    return parse([*dashed, *words[1:]])
+
+
+def expanded(command: Command, alias_of: Callable[[str], str | None]) -> Command:
+    """A command with its alias spelled out; one that is a line of shell stays as it is."""
+    for _ in range(_MOST_ALIASES):
+        text = None if command.name in HARMLESS else alias_of(command.name)
+        if not text or text.startswith("!") or any(char in text for char in "\"'\\"):
+            return command
+        inner = parse(text.split())
+        command = Command(command.options + inner.options, inner.name, inner.words + command.words)
+    return command
+
+
+def writes_a_file(command: Command) -> bool:
+    """Whether a command that only tells is told to do so in a file."""
+    return any(word == "-o" or word.startswith("--out") for word in command.words)
+
+
+def enters_submodules(command: Command, always: bool) -> bool:
+    """Whether a command can overwrite or remove what lies in a nested repository; `always` is
+    what `submodule.recurse` says of all those that can be asked to."""
+    asked = any(word.startswith("--rec") for word in command.words)  # git takes short forms
+    return always or asked or command.name in _REMOVING
+
+
+# -- Which git commands the guard has taken a checkpoint for
+
+_SECONDS = 300
 _LONGEST_NUMBER = 20
+_SIZE = 4096  # of the file, always: so that it can be written when the disk is full
+
+
+class Notes:
+    """The notes in one file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def has(self, process: Process, worktree: str) -> bool:
+        wanted = [str(process.pid), process.started]
+        return any(line[:2] == wanted and line[3] == _line(worktree) for line in self._read())
+
+    def add(self, process: Process, worktree: str) -> None:
+        """Note a process; if that cannot be, the next call saves once more."""
+        until = str(_now() + _SECONDS)
+        newest_first = [[str(process.pid), process.started, until, _line(worktree)], *self._read()]
+        text = os.fsencode("".join(" ".join(line) + "\n" for line in newest_first))
+        whole_lines = text[: text.rfind(b"\n", 0, _SIZE) + 1]
+        try:
+            disk.ensure_dir(os.path.dirname(self._path))
+            disk.overwrite_private(self._path, whole_lines.ljust(_SIZE, b"\n"), 0, _SIZE)
+        except OSError:
+            pass
+
+    def _read(self) -> list[list[str]]:
+        """Those that still hold; after the machine was started anew there are none."""
+        now = _now()
+        try:
+            lines = os.fsdecode(disk.read_private(self._path)).split("\n")
+        except OSError:
+            return []
+        notes = [line.split(" ", 3) for line in lines]
+        return [note for note in notes if len(note) == 4 and _holds(note[2], now)]
+
+
+def _line(worktree: str) -> str:
+    """On one line; a path that is not, the shell does not find, and asks us."""
+    return worktree.replace("\n", "\\n")
+
+
+def _holds(until: str, now: int) -> bool:
+    is_number = until.isdecimal() and len(until) <= _LONGEST_NUMBER
+    return is_number and now < int(until) <= now + _SECONDS
+
+
+def _now() -> int:
+    """Seconds since the machine was started, as the shell reads them too."""
+    try:
+        with open("/proc/uptime", "rb") as file:
+            return int(file.read().partition(b".")[0])
+    except (OSError, ValueError):
+        return int(time.monotonic())
+
+
+# -- The guard: a checkpoint before a git command that can overwrite or delete files
+
+_LONGEST_NUMBER_guard = 20
 _SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
 
 
@@ -41,7 +187,7 @@ def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) ->
     guard, the number of git's process, and where it is noted which ones were saved for.
     """
     if event == "wrapper":
-        return _before(start, env, git_words.parse(words))
+        return _before(start, env, parse(words))
     if len(words) != 2:
         raise UsageError(
             "'hook guard' is what the guard calls, with the number of a process and a file",
@@ -55,7 +201,7 @@ def _row(pid: str) -> list[Process]:
     """A process and those above it; none where the shell could not tell which it is."""
     from ckpt.triggers.processes import upwards
 
-    is_number = pid.isdecimal() and len(pid) < _LONGEST_NUMBER
+    is_number = pid.isdecimal() and len(pid) < _LONGEST_NUMBER_guard
     return list(upwards(int(pid))) if is_number else []
 
 
@@ -65,10 +211,10 @@ def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Not
         repo = _discover(start, env)
     except (CkptError, OSError):  # of which `fire` says what is to be said
         return fire(start, env, Request("guard"))
-    command = git_words.of_process(row[0].words if row else ())
-    meant = git_words.expanded(command, _alias_of(repo))
+    command = of_process(row[0].words if row else ())
+    meant = expanded(command, _alias_of(repo))
     # What is harmless by its own name, the shell was in doubt of and passed on for a reason.
-    if row and row[0].is_exact and meant != command and meant.name in git_words.HARMLESS:
+    if row and row[0].is_exact and meant != command and meant.name in HARMLESS:
         return None
     outer = outermost(row, _alias_of(repo))
     if outer is not None and notes.has(outer, repo.worktree):
@@ -104,20 +250,20 @@ def outermost(row: Sequence[Process], alias_of: Callable[[str], str | None]) -> 
     """
     found = None
     for process in row:
-        is_git = git_words.is_git(process.words)
-        if process.group != row[0].group or not (is_git or process.name in _SHELLS):
+        runs_git = is_git(process.words)
+        if process.group != row[0].group or not (runs_git or process.name in _SHELLS):
             break
-        name = git_words.of_process(process.words).name if is_git else ""
-        if name and name not in git_words.OWN and alias_of(name) is None:
+        name = of_process(process.words).name if runs_git else ""
+        if name and name not in OWN and alias_of(name) is None:
             break
-        found = process if is_git else found
+        found = process if runs_git else found
     return found
 
 
 def _is_script(process: Process, alias_of: Callable[[str], str | None]) -> bool:
     """Whether a git runs a line of shell, in which any command may follow."""
-    name = git_words.of_process(process.words).name
-    return name not in git_words.OWN and (alias_of(name) or "").startswith("!")
+    name = of_process(process.words).name
+    return name not in OWN and (alias_of(name) or "").startswith("!")
 
 
 # -- the wrapper -----------------------------------------------------------------------
@@ -130,8 +276,8 @@ def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | Non
         repo = _discover(start, env)
     except (CkptError, OSError):
         return fire(start, env, Request("wrapper"))
-    command = git_words.expanded(command, _alias_of(repo, command))
-    if command.name in git_words.HARMLESS and not git_words.writes_a_file(command):
+    command = expanded(command, _alias_of(repo, command))
+    if command.name in HARMLESS and not writes_a_file(command):
         return None
     removed = _removed_worktree(repo, start, command)
     if removed is not None:
@@ -167,7 +313,7 @@ def _linked(repo: Repository) -> Iterator[str]:
     place = os.path.join(repo.common_dir, "worktrees")
     for name in os.listdir(place) if os.path.isdir(place) else ():
         try:
-            dot_git = os.fsdecode(regular.read(os.path.join(place, name, "gitdir")).rstrip(b"\n"))
+            dot_git = os.fsdecode(disk.read(os.path.join(place, name, "gitdir")).rstrip(b"\n"))
         except OSError:
             continue
         folder = os.path.dirname(os.path.join(place, name, dot_git))
@@ -184,7 +330,7 @@ def _without_place(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _discover(start: str, env: Mapping[str, str]) -> Repository:
-    from ckpt.store.repository import discover
+    from ckpt.git.repository import discover
 
     return discover(start, env)
 
@@ -212,7 +358,7 @@ def _request(trigger: str, repo: Repository, command: Command, is_script: bool =
         always = repo.config.get_bool("submodule.recurse", False)
     except CkptError:
         always = True
-    if is_script or git_words.enters_submodules(command, always):
+    if is_script or enters_submodules(command, always):
         return Request(trigger, recurse=True)
     return Request(trigger, complete=stop_if_clean)
 
@@ -225,8 +371,8 @@ def stop_if_clean(repo: Repository, present: Present) -> None:
 
 def _is_clean(repo: Repository, present: Present) -> bool:
     """Whether everything is as in the commit at HEAD, in the worktree and in the index."""
-    from ckpt.engine.index_state import index_state
-    from ckpt.store import record
+    from ckpt.engine.capture import index_state
+    from ckpt.git import record
 
     if not os.path.lexists(repo.index_path) and not present.entries:
         return True  # a worktree or submodule that git is about to fill

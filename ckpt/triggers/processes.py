@@ -9,19 +9,15 @@ not be looked at, is None; nobody waits or asks twice.
 from __future__ import annotations
 
 import os
-
-from ckpt.values import value_class
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 _MOST = 64  # as deep as anybody starts processes from processes
 _PS = ("/bin/ps", "/usr/bin/ps")
 _PS_TIMEOUT = 5.0
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Process:
     """`started` is whatever the system calls that moment; `group` is what a shell at a terminal
     gives to each command that is typed. Unless it `is_exact`, words with blanks in them are in

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Mapping, Set
-
-from ckpt.values import field, value_class
+from dataclasses import dataclass, field
 
 _DEFAULTS = (0o644, 0o755)
 _FOLDER = 0o755
@@ -20,7 +19,7 @@ _FOLDER = 0o755
 IS_EXECUTABLE, IS_LISTED = 0o1000, 0o2000
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """Bits that files and folders get at most, and those that they get in any case: without
     them their owner could not so much as save them again."""
@@ -38,7 +37,7 @@ class Bounds:
 ANY_BITS = Bounds()
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Modes:
     """`plain` and `executable` are the usual bits; `others` the files that have different ones.
 
@@ -71,7 +70,7 @@ class Modes:
         return self.others.get(path, usual)
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class Usual:
     """The bits that most files and folders have."""
 

@@ -13,25 +13,311 @@ for the file system or for the hashing that comes after.
 from __future__ import annotations
 
 import os
+import re
 import stat
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from time import monotonic
+from typing import TYPE_CHECKING
 
+from ckpt import paths
+from ckpt import paths as reach
+from ckpt.git.rules import Everything, IgnoreStack, Rules, is_gitmodules, is_like_dot_git, parser
 from ckpt.models import SkipReason
-from ckpt.paths import folders_above, folders_of, is_within
-from ckpt.values import field, value_class
-from ckpt.worktree import reach
-from ckpt.worktree.found import Scan
-from ckpt.worktree.git_names import is_gitmodules, is_like_dot_git
-from ckpt.worktree.ignore import Everything, IgnoreStack, Rules, parser
-from ckpt.worktree.reach import IN_GIT_DIR, is_nested_repository, read_plain_file
-from ckpt.worktree.unfinished import is_unfinished
+from ckpt.paths import (
+    IN_GIT_DIR,
+    folders_above,
+    folders_of,
+    is_nested_repository,
+    is_repository,
+    is_within,
+    read_plain_file,
+)
+from ckpt.worktree.write import is_unfinished
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ckpt.worktree.deadline import Deadline
-    from ckpt.worktree.ignore import ParseFile
+    from ckpt.git.rules import ParseFile
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was found: files and links by path, with the stat data they were found with.
+
+    `folders` are those that were walked or hold what was taken, with their permission bits;
+    not the top, which is no part of what it holds. `ignore_files` are the `.gitignore` files
+    that were read, with their texts. `untracked` are the files that nobody forced in and
+    git does not track.
+
+    The rest is for whoever wants to know next time what has changed. `walked` are the folders
+    that were listed, with stat data from before, and the folders in each that are to be looked
+    into. A folder of `unsure` has to be listed again even if its stat data are the same.
+    `watched` are files that decided on something, taken or not: their stat data.
+    `attribute_files` are the `.gitattributes` that the walk came by. `is_cut` if the time was
+    up before everything was looked at. `vanished` is what a folder named and was gone a moment
+    later: removed, or moved to where nobody may have looked.
+    """
+
+    files: dict[bytes, os.stat_result] = field(default_factory=dict)
+    untracked: set[bytes] = field(default_factory=set)
+    folders: dict[bytes, int] = field(default_factory=dict)
+    gitlinks: list[bytes] = field(default_factory=list)
+    empty_folders: list[bytes] = field(default_factory=list)
+    skipped: dict[bytes, SkipReason] = field(default_factory=dict)
+    ignore_files: dict[bytes, bytes] = field(default_factory=dict)
+    walked: dict[bytes, tuple[os.stat_result, list[bytes]]] = field(default_factory=dict)
+    unsure: set[bytes] = field(default_factory=set)
+    attribute_files: set[bytes] = field(default_factory=set)
+    watched: dict[bytes, os.stat_result] = field(default_factory=dict)
+    is_cut: bool = False
+    vanished: set[bytes] = field(default_factory=set)
+
+    def miss(self, path: bytes) -> None:
+        """Note what vanished. It may come back with all times of its folder as they were, if it
+        was one further up that was moved."""
+        folder = path.rpartition(b"/")[0]
+        self.vanished.add(path)
+        self.unsure.add(folder)
+
+    def leave_for_later(self, path: bytes) -> None:
+        """List a path, a file or all of a folder, that there was no time for."""
+        self.skipped[path] = SkipReason.BUDGET
+        self.unsure.add(path.rpartition(b"/")[0])
+        self.is_cut = True
+
+
+# -- The end of the time that a save may take, for those who work towards it
+
+
+class Deadline:
+    """So many seconds from now."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._end = clock() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return self._clock() >= self._end
+
+    def left(self) -> float:
+        """Seconds; 0 when it is over."""
+        return max(self._end - self._clock(), 0.0)
+
+
+# -- Whether a file system can be relied on to change a folder's times with the names in it
+
+_TABLE = "/proc/self/mountinfo"
+_RELIABLE = frozenset(
+    b"bcachefs btrfs ext2 ext3 ext4 f2fs jfs nfs nfs4 overlay ramfs reiserfs tmpfs xfs zfs".split()
+)
+
+
+def dates_folders(folder: str) -> bool:
+    """True if the times of the folders on the file system of one tell of changes to names."""
+    if not sys.platform.startswith("linux"):
+        return sys.platform == "darwin"
+    try:
+        with open(_TABLE, "rb") as file:
+            return _kind(file.read(), os.fsencode(os.path.realpath(folder))) in _RELIABLE
+    except OSError:
+        return False
+
+
+def _kind(table: bytes, folder: bytes) -> bytes:
+    """The type of the file system that a folder is on; of several at one place, the last."""
+    found, longest = b"", 0
+    for line in table.splitlines():
+        fields, _, behind = line.partition(b" - ")
+        place = _unescaped(fields.split(b" ")[4:5])
+        if len(place) >= longest and (folder + b"/").startswith(place.rstrip(b"/") + b"/"):
+            found, longest = behind.split(b" ")[0], len(place)
+    return found
+
+
+def _unescaped(place: list[bytes]) -> bytes:
+    """Blanks and backslashes are written as octal numbers."""
+    text = b"".join(place)
+    for code in (b"040", b"011", b"012", b"134"):
+        text = text.replace(b"\\" + code, bytes([int(code, 8)]))
+    return text
+
+
+# -- What must not be taken though git does not ignore it: secrets, folders of dependencies
+
+_ENDINGS = (b"~", b".bak", b".old", b".orig", b".save", b"#")
+_LONGEST_ENDING = 5
+_LAST_BYTES = frozenset(byte for each in _ENDINGS for byte in (each[-1:], each[-1:].upper()))
+_SWAPPED = (b".s", b".S")
+_MOST_TIMES = 8  # that a copy may have been copied
+_BACKUP = re.compile(rb"(?is)(.+?)(?:\.~[0-9]+~|~|\.bak|\.old|\.orig|\.save)")
+_AUTOSAVED = re.compile(rb"(?s)#(.+)#")
+# Vim's, which counts down from `.swp`, or has what can be undone. The name of a file gets a dot
+# before it, but for that of a swap file if there is one already.
+_OF_VIM = re.compile(rb"(?is)(\.(.+))\.(?:s[a-w][a-z]|un~)")
+
+
+class Denials(IgnoreStack):
+    """`others` count more than `secrets`, which are read without case: they may take back some."""
+
+    __slots__ = ("_others", "_others_of_files", "_secrets")
+
+    def __init__(self, secrets: Rules, others: Rules) -> None:
+        super().__init__((others, secrets))
+        self._secrets = secrets
+        self._others = others
+        # Mostly there are none, and a walk asks for every file that is new.
+        self._others_of_files = any(not pattern.dir_only for pattern in others.patterns)
+
+    def ignored(self, path: bytes, is_dir: bool) -> bool:
+        decision = self._decide(path, is_dir)
+        if decision is None and _may_be_copy(path):
+            decision = self._decide_copy(path, is_dir)
+        return decision is True
+
+    def _decide(self, path: bytes, is_dir: bool) -> bool | None:
+        decision = None
+        if is_dir or self._others_of_files:
+            decision = self._others.decide(path, is_dir)
+        return self._decide_secret(path, is_dir) if decision is None else decision
+
+    def _decide_secret(self, path: bytes, is_dir: bool) -> bool | None:
+        lowered = path.lower()
+        return self._secrets.decide_below(lowered, lowered.rpartition(b"/")[2], is_dir)
+
+    def _decide_copy(self, path: bytes, is_dir: bool) -> bool | None:
+        """As for the first original that anything is said of. That a tool can fill a folder again
+        is not said of what somebody has copied."""
+        for original in _originals(path):
+            decision = self._decide(original, is_dir)
+            if is_dir and decision:
+                decision = self._decide_secret(original, is_dir)
+            if decision is not None:
+                return decision
+        return None
+
+
+def _may_be_copy(path: bytes) -> bool:
+    """Quickly, as it is asked of every file that is new."""
+    if path[-4:-2] in _SWAPPED:
+        return True
+    return path[-1:] in _LAST_BYTES and path[-_LONGEST_ENDING:].lower().endswith(_ENDINGS)
+
+
+def _originals(path: bytes) -> Iterator[bytes]:
+    """What a path may be a copy of, by its name, or a copy of a copy of."""
+    folder, slash, name = path.rpartition(b"/")
+    names = [name]
+    for _ in range(_MOST_TIMES):
+        names = list(dict.fromkeys(found for each in names for found in _copied(each)))
+        yield from (folder + slash + each for each in names)
+
+
+def _copied(name: bytes) -> Iterator[bytes]:
+    if found := _OF_VIM.fullmatch(name):
+        yield found[2]
+        yield found[1]
+    if found := _AUTOSAVED.fullmatch(name) or _BACKUP.fullmatch(name):
+        yield found[1]
+
+
+# -- Take the paths that a scan's rules name, whatever the walk made of them
+
+
+def take_named(walk: Walk) -> None:
+    """Add to what a walk has found."""
+    for path in walk.rules.include_paths:
+        _Naming(walk, forced=False).take(path)
+    for path in walk.rules.force:
+        _Naming(walk, forced=True).take(path)
+
+
+class _Naming:
+    def __init__(self, walk: Walk, *, forced: bool) -> None:
+        self._walk = walk
+        self._rules = walk.rules
+        self._found = walk.found
+        self._forced = forced
+
+    def take(self, path: bytes) -> None:
+        """Take a path and all below it."""
+        todo = self._take_one(path) if self._can_be_reached(path) else []
+        while todo:
+            inside = todo.pop()
+            todo.extend(self._take_one(inside, is_listed=True))
+
+    def _can_be_reached(self, path: bytes) -> bool:
+        """False where a walk would not come: through a link, or inside a git dir or submodule."""
+        if any(name in (b"", b".", b"..") or is_like_dot_git(name) for name in path.split(b"/")):
+            return False
+        if any(map(self._is_closed, folders_above(path))):
+            return False
+        try:
+            return self._walk.parents_are_folders(path, b"")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # looking at the path itself will tell
+            return True
+
+    def _take_one(self, path: bytes, *, is_listed: bool = False) -> list[bytes]:
+        """Take a file; give back what is in a folder."""
+        try:
+            status = paths.lstat(self._place(path))
+            if stat.S_ISDIR(status.st_mode):
+                return self._open(path, status)
+            self._take_file(path, status)
+        except (FileNotFoundError, NotADirectoryError):
+            if is_listed:
+                self._found.miss(path)
+        except OSError:
+            self._found.skipped[path] = SkipReason.UNREADABLE
+        return []
+
+    def _take_file(self, path: bytes, status: os.stat_result) -> None:
+        self._found.skipped.pop(path, None)
+        self._found.untracked.discard(path)
+        self._walk.sort(path, status, self._forced or path in self._walk.tracked)
+
+    def _open(self, folder: bytes, status: os.stat_result) -> list[bytes]:
+        if not self._may_open(folder):
+            return []
+        self._found.folders[folder] = status.st_mode & 0o777
+        children = paths.children(self._place(folder))
+        if self._forced and not children and folder not in self._found.empty_folders:
+            self._found.empty_folders.append(folder)
+        return [
+            inside
+            for child in children
+            if not is_like_dot_git(child.name)
+            and not self._walk.is_unfinished(inside := folder + b"/" + child.name, child)
+        ]
+
+    def _may_open(self, folder: bytes) -> bool:
+        if self._is_closed(folder):
+            return False
+        if not self._forced and self._rules.deny.ignored(folder, True):
+            self._found.skipped[folder] = SkipReason.DENIED
+            return False
+        if not self._forced and self._walk.is_too_late_for(folder):
+            self._found.leave_for_later(folder)
+            return False
+        if is_repository(self._place(folder)):
+            self._found.skipped[folder] = SkipReason.NESTED
+            return False
+        return True
+
+    def _is_closed(self, folder: bytes) -> bool:
+        if folder in self._rules.gitlinks:
+            return is_nested_repository(self._place(folder))
+        return folder in self._rules.git_dirs
+
+    def _place(self, path: bytes) -> bytes:
+        return os.path.join(self._walk.top, path)
+
+
+# -- Walk a worktree once and say what a checkpoint would hold
 
 # How the names begin of what a rollback has begun to write, and of all that git keeps out of trees.
 _OURS_OR_GITS = b".gG"
@@ -42,7 +328,7 @@ _EVERYTHING = Everything()
 Progress = Callable[[int, int], None]
 
 
-@value_class
+@dataclass(frozen=True, slots=True)
 class ScanRules:
     """What decides whether a path is taken.
 
@@ -146,8 +432,6 @@ class Walk:
     def take_named(self) -> None:
         """Take what the rules name, wherever it is."""
         if self.rules.include_paths or self.rules.force:
-            from ckpt.worktree.named import take_named
-
             take_named(self)
 
     def folder(

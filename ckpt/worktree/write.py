@@ -15,19 +15,211 @@ What remains: a program that keeps the file open may still write to it when it h
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
+import re
+import signal
 import stat
+import time
+from binascii import crc32
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 
-from ckpt import disk
+from ckpt import disk, paths
 from ckpt.errors import CkptError
-from ckpt.worktree import handover, reach
-from ckpt.worktree.handover import Found
-from ckpt.worktree.unfinished import is_unfinished, unfinished_name
-from ckpt.worktree.writers import Patience
+from ckpt.paths import identity, renamed_identity
+
+_MOMENT = 0.005
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Patience:
+    """How long writers are waited for, all of them together."""
+
+    def __init__(self, seconds: float = 2) -> None:
+        self._left = seconds
+
+    def wait(self) -> bool:
+        """Wait a moment; False if there is no time left for it."""
+        if self._left <= 0:
+            return False
+        time.sleep(_MOMENT)
+        self._left -= _MOMENT
+        return True
+
+
+def has_writers(name: bytes, dir_fd: int) -> bool:
+    """Whether anybody can write to a file without opening it, also through a mapping; False where
+    the system does not tell."""
+    set_lease = getattr(fcntl, "F_SETLEASE", None)
+    if set_lease is None:
+        return False
+    try:
+        fd = os.open(name, _OPEN, dir_fd=dir_fd)
+    except OSError:
+        return False
+    try:
+        # Whoever opens it now is told to us, by a signal that ends nobody; closing it is the end.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, set_lease, fcntl.F_RDLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(fd)
+    return False
+
+
+# -- Files that a rollback has begun to write and not yet named, or has taken a name from
+
+_PREFIX = ".ckpt-tmp-"
+_NAME = re.compile(rb"\.ckpt-tmp-([0-9a-f]*)-([0-9a-f]{8})[0-9a-f]{8}")
+
+
+def unfinished_name(rollback: bytes, name: bytes) -> bytes:
+    """A new one, in the place of a file of that name."""
+    return disk.temporary_name(f"{_PREFIX}{rollback.decode()}-{_mark(name)}", 4).encode()
+
+
+def is_unfinished(name: bytes, rollback: bytes | None) -> bool:
+    """Whether a file of this name is one that a rollback has begun to write."""
+    if rollback is None:
+        return False
+    found = _NAME.fullmatch(name)
+    return found is not None and found[1] == rollback
+
+
+def is_meant_for(unfinished: bytes, name: bytes) -> bool:
+    """Whether it may have been made in the place of a file of that name."""
+    found = _NAME.fullmatch(unfinished)
+    return found is not None and found[2].decode() == _mark(name)
+
+
+def _mark(name: bytes) -> str:
+    return f"{crc32(name):08x}"
+
+
+# -- Let a name in a folder change hands without losing what had it at the last moment
+
+Found = os.stat_result | None
+
+
+def give(temporary: bytes, name: bytes, found: Found, dir_fd: int, patience: Patience) -> bool:
+    """Give a finished file the name of what was found, or of nothing. False if something else
+    stands there by now: that stays, and the finished file goes."""
+    ours = _status(temporary, dir_fd)
+    try:
+        is_still = _is_still(name, found, dir_fd)
+        is_given = is_still and _swap(temporary, name, found, dir_fd, patience)
+    except (FileExistsError, FileNotFoundError):
+        is_given = False
+    except BaseException:
+        _discard(temporary, (ours, found), dir_fd)
+        raise
+    if not is_given:
+        _discard(temporary, (ours,), dir_fd)
+    return is_given
+
+
+def take(
+    temporary: bytes, name: bytes, found: os.stat_result, dir_fd: int, patience: Patience
+) -> bool:
+    """Remove the file that was found; False if something else stands there by now, which stays."""
+    try:
+        if not _is_still(name, found, dir_fd):
+            return False
+        _check_no_folder(found, name)
+        disk.set_aside(name, temporary, dir_fd=dir_fd)
+        if _is_let_go(temporary, found, dir_fd, patience):
+            return True
+        disk.to_free(temporary, name, dir_fd)
+    except (FileExistsError, FileNotFoundError):
+        pass
+    except BaseException:
+        _discard(temporary, (found,), dir_fd)
+        raise
+    return False
+
+
+def put_back(temporary: bytes, name: bytes, dir_fd: int) -> None:
+    """Give a file its name back, in exchange for what has it now."""
+    try:
+        disk.exchange(temporary, name, dir_fd)
+    except FileNotFoundError:
+        disk.to_free(temporary, name, dir_fd)
+
+
+def _swap(temporary: bytes, name: bytes, found: Found, dir_fd: int, patience: Patience) -> bool:
+    if found is None:
+        disk.to_free(temporary, name, dir_fd)
+        return True
+    _check_no_folder(found, name)
+    if not disk.exchange(temporary, name, dir_fd):
+        disk.rename(temporary, name, dir_fd=dir_fd)
+        return True
+    if _is_let_go(temporary, found, dir_fd, patience):
+        return True
+    put_back(temporary, name, dir_fd)
+    return False
+
+
+def _is_let_go(temporary: bytes, found: os.stat_result, dir_fd: int, patience: Patience) -> bool:
+    """Remove what has lost its name, if it is still what was found when nobody writes to it."""
+    while _is_as_found(temporary, found, dir_fd) and has_writers(temporary, dir_fd):
+        if not patience.wait():
+            break
+    if not _is_as_found(temporary, found, dir_fd):
+        return False
+    try:
+        disk.unlink(temporary, dir_fd=dir_fd)
+    except OSError:
+        _unlink_again(temporary, dir_fd)
+    return True
+
+
+def _is_as_found(temporary: bytes, found: os.stat_result, dir_fd: int) -> bool:
+    status = _status(temporary, dir_fd)
+    return status is not None and renamed_identity(status) == renamed_identity(found)
+
+
+def _unlink_again(temporary: bytes, dir_fd: int) -> None:
+    """The change is made: if what is left of it stays, that is no reason to leave the path alone,
+    but one to stop, so that recovery takes it away."""
+    try:
+        disk.unlink(temporary, dir_fd=dir_fd)
+    except OSError as error:
+        raise OSError(errno.EIO, error.strerror, temporary) from error
+
+
+def _discard(temporary: bytes, known: tuple[Found, ...], dir_fd: int) -> None:
+    """Remove a temporary file if it is one of these; any other is somebody's own."""
+    status = _status(temporary, dir_fd)
+    identities = [renamed_identity(each) for each in known if each is not None]
+    if status is not None and renamed_identity(status) in identities:
+        disk.discard(temporary, dir_fd=dir_fd)
+
+
+def _check_no_folder(found: os.stat_result, name: bytes) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+
+
+def _is_still(name: bytes, found: Found, dir_fd: int) -> bool:
+    now = _status(name, dir_fd)
+    if now is None or found is None:
+        return now is found
+    return identity(now) == identity(found)
+
+
+def _status(name: bytes, dir_fd: int) -> Found:
+    try:
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+# -- Change files of a worktree, with every path-safety rule in this one place
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A folder that somebody uses stays; some file systems cannot flush one, and need not.
@@ -128,9 +320,9 @@ class Worktree:
     def is_repository(self, path: bytes) -> bool:
         """Whether a path is another repository, or the git dir of one."""
         place = os.path.join(self._place, path)
-        if not reach.is_repository(place):
+        if not paths.is_repository(place):
             return False
-        return _identity(reach.lstat(place)) not in self._closed_to_us
+        return _identity(paths.lstat(place)) not in self._closed_to_us
 
     # -- changing ----------------------------------------------------------------
 
@@ -155,7 +347,7 @@ class Worktree:
             except BaseException:
                 disk.discard(temporary, dir_fd=handle)
                 raise
-            is_given = handover.give(temporary, name, found, handle, self._patience)
+            is_given = give(temporary, name, found, handle, self._patience)
             return os.fstat(fd) if is_given else None
         finally:
             os.close(fd)
@@ -166,7 +358,7 @@ class Worktree:
         handle = self._folder(folder, create=True)
         temporary = unfinished_name(self.rollback, name)
         disk.symlink(target, temporary, dir_fd=handle)
-        if not handover.give(temporary, name, found, handle, self._patience):
+        if not give(temporary, name, found, handle, self._patience):
             return None
         return os.stat(name, dir_fd=handle, follow_symlinks=False)
 
@@ -191,12 +383,12 @@ class Worktree:
         except (FileNotFoundError, NotADirectoryError):
             return False
         temporary = unfinished_name(self.rollback, name)
-        return handover.take(temporary, name, found, handle, self._patience)
+        return take(temporary, name, found, handle, self._patience)
 
     def put_back(self, unfinished: bytes, path: bytes) -> None:
         """Give an unfinished file the name of another in its folder, and the other its."""
         folder, name = _split(path)
-        handover.put_back(_split(unfinished)[1], name, self._folder(folder))
+        put_back(_split(unfinished)[1], name, self._folder(folder))
 
     def discard(self, unfinished: bytes) -> None:
         """Remove an unfinished file."""

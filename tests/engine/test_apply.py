@@ -12,8 +12,8 @@ import pytest
 from byhand import open_repository, worktree
 
 from ckpt.engine.apply import keep, look
-from ckpt.store.repository import Repository
-from ckpt.store.streams import UnreadableFile
+from ckpt.git.repository import Repository
+from ckpt.git.streams import UnreadableFile
 from ckpt.worktree.write import Worktree
 
 

@@ -11,10 +11,10 @@ from byhand import index, worktree
 from byhand import open_repository as opened
 
 from ckpt.engine.capture import Present, capture
-from ckpt.settings import Settings
-from ckpt.store.index import IndexEntry
-from ckpt.store.repository import Repository
-from ckpt.store.trees import read_tree, walk, write_tree
+from ckpt.git.index import IndexEntry
+from ckpt.git.repository import Repository
+from ckpt.git.trees import read_tree, walk, write_tree
+from ckpt.settings.settings import Settings
 
 
 @pytest.fixture

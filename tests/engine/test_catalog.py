@@ -14,10 +14,11 @@ from byhand import open_repository as opened
 
 from ckpt.engine.catalog import Catalog, counts_as_latest, select, set_pinned
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
+from ckpt.git import record, refs
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectStore
+from ckpt.git.repository import Repository
 from ckpt.models import Kind, Scope
-from ckpt.store import made_here, record, ref_files
-from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.repository import Repository
 
 A, B, C, D = (
     f"2026010{day}-000000-000-{end}" for day, end in enumerate(("aaaa", "abbb", "cccc", "dddd"), 1)
@@ -247,7 +248,7 @@ def test_what_cannot_be_a_checkpoint_is_an_error_of_use(word: str, repo: Reposit
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which refs' files and how many commits are read, from here on."""
     seen: list[str] = []
-    read_file, read_object = ref_files.read_loose, ObjectStore.read
+    read_file, read_object = refs.read_loose, ObjectStore.read
 
     def loose(path: str) -> bytes | None:
         seen.append(path.rpartition("/")[2])
@@ -257,7 +258,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(kind.decode())
         return read_object(self, object_id, kind)
 
-    monkeypatch.setattr(ref_files, "read_loose", loose)
+    monkeypatch.setattr(refs, "read_loose", loose)
     monkeypatch.setattr(ObjectStore, "read", read)
     return seen
 
@@ -320,7 +321,7 @@ def made_by_us(repo: Repository, *ids: str, **fields: Any) -> None:
     make(repo, *ids, **fields)
     for checkpoint_id in ids:
         commit_id = Catalog(repo).get(checkpoint_id).commit
-        made_here.note(repo.common_dir, checkpoint_id, commit_id)
+        record.note(repo.common_dir, checkpoint_id, commit_id)
 
 
 def test_the_newest_of_this_worktree_is_what_a_new_id_must_follow(repo: Repository) -> None:
@@ -345,7 +346,7 @@ def test_the_record_is_not_read_for_a_new_id_that_is_the_newest(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_by_us(repo, A)
-    monkeypatch.setattr(made_here, "_read", None)
+    monkeypatch.setattr(record, "_read", None)
 
     assert Catalog(repo).newest_here(B[:19]) is None
 

@@ -16,11 +16,11 @@ from typing import IO, Any
 import pytest
 from byhand import open_repository, worktree
 
-from ckpt.engine import contents, conversions
+from ckpt.engine import conversions, reading
 from ckpt.engine.capture import Present, capture
-from ckpt.settings import Settings
-from ckpt.store.repository import Repository
-from ckpt.store.streams import LARGE
+from ckpt.git.repository import Repository
+from ckpt.git.streams import LARGE
+from ckpt.settings.settings import Settings
 
 SIZES = {"small": 1000, "large": LARGE + 1000}
 
@@ -36,7 +36,7 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_times(status: os.stat_result) -> tuple[int, ...]:
         return status.st_dev, status.st_ino, status.st_mode, status.st_size
 
-    for module in (contents, conversions):
+    for module in (reading, conversions):
         monkeypatch.setattr(module, "identity", without_times)
 
 
@@ -49,7 +49,7 @@ class Overwriting:
         self._pread = os.pread
         self.is_done = False
         monkeypatch.setattr(os, "pread", self._piece)
-        for module in (contents, conversions):
+        for module in (reading, conversions):
             monkeypatch.setattr(module, "open", self._open, raising=False)
 
     def _piece(self, fd: int, length: int, position: int) -> bytes:
@@ -101,5 +101,5 @@ def test_only_what_changed_just_now_could_hide_another_change(tmp_path: Path) ->
     (tmp_path / "file").touch()
     status = os.stat(tmp_path / "file")
 
-    assert contents.is_fresh(status, status.st_ctime_ns + 1_000_000)
-    assert not contents.is_fresh(status, status.st_ctime_ns + 10_000_000_000)
+    assert reading.is_fresh(status, status.st_ctime_ns + 1_000_000)
+    assert not reading.is_fresh(status, status.st_ctime_ns + 10_000_000_000)

@@ -9,10 +9,10 @@ import stat
 import pytest
 
 from ckpt.engine.changes import FileState
-from ckpt.engine.git_modes import GitModes
+from ckpt.engine.reading import GitModes
 from ckpt.engine.recorded import file_state
-from ckpt.store.objects import ObjectID
-from ckpt.store.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
+from ckpt.git.formats import ObjectID
+from ckpt.git.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
 from ckpt.worktree.modes import Modes, collect
 
 ID = ObjectID(b"1" * 40)

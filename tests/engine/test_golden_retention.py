@@ -25,7 +25,7 @@ from retention_tables import (
 )
 
 from ckpt.models import Checkpoint, Kind, Scope
-from ckpt.policy import Policy, Rules
+from ckpt.settings.policy import Policy, Rules
 
 each_policy = pytest.mark.parametrize("name", POLICIES)
 A_DAY = timedelta(days=1)

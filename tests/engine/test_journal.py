@@ -17,12 +17,11 @@ from seam import failing, observed
 from ckpt import disk
 from ckpt.engine import journal
 from ckpt.engine.changes import Action, FileState, HeadMove, Origin
-from ckpt.engine.journal import Journal, LastRollback
-from ckpt.engine.worktree_place import WorktreePlace
+from ckpt.engine.journal import Journal, LastRollback, WorktreePlace
 from ckpt.errors import Refused
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head
-from ckpt.store.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import Head
+from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 
 ONE, TWO = ObjectID(b"1" * 40), ObjectID(b"2" * 64)
 WRITTEN = Action(b"a", None, FileState(TreeEntry(REGULAR, ONE), 0o640))

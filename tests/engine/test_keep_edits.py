@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt.engine.keep_edits import (
+from ckpt.engine.plan import (
     EDITED,
     IN_ITS_PLACE,
     MADE_BEFORE,
@@ -16,7 +16,7 @@ from ckpt.engine.keep_edits import (
     Decision,
     decide,
 )
-from ckpt.engine.session_state import NO_FILE, Content, Write
+from ckpt.engine.sessions import NO_FILE, Content, Write
 from ckpt.paths import is_within
 
 AGENT, PERSON = Content("a" * 64, 0o100644), Content("b" * 64, 0o100644)

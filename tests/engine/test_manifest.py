@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.engine import manifest
-from ckpt.engine.manifest import Manifest
+from ckpt.engine import recorded
+from ckpt.engine.recorded import Manifest
+from ckpt.git.operation import Operation
 from ckpt.models import NestedState
 from ckpt.paths import to_str
-from ckpt.store.operation import Operation
 from ckpt.worktree.modes import Modes
 
 FULL = Manifest(
@@ -39,7 +39,7 @@ FULL = Manifest(
 
 
 def loaded(data: bytes) -> Manifest:
-    return manifest.load(json.loads(data))
+    return recorded.load(json.loads(data))
 
 
 @pytest.mark.parametrize("before", [Manifest(), FULL])
@@ -90,7 +90,7 @@ def test_what_the_first_manifests_did_not_have_may_be_missing() -> None:
     for key in ("folder", "folders"):
         del document["modes"][key]
 
-    assert manifest.load(document) == replace(FULL, nested=())
+    assert recorded.load(document) == replace(FULL, nested=())
 
 
 def test_a_nested_checkpoint_of_which_no_commit_was_noted_has_none() -> None:
@@ -107,7 +107,7 @@ def test_a_commit_that_people_may_be_told_to_type_is_an_id(text: str) -> None:
     document["nested"][0]["checkpoint_commit"] = text
 
     with pytest.raises(ValueError, match="is no id of a commit"):
-        manifest.load(document)
+        recorded.load(document)
 
 
 def test_bits_beyond_the_nine_are_never_restored() -> None:
@@ -115,8 +115,8 @@ def test_bits_beyond_the_nine_are_never_restored() -> None:
     document["modes"]["plain"] = "4755"
     document["modes"]["others"][0]["mode"] = "7777"
 
-    assert manifest.load(document).modes.plain == 0o755
-    assert manifest.load(document).modes.others[b"caf\xe9"] == 0o777
+    assert recorded.load(document).modes.plain == 0o755
+    assert recorded.load(document).modes.others[b"caf\xe9"] == 0o777
 
 
 DOCUMENT = json.loads(FULL.dump())
@@ -144,7 +144,7 @@ def test_damage_is_a_value_error_and_never_another(value: Any) -> None:
             parent = parent[key]
         parent[place[-1]] = value
         try:
-            manifest.load(document)
+            recorded.load(document)
         except ValueError:
             pass
 
@@ -157,16 +157,16 @@ def test_what_is_no_text_is_not_taken_for_one(place: str, value: Any) -> None:
     (document[way[0]] if way else document)[key] = value
 
     with pytest.raises(ValueError, match="is no text"):
-        manifest.load(document)
+        recorded.load(document)
 
 
 @pytest.mark.parametrize("key", sorted(set(DOCUMENT) - {"format", "include", "nested"}))
 def test_a_manifest_that_lacks_a_part_is_damaged(key: str) -> None:
     with pytest.raises(ValueError, match="damaged manifest"):
-        manifest.load({name: value for name, value in DOCUMENT.items() if name != key})
+        recorded.load({name: value for name, value in DOCUMENT.items() if name != key})
 
 
 @pytest.mark.parametrize("document", [{}, {"modes": []}, {"modes": 7}])
 def test_what_is_no_manifest_is_damaged(document: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="damaged manifest"):
-        manifest.load(document)
+        recorded.load(document)

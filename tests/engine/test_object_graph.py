@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from ckpt.engine.object_graph import Dropping, Graph
+from ckpt.engine.space import Dropping, Graph
 
 # Two checkpoints share a tree and one of its files; the third is in the trash.
 CHILDREN = {

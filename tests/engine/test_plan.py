@@ -19,10 +19,10 @@ from ckpt.engine.capture import capture
 from ckpt.engine.plan import Plan, make_plan
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.snapshot import SaveRequest, save
-from ckpt.settings import Settings
-from ckpt.store.index import IndexEntry
-from ckpt.store.repository import Repository
-from ckpt.store.trees import GITLINK, write_tree
+from ckpt.git.index import IndexEntry
+from ckpt.git.repository import Repository
+from ckpt.git.trees import GITLINK, write_tree
+from ckpt.settings.settings import Settings
 from ckpt.worktree.write import Worktree
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -16,8 +17,7 @@ from ckpt import ids
 from ckpt.engine.retention import Decision, decide
 from ckpt.errors import UsageError
 from ckpt.models import BY_HAND, Checkpoint, Kind, Scope
-from ckpt.policy import DEFAULTS, Policy, Rules
-from ckpt.values import replace
+from ckpt.settings.policy import DEFAULTS, Policy, Rules
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -11,14 +11,12 @@ import pytest
 from byhand import NOWHERE, index, worktree
 from byhand import open_repository as opened
 
-from ckpt.engine.excludes import read_excludes
 from ckpt.engine.index_facts import facts_of
-from ckpt.engine.rules import scan_rules
-from ckpt.settings import Settings
-from ckpt.store.index import IndexEntry
-from ckpt.store.repository import Repository
-from ckpt.store.staging import read_staged
-from ckpt.store.trees import GITLINK
+from ckpt.engine.rules import read_excludes, scan_rules
+from ckpt.git.index import IndexEntry, read_staged
+from ckpt.git.repository import Repository
+from ckpt.git.trees import GITLINK
+from ckpt.settings.settings import Settings
 from ckpt.worktree.scan import ScanRules
 
 

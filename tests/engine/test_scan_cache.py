@@ -18,9 +18,9 @@ from helpers import fsck, git
 from saving import Saver, committed, content, paths, write_all
 from seam import observing
 
-from ckpt import private
+from ckpt import disk
 from ckpt.engine import scan_cache
-from ckpt.engine.gather import NEVER, Clock
+from ckpt.engine.reading import NEVER, Clock
 from ckpt.manager import CheckpointManager
 
 FILES = {"a": b"a\n", "d/x": b"x\n", "d/e/y": b"y\n", ".gitignore": b"*.log\n"}
@@ -173,9 +173,9 @@ def test_a_linked_worktree_has_its_own(saver: Saver, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     with CheckpointManager(linked) as other:
         other.create()
-        private = Path(other.repository.private_dir)
-        shutil.copyfile(file(saver), private / "scan")
-        os.chmod(private / "scan", 0o600)
+        disk = Path(other.repository.private_dir)
+        shutil.copyfile(file(saver), disk / "scan")
+        os.chmod(disk / "scan", 0o600)
 
         assert scan_cache._read(other.repository) is None
 
@@ -234,7 +234,7 @@ def test_a_file_of_another_owner_is_thrown_away(
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: file(saver).stat().st_uid + 1)
         with pytest.raises(PermissionError):
-            private.read(str(file(saver)))
+            disk.read_private(str(file(saver)))
 
 
 @pytest.mark.parametrize("left", [b"", b"half of it", b"x" * 100_000])

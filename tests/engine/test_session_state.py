@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.engine.session_state import (
+from ckpt.engine.sessions import (
     NO_FILE,
     Content,
     SessionState,
@@ -65,7 +65,7 @@ def test_a_claim_that_came_to_nothing_is_given_back(state: SessionState) -> None
 
 def test_of_many_processes_one_claims(folder: str) -> None:
     code = (
-        "import sys; from ckpt.engine.session_state import SessionState as S\n"
+        "import sys; from ckpt.engine.sessions import SessionState as S\n"
         "sys.stdin.read(1); s = S(sys.argv[1], 's'); print(s.claim())\n"
         "[s.record(b'%d' % n, __import__('ckpt').engine.session_state.NO_FILE) for n in range(20)]"
     )

@@ -14,11 +14,11 @@ from byhand import open_repository as opened
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.snapshot import SaveRequest, branch_name, save
 from ckpt.errors import UsageError
+from ckpt.git.refs import Head
+from ckpt.git.repository import Repository
 from ckpt.ids import is_id
 from ckpt.models import Checkpoint
-from ckpt.settings import Settings
-from ckpt.store.refs import Head
-from ckpt.store.repository import Repository
+from ckpt.settings.settings import Settings
 
 
 @pytest.fixture

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.engine import tally
+from ckpt.engine import snapshot
 
 
 def saves(folder: Path, count: int) -> list[bool]:
-    return [tally.count_save(str(folder)) for _ in range(count)]
+    return [snapshot.count_save(str(folder)) for _ in range(count)]
 
 
 def test_it_is_time_after_so_many_saves_and_then_until_somebody_has_looked(tmp_path: Path) -> None:
-    assert saves(tmp_path, tally.EVERY) == [False] * tally.EVERY
+    assert saves(tmp_path, snapshot.EVERY) == [False] * snapshot.EVERY
     assert saves(tmp_path, 2) == [True, True]
-    tally.start_again(str(tmp_path))
-    assert saves(tmp_path, tally.EVERY) == [False] * (tally.EVERY - 1) + [True]
+    snapshot.start_again(str(tmp_path))
+    assert saves(tmp_path, snapshot.EVERY) == [False] * (snapshot.EVERY - 1) + [True]
 
 
 @pytest.mark.parametrize("ago", [86401, -10])
@@ -34,12 +34,12 @@ def test_a_damaged_file_means_no_more_than_a_look(tmp_path: Path, content: bytes
     (tmp_path / "saves").write_bytes(content)
 
     assert saves(tmp_path, 1) in ([True], [False])
-    tally.start_again(str(tmp_path))
+    snapshot.start_again(str(tmp_path))
     assert saves(tmp_path, 1) == [False]
 
 
 def test_where_nothing_can_be_written_it_is_never_time(tmp_path: Path) -> None:
-    assert not tally.count_save(str(tmp_path / "nowhere"))
+    assert not snapshot.count_save(str(tmp_path / "nowhere"))
     (tmp_path / "saves").symlink_to(tmp_path / "other")
-    assert not tally.count_save(str(tmp_path))
+    assert not snapshot.count_save(str(tmp_path))
     assert not (tmp_path / "other").exists()

@@ -18,20 +18,20 @@ from helpers import git, tree_state
 from properties.walk import knowing_nothing
 from saving import committed, content, difference, paths, write_all
 
-from ckpt.engine import budget, reading, recurse, scan_cache, snapshot
+from ckpt.engine import capture as budget
+from ckpt.engine import reading, recurse, scan_cache, snapshot
 from ckpt.engine.capture import capture
-from ckpt.engine.gather import Clock
+from ckpt.engine.reading import Clock
 from ckpt.engine.snapshot import SaveRequest
 from ckpt.errors import Busy
+from ckpt.git import rules as ignore
+from ckpt.git.repository import Repository
+from ckpt.locks import worktree_lock
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, Kind, Outcome, SaveResult
-from ckpt.settings import Settings
-from ckpt.store.kernel_lock import worktree_lock
-from ckpt.store.repository import Repository
-from ckpt.worktree import ignore
-from ckpt.worktree.deadline import Deadline
+from ckpt.settings.settings import Settings
 from ckpt.worktree.filters import Filters
-from ckpt.worktree.scan import ScanRules, scan
+from ckpt.worktree.scan import Deadline, ScanRules, scan
 
 TRACKED = {"a": b"first\n", "src/b": b"first\n", "src/deep/c": b"first\n"}
 DIRTY = {"a": b"edited\n", "src/deep/c": b"edited too\n"}
@@ -167,7 +167,7 @@ def test_the_next_save_with_time_holds_everything(
     write_all(top, {**DIRTY, **NEW})
     if everything:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ckpt.engine.seeding.seed", lambda *_: None)
+            patch.setattr("ckpt.engine.scan_cache.seed", lambda *_: None)
             save(repo, 0)
     else:
         save(repo, 0)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -16,11 +17,10 @@ from ckpt.engine import journal, trash
 from ckpt.engine.catalog import Catalog, set_pinned
 from ckpt.engine.journal import Journal
 from ckpt.errors import NotFound, Refused, UsageError
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.repository import Repository
 from ckpt.models import Checkpoint
-from ckpt.store import record
-from ckpt.store.objects import ObjectID
-from ckpt.store.repository import Repository
-from ckpt.values import replace
 
 A = "20260101-000000-000-aaaa"
 B = "20260102-000000-000-abbb"

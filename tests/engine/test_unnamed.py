@@ -8,10 +8,11 @@ from itertools import islice
 import pytest
 from byhand import blob
 
-from ckpt.engine.unnamed import only_in
-from ckpt.store import trees
-from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.trees import UnsafeTree, write_tree
+from ckpt.engine.snapshot import only_in
+from ckpt.git import trees
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectStore
+from ckpt.git.trees import UnsafeTree, write_tree
 
 SOME = 1000
 

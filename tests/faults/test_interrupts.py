@@ -324,7 +324,7 @@ def test_a_filter_that_is_just_being_started_does_not_outlive_us(
 STRUCK_IN_A_FORK = """
 import os, signal, sys, time
 from ckpt import interrupts
-from ckpt.worktree.parallel import both
+from ckpt.worktree.cache import both
 interrupts.install()
 fork = os.fork
 def struck():

@@ -37,7 +37,7 @@ rename, replace = os.rename, os.replace
 
 @pytest.fixture(autouse=True)
 def no_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckpt.worktree.parallel._can_fork", lambda: False)
+    monkeypatch.setattr("ckpt.worktree.cache._can_fork", lambda: False)
 
 
 def made(top: Path, folder: str, known: str = "nothing") -> Path:

@@ -26,7 +26,7 @@ from figures import PROPERTY
 from helpers import ckpt_here, fsck, git, verified
 
 from ckpt import CheckpointManager
-from ckpt.engine import journals
+from ckpt.engine import journal
 from ckpt.errors import Busy, Refused
 
 Record = Callable[[str, object], None]
@@ -279,7 +279,7 @@ def test_a_rollback_that_ends_while_a_prune_looks_for_it_does_not_stop_the_prune
 ) -> None:
     ckpt_here("save", "one", code=0)
     answers = iter([True])  # there when it was looked for, gone when it was read
-    monkeypatch.setattr(journals, "journal_exists", lambda private: next(answers, False))
+    monkeypatch.setattr(journal, "journal_exists", lambda private: next(answers, False))
 
     assert ckpt_here("prune", code=0).stderr == ""
     assert next(answers, None) is None

@@ -20,22 +20,29 @@ from helpers import git
 from reftables import put_stack, table
 
 from ckpt.errors import CkptError
-from ckpt.install import config_edit
-from ckpt.store import bundle, config_globs, index_glance
-from ckpt.store.config import GitConfig
-from ckpt.store.config_syntax import ConfigError, parse_environment, parse_file
-from ckpt.store.deltas import make_delta
-from ckpt.store.format import read_format
-from ckpt.store.index import CorruptIndex
-from ckpt.store.loose import DamagedObject, parse_loose
-from ckpt.store.multi_pack import MultiPackIndex
-from ckpt.store.object_format import SHA1
-from ckpt.store.objects import MissingObject, ObjectID
-from ckpt.store.pack_entries import apply_delta, object_size, parse_entry
-from ckpt.store.pack_index import DamagedIndex, load_pack_index
-from ckpt.store.packed_refs import PackedRefs
-from ckpt.store.reftable import CorruptReftable, read_stack
-from ckpt.worktree import attributes, ignore
+from ckpt.git import bundle
+from ckpt.git import config as config_globs
+from ckpt.git import index as index_glance
+from ckpt.git import rules as attributes
+from ckpt.git import rules as ignore
+from ckpt.git.config import ConfigError, GitConfig, parse_environment, parse_file
+from ckpt.git.formats import SHA1, ObjectID
+from ckpt.git.index import CorruptIndex
+from ckpt.git.loose import DamagedObject, parse_loose
+from ckpt.git.objects import MissingObject
+from ckpt.git.pack_writer import make_delta
+from ckpt.git.packs import (
+    DamagedIndex,
+    MultiPackIndex,
+    apply_delta,
+    load_pack_index,
+    object_size,
+    parse_entry,
+)
+from ckpt.git.refs import PackedRefs
+from ckpt.git.reftable import CorruptReftable, read_stack
+from ckpt.git.repository import read_format
+from ckpt.install import record
 
 LOW, HIGH = bytes(20), b"\xff" * 20
 CONTENTS = (b"one " * 40, b"one " * 40 + b"two", b"three")
@@ -267,8 +274,8 @@ def the_condition_of_an_include(folder: Path) -> tuple[Samples, Read]:
 @parser(ConfigError)
 def a_config_that_is_edited(folder: Path) -> tuple[Samples, Read]:
     def read(data: bytes) -> object:
-        longer = config_edit.with_section(data, "ckpt", "a b", [("key", "value ;")])
-        return config_edit.without_entries(longer, lambda key, value: key.startswith("ckpt."))
+        longer = record.with_section(data, "ckpt", "a b", [("key", "value ;")])
+        return record.without_entries(longer, lambda key, value: key.startswith("ckpt."))
 
     return [CONFIG], read
 

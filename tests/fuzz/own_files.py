@@ -16,28 +16,28 @@ from pathlib import Path
 from byhand import open_repository, worktree
 from fuzz.parsers import Read, Samples, parser
 
-from ckpt import jsontext, settings, state
-from ckpt.api import state_file
+from ckpt import jsontext, state
+from ckpt.api import transfer
 from ckpt.commands import hook
-from ckpt.engine import journal, manifest, space_record, tally
+from ckpt.engine import journal, recorded, snapshot, space
 from ckpt.engine.changes import Action, FileState, HeadMove
 from ckpt.engine.conversions import ConversionCache
 from ckpt.engine.journal import Journal, LastRollback
-from ckpt.engine.session_state import Content, SessionState
+from ckpt.engine.sessions import Content, SessionState
 from ckpt.errors import CkptError
-from ckpt.install import agent_text, json_edit
-from ckpt.install.agent_formats import FORMATS
+from ckpt.git import record as made_here
+from ckpt.git.formats import ObjectID
+from ckpt.git.operation import Operation
+from ckpt.git.refs import Head
+from ckpt.git.trees import REGULAR, SYMLINK, TreeEntry
+from ckpt.git.trigger_log import Success, TriggerLog
+from ckpt.install import agents as agent_text
+from ckpt.install import edit
+from ckpt.install.agents import FORMATS
 from ckpt.install.record import Record
 from ckpt.models import NestedState
-from ckpt.setting_files import from_ckpt_toml, from_pyproject
-from ckpt.setting_sources import SettingsError, from_environ, from_git_config
-from ckpt.setting_types import TRIGGERS
-from ckpt.store import made_here
-from ckpt.store.objects import ObjectID
-from ckpt.store.operation import Operation
-from ckpt.store.refs import Head
-from ckpt.store.trees import REGULAR, SYMLINK, TreeEntry
-from ckpt.store.trigger_log import Success, TriggerLog
+from ckpt.settings.settings import from_ckpt_toml, from_pyproject, settings
+from ckpt.settings.sources import TRIGGERS, SettingsError, from_environ, from_git_config
 from ckpt.triggers.agents import claude_code, codex, cursor, event, gemini
 from ckpt.worktree.modes import Modes
 
@@ -132,11 +132,11 @@ def turns_and_writes_of_a_session(folder: Path) -> tuple[Samples, Read]:
 
 @parser()
 def the_tally_of_saves(folder: Path) -> tuple[Samples, Read]:
-    tally.start_again(str(folder))
+    snapshot.start_again(str(folder))
 
     def read(data: bytes) -> object:
         (folder / "saves").write_bytes(data)
-        return tally.count_save(str(folder))
+        return snapshot.count_save(str(folder))
 
     return [(folder / "saves").read_bytes() + b"..."], read
 
@@ -149,7 +149,7 @@ def the_space_that_is_held(folder: Path) -> tuple[Samples, Read]:
 
     def read(data: bytes) -> object:
         path.write_bytes(data)
-        return space_record.held(repo)
+        return space.held(repo)
 
     record = {"refs": "0" * 64, "total": 5000, "trash": 10, "at": 1.5}
     return [jsontext.dump(record)], read
@@ -192,7 +192,7 @@ def the_record_of_what_was_installed(folder: Path) -> tuple[Samples, Read]:
 @parser(ValueError)
 def the_manifest(folder: Path) -> tuple[Samples, Read]:
     nested = (NestedState("inner", "1" * 40, "main", True, ID, None),)
-    made = manifest.Manifest(
+    made = recorded.Manifest(
         modes=Modes(others={b"a": 0o600}, folders={b"b": 0o700}),
         empty_folders=(b"empty",),
         skipped={b"big": "too-large"},
@@ -201,7 +201,7 @@ def the_manifest(folder: Path) -> tuple[Samples, Read]:
         unskipped=(b"c",),
         nested=nested,
     )
-    return [made.dump()], lambda data: manifest.load(jsontext.load(data))
+    return [made.dump()], lambda data: recorded.load(jsontext.load(data))
 
 
 @parser(ValueError)
@@ -235,12 +235,10 @@ def checkpoints_of_state_in_one_file(folder: Path) -> tuple[Samples, Read]:
         "pinned": False,
         "state": {"data.json": {"a": 1}},
     }
-    document = json.dumps(
-        {"schema": 1, "format": state_file.FORMAT, "checkpoints": [item]}
-    ).encode()
+    document = json.dumps({"schema": 1, "format": transfer.FORMAT, "checkpoints": [item]}).encode()
 
     def read(data: bytes) -> object:
-        return [state_file._draft(item, None) for item in state_file._items(data)]
+        return [transfer._draft(item, None) for item in transfer._items(data)]
 
     return [document], read
 
@@ -320,16 +318,16 @@ def what_an_agent_writes_to_its_hook(folder: Path) -> tuple[Samples, Read]:
     return [json.dumps(base | tool).encode() for tool in tools], read
 
 
-@parser(json_edit.NotJson)
+@parser(edit.NotJson)
 def a_file_of_settings_as_json(folder: Path) -> tuple[Samples, Read]:
     def read(data: bytes) -> object:
         text = data.decode("utf-8", "replace")
-        node = json_edit.parse(text, comments=True)
+        node = edit.parse(text, comments=True)
         for number in range(len(node.items)):
-            json_edit.without(text, node, number)
+            edit.without(text, node, number)
         if node.kind == "object":
-            json_edit.added_member(text, node, "a", {"b": 1})
-        return json_edit.load(text, node)
+            edit.added_member(text, node, "a", {"b": 1})
+        return edit.load(text, node)
 
     return [b'{\n  "a": [1, {"b": null}], // why\n  "c": {"d": "e\\u00e9"},\n}\n'], read
 
@@ -340,7 +338,7 @@ def the_settings_of_an_agent(folder: Path) -> tuple[Samples, Read]:
 
     def read(data: bytes) -> object:
         text, agent = data.decode("utf-8", "replace"), [*FORMATS][next(names) % len(FORMATS)]
-        draft = json_edit.Draft(text)
+        draft = edit.Draft(text)
         agent_text.found(text, agent)
         agent_text.is_current(text, agent, "/usr/bin/python3")
         agent_text.add(draft, agent, agent_text.wanted(agent, "/usr/bin/python3"))

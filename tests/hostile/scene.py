@@ -19,7 +19,7 @@ from figures import PROPERTY
 from helpers import Ran, ckpt_here, git, tree_state
 from hostile.forge import Forge
 
-from ckpt.store import trees
+from ckpt.git import trees
 
 Make = Callable[[Forge], None]
 State = dict[bytes, tuple[str, int, bytes]]

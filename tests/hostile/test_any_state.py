@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,18 @@ from byhand import open_repository, worktree
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ckpt.engine import foreign_operation
+from ckpt.engine import foreign
 from ckpt.engine.catalog import load
+from ckpt.engine.foreign import TreeCheck, Unsafe
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.tree_check import TreeCheck, Unsafe
 from ckpt.errors import CkptError
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.operation import OperationFiles, OperationState
+from ckpt.git.repository import Repository
+from ckpt.git.trees import REGULAR, TreeEntry, walk, write_tree
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
-from ckpt.store import record
-from ckpt.store.objects import ObjectID
-from ckpt.store.operation import OperationFiles
-from ckpt.store.operation_record import OperationState
-from ckpt.store.repository import Repository
-from ckpt.store.trees import REGULAR, TreeEntry, walk, write_tree
-from ckpt.values import replace
 
 PARTS = (
     b"manifest.json",
@@ -121,7 +120,7 @@ def test_any_bytes_can_be_a_tree(made: tuple[Repository, Checkpoint], data: byte
     objects.discard()
 
 
-NAMES = sorted({*foreign_operation._CHECK_OF, *foreign_operation._HOW, "refs/bisect/x"})
+NAMES = sorted({*foreign._CHECK_OF, *foreign._HOW, "refs/bisect/x"})
 
 
 @given(path=st.sampled_from(NAMES) | st.text(max_size=20), data=st.binary(max_size=60))
@@ -129,10 +128,10 @@ def test_any_file_of_an_operation_is_judged(path: str, data: bytes) -> None:
     state = OperationState(OperationFiles({path: data}))
 
     try:
-        foreign_operation.check_files(state)
+        foreign.check_files(state)
     except Unsafe:
         return
-    commands = foreign_operation.needs_consent(state)
+    commands = foreign.needs_consent(state)
     runs = [line.split()[:1] for line in data.splitlines() if line.split()]
-    if path in foreign_operation.TODO_LISTS and [b"exec"] in runs:
+    if path in foreign.TODO_LISTS and [b"exec"] in runs:
         assert commands

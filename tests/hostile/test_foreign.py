@@ -18,8 +18,8 @@ from hostile.inputs import FOLDER, manifest, nested
 from hostile.scene import Scene
 
 from ckpt import CheckpointManager, Refused, ids
+from ckpt.git import record as made_here
 from ckpt.output import Output
-from ckpt.store import made_here
 
 ALL_REFS = "+refs/checkpoints/*:refs/checkpoints/*"
 Edit = Callable[[Path], object]
@@ -813,7 +813,7 @@ def half_way(
     """A rollback to a merge of theirs stops before git knows of it; the ids that it is about."""
     stopped(theirs, "merge", "topic")
     brought = fetched(theirs, ours)
-    from ckpt.engine import operation
+    from ckpt.engine import head as operation
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt

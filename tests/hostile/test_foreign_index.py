@@ -13,7 +13,7 @@ from hostile.forge import Forge
 from hostile.inputs import FILE, FOLDER, nested
 from hostile.scene import Scene
 
-from ckpt.engine import rollback, strangers
+from ckpt.engine import recovery, rollback
 from ckpt.engine.apply import Applier
 
 OURS = ("README.md", "src/app.py")
@@ -228,7 +228,7 @@ def test_an_index_without_them_is_no_stranger_s(
     with monkeypatch.context() as patched:
         patched.setattr(rollback, "finish", killed)
         assert ckpt_here("rollback", scene.forge.id, "--yes", cwd=hidden).code == 130
-    monkeypatch.setattr(strangers.Strangers, "_save", killed)
+    monkeypatch.setattr(recovery.Strangers, "_save", killed)
 
     ckpt_here("rollback", "--abort", cwd=hidden, code=0)
     assert tracked(hidden) == [*OURS]

@@ -17,31 +17,21 @@ from helpers import git
 from hostile.scene import Scene
 
 from ckpt import CheckpointManager, UsageError
-from ckpt.engine import attribute_files, dirty, recorded, recurse, rules
-from ckpt.engine.repacking import repack_checkpoints
-from ckpt.engine.tree_check import TreeCheck, Unsafe, check_entry, is_git_dir
+from ckpt.engine import diff, recorded, recurse, rules
+from ckpt.engine.foreign import TreeCheck, Unsafe, check_entry, is_git_dir
+from ckpt.engine.gc import repack_checkpoints
 from ckpt.errors import CkptError, Refused
-from ckpt.store import (
-    agent_state,
-    alternates,
-    index_check,
-    loose,
-    operation,
-    operation_record,
-    packs,
-    record,
-    trees,
-)
-from ckpt.store.alternates import object_folders
-from ckpt.store.config import GitConfig
-from ckpt.store.config_syntax import ConfigError
-from ckpt.store.index import IndexEntry
-from ckpt.store.index_writer import write_index
-from ckpt.store.loose import DamagedObject, parse_loose
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.repository import Repository
-from ckpt.store.staging import parse_staged, read_staged
-from ckpt.store.trees import (
+from ckpt.git import index as index_check
+from ckpt.git import loose, operation, packs, record, trees
+from ckpt.git import objects as alternates
+from ckpt.git.config import ConfigError, GitConfig
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import IndexEntry, parse_staged, read_staged, write_index
+from ckpt.git.loose import DamagedObject, parse_loose
+from ckpt.git.objects import MissingObject, ObjectStore, object_folders
+from ckpt.git.repository import Repository
+from ckpt.git.rules import is_gitmodules
+from ckpt.git.trees import (
     FOLDER,
     GITLINK,
     REGULAR,
@@ -52,7 +42,6 @@ from ckpt.store.trees import (
     serialise,
     walk,
 )
-from ckpt.worktree.git_names import is_gitmodules
 
 
 @pytest.fixture
@@ -149,23 +138,23 @@ def test_the_files_of_an_operation_have_a_size_together(
     blob = TreeEntry(REGULAR, objects.add(b"blob", bytes(600)))
     names = (b"MERGE_MSG", b"SQUASH_MSG")
     tree = trees.write_tree(objects, {b"op/files/" + name: blob for name in names})
-    assert len(operation_record.read_state(objects, tree).files.contents) == 2
-    monkeypatch.setattr(operation_record, "_MOST_BYTES", 1000)
+    assert len(operation.read_state(objects, tree).files.contents) == 2
+    monkeypatch.setattr(operation, "_MOST_BYTES", 1000)
 
     with pytest.raises(CkptError, match="too large"):
-        operation_record.read_state(objects, tree)
+        operation.read_state(objects, tree)
 
 
 def test_no_larger_operation_is_stored(
     objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = operation_record.OperationFiles({"MERGE_MSG": bytes(600), "SQUASH_MSG": bytes(600)})
-    state = operation_record.OperationState(files)
-    assert operation_record.write_state(objects, state)
-    monkeypatch.setattr(operation_record, "_MOST_BYTES", 1000)
+    files = operation.OperationFiles({"MERGE_MSG": bytes(600), "SQUASH_MSG": bytes(600)})
+    state = operation.OperationState(files)
+    assert operation.write_state(objects, state)
+    monkeypatch.setattr(operation, "_MOST_BYTES", 1000)
 
     with pytest.raises(Refused, match="operation in progress"):
-        operation_record.write_state(objects, state)
+        operation.write_state(objects, state)
 
 
 def test_no_checkpoint_is_made_whose_manifest_could_not_be_read(
@@ -203,11 +192,11 @@ def test_a_list_of_branches_has_a_length(
 ) -> None:
     blob = TreeEntry(REGULAR, objects.add(b"blob", b"- refs/heads/x\n" * 100))
     tree = trees.write_tree(objects, {b"op/branches": blob})
-    assert len(operation_record.read_state(objects, tree).branches) == 1
-    monkeypatch.setattr(operation_record, "_LONGEST_LIST", 1000)
+    assert len(operation.read_state(objects, tree).branches) == 1
+    monkeypatch.setattr(operation, "_LONGEST_LIST", 1000)
 
     with pytest.raises(CkptError, match="too large"):
-        operation_record.read_state(objects, tree)
+        operation.read_state(objects, tree)
 
 
 @pytest.mark.parametrize(("limit", "most"), [("_MOST_BYTES", 1000), ("MOST_VALUES", 300)])
@@ -218,17 +207,17 @@ def test_the_parts_of_an_agent_s_state_have_a_size_together(
     blob = TreeEntry(REGULAR, objects.add(b"blob", b"[" + b"[]," * 199 + b"0]"))
     names = (b"data.json", b"tracked/a.json", b"tracked/b.json")
     tree = trees.write_tree(objects, {b"state/" + name: blob for name in names})
-    assert [*agent_state.read(objects, tree).tracked] == ["a", "b"]
-    monkeypatch.setattr(agent_state, limit, most)
+    assert [*record.read(objects, tree).tracked] == ["a", "b"]
+    monkeypatch.setattr(record, limit, most)
 
     with pytest.raises(ValueError, match="together"):
-        agent_state.read(objects, tree)
+        record.read(objects, tree)
 
 
 def test_values_that_could_not_be_read_again_are_not_saved(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_state, "MOST_VALUES", 300)
+    monkeypatch.setattr(record, "MOST_VALUES", 300)
 
     with CheckpointManager(repo.worktree) as manager:
         with pytest.raises(UsageError, match="more than 300 values"):
@@ -241,7 +230,7 @@ def test_values_that_could_not_be_read_again_are_not_saved(
 def test_what_could_not_be_read_again_is_not_saved(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_state, "LARGEST_STATE", 1000)
+    monkeypatch.setattr(record, "LARGEST_STATE", 1000)
 
     with CheckpointManager(repo.worktree) as manager:
         with pytest.raises(UsageError, match="more than 1,000"):
@@ -299,8 +288,8 @@ def test_no_entry_of_an_index_is_of_zeros_not_even_a_submodule() -> None:
 )
 def test_the_files_of_an_operation_are_not_divided_in_every_way(path: str, data: str) -> None:
     script = f"""
-from ckpt.engine.foreign_operation import Unsafe, check_files, needs_consent
-from ckpt.store.operation_record import OperationFiles, OperationState
+from ckpt.engine.foreign import Unsafe, check_files, needs_consent
+from ckpt.git.operation import OperationFiles, OperationState
 
 state = OperationState(OperationFiles({{{path!r}: {data}}}))
 try:
@@ -422,7 +411,7 @@ def test_repositories_within_each_other_are_not_looked_into_without_end(
     within_each_other(tmp_path, 5)
     with CheckpointManager(tmp_path) as manager:
         assert manager.create().checkpoint.nested[0].dirty is False
-        monkeypatch.setattr(dirty, "MOST_LEVELS", 2)
+        monkeypatch.setattr(diff, "MOST_LEVELS", 2)
         assert manager.create().checkpoint.nested[0].dirty is None
 
 
@@ -564,7 +553,7 @@ def test_the_files_of_an_operation_are_read_up_to_a_size_together(
 def test_staged_rules_that_are_too_large_are_passed_over(
     repo: Repository, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (attribute_files, rules):
+    for module in (rules, rules):
         monkeypatch.setattr(module, "LARGEST_TEXT", 1000)
     content = objects.add(b"blob", b"* -text\n" * 1000)
     names = (b".gitattributes", b"a/.gitignore")
@@ -572,7 +561,7 @@ def test_staged_rules_that_are_too_large_are_passed_over(
     index(Path(repo.git_dir), *entries)
 
     assert rules._absent_ignore_files(repo, read_staged(repo)) == {}
-    attributed = attribute_files._Reader(repo, {b".gitattributes": content}, {})
+    attributed = rules._Reader(repo, {b".gitattributes": content}, {})
     assert attributed.read(b"") is None
 
 

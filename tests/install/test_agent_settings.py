@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from helpers import git
 
-from ckpt.install import agent_settings, parts
-from ckpt.install.agent_formats import AGENTS, FORMATS
+from ckpt.git.repository import discover
+from ckpt.install import agents, parts
+from ckpt.install.agents import AGENTS, FORMATS
 from ckpt.install.target import Finding, Step, Target
-from ckpt.store.repository import discover
 
 every_agent = pytest.mark.parametrize("agent", AGENTS)
 
@@ -32,11 +32,11 @@ def settings_of(top: Path, agent: str) -> Path:
 
 
 def install(top: Path, agent: str, **options: Any) -> list[str]:
-    return actions(agent_settings.install(target(top, **options), agent))
+    return actions(agents.install(target(top, **options), agent))
 
 
 def uninstall(top: Path, agent: str, **options: Any) -> list[str]:
-    return actions(agent_settings.uninstall(target(top, **options), agent))
+    return actions(agents.uninstall(target(top, **options), agent))
 
 
 def actions(steps: list[Step]) -> list[str]:
@@ -155,7 +155,7 @@ def test_what_is_no_settings_file_is_not_touched(agent: str, text: bytes, repo: 
     assert install(repo, agent) == ["to-do"]
     assert path.read_bytes() == text
     assert [p.name for p in path.parent.iterdir()] == [path.name]
-    assert agent_settings.inspect(target(repo)) == []
+    assert agents.inspect(target(repo)) == []
     assert uninstall(repo, agent) == [], "nothing of ours was ever there"
 
 
@@ -179,7 +179,7 @@ def test_what_others_have_put_into_a_shared_file_stays(agent: str, repo: Path) -
     (repo / ".git/ckpt/installed.json").unlink()
     git("add", "-f", str(path), cwd=repo)
 
-    [step] = agent_settings.uninstall(target(repo), agent)
+    [step] = agents.uninstall(target(repo), agent)
     assert (step.action, path.exists()) == ("note", True)
     assert uninstall(repo, agent, edit_tracked=True) == ["removed"]
     assert json.loads(path.read_text()) == FORMATS[agent].required
@@ -226,7 +226,7 @@ def test_a_tracked_file_is_edited_only_if_asked(agent: str, repo: Path) -> None:
     path.parent.mkdir()
     path.write_text(before := json.dumps(theirs(agent)))
     git("add", "-f", str(path), cwd=repo)
-    [step] = agent_settings.install(target(repo), agent)
+    [step] = agents.install(target(repo), agent)
 
     assert (step.action, path.read_text()) == ("to-do", before)
     assert f"git ckpt install --agent {agent} --edit-tracked" in step.advice
@@ -280,7 +280,7 @@ def test_a_folder_that_the_user_has_moved_is_found(
 
 
 def states(top: Path) -> dict[str, str]:
-    return {found.trigger: found.state for found in agent_settings.inspect(target(top))}
+    return {found.trigger: found.state for found in agents.inspect(target(top))}
 
 
 @every_agent
@@ -301,7 +301,7 @@ def test_what_became_of_it_is_seen(agent: str, repo: Path, tmp_path: Path) -> No
     (tmp_path / "gone").symlink_to(sys.executable)
     install(repo, agent, python=str(tmp_path / "gone"))
     (tmp_path / "gone").unlink()
-    [found] = agent_settings.inspect(target(repo))
+    [found] = agents.inspect(target(repo))
     mend = f"git ckpt install --agent {agent}"
     assert found == Finding(
         agent, "replaced", f"'{tmp_path / 'gone'}', which it starts, is gone", mend

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckpt.errors import Busy
-from ckpt.install.config_edit import ConfigFile, with_section, without_entries
-from ckpt.install.record import Record
-from ckpt.store.config_syntax import ConfigError, parse_file
+from ckpt.git.config import ConfigError, parse_file
+from ckpt.install.record import ConfigFile, Record, with_section, without_entries
 
 TEXTS = [
     b"",
@@ -132,7 +131,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 
 
 def test_gits_lock_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckpt.install.config_edit._PATIENCE", 0)
+    monkeypatch.setattr("ckpt.install.record._PATIENCE", 0)
     (tmp_path / "config.lock").write_bytes(b"")
 
     with pytest.raises(Busy):

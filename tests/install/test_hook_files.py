@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seam import observe
 
-from ckpt import private
-from ckpt.install import hook_files
-from ckpt.install.hook_text import has_block
+from ckpt import disk
+from ckpt.install import hooks
+from ckpt.install.hooks import has_block
 from ckpt.install.record import Record
 from ckpt.install.target import ADDED, KEPT, TO_DO
 
@@ -29,12 +29,12 @@ class Killed(BaseException):
 
 
 def put_in(path: Path) -> str:
-    return hook_files.put_in(str(path), EVENT, "/opt/python").action
+    return hooks.put_in(str(path), EVENT, "/opt/python").action
 
 
 def take_out(path: Path) -> None:
-    hook_files.take_out(str(path), EVENT)
-    hook_files.give_back(str(path), EVENT)
+    hooks.take_out(str(path), EVENT)
+    hooks.give_back(str(path), EVENT)
 
 
 def make(path: Path, kind: str) -> None:
@@ -150,8 +150,8 @@ def test_a_record_is_believed_only_under_its_checksum(tmp_path: Path) -> None:
     """What it says is cut out of other people's files, and folders that it names are removed."""
     record = Record(str(tmp_path / "installed.json"))
     record.put("a", {"new": [[17, 4]]})
-    right = private.read(record.path)
-    private.replace(record.path, right.replace(b"17", b"18"))
+    right = disk.read_private(record.path)
+    disk.replace(record.path, right.replace(b"17", b"18"))
 
     assert record.get("a") == {}
 
@@ -159,7 +159,7 @@ def test_a_record_is_believed_only_under_its_checksum(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 2, "parts": {"a": {}}}'])
 def test_a_damaged_record_counts_as_none(tmp_path: Path, damage: bytes) -> None:
     record = Record(str(tmp_path / "installed.json"))
-    private.replace(record.path, damage)
+    disk.replace(record.path, damage)
 
     assert record.get("a") == {}
     record.put("a", {"x": 1})

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.install import config_hooks, hook_text
-from ckpt.install.config_edit import ConfigFile
-from ckpt.install.record import Record
+from ckpt.install import hooks
+from ckpt.install.record import ConfigFile, Record
 
-BLOCK = hook_text.block("pre-commit", "/opt/a b/python")
+BLOCK = hooks.block("pre-commit", "/opt/a b/python")
 SHELL = [
     b"#!/bin/sh\n",
     b"#!/bin/sh",
@@ -48,56 +47,56 @@ OTHER = [
 
 @pytest.mark.parametrize("text", SHELL)
 def test_a_shell_script_takes_a_block(text: bytes) -> None:
-    assert hook_text.is_shell(text)
+    assert hooks.is_shell(text)
 
 
 @pytest.mark.parametrize("text", OTHER)
 def test_what_is_no_plain_shell_script_takes_none(text: bytes) -> None:
-    assert not hook_text.is_shell(text)
+    assert not hooks.is_shell(text)
 
 
 @given(st.binary(), st.sampled_from([b"#!/bin/sh", b"#!/bin/sh\n", b""]))
 def test_a_block_leaves_every_byte_as_it_was(rest: bytes, first: bytes) -> None:
     text = first + rest
-    edited = hook_text.with_block(text, BLOCK)
+    edited = hooks.with_block(text, BLOCK)
 
-    assert hook_text.has_block(edited)
-    assert hook_text.without_block(edited) == text
+    assert hooks.has_block(edited)
+    assert hooks.without_block(edited) == text
 
 
 @pytest.mark.parametrize("text", SHELL)
 def test_a_second_block_takes_the_place_of_the_first(text: bytes) -> None:
-    other = hook_text.block("pre-commit", "/other/python")
-    edited = hook_text.with_block(hook_text.with_block(text, BLOCK), other)
+    other = hooks.block("pre-commit", "/other/python")
+    edited = hooks.with_block(hooks.with_block(text, BLOCK), other)
 
-    assert edited == hook_text.with_block(text, other)
+    assert edited == hooks.with_block(text, other)
 
 
 @pytest.mark.parametrize("text", SHELL)
 def test_what_a_user_adds_around_the_block_stays(text: bytes) -> None:
-    edited = hook_text.with_block(text, BLOCK) + b"\necho mine\n"
+    edited = hooks.with_block(text, BLOCK) + b"\necho mine\n"
 
-    assert hook_text.without_block(edited).endswith(b"\necho mine\n")
-    assert not hook_text.has_block(hook_text.without_block(edited))
+    assert hooks.without_block(edited).endswith(b"\necho mine\n")
+    assert not hooks.has_block(hooks.without_block(edited))
 
 
 def test_a_script_of_ours_is_told_from_one_that_was_changed() -> None:
     for wraps in (False, True):
-        own = hook_text.own_script("pre-push", "/p", wraps=wraps)
+        own = hooks.own_script("pre-push", "/p", wraps=wraps)
 
-        assert hook_text.is_own(own, "pre-push")
-        assert hook_text.wraps(own, "pre-push") is wraps
-        assert not hook_text.is_own(own + b"echo mine\n", "pre-push")
-    assert not hook_text.is_own(hook_text.with_block(b"#!/bin/sh\n", BLOCK), "pre-commit")
+        assert hooks.is_own(own, "pre-push")
+        assert hooks.wraps(own, "pre-push") is wraps
+        assert not hooks.is_own(own + b"echo mine\n", "pre-push")
+    assert not hooks.is_own(hooks.with_block(b"#!/bin/sh\n", BLOCK), "pre-commit")
 
 
 def test_a_call_in_a_comment_does_not_count() -> None:
-    line = hook_text.line_to_add("pre-commit", "/p").encode()
+    line = hooks.line_to_add("pre-commit", "/p").encode()
 
-    assert hook_text.calls_ckpt(b"#!/bin/sh\n" + line, "pre-commit")
-    assert not hook_text.calls_ckpt(b"#!/bin/sh\n# " + line, "pre-commit")
-    assert not hook_text.calls_ckpt(b"#!/bin/sh\n" + line, "pre-push")
-    assert hook_text.calls_ckpt(b"git ckpt hook pre-push\n", "pre-push")
+    assert hooks.calls_ckpt(b"#!/bin/sh\n" + line, "pre-commit")
+    assert not hooks.calls_ckpt(b"#!/bin/sh\n# " + line, "pre-commit")
+    assert not hooks.calls_ckpt(b"#!/bin/sh\n" + line, "pre-push")
+    assert hooks.calls_ckpt(b"git ckpt hook pre-push\n", "pre-push")
 
 
 PATHS = ["/p", "/opt/a b/python", "/it's/p", "/two\nlines", "/\udcff", "/$(touch x)", "/a;b"]
@@ -106,17 +105,17 @@ PATHS = ["/p", "/opt/a b/python", "/it's/p", "/two\nlines", "/\udcff", "/$(touch
 @pytest.mark.parametrize("python", PATHS)
 @pytest.mark.parametrize("event", ["pre-commit", "post-checkout"])
 def test_our_own_words_are_known_for_any_interpreter(event: str, python: str) -> None:
-    own = os.fsencode(hook_text.command(event, python, "/another/ckpt/__main__.py"))
-    told = os.fsencode(hook_text.line_to_add(event, python))
-    script = hook_text.own_script(event, python, wraps=True)
+    own = os.fsencode(hooks.command(event, python, "/another/ckpt/__main__.py"))
+    told = os.fsencode(hooks.line_to_add(event, python))
+    script = hooks.own_script(event, python, wraps=True)
 
-    assert hook_text.is_word_for_word(own, event)
-    assert hook_text.is_word_for_word(told + b"\n", event)
-    assert hook_text.is_word_for_word(hook_text.our_lines(script + b"echo mine\n", event), event)
+    assert hooks.is_word_for_word(own, event)
+    assert hooks.is_word_for_word(told + b"\n", event)
+    assert hooks.is_word_for_word(hooks.our_lines(script + b"echo mine\n", event), event)
 
 
-OURS = hook_text.command("pre-commit", "/p")
-TOLD = hook_text.line_to_add("pre-commit", "/p")
+OURS = hooks.command("pre-commit", "/p")
+TOLD = hooks.line_to_add("pre-commit", "/p")
 PLANTED = [
     "touch x; git-ckpt hook pre-commit",
     "git ckpt hook pre-commit",
@@ -135,7 +134,7 @@ PLANTED = [
     TOLD.replace("|| :", "|| touch x"),
     TOLD.replace(" </dev/null", ""),
     f"{TOLD}; {TOLD}",
-    hook_text.line_to_add("pre-push", "/p"),
+    hooks.line_to_add("pre-push", "/p"),
     "if [ -x 'a",
 ]
 
@@ -143,18 +142,18 @@ PLANTED = [
 @pytest.mark.parametrize("line", PLANTED)
 def test_words_that_only_look_like_ours_are_not_ours(line: str) -> None:
     body = line.encode() + b"\n"
-    block = BLOCK.replace(hook_text.our_lines(BLOCK, "pre-commit"), body)
+    block = BLOCK.replace(hooks.our_lines(BLOCK, "pre-commit"), body)
 
-    assert not hook_text.is_word_for_word(body, "pre-commit")
-    assert hook_text.our_lines(b"#!/bin/sh\n" + body, "pre-commit") == b""
-    assert hook_text.our_lines(b"#!/bin/sh\n" + TOLD.encode() + b"\n" + block, "pre-commit") == b""
+    assert not hooks.is_word_for_word(body, "pre-commit")
+    assert hooks.our_lines(b"#!/bin/sh\n" + body, "pre-commit") == b""
+    assert hooks.our_lines(b"#!/bin/sh\n" + TOLD.encode() + b"\n" + block, "pre-commit") == b""
 
 
 def test_nor_are_two_lines_if_one_of_them_is_not() -> None:
     two = TOLD + "\ntouch x; git ckpt hook pre-commit\n"
 
-    assert hook_text.our_lines(two.encode(), "pre-commit") == b""
-    assert hook_text.our_lines(f"{TOLD}\ntouch x\n".encode(), "pre-commit") == f"{TOLD}\n".encode()
+    assert hooks.our_lines(two.encode(), "pre-commit") == b""
+    assert hooks.our_lines(f"{TOLD}\ntouch x\n".encode(), "pre-commit") == f"{TOLD}\n".encode()
 
 
 @pytest.mark.parametrize(
@@ -170,10 +169,10 @@ def test_nor_are_two_lines_if_one_of_them_is_not() -> None:
 def test_a_configured_hook_is_ours_only_word_for_word(tmp_path: Path, old: str, new: str) -> None:
     path = tmp_path / "config"
     config = ConfigFile(str(path), Record(str(tmp_path / "record")))
-    config_hooks.put_in(config, "pre-commit", "/opt/a b/python")
-    assert config_hooks.our_entries(config, "pre-commit") == config.entries()
+    hooks.put_in_config_hooks(config, "pre-commit", "/opt/a b/python")
+    assert hooks.our_entries(config, "pre-commit") == config.entries()
 
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
-    assert config_hooks.our_entries(config, "pre-commit") == []
+    assert hooks.our_entries(config, "pre-commit") == []

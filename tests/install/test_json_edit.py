@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.install.json_edit import (
+from ckpt.install.edit import (
     Draft,
     Insertion,
     NotJson,

@@ -24,13 +24,12 @@ import pytest
 from helpers import ckpt, ckpt_here
 
 import ckpt as package
-from ckpt import cli, ids, setting_retention
+from ckpt import cli, ids
 from ckpt.errors import CkptError
 from ckpt.install import manual
 from ckpt.models import SkipReason
-from ckpt.setting_sources import ROWS
-from ckpt.setting_types import NO_LIMIT
-from ckpt.settings import Settings
+from ckpt.settings.settings import Settings, policy
+from ckpt.settings.sources import NO_LIMIT, ROWS
 
 TOP = Path(__file__).resolve().parents[2]
 TEXTS = {
@@ -182,20 +181,20 @@ def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
     caps = [(row[0], row[1]) for row in table("docs/retention.md", "key")]
     explained = ", ".join(tags("RETENTION"))
 
-    assert sorted(rules) == sorted(setting_retention.RULES)
-    assert [key for key, _ in caps] == [row.key for row in setting_retention.CAPS]
+    assert sorted(rules) == sorted(policy.RULES)
+    assert [key for key, _ in caps] == [row.key for row in policy.CAPS]
     usual = {"retention.automatic": Settings().prunes_by_itself}
     for name in ("max_checkpoints", "max_bytes"):
         most = getattr(Settings().policy, name)
         usual[f"retention.{name}"] = NO_LIMIT if most is None else most
-    for row, (_, default) in zip(setting_retention.CAPS, caps, strict=True):
+    for row, (_, default) in zip(policy.CAPS, caps, strict=True):
         assert row.type.of_text(default) == usual[row.key]
         assert f"{row.key}, {row.git}" in explained
-    assert set(setting_retention.RULES) <= set(explained.split(", "))
+    assert set(policy.RULES) <= set(explained.split(", "))
 
 
 def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
-    from ckpt.engine.refusals import MAX_UNTRACKED_REMOVALS
+    from ckpt.engine.prepare import MAX_UNTRACKED_REMOVALS
 
     assert f"{Settings().max_file_size >> 20} MiB" in TEXTS["README.md"]
     assert f"{MAX_UNTRACKED_REMOVALS:,} untracked" in TEXTS["docs/rollback.md"]
@@ -221,7 +220,7 @@ def test_the_documents_name_the_environment_variables_that_count() -> None:
 
     assert set(re.findall(r"\b[A-Z]+_[A-Z_]+\b|\bHOME\b|\bTERM\b", text)) == environment_variables()
     makefile = words(r"CKPT_[A-Z_]+", [(TOP / "Makefile").read_text(), "CKPT_TEST_GIT"])
-    retention = {row.env for row in setting_retention.ROWS}
+    retention = {row.env for row in policy.ROWS}
     assert named <= environment_variables() | retention | makefile
 
 

@@ -46,21 +46,24 @@ NEVER = {
 # Needed where state, settings or attributes are read; not to say what there is.
 TO_READ_MORE = {"json", "re", "hashlib"}
 # Needed by whoever captures the worktree or changes it.
-ENGINE = {"ckpt.engine.snapshot", "ckpt.engine.capture", "ckpt.engine.rollback", "ckpt.settings"}
+ENGINE = {
+    "ckpt.engine.snapshot",
+    "ckpt.engine.capture",
+    "ckpt.engine.rollback",
+    "ckpt.settings.settings",
+}
 # What only some repositories, or few commands, have a use for.
 RARE = {
-    "ckpt.crash",
-    "ckpt.engine.auto_prune",
+    "ckpt.cli",
+    "ckpt.engine.prune",
     "ckpt.engine.recovery",
     "ckpt.engine.recurse",
     "ckpt.engine.retention",
     "ckpt.engine.trash",
-    "ckpt.policy",
-    "ckpt.setting_files",
-    "ckpt.setting_retention",
-    "ckpt.usage",
+    "ckpt.settings.policy",
+    "ckpt.settings.settings",
     "ckpt.worktree.filters",
-    "ckpt.worktree.named",
+    "ckpt.worktree.scan",
 }
 BACK = {"ckpt.engine.rollback", "ckpt.engine.plan", "ckpt.engine.apply", "ckpt.worktree.write"}
 WORK = ENGINE | RARE | BACK | {"ckpt.manager", "ckpt.models", "ckpt.store", "ckpt.worktree"}
@@ -137,18 +140,23 @@ EVENT = '{"session_id": "s", "cwd": "%s", "hook_event_name": "%s", "tool_name": 
 @pytest.mark.parametrize(
     ("event", "tool", "more", "unwanted"),
     [
-        ("Stop", "", '"x": 1', {"dulwich"} | NEVER | TO_READ_MORE | WORK - {"ckpt.settings"}),
+        (
+            "Stop",
+            "",
+            '"x": 1',
+            {"dulwich"} | NEVER | TO_READ_MORE | WORK - {"ckpt.settings.settings"},
+        ),
         (
             "PreToolUse",
             "Read",
             '"x": 1',
-            {"dulwich"} | NEVER | TO_READ_MORE | WORK - {"ckpt.settings"},
+            {"dulwich"} | NEVER | TO_READ_MORE | WORK - {"ckpt.settings.settings"},
         ),
         (
             "PreToolUse",
             "Bash",
             '"tool_input": {"command": "git status | cat"}',
-            NEVER | TO_READ_MORE | WORK - {"ckpt.settings"},
+            NEVER | TO_READ_MORE | WORK - {"ckpt.settings.settings"},
         ),
         ("PreToolUse", "Write", '"tool_input": {"file_path": "x"}', NEVER | {"json"} | RARE | BACK),
         ("UserPromptSubmit", "", '"x": 1', NEVER | {"json"} | RARE | BACK),
@@ -197,7 +205,7 @@ def test_a_rollback_has_imported_everything_before_it_changes_a_file(line: str) 
 
 
 def test_a_recovery_can_save_a_file_it_comes_upon_with_what_it_has_imported() -> None:
-    to_save_it = {"ckpt.engine.rules", "ckpt.worktree.named", "ckpt.worktree.scan"}
+    to_save_it = {"ckpt.engine.rules", "ckpt.worktree.scan"}
     code = "import sys, ckpt.engine.recovery; print(*sys.modules, file=sys.stderr)"
 
     assert to_save_it <= loaded(code)

@@ -18,33 +18,33 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 LAYERS = [
-    {"bytecode", "owners", "patterns", "shadowing"},
-    {"errors", "hashing", "interrupts", "jsontext", "project", "regular", "values"},
-    {"disk", "ids", "models", "paths", "setting_types", "state"},
-    {"policy", "private", "renames", "setting_sources", "wildmatch"},
-    {"setting_files", "setting_retention"},
-    {"git", "process", "settings", "store", "worktree"},
-    {"arguments", "configure", "install", "tracking"},
+    {"bytecode", "interrupts", "shadowing"},
+    {"errors", "jsontext"},
+    {"ids", "paths", "state"},
+    {"models"},
+    {"disk"},
+    {"locks"},
+    {"git"},
+    {"settings", "worktree"},
+    {"install"},
     {"engine"},
     {"api"},
-    {"diagnosis", "manager"},
-    {"aio", "run"},
-    {"crash", "documents", "progress", "render"},
-    {"health_documents", "render_gc", "render_rollback", "render_run", "render_status"},
-    {"render_verify", "render_rescue"},
-    {"render_doctor"},
-    {"output", "triggers"},
+    {"manager"},
+    {"aio", "crash", "diagnosis"},
+    {"triggers"},
+    {"documents", "render"},
+    {"output"},
     {"commands"},
-    {"options", "usage"},
     {"cli"},
     {"__main__"},
 ]
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 PEERS = {"commands": {"cli"}}  # for the type of what cli passes to every command
-SECOND_HALF = {"worktree/parallel.py"}  # a fork of ours that looks at files, and ends
+SECOND_HALF = {"worktree/cache.py"}  # a fork of ours that looks at files, and ends
 FILTER_DRIVERS = {"worktree/filters.py"}  # commands that the user's git runs as well
 PROGRAMS = {"install/programs.py"}  # asked by a command that a person types
-THE_COMMAND = {"process/child.py"}  # what `git ckpt run` is given to run
+PRE_COMMIT = {"triggers/precommit.py", "triggers/processes.py"}  # asked by git for its patch
+THE_COMMAND = {"triggers/run.py"}  # what `git ckpt run` is given to run
 FACE = {"__init__"}  # offers the public names of every layer, imported on first use
 
 
@@ -127,7 +127,7 @@ def below(mine: str) -> set[str]:
 
 
 def test_dulwich_is_known_to_the_store_alone() -> None:
-    assert using("dulwich*", outside={"store", "git"}) == []
+    assert using("dulwich*", outside={"git"}) == []
     assert using("dulwich*") != []
 
 
@@ -149,7 +149,7 @@ def test_the_engine_starts_no_process() -> None:
     starting = ("subprocess*", "multiprocessing*", "os.system", "os.popen")
     forking = ("os.fork*", "os.posix_spawn*", "os.exec*", "os.spawn*")
 
-    others = set(RANK) - {"engine", "store", "worktree"}
+    others = set(RANK) - {"engine", "git", "worktree"}
 
     assert using(*starting, *forking, outside=others | FILTER_DRIVERS | SECOND_HALF) == []
 
@@ -165,9 +165,9 @@ def test_install_starts_processes_in_one_place() -> None:
 def test_nobody_else_starts_processes_but_for_the_command_that_run_is_given() -> None:
     starting = ("subprocess*", "os.system", "os.popen", "os.exec*", "os.spawn*", "os.posix_spawn*")
 
-    others = {"install", "engine", "store", "worktree", "triggers"}
+    others = {"install", "engine", "git", "worktree"}
 
-    assert using(*starting, outside=others | THE_COMMAND) == []
+    assert using(*starting, outside=others | THE_COMMAND | PRE_COMMIT) == []
 
 
 def test_what_dulwich_does_unsafely_is_never_called() -> None:
@@ -188,7 +188,7 @@ def test_a_module_opens_with_licence_and_reason() -> None:
 @pytest.mark.parametrize(
     ("source", "units"),
     [
-        ("from ckpt.store.refs import Head", {"store"}),
+        ("from ckpt.git.refs import Head", {"git"}),
         ("from ckpt import ids, disk", {"ids", "disk"}),
         ("import ckpt.engine.plan", {"engine"}),
         ("def f():\n    from ckpt.cli import main", {"cli"}),

@@ -23,12 +23,12 @@ import pytest
 
 import ckpt
 from ckpt.errors import CkptError
-from ckpt.install import assets
-from ckpt.install.assets import asset
+from ckpt.install import programs
+from ckpt.install.programs import asset
 
 TOP = Path(__file__).resolve().parents[2]
 SHIPPED = ["hooks/guard", "templates/ckpt.toml", "man/git-ckpt.1"]
-ASSET = "from ckpt.install.assets import asset; import sys; print(asset(sys.argv[1]))"
+ASSET = "from ckpt.install.programs import asset; import sys; print(asset(sys.argv[1]))"
 
 
 def run(*words: str | Path, cwd: Path | None = None) -> str:
@@ -123,7 +123,7 @@ def test_an_installed_package_does_not_take_files_from_its_neighbours(
     (tmp_path / "ckpt/_assets").mkdir(parents=True)
     (tmp_path / "hooks").mkdir()
     (tmp_path / "hooks/guard").write_text("not ours")
-    monkeypatch.setattr(assets, "_PACKAGE", tmp_path / "ckpt")
+    monkeypatch.setattr(programs, "_PACKAGE", tmp_path / "ckpt")
 
     with pytest.raises(CkptError):
         asset("hooks/guard")

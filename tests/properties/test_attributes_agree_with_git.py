@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ckpt.worktree.attributes against `git check-attr`, over files of random lines."""
+"""ckpt.git.rules against `git check-attr`, over files of random lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ckpt.worktree.attributes import CONVERTING, AttributeTree
+from ckpt.git.rules import CONVERTING, AttributeTree
 
 NAMES = sorted(CONVERTING)
 # Read in another way by git before 2.52; see wildmatch.py.

@@ -19,10 +19,11 @@ import pytest
 from helpers import fsck, git
 from properties.walk import knowing_nothing
 
-from ckpt.engine import gather, looking, reading, seeding
+from ckpt import paths
+from ckpt.engine import capture, reading, scan_cache
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
-from ckpt.worktree import listings, reach, rescan
+from ckpt.worktree import cache
 
 WALKS = int(os.environ.get("CKPT_FUZZ_EXAMPLES", "8"))
 ROUNDS = 20
@@ -263,13 +264,13 @@ class Looks:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.few = self.all = 0
-        patch.setattr(looking, "rescan", self._rescan)
+        patch.setattr(capture, "rescan", self._rescan)
 
-    def _rescan(self, *arguments: object) -> rescan.Changes:
-        changes = rescan.rescan(*arguments)  # type: ignore[arg-type]  # whatever they are
+    def _rescan(self, *arguments: object) -> cache.Changes:
+        changes = cache.rescan(*arguments)  # type: ignore[arg-type]  # whatever they are
         self.few += len(changes.files) + len(changes.found.files)
         known = arguments[1]
-        assert isinstance(known, listings.Listings)
+        assert isinstance(known, cache.Listings)
         self.all += sum(len(folder.names) for folder in known) + len(changes.found.files)
         return changes
 
@@ -280,7 +281,7 @@ class Meddler:
     def __init__(self, worktree: Worktree, patch: pytest.MonkeyPatch) -> None:
         self._worktree = worktree
         self._is_on = False
-        for owner, name in ((reach, "lstat"), (reach, "children"), (reading, "add_stable")):
+        for owner, name in ((paths, "lstat"), (paths, "children"), (reading, "add_stable")):
             patch.setattr(owner, name, self._meddling(getattr(owner, name)))
 
     def _meddling(self, look: Callable[..., object]) -> Callable[..., object]:
@@ -290,7 +291,7 @@ class Meddler:
             self._meddle()
             return found
 
-        return looking
+        return capture
 
     def _meddle(self) -> None:
         if self._is_on and self._worktree.dice.random() < 0.02:
@@ -309,8 +310,8 @@ class Meddler:
 
 @pytest.fixture
 def _small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "_TICK", 20_000_000)
-    monkeypatch.setattr(listings, "_PATHS", 5)
+    monkeypatch.setattr(reading, "_TICK", 20_000_000)
+    monkeypatch.setattr(cache, "_PATHS", 5)
 
 
 @pytest.mark.usefixtures("_small_and_quick")
@@ -319,8 +320,8 @@ def test_a_save_with_a_cache_finds_what_one_without_finds(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if seed % 2:
-        monkeypatch.setattr(listings, "_FORK_PAYS", 2)
-        monkeypatch.setattr(seeding, "_FORK_PAYS", 2)
+        monkeypatch.setattr(cache, "_FORK_PAYS", 2)
+        monkeypatch.setattr(scan_cache, "_FORK_PAYS", 2)
     looks = Looks(monkeypatch)
     dice = random.Random(seed)
     worktree = Worktree(tmp_path / "work", dice)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ckpt.worktree.ignore against git itself, over tables of patterns and paths.
+"""ckpt.git.rules against git itself, over tables of patterns and paths.
 
 Most tests give each set of patterns a folder of its own with a .gitignore, so that one git
 process answers for hundreds of sets. `git check-ignore` takes a path that does not exist for
@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
+from ckpt.git.rules import IgnoreStack, IgnoreTree, parse
 
 PIECES = [
     *(b"a", b"b", b"A", b"Z", b".", b"-", b"^", b"#", b"!", b" ", b"\\", b"/", b"]", b"[", b":"),

@@ -22,13 +22,13 @@ import pytest
 from helpers import fsck, git, tree_state
 from scenes import staged
 
-from ckpt.engine import journal, scan_cache, seeding
+from ckpt.engine import journal, scan_cache
 from ckpt.engine.summary import count_lines
 from ckpt.errors import Refused
+from ckpt.git.formats import ObjectID
+from ckpt.git.trees import diff_trees
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, RollbackResult
-from ckpt.store.objects import ObjectID
-from ckpt.store.trees import diff_trees
 
 Step = tuple[object, ...]
 # What is always there in our private folder, or may be.
@@ -375,7 +375,7 @@ def knowing_nothing(everything: bool) -> Iterator[None]:
         patch.setattr(scan_cache, "load", lambda repo: None)
         patch.setattr(scan_cache, "store", lambda repo, present, holder: None)
         if everything:
-            patch.setattr(seeding, "seed", lambda *_: None)
+            patch.setattr(scan_cache, "seed", lambda *_: None)
         yield
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ckpt.errors import Refused
-from ckpt.store import bundle, deltas
-from ckpt.store.deltas import make_delta
-from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.pack_writer import entry_header
+from ckpt.git import bundle, pack_writer
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectStore
+from ckpt.git.pack_writer import entry_header, make_delta
 
 TREE, BLOB, OFS_DELTA, REF_DELTA = 2, 3, 6, 7
 NOWHERE = b"\xab" * 20
@@ -29,7 +29,7 @@ def entry(kind: int, content: bytes, base: bytes = b"") -> bytes:
 
 def sizes(base: int, made: int) -> bytes:
     """What a delta begins with."""
-    return deltas._varint(base) + deltas._varint(made)
+    return pack_writer._varint(base) + pack_writer._varint(made)
 
 
 def named(content: bytes) -> bytes:

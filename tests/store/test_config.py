@@ -9,7 +9,7 @@ from shlex import quote
 import pytest
 
 from ckpt.errors import CkptError, UsageError
-from ckpt.store.config import GitConfig
+from ckpt.git.config import GitConfig
 
 
 class Machine:

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from ckpt.store import config_syntax
-from ckpt.store.config_syntax import (
+from ckpt.git import config
+from ckpt.git.config import (
     ConfigError,
     canonical,
     expand_user,
@@ -66,9 +66,9 @@ def test_plain_files_are_read_as_the_whole_grammar_reads_them(monkeypatch: pytes
         for _ in range(3000)
     ]
     contents += [b"", b"\xef\xbb\xbf[a]\nk = 1", b"[a]\r\nk = 1\r\n", b"\n\n[a]\n\nk\n"]
-    plain = [config_syntax._plain_entries(content + b"\n") is not None for content in contents]
+    plain = [config._plain_entries(content + b"\n") is not None for content in contents]
     quickly = list(map(parsed, contents))
-    monkeypatch.setattr(config_syntax, "_plain_entries", lambda text: None)
+    monkeypatch.setattr(config, "_plain_entries", lambda text: None)
 
     assert quickly == list(map(parsed, contents))
     assert any(plain)

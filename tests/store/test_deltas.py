@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.store.deltas import _varint, make_delta
-from ckpt.store.loose import DamagedObject
-from ckpt.store.pack_entries import apply_delta
+from ckpt.git.loose import DamagedObject
+from ckpt.git.pack_writer import _varint, make_delta
+from ckpt.git.packs import apply_delta
 
 # Few different bytes, so that blocks repeat and matches overlap.
 CONTENT = st.binary(max_size=60) | st.text("ab\n", max_size=400).map(str.encode)

@@ -12,12 +12,11 @@ import pytest
 from byhand import ID, MOMENT, NOWHERE, blob, draft, object_store
 
 from ckpt.errors import CkptError
+from ckpt.git import record
+from ckpt.git.objects import ObjectStore
+from ckpt.git.record import NotACheckpoint, read_details
+from ckpt.git.trees import write_tree
 from ckpt.models import Checkpoint, Details, FeatureState, Skipped
-from ckpt.store import record
-from ckpt.store.details import read_details
-from ckpt.store.objects import ObjectStore
-from ckpt.store.record import NotACheckpoint
-from ckpt.store.trees import write_tree
 
 INSIDE = {
     **dict.fromkeys(("commit", "branch", "dirty", "checkpoint", "problem")),

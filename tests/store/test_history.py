@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from byhand import MOMENT, NOWHERE, commit, object_store
 
-from ckpt.store import history
-from ckpt.store.history import ahead_behind, behind
-from ckpt.store.objects import ObjectID, ObjectStore
+from ckpt.git import history
+from ckpt.git.formats import ObjectID
+from ckpt.git.history import ahead_behind, behind
+from ckpt.git.objects import ObjectStore
 
 
 @pytest.fixture

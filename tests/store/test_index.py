@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckpt.errors import CkptError, Refused
-from ckpt.store.index import (
+from ckpt.git.index import (
     CorruptIndex,
     Index,
     IndexEntry,
@@ -23,9 +23,9 @@ from ckpt.store.index import (
     UnsupportedIndex,
     matches,
     read_index,
+    stat_fields,
+    write_index,
 )
-from ckpt.store.index_file import stat_fields
-from ckpt.store.index_writer import write_index
 
 BLOB = b"ce013625030ba8dba906f756967f9e9ca394464a"
 OTHER = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"  # the empty blob

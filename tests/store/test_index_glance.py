@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from ckpt.store.index import CorruptIndex, IndexEntry, read_index
-from ckpt.store.index_glance import glance
-from ckpt.store.index_writer import write_index
+from ckpt.git.index import CorruptIndex, IndexEntry, glance, read_index, write_index
 
 TREE = b"ab" * 20
 PATHS = [b"a", b"folder/file", b"folder/other-file.py", b"z" * 300]

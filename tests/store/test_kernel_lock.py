@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from ckpt.errors import Busy
-from ckpt.store.kernel_lock import gc_lock, prune_lock, worktree_lock
-from ckpt.store.lock import clear_dead_locks
-from ckpt.store.temporaries import clear_dead
+from ckpt.git.temporaries import clear_dead
+from ckpt.locks import clear_dead_locks, gc_lock, prune_lock, worktree_lock
 
 CommonLock = Callable[..., AbstractContextManager[None]]
 
@@ -32,7 +31,7 @@ def wait(seconds):
         told.append(print("waits", flush=True))
     sleep(seconds)
 time.sleep = wait
-from ckpt.store.kernel_lock import worktree_lock
+from ckpt.locks import worktree_lock
 with worktree_lock(sys.argv[1], exclusive=sys.argv[2] == "exclusive", timeout=60):
     print("held", flush=True)
     sys.stdin.read()
@@ -322,7 +321,7 @@ def die():
 
 def test_the_lock_of_a_dead_process_is_free_though_a_fork_of_it_lives(private: Path) -> None:
     script = """
-from ckpt.store.kernel_lock import worktree_lock
+from ckpt.locks import worktree_lock
 with worktree_lock(sys.argv[1], exclusive=True, timeout=0):
     die()
 """
@@ -332,9 +331,9 @@ with worktree_lock(sys.argv[1], exclusive=True, timeout=0):
 
 def test_and_so_is_its_lock_of_git_s_and_what_it_had_begun_to_write(private: Path) -> None:
     script = """
-from ckpt.store.lock import holding
-from ckpt.store.sharing import NOT_SHARED
-from ckpt.store.temporaries import TEMPORARY_OBJECT, Temporaries
+from ckpt.locks import holding
+from ckpt.locks import NOT_SHARED
+from ckpt.git.temporaries import TEMPORARY_OBJECT, Temporaries
 folder = os.path.dirname(sys.argv[1])
 Temporaries(folder + "/objects", NOT_SHARED).name(TEMPORARY_OBJECT)
 with holding(folder + "/index", sys.argv[1]):

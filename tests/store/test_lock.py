@@ -16,7 +16,7 @@ from byhand import files_below
 from seam import SETUP, failing, observe, observed
 
 from ckpt.errors import Busy
-from ckpt.store.lock import (
+from ckpt.locks import (
     check_free,
     clear_dead_locks,
     clear_own_locks,
@@ -140,7 +140,7 @@ def test_a_new_file_gets_the_usual_permissions(index: Path, private: Path) -> No
 def killed(index: Path, private: Path, at: str) -> None:
     """Run `replace_locked` in a process that dies before an operation."""
     script = (
-        f"{SETUP}import os; from ckpt.store.lock import replace_locked\n"
+        f"{SETUP}import os; from ckpt.locks import replace_locked\n"
         f"seam.observe(lambda operation, path: operation == {at!r} and os._exit(9))\n"
         "replace_locked(sys.argv[1], b'new', sys.argv[2])"
     )
@@ -186,7 +186,7 @@ def test_a_lock_of_a_killed_process_is_in_nobodys_way(index: Path, private: Path
 
 HOLD_A_FILE = """
 import sys
-from ckpt.store.lock import holding
+from ckpt.locks import holding
 with holding(sys.argv[1], sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()

@@ -10,8 +10,8 @@ from byhand import files_below
 from seam import failing, observed
 
 from ckpt.errors import Busy, CkptError
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Refs
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import Refs
 
 A, B, C = (ObjectID(digit * 40) for digit in (b"a", b"b", b"c"))
 HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"

@@ -16,9 +16,9 @@ from byhand import NOWHERE, files_below, loose, object_store, pack
 from seam import failing, observed
 
 from ckpt import disk
-from ckpt.store import pending
-from ckpt.store.object_format import SHA256
-from ckpt.store.objects import LARGE, MissingObject, ObjectID, ObjectsPruned, ObjectStore
+from ckpt.git import objects
+from ckpt.git.formats import SHA256, ObjectID
+from ckpt.git.objects import LARGE, MissingObject, ObjectsPruned, ObjectStore
 
 HELLO = ObjectID(b"ce013625030ba8dba906f756967f9e9ca394464a")  # "hello\n"
 OLD = 1_000_000_000
@@ -91,7 +91,7 @@ def test_many_objects_are_flushed_at_once_and_still_before_their_names(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sync", lambda: None)  # of the whole machine
-    monkeypatch.setattr(pending, "MANY_OBJECTS", 1000)
+    monkeypatch.setattr(objects, "MANY_OBJECTS", 1000)
     for number in range(disk.MANY_FILES + 1):
         store.add(b"blob", b"%d" % number)
     with observed() as seen:
@@ -566,8 +566,8 @@ def test_a_scratch_store_answers_for_all_that_is_under_it(tmp_path: Path) -> Non
 def test_processes_that_save_the_same_content_at_once_all_succeed(tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     script = (
-        "import sys; from ckpt.store.objects import ObjectStore;"
-        "from ckpt.store.object_format import SHA1;"
+        "import sys; from ckpt.git.objects import ObjectStore;"
+        "from ckpt.git.formats import SHA1;"
         "store = ObjectStore(sys.argv[1], SHA1);"
         "[store.add(b'blob', b'%d' % n) for n in range(40)]; store.flush(); store.close()"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckpt.errors import CkptError
-from ckpt.store.operation import in_progress
+from ckpt.git.operation import in_progress
 
 # Files as git leaves them when an operation stops: name, path, contents.
 STOPPED = [

@@ -9,8 +9,8 @@ import pytest
 from byhand import files_below
 from seam import observed
 
-from ckpt.store import operation_files
-from ckpt.store.operation import OperationFiles
+from ckpt.git import operation as operation_files
+from ckpt.git.operation import OperationFiles
 
 BISECT = {"BISECT_LOG": b"log\n", "refs/bisect/bad": b"1" * 40 + b"\n"}
 

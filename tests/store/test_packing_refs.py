@@ -10,9 +10,8 @@ import pytest
 from seam import observe
 
 from ckpt.errors import Busy, CkptError
-from ckpt.store.objects import ObjectID
-from ckpt.store.packed_refs import PackedRefs
-from ckpt.store.refs import Refs
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import PackedRefs, Refs
 
 A, B, C = (ObjectID(digit * 40) for digit in (b"a", b"b", b"c"))
 OURS = ("refs/checkpoints/", "refs/checkpoints-trash/")

@@ -16,12 +16,12 @@ from byhand import files_below, object_store, pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.store import packs
-from ckpt.store.alternates import object_folders
-from ckpt.store.loose import DamagedObject
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.pack_entries import apply_delta
-from ckpt.store.pack_writer import _index, entry_header
+from ckpt.git import packs
+from ckpt.git.formats import ObjectID
+from ckpt.git.loose import DamagedObject
+from ckpt.git.objects import MissingObject, ObjectStore, object_folders
+from ckpt.git.pack_writer import _index, entry_header
+from ckpt.git.packs import apply_delta
 
 COMMIT, TREE, BLOB, TAG, OFS_DELTA, REF_DELTA = 1, 2, 3, 4, 6, 7
 BASE, MADE = b"base" * 100, b"base" * 50 + b"!"
@@ -217,7 +217,7 @@ def test_deltas_that_make_more_than_memory_holds_are_an_error(
         (ObjectID(tree), entry(REF_DELTA, again, base=raw(b"2" * 40))),
     )
     with monkeypatch.context() as less, pytest.raises(MissingObject):
-        less.setattr(f"ckpt.store.packs.{limit}", most)
+        less.setattr(f"ckpt.git.packs.{limit}", most)
         less.setattr(packs, "_CACHE_SIZE", 0)  # what is large is not kept
         store.read(ObjectID(tree), b"tree")
 

@@ -14,11 +14,11 @@ import pytest
 from byhand import files_below, object_store
 from seam import failing, observed
 
-from ckpt.store import pack_writer, pending
-from ckpt.store.object_format import SHA1, SHA256, ObjectFormat
-from ckpt.store.objects import ObjectID, ObjectsPruned, ObjectStore
-from ckpt.store.pack_index import PackIndex
-from ckpt.store.sharing import Sharing
+from ckpt.git import objects, pack_writer
+from ckpt.git.formats import SHA1, SHA256, ObjectFormat, ObjectID
+from ckpt.git.objects import ObjectsPruned, ObjectStore
+from ckpt.git.packs import PackIndex
+from ckpt.locks import Sharing
 
 CONTENTS = [b"%d\n" % number * (number % 50) for number in range(300)]
 
@@ -61,7 +61,7 @@ def check(store: ObjectStore, contents: list[bytes] = CONTENTS) -> None:
 # What is held
 
 
-@pytest.mark.parametrize("count", [1, 100, pending.MANY_OBJECTS])
+@pytest.mark.parametrize("count", [1, 100, objects.MANY_OBJECTS])
 def test_what_is_held_leaves_no_trace(count: int, store: ObjectStore) -> None:
     with observed() as seen:
         add(store, CONTENTS[:count])
@@ -72,7 +72,7 @@ def test_what_is_held_leaves_no_trace(count: int, store: ObjectStore) -> None:
 
 @pytest.mark.parametrize("object_format", [SHA1, SHA256], ids=["sha1", "sha256"])
 @pytest.mark.parametrize(
-    "count", [1, pending.MANY_OBJECTS, pending.MANY_OBJECTS + 1, pending.MANY_OBJECTS + 2, 300]
+    "count", [1, objects.MANY_OBJECTS, objects.MANY_OBJECTS + 1, objects.MANY_OBJECTS + 2, 300]
 )
 def test_objects_can_be_read_before_and_after_they_are_flushed(
     count: int, object_format: ObjectFormat, tmp_path: Path
@@ -95,7 +95,7 @@ def test_objects_can_be_read_before_and_after_they_are_flushed(
 
 
 @pytest.mark.parametrize(
-    ("count", "loose"), [(pending.MANY_OBJECTS, True), (pending.MANY_OBJECTS + 1, False)]
+    ("count", "loose"), [(objects.MANY_OBJECTS, True), (objects.MANY_OBJECTS + 1, False)]
 )
 def test_few_objects_are_loose_and_many_are_one_pack(
     count: int, loose: bool, store: ObjectStore
@@ -128,7 +128,7 @@ def test_objects_of_every_kind_go_into_a_pack(store: ObjectStore) -> None:
 def test_beyond_a_number_objects_are_in_a_pack_that_gc_clears_away(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending, "MANY_OBJECTS", 5)
+    monkeypatch.setattr(objects, "MANY_OBJECTS", 5)
     monkeypatch.setattr(pack_writer, "_BUFFER", 100)
     contents = [os.urandom(90) for _ in range(50)]
     names = add(store, contents)
@@ -145,7 +145,7 @@ def test_beyond_a_number_objects_are_in_a_pack_that_gc_clears_away(
 def test_beyond_a_size_objects_are_in_files_that_gc_clears_away(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending, "_MOST_HELD", 1000)
+    monkeypatch.setattr(objects, "_MOST_HELD", 1000)
     contents = [os.urandom(90) for _ in range(50)]
     names = add(store, contents)
 
@@ -160,8 +160,8 @@ def test_beyond_a_size_objects_are_in_files_that_gc_clears_away(
 def test_many_large_objects_are_one_pack_all_the_same(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending, "_MOST_HELD", 1000)
-    monkeypatch.setattr(pending, "MANY_OBJECTS", 20)
+    monkeypatch.setattr(objects, "_MOST_HELD", 1000)
+    monkeypatch.setattr(objects, "MANY_OBJECTS", 20)
     contents = [os.urandom(90) for _ in range(300)]
     add(store, contents)
     store.flush()

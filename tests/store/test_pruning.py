@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from collecting import gc_at_work
 
-from ckpt.store.config import GitConfig
-from ckpt.store.config_syntax import parse_file
-from ckpt.store.pruning import is_collecting, wait_for_pruning
+from ckpt.git.config import GitConfig, parse_file
+from ckpt.git.repository import is_collecting, wait_for_pruning
 
 
 def is_waited_for(git_dir: Path, config: bytes = b"") -> bool:

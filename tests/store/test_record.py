@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from ckpt import ids
 from ckpt.errors import Refused, UsageError
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.record import NotACheckpoint
+from ckpt.git.trees import write_tree
 from ckpt.models import Checkpoint, Kind, Scope, Stats
-from ckpt.store import record
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.record import NotACheckpoint
-from ckpt.store.trees import write_tree
 
 HEAD = ObjectID(b"2" * 40)
 

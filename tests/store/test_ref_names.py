@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt.store.ref_names import is_ref_name, is_safe, is_shared
+from ckpt.git.refs import is_ref_name, is_safe, is_shared
 
 
 @pytest.mark.parametrize(

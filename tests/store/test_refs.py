@@ -14,9 +14,9 @@ from byhand import files_below, git_dir
 from seam import SETUP, observed
 
 from ckpt.errors import Busy, CkptError, Refused
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head, Refs
-from ckpt.store.sharing import Sharing
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import Head, Refs
+from ckpt.locks import Sharing
 
 ONE, TWO, THREE = (ObjectID(digit * 40) for digit in (b"1", b"2", b"3"))
 FIRST = "20261115-233412-123-k7pq"
@@ -253,7 +253,7 @@ def test_a_lock_of_another_process_is_told_as_busy(change: str, folder: Path, re
 
 def test_what_a_killed_save_left_is_cleared_by_the_next(folder: Path, refs: Refs) -> None:
     script = (
-        f"{SETUP}import os; from ckpt.store.refs import Refs\n"
+        f"{SETUP}import os; from ckpt.git.refs import Refs\n"
         "seam.observe(lambda operation, path: operation == 'rename' and os._exit(9))\n"
         "Refs(sys.argv[1], sys.argv[1], 40).create(os.fsencode(sys.argv[2]), b'1' * 40)"
     )

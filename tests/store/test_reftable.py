@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reftables import Value, put_stack, table
 
-from ckpt import regular
+from ckpt import disk
 from ckpt.errors import CkptError, Refused
-from ckpt.store.objects import ObjectID
-from ckpt.store.refs import Head
-from ckpt.store.reftable import CorruptReftable, Target, read_stack, read_table
-from ckpt.store.reftable_refs import ReftableRefs
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import Head
+from ckpt.git.reftable import CorruptReftable, ReftableRefs, Target, read_stack, read_table
 
 ONE, TWO = b"1" * 40, b"2" * 40
 
@@ -92,14 +91,14 @@ def test_tables_that_git_joins_meanwhile_are_looked_for_again(
     put_stack(tmp_path, table({b"refs/heads/a": ONE}))
     (tmp_path / "tables.list").rename(tmp_path / "later")
     (tmp_path / "tables.list").write_text("gone.ref\n")
-    really_opened = regular.opened
+    really_opened = disk.opened
 
     def joining(path: str) -> int:
         if path.endswith("gone.ref"):
             os.replace(tmp_path / "later", tmp_path / "tables.list")
         return really_opened(path)
 
-    monkeypatch.setattr(regular, "opened", joining)
+    monkeypatch.setattr(disk, "opened", joining)
 
     assert list(read_stack(str(tmp_path), 20)) == [b"refs/heads/a"]
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.store import repack
-from ckpt.store.object_format import get_object_format
-from ckpt.store.objects import ObjectID, ObjectStore
-from ckpt.store.pack_entries import parse_entry
-from ckpt.store.pack_writer import distance_bytes, entry_header
-from ckpt.store.sharing import NOT_SHARED
+from ckpt.git import repack
+from ckpt.git.formats import ObjectID, get_object_format
+from ckpt.git.objects import ObjectStore
+from ckpt.git.pack_writer import distance_bytes, entry_header
+from ckpt.git.packs import parse_entry
+from ckpt.locks import NOT_SHARED
 
 
 @pytest.fixture(params=["sha1", "sha256"])

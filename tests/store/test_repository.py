@@ -13,8 +13,7 @@ from byhand import NOWHERE, commit, git_dir, worktree
 from byhand import open_repository as opened
 
 from ckpt.errors import CkptError, Refused
-from ckpt.store.repository import NotARepository, nested_head
-from ckpt.store.worktree_check import TooBroad
+from ckpt.git.repository import NotARepository, TooBroad, nested_head
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ckpt.errors import Refused
-from ckpt.store.sharing import NOT_SHARED, Sharing, read_sharing
+from ckpt.locks import NOT_SHARED, Sharing, read_sharing
 
 
 @pytest.mark.parametrize("value", [None, "", "umask", "false", "0", "No"])

@@ -16,14 +16,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckpt.errors import Refused
-from ckpt.store import staging
-from ckpt.store.index import Index, IndexEntry, read_index
-from ckpt.store.index_file import KnownFile, compose, stat_fields
-from ckpt.store.index_writer import write_index
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.repository import Repository
-from ckpt.store.staging import Staged
-from ckpt.store.trees import FOLDER, GITLINK, TreeEntry, lookup, walk, write_tree
+from ckpt.git import index as staging
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import (
+    Index,
+    IndexEntry,
+    KnownFile,
+    Staged,
+    compose,
+    read_index,
+    stat_fields,
+    write_index,
+)
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.repository import Repository
+from ckpt.git.trees import FOLDER, GITLINK, TreeEntry, lookup, walk, write_tree
 
 OLD = (1, 2, 3, 4, 5, 6, 0, 8, 9, 10)
 

@@ -20,11 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seam import failing, observe
 
-from ckpt.store import objects, streams
-from ckpt.store import scratch as scratch_module
-from ckpt.store.object_format import SHA1, SHA256, ObjectFormat
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.streams import LARGE, PIECE, UnreadableFile
+from ckpt.git import objects, streams
+from ckpt.git.formats import SHA1, SHA256, ObjectFormat, ObjectID
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.streams import LARGE, PIECE, UnreadableFile
 
 SMALL, MEDIUM = 16, 64
 
@@ -289,7 +288,7 @@ def test_an_object_that_moved_into_a_pack_meanwhile_is_found(
 def test_a_scratch_store_does_not_hold_what_is_large(
     store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scratch_module, "LARGEST_KEPT", 100)
+    monkeypatch.setattr(objects, "LARGEST_KEPT", 100)
     scratch = store.scratch()
     large, small = noise(101), noise(100)
     made = [added(scratch, put(tmp_path / "file", data)) for data in (large, small)]

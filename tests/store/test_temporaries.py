@@ -17,10 +17,9 @@ from byhand import files_below, object_store
 from seam import observe
 
 from ckpt import disk
-from ckpt.store import pending, temporaries
-from ckpt.store.pack_writer import release_left_over
-from ckpt.store.sharing import NOT_SHARED
-from ckpt.store.temporaries import (
+from ckpt.git import objects, temporaries
+from ckpt.git.pack_writer import release_left_over
+from ckpt.git.temporaries import (
     KEPT_BY_US,
     TEMPORARY_INDEX,
     TEMPORARY_OBJECT,
@@ -28,6 +27,7 @@ from ckpt.store.temporaries import (
     clear_dead,
     dead_files,
 )
+from ckpt.locks import NOT_SHARED
 
 STEM = "pack-" + 20 * "ab"
 # Writes what a save writes, tells that it has, and waits for its end.
@@ -35,7 +35,7 @@ WRITER = """
 import sys
 from byhand import object_store
 from pathlib import Path
-from ckpt.store import pending
+from ckpt.git import objects as pending
 
 pending._MOST_HELD = 100
 store = object_store(Path(sys.argv[1]))
@@ -210,7 +210,7 @@ def test_what_could_not_be_taken_away_once_goes_the_next_time(
 def test_nor_is_what_a_process_could_not_take_away_forgotten_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending, "_MOST_HELD", 10)
+    monkeypatch.setattr(objects, "_MOST_HELD", 10)
     with closing(object_store(tmp_path)) as store:
         for number in range(3):
             store.add(b"blob", b"%d that nobody needs" % number)

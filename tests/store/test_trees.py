@@ -14,9 +14,10 @@ from dulwich.objects import parse_tree
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ckpt.store import trees
-from ckpt.store.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.store.trees import (
+from ckpt.git import trees
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.trees import (
     EXECUTABLE,
     FOLDER,
     GITLINK,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from seam import failing, observed
 
-from ckpt.store.trigger_log import Failure, Success, TriggerLog, TriggerNotes
+from ckpt.git.trigger_log import Failure, Success, TriggerLog, TriggerNotes
 
 NAMES = ("first", "second", "third")
 DONE = Success(1000.5, 0.25, "created", "20261115-233412-123-k7pq")

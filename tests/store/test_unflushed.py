@@ -11,8 +11,8 @@ import pytest
 from helpers import git
 from seam import observed
 
+from ckpt.git import objects
 from ckpt.manager import CheckpointManager
-from ckpt.store import unflushed
 
 
 def loose(repo: Path, name: str) -> str:
@@ -82,7 +82,7 @@ def test_what_is_older_has_been_written_by_the_kernel(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (path, *_) = staged(repo)
-    monkeypatch.setattr(unflushed, "_WRITTEN_OUT", -60.0)
+    monkeypatch.setattr(objects, "_WRITTEN_OUT", -60.0)
 
     assert path not in flushed_before_the_ref(repo)
 

@@ -14,12 +14,23 @@ from helpers import git
 from saving import committed, write_all
 from seam import failing
 
-from ckpt.engine.session_state import NO_FILE, SessionState, look
+from ckpt.engine.sessions import NO_FILE, SessionState, look
 from ckpt.models import Kind, Outcome
 from ckpt.triggers.agents import claude_code, codex, cursor, gemini
 from ckpt.triggers.agents.act import act
-from ckpt.triggers.agents.commands import DESTROYS, READS, WRITES, effect
-from ckpt.triggers.agents.event import AFTER, BEFORE, PROMPT, START, Agent, Event, read
+from ckpt.triggers.agents.event import (
+    AFTER,
+    BEFORE,
+    DESTROYS,
+    PROMPT,
+    READS,
+    START,
+    WRITES,
+    Agent,
+    Event,
+    effect,
+    read,
+)
 from ckpt.triggers.fire import Fired
 
 EVENTS = Path(__file__).parent / "events"

@@ -17,10 +17,10 @@ from helpers import Ran, ckpt, git
 from saving import committed, write_all
 from seam import failing
 
+from ckpt.git.trigger_log import TriggerLog, TriggerNotes
+from ckpt.locks import worktree_lock
 from ckpt.models import Kind, Outcome
-from ckpt.setting_types import TRIGGERS
-from ckpt.store.kernel_lock import worktree_lock
-from ckpt.store.trigger_log import TriggerLog, TriggerNotes
+from ckpt.settings.sources import TRIGGERS
 from ckpt.triggers import fire as module
 from ckpt.triggers.fire import Fired, Request, fire
 
@@ -305,8 +305,8 @@ def _patched(target: str, error: BaseException) -> Callable[[pytest.MonkeyPatch]
 @pytest.mark.parametrize(
     "target",
     [
-        "ckpt.store.repository.discover",
-        "ckpt.configure.load_forgiving",
+        "ckpt.git.repository.discover",
+        "ckpt.settings.settings.load_forgiving",
         "ckpt.engine.snapshot.save",
         "ckpt.engine.snapshot.capture",
     ],

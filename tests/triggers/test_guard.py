@@ -11,10 +11,16 @@ from pathlib import Path
 import pytest
 from helpers import git
 
-from ckpt.triggers import guard, guard_notes, processes
-from ckpt.triggers.git_words import enters_submodules, expanded, is_git, of_process, parse
-from ckpt.triggers.guard import outermost
-from ckpt.triggers.guard_notes import Notes
+from ckpt.triggers import guard, processes
+from ckpt.triggers.guard import (
+    Notes,
+    enters_submodules,
+    expanded,
+    is_git,
+    of_process,
+    outermost,
+    parse,
+)
 from ckpt.triggers.processes import Process, find, from_ps, upwards
 
 
@@ -198,7 +204,7 @@ def test_a_note_holds_for_minutes_and_not_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 10_000
-    monkeypatch.setattr(guard_notes, "_now", lambda: now)
+    monkeypatch.setattr(guard, "_now", lambda: now)
     notes = Notes(str(tmp_path / "guarded"))
     notes.add(ONE, "/w")
 

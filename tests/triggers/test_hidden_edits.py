@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.triggers import hidden_edits
-from ckpt.triggers.hidden_edits import find_patch, is_pre_commit, started_at, stores
+from ckpt.triggers import precommit
+from ckpt.triggers.precommit import find_patch, is_pre_commit, started_at, stores
 from ckpt.triggers.processes import Process, find
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -152,7 +152,7 @@ def test_the_start_of_a_process_is_known_to_a_hundredth_of_a_second() -> None:
     try:
         found = find(child.pid)
         started = None if found is None else started_at(found)
-        by_ps = hidden_edits._started_by_ps(child.pid)
+        by_ps = precommit._started_by_ps(child.pid)
     finally:
         child.communicate(b"\n")
 

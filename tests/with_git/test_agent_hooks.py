@@ -16,9 +16,9 @@ import pytest
 from helpers import ckpt, ckpt_here, git
 
 from ckpt.commands import hook
-from ckpt.engine.session_state import SessionState, look
-from ckpt.install.agent_formats import AGENTS, FORMATS
-from ckpt.settings import Settings
+from ckpt.engine.sessions import SessionState, look
+from ckpt.install.agents import AGENTS, FORMATS
+from ckpt.settings.settings import Settings
 
 EVENTS = Path(__file__).parents[1] / "triggers/events"
 SILENT = ("claude-code", "codex")

@@ -11,19 +11,18 @@ import pytest
 from helpers import ckpt, ckpt_here, fsck, git
 
 from ckpt import CheckpointManager
-from ckpt.configure import load_forgiving
-from ckpt.engine import auto_prune, tally
+from ckpt.engine import prune, snapshot
 from ckpt.engine.prune import look
+from ckpt.locks import prune_lock
 from ckpt.models import Checkpoint, Kind
-from ckpt.policy import Rules
-from ckpt.settings import Settings
-from ckpt.store.kernel_lock import prune_lock
+from ckpt.settings.policy import Rules
+from ckpt.settings.settings import Settings, load_forgiving
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look after every third save instead of after many."""
-    monkeypatch.setattr(tally, "EVERY", 3)
+    monkeypatch.setattr(snapshot, "EVERY", 3)
 
 
 def save(count: int, *words: str, folder: Path = Path(".")) -> list[str]:
@@ -57,7 +56,7 @@ def test_a_save_now_and_then_drops_what_no_rule_keeps_and_status_tells() -> None
     saved = save(10, "--kind", "session")
 
     assert listed() == saved[: len(listed())]
-    assert 3 <= len(listed()) < 3 + tally.EVERY
+    assert 3 <= len(listed()) < 3 + snapshot.EVERY
     assert [one["checkpoint"]["id"] for one in ckpt_here("trash", "--json").json["trash"]] == saved[
         len(listed()) :
     ]
@@ -73,7 +72,7 @@ def test_triggers_do_so_too(repo: Path) -> None:
         ran = ckpt_here("hook", "pre-commit", code=0)
         assert (ran.stdout, ran.stderr) == ("", "")
 
-    assert 2 <= len(listed()) < 2 + tally.EVERY
+    assert 2 <= len(listed()) < 2 + snapshot.EVERY
     ckpt_here("trash", code=0)
 
 
@@ -145,11 +144,11 @@ def test_a_lock_of_gits_that_is_never_given_up_is_told_of(repo: Path) -> None:
 def test_without_time_nothing_is_dropped_and_the_next_save_looks_again(repo: Path) -> None:
     saved = save(3, "--kind", "session")
     with CheckpointManager(repo) as manager:
-        for seconds in (0.0, auto_prune._LEAST):
+        for seconds in (0.0, prune._LEAST):
             ends = iter([0.0, *[10.0] * 20])
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(auto_prune, "monotonic", lambda ends=ends: next(ends))
-                auto_prune.prune_by_itself(manager.repository, Settings, saved[0], seconds)
+                patch.setattr(prune, "monotonic", lambda ends=ends: next(ends))
+                prune.prune_by_itself(manager.repository, Settings, saved[0], seconds)
     git("config", "ckpt.retention.session.last", "1")
 
     assert listed() == saved
@@ -190,7 +189,7 @@ def test_with_wrong_settings_it_goes_by_the_usual_rules(repo: Path) -> None:
             manager.create(kind="session", data=number)
         left = len(manager)
 
-    assert 3 <= left < 3 + tally.EVERY
+    assert 3 <= left < 3 + snapshot.EVERY
     ran = ckpt_here("status", code=0)
     assert "ckpt.retention.session.last: expected a number" in " ".join(ran.stdout.split())
     assert "expected a number" in ckpt_here("save", code=2).stderr

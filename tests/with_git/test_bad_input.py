@@ -17,7 +17,7 @@ from helpers import ckpt_here as ckpt
 from helpers import git, loose_object, tree_state
 from scenes import ODD_NAMES, creatable, link, remove, state, unprivileged, write
 
-from ckpt.store import trees
+from ckpt.git import trees
 
 COMMANDS = (
     ("save",),

@@ -153,16 +153,16 @@ def test_a_diff_knows_no_budget(top: Path) -> None:
 def test_a_file_that_vanishes_while_the_budget_is_counted_costs_nothing(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ckpt.engine import budget
+    from ckpt.engine import capture
 
     for name in ("a", "b", "c"):
         write(top, name, name * 10)
-    real = budget._is_held
+    real = capture._is_held
 
     def vanishing(*arguments: Any) -> bool:
         remove(top, "a")
         return real(*arguments)
 
-    monkeypatch.setattr(budget, "_is_held", vanishing)
+    monkeypatch.setattr(capture, "_is_held", vanishing)
 
     assert save(top, files=2) == (["b", "c", "tracked"], {})

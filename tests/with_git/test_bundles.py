@@ -6,18 +6,18 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers import fsck, git, tree_state
 
 from ckpt import Checkpoint, CheckpointManager, CkptError, NotFound, Refused, UsageError
-from ckpt.api import bundles
+from ckpt.api import transfer
 from ckpt.engine import foreign
-from ckpt.store import bundle, record
-from ckpt.store.objects import ObjectID
-from ckpt.store.trees import GITLINK, REGULAR, TreeEntry, serialise, write_tree
-from ckpt.values import replace
+from ckpt.git import bundle, record
+from ckpt.git.formats import ObjectID
+from ckpt.git.trees import GITLINK, REGULAR, TreeEntry, serialise, write_tree
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def bundle_of(
     """A bundle of a checkpoint, with further commits in it, each told the id of the one before;
     the ref is of the last."""
     objects = manager.repository.objects
-    header, contents = bundles._gather(objects, [made])
+    header, contents = transfer._gather(objects, [made])
     commit = ObjectID(b"")
     for text in texts:
         commit = objects.add(b"commit", text(commit))

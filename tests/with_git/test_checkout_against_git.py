@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from helpers import git
 
-from ckpt.worktree.attributes import AttributeTree
-from ckpt.worktree.convert import checkout, conversion
+from ckpt.git.rules import AttributeTree
+from ckpt.worktree.filters import checkout, conversion
 
 CONTENTS = {
     "lf": b"one\ntwo\n",

@@ -16,9 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ckpt.errors import CkptError
-from ckpt.store.config import GitConfig
-from ckpt.store.config_sources import Reader
-from ckpt.store.config_syntax import ConfigError, parse_bool, parse_file
+from ckpt.git.config import ConfigError, GitConfig, Reader, parse_bool, parse_file
 
 Listing = list[tuple[bytes, ...]]
 

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 from helpers import git
 
-from ckpt.worktree.attributes import AttributeTree
-from ckpt.worktree.convert import Unconvertible, checkout, clean, conversion
-from ckpt.worktree.filters import Filters, read_drivers
+from ckpt.git.rules import AttributeTree
+from ckpt.worktree.filters import Filters, Unconvertible, checkout, clean, conversion, read_drivers
 
 ATTRIBUTES = [
     *("text", "-text", "text=auto", "eol=crlf", "eol=lf", "text=auto eol=crlf", "text=auto eol=lf"),

@@ -25,7 +25,7 @@ from scenes import write
 
 from ckpt.engine import health, journal
 from ckpt.engine.journal import Journal
-from ckpt.store.kernel_lock import prune_lock
+from ckpt.locks import prune_lock
 
 ID = "20260101-000000-000-{}"
 LONG_AGO = time.time() - 3 * 86_400
@@ -525,7 +525,7 @@ def test_a_checkpoint_that_cannot_be_gone_back_to_is_told(
 
 KILLED = """
 import os, signal, sys
-from ckpt.store.lock import holding
+from ckpt.locks import holding
 path, private, what = sys.argv[1:]
 with holding(path, private):
     print("held", flush=True)

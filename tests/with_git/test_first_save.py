@@ -18,11 +18,10 @@ import pytest
 from helpers import fsck, git, loose_object, verified
 from saving import FrozenTimes, Saver, content, overwrite, paths, write_all
 
-from ckpt.engine import seeding
-from ckpt.store.index import IndexEntry, read_index
-from ckpt.store.index_writer import write_index
-from ckpt.worktree import reach
-from ckpt.worktree.parallel import both
+from ckpt import paths as reach
+from ckpt.engine import scan_cache
+from ckpt.git.index import IndexEntry, read_index, write_index
+from ckpt.worktree.cache import both
 
 FILES = {
     "a": b"a 1\n",
@@ -77,8 +76,8 @@ def test_two_processes_find_what_one_finds(
         assert pays
         return both(first, second, pays=is_forked)
 
-    monkeypatch.setattr(seeding, "_FORK_PAYS", 0)
-    monkeypatch.setattr(seeding, "both", run)
+    monkeypatch.setattr(scan_cache, "_FORK_PAYS", 0)
+    monkeypatch.setattr(scan_cache, "both", run)
     write_all(saver.top, {"d/x": b"x 2\n", "k/l/m/n": b"n 2\n", "d/new": b"new\n"})
     saved = saver.save()
 
@@ -326,14 +325,14 @@ def test_an_index_with_less_or_other_stat_data_proves_nothing(saver: Saver, fiel
 def test_of_large_inode_numbers_git_knows_the_end(
     saver: Saver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planted: list[seeding.Seed | None] = []
-    seed = seeding.seed
+    planted: list[scan_cache.Seed | None] = []
+    seed = scan_cache.seed
 
-    def remembered(*words: Any) -> seeding.Seed | None:
+    def remembered(*words: Any) -> scan_cache.Seed | None:
         planted.append(seed(*words))
         return planted[-1]
 
-    monkeypatch.setattr(seeding, "seed", remembered)
+    monkeypatch.setattr(scan_cache, "seed", remembered)
     for name in ("lstat", "stat", "fstat"):
         monkeypatch.setattr(os, name, with_large_inodes(getattr(os, name)))
     saver.save(check=False)

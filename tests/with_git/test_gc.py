@@ -13,13 +13,13 @@ import pytest
 from helpers import ckpt_here, fsck, git
 
 from ckpt import CheckpointManager
-from ckpt.engine import gc, repacking, tally
+from ckpt.engine import gc, snapshot
 from ckpt.errors import Busy
-from ckpt.store import deltas, repack
-from ckpt.store.object_scan import loose_objects
-from ckpt.store.pack_writer import KEPT_BY_US
+from ckpt.git import pack_writer, repack
+from ckpt.git.pack_writer import KEPT_BY_US
+from ckpt.git.repack import loose_objects
 
-DEFAULTS = dict(repacking.repack_checkpoints.__kwdefaults__ or {})
+DEFAULTS = dict(gc.repack_checkpoints.__kwdefaults__ or {})
 LONG_AGO = time.time() - 30 * 86_400
 
 
@@ -161,7 +161,7 @@ def test_a_pack_that_does_not_give_back_what_went_in_is_never_seen(
     save_many(repo)
     before = loose(repo)
     age(*before)
-    make = deltas.make_delta
+    make = pack_writer.make_delta
     monkeypatch.setattr(repack, "make_delta", lambda base, data: make(base, data[:-1] + b"?"))
     failed = ckpt_here("gc", "--force", code=1)
 
@@ -387,16 +387,16 @@ def test_a_repository_of_sha256_is_packed(tmp_path: Path, monkeypatch: pytest.Mo
 def test_by_itself_it_packs_when_objects_have_piled_up_and_there_is_time(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repacking, "_ONE_FOLDER", ".")
-    monkeypatch.setattr(repacking, "_MANY_IN_ONE", 3)  # how many folders there are is by chance
-    monkeypatch.setattr(repacking.repack_checkpoints, "__kwdefaults__", DEFAULTS | {"at_least": 20})
+    monkeypatch.setattr(gc, "_ONE_FOLDER", ".")
+    monkeypatch.setattr(gc, "_MANY_IN_ONE", 3)  # how many folders there are is by chance
+    monkeypatch.setattr(gc.repack_checkpoints, "__kwdefaults__", DEFAULTS | {"at_least": 20})
     saved = save_many(repo)
     with CheckpointManager(repo) as manager:
         too_new = gc.collect_by_itself(manager.repository, 60.0)
         age(*loose(repo))
         too_little_time = gc.collect_by_itself(manager.repository, 0.1)
         done = gc.collect_by_itself(manager.repository, 60.0)
-        monkeypatch.setattr(repacking, "_MANY_IN_ONE", 10_000)
+        monkeypatch.setattr(gc, "_MANY_IN_ONE", 10_000)
         not_many = gc.collect_by_itself(manager.repository, 60.0)
 
     assert too_new == too_little_time == not_many == repack.Repacked()
@@ -407,10 +407,10 @@ def test_by_itself_it_packs_when_objects_have_piled_up_and_there_is_time(
 
 
 def test_saves_pack_what_has_piled_up(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "_ONE_FOLDER", ".")
-    monkeypatch.setattr(repacking, "_MANY_IN_ONE", 3)  # how many folders there are is by chance
-    monkeypatch.setattr(repacking.repack_checkpoints, "__kwdefaults__", DEFAULTS | {"at_least": 20})
-    monkeypatch.setattr(tally, "EVERY", 5)
+    monkeypatch.setattr(gc, "_ONE_FOLDER", ".")
+    monkeypatch.setattr(gc, "_MANY_IN_ONE", 3)  # how many folders there are is by chance
+    monkeypatch.setattr(gc.repack_checkpoints, "__kwdefaults__", DEFAULTS | {"at_least": 20})
+    monkeypatch.setattr(snapshot, "EVERY", 5)
     save_many(repo, 4)
     age(*loose(repo))
     assert not packs(repo)
@@ -427,7 +427,7 @@ def test_when_time_is_up_what_was_begun_is_finished(repo: Path) -> None:
     age(*loose(repo))
     answers = iter([True] * 16)
     with CheckpointManager(repo) as manager:
-        done = repacking.repack_checkpoints(
+        done = gc.repack_checkpoints(
             manager.repository, at_least=1, has_time=lambda: next(answers, False)
         )
 
@@ -446,7 +446,7 @@ def test_the_rows_of_one_path_are_together_newest_first(repo: Path) -> None:
     with CheckpointManager(repo) as manager:
         loose_ids = set(loose_objects(manager.repository.objects))
         commits = list(map(bytes.fromhex, refs))
-        rows = repacking._rows(manager.repository, commits, loose_ids, lambda: True)
+        rows = gc._rows(manager.repository, commits, loose_ids, lambda: True)
     for path in ("", ":src/app.py", ":src"):
         wanted = [bytes.fromhex(git("rev-parse", f"{ref}{path}").strip()) for ref in refs]
         row = next(row for row in rows if wanted[0] in row)

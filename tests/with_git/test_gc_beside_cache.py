@@ -16,11 +16,11 @@ import pytest
 from helpers import fsck, git, tree_state, verified
 from saving import Saver, committed, content, lose_all_checkpoints, prune, write_all
 
-from ckpt.engine import rollback, snapshot, wholeness
+from ckpt.engine import rollback, snapshot
+from ckpt.git.objects import ObjectStore
+from ckpt.git.refs import Refs
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
-from ckpt.store.objects import ObjectStore
-from ckpt.store.refs import Refs
 
 FILES = {"a": b"a\n", "d/x": b"x\n", "d/e/y": b"y\n", "k/z": b"z\n"}
 EDITED = {"d/x": b"edited\n", "d/e/new": b"new\n", "fresh/file": b"fresh\n"}
@@ -138,7 +138,7 @@ def test_what_a_broken_disk_took_is_written_again_from_the_files(
 def test_of_many_files_a_part_is_looked_for_each_time(
     saver: Saver, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wholeness, "_MOST_LOOKED_FOR", most)
+    monkeypatch.setattr(snapshot, "_MOST_LOOKED_FOR", most)
     write_all(saver.top, {f"new/{number}": b"%d\n" % number for number in range(5)})
     first = saver.settle()
     name = git("rev-parse", f"{first.commit}:new/3", cwd=saver.top).strip()

@@ -12,7 +12,7 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git, loose_object
 from scenes import write
 
-from ckpt.store import made_here
+from ckpt.git import record
 
 ID = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-hjkmnp-tv-z]{4}")
 
@@ -236,7 +236,7 @@ def test_a_clock_that_went_back_does_not_make_an_id_older_than_the_newest(repo: 
         stdin=message.replace(present, future),
     )
     git("update-ref", f"refs/checkpoints/{future}", commit.strip())
-    made_here.note(str(repo / ".git"), future, commit.strip())
+    record.note(str(repo / ".git"), future, commit.strip())
 
     made = saved()["checkpoint"]
 

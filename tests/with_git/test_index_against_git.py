@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.store.index import CorruptIndex, Index, IndexEntry, matches, read_index
-from ckpt.store.index_writer import write_index
+from ckpt.git.index import CorruptIndex, Index, IndexEntry, matches, read_index, write_index
 
 HASH_LEN = {"sha1": 20, "sha256": 32}
 

@@ -13,8 +13,8 @@ from scenes import State, state, write
 from seam import observe
 
 from ckpt import CheckpointManager
-from ckpt.engine.keep_edits import EDITED, NOT_WRITTEN, REMOVED
-from ckpt.engine.session_state import SessionState, look
+from ckpt.engine.plan import EDITED, NOT_WRITTEN, REMOVED
+from ckpt.engine.sessions import SessionState, look
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import RollbackResult
 

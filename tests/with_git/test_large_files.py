@@ -18,9 +18,9 @@ from helpers import ckpt, ckpt_here, fsck, git
 from seam import observe
 
 from ckpt.engine.capture import capture
+from ckpt.git.streams import LARGE, PIECE
 from ckpt.models import SkipReason
-from ckpt.settings import Settings
-from ckpt.store.streams import LARGE, PIECE
+from ckpt.settings.settings import Settings
 
 TORTURE = os.environ.get("CKPT_TORTURE") == "1"
 MEBIBYTE = 1 << 20

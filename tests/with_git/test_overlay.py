@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from helpers import git
 
+from ckpt.engine.capture import Present
 from ckpt.engine.overlay import Edited, edits, lay_over
-from ckpt.engine.present import Present
 from ckpt.engine.snapshot import SaveRequest, save
+from ckpt.git.index import read_staged
 from ckpt.git.patch import BadPatch, parse
-from ckpt.settings import Settings
-from ckpt.store.repository import Repository, discover
-from ckpt.store.staging import read_staged
+from ckpt.git.repository import Repository, discover
+from ckpt.settings.settings import Settings
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from seam import SETUP, observe
 
-from ckpt.store import packs, record
-from ckpt.store.object_format import SHA1, get_object_format
-from ckpt.store.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
-from ckpt.store.trees import REGULAR, TreeEntry, write_tree
+from ckpt.git import packs, record
+from ckpt.git.formats import SHA1, ObjectID, get_object_format
+from ckpt.git.objects import MissingObject, ObjectsPruned, ObjectStore
+from ckpt.git.trees import REGULAR, TreeEntry, write_tree
 
 FORMATS = ["sha1", "sha256"]
 
@@ -174,8 +174,8 @@ def test_dulwich_is_not_imported_for_what_git_writes_today(tmp_path: Path) -> No
     git("repack", "-adfq", cwd=top)
     head = git("rev-parse", "HEAD^{tree}", cwd=top).strip()
     script = (
-        "import sys; from ckpt.store.objects import ObjectStore;"
-        "from ckpt.store.object_format import SHA1; from ckpt.store.trees import walk;"
+        "import sys; from ckpt.git.objects import ObjectStore;"
+        "from ckpt.git.formats import SHA1; from ckpt.git.trees import walk;"
         "store = ObjectStore(sys.argv[1], SHA1);"
         "[store.read(e.id, b'blob') for _, e in walk(store, sys.argv[2].encode())];"
         "store.add(b'blob', b'new'); store.flush(); store.close();"
@@ -258,8 +258,8 @@ def test_what_a_killed_process_leaves_of_a_pack_is_cleared_by_gc(tmp_path: Path)
     top = tmp_path / "repo"
     git("init", "-q", str(top))
     script = (
-        SETUP + "import os; from ckpt.store.objects import ObjectStore;"
-        "from ckpt.store.object_format import SHA1;"
+        SETUP + "import os; from ckpt.git.objects import ObjectStore;"
+        "from ckpt.git.formats import SHA1;"
         "store = ObjectStore(sys.argv[1], SHA1);"
         "seam.observe(lambda what, path: what == 'rename' and os._exit(0));"
         "[store.add(b'blob', b'%d' % n) for n in range(500)]; store.flush()"

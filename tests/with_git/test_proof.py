@@ -14,8 +14,8 @@ import pytest
 from helpers import ckpt, ckpt_here, fsck, git, verified
 from seam import observe
 
-from ckpt.engine.contents import is_fresh
-from ckpt.worktree.identity import identity
+from ckpt.engine.reading import is_fresh
+from ckpt.paths import identity
 
 OLD, PRECIOUS = "".join(f"old {n}\n" for n in range(99)), "".join(f"new {n}\n" for n in range(99))
 

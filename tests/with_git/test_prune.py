@@ -14,9 +14,9 @@ from helpers import ckpt_here, git
 
 from ckpt import CheckpointManager, Policy, Rules, UsageError
 from ckpt.engine import nested
+from ckpt.git.formats import ObjectID
 from ckpt.models import Kind
-from ckpt.policy import DEFAULTS
-from ckpt.store.objects import ObjectID
+from ckpt.settings.policy import DEFAULTS
 
 
 def save(repo: Path, count: int, *words: str) -> list[str]:

@@ -16,12 +16,12 @@ from saving import SETTLED, Saver, write_all
 from scenes import state
 from seam import failing, observed
 
-from ckpt.engine.present import Present
+from ckpt.engine.capture import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import RollbackError
+from ckpt.git import index, trees
+from ckpt.git.index import Index, read_index
 from ckpt.manager import CheckpointManager
-from ckpt.store import staging, trees
-from ckpt.store.index import Index, read_index
 
 FILES = {f"folder{n}/deep/file{m}": b"%d %d\n" % (n, m) for n in range(5) for m in range(5)}
 
@@ -73,7 +73,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append("read_index")
         return read_index(*words, **options)
 
-    monkeypatch.setattr(staging, "read_index", read)
+    monkeypatch.setattr(index, "read_index", read)
     return made
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from helpers import ckpt, git
 
-from ckpt.engine.session_state import every_session
+from ckpt.engine.sessions import every_session
 
 VARIABLES = {
     "claude-code": "CKPT_TEST_CLAUDE_CODE",

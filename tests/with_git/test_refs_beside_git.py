@@ -18,15 +18,14 @@ from helpers import fsck, git
 from seam import observe
 
 from ckpt.errors import Busy
-from ckpt.store.objects import ObjectID
-from ckpt.store.ref_names import is_ref_name
-from ckpt.store.refs import Head, Refs
+from ckpt.git.formats import ObjectID
+from ckpt.git.refs import Head, Refs, is_ref_name
 
 # Each of several processes waits for the file `go`, then does its part.
 PART = """
 import os, sys, time
 from ckpt.errors import Busy
-from ckpt.store.refs import Refs
+from ckpt.git.refs import Refs
 git_dir, go, number, first, second = sys.argv[1:]
 refs = Refs(git_dir, git_dir, 40)
 first, second = first.encode(), second.encode()

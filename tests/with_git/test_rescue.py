@@ -18,10 +18,9 @@ from helpers import fsck, git, loose_object, tree_state, verified
 from reftables import migrate
 from scenes import divide, write
 
-from ckpt.engine.lost import Lost
-from ckpt.engine.rescue import choose
+from ckpt.engine.rescue import Lost, choose
 from ckpt.errors import NotFound, UsageError
-from ckpt.store import unreachable
+from ckpt.git import reachability
 
 KEYS = ["kind", "id", "timestamp", "subject", "files", "bytes", "patch"]
 OWN = ["manifest.json", "index-flags.json"]
@@ -494,7 +493,7 @@ def test_a_commit_that_was_packed_though_nothing_needs_it_is_found(repo: Path) -
 def test_a_content_that_only_old_history_has_is_not_lost(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unreachable, "_FIRST_COMMITS", 2)
+    monkeypatch.setattr(reachability, "_FIRST_COMMITS", 2)
     for number in range(8):
         write(repo, "README.md", f"version {number}\n")
         git("commit", "-q", "-a", "-m", f"version {number}")

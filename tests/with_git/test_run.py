@@ -17,8 +17,8 @@ from helpers import ckpt, ckpt_here, fsck, git, tree_state
 from terminals import Terminal
 
 from ckpt import CheckpointManager
-from ckpt.process import child
-from ckpt.process.signals import HeldSignals
+from ckpt.triggers import run
+from ckpt.triggers.run import HeldSignals
 
 PROGRAM = [sys.executable, "-I", "-m", "ckpt"]
 
@@ -443,11 +443,11 @@ def test_when_its_time_is_up_it_ends_and_so_does_what_it_has_started(repo: Path)
 def test_who_does_not_end_in_time_is_killed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = "trap '' TERM; for i in $(seq 600); do sleep 0.05; done"
     with HeldSignals() as signals:
-        ended = child.run(
+        ended = run.run(
             ["sh", "-c", script], signals, start=".", env=os.environ, timeout=0.1, grace=0.1
         )
 
-    assert ended == child.Ended(124, signal.SIGKILL, timed_out=True)
+    assert ended == run.Ended(124, signal.SIGKILL, timed_out=True)
 
 
 def test_within_its_time_it_ends_as_ever(repo: Path) -> None:
@@ -469,11 +469,11 @@ def test_if_waiting_fails_the_command_is_not_left_to_itself(
 
     monkeypatch.setattr(HeldSignals, "wait", failing)
     pids: list[int] = []
-    started = child._start
-    monkeypatch.setattr(child, "_start", lambda *a, **k: pids.append(started(*a, **k)) or pids[0])
+    started = run._start
+    monkeypatch.setattr(run, "_start", lambda *a, **k: pids.append(started(*a, **k)) or pids[0])
     script = "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done"
     with HeldSignals() as signals, pytest.raises(MemoryError):
-        child.run(
+        run.run(
             ["sh", "-c", script], signals, start=".", env=os.environ, timeout=timeout, grace=0.3
         )
 

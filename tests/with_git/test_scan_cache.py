@@ -20,8 +20,8 @@ import pytest
 from helpers import git
 from saving import FrozenTimes, Saver, committed, content, overwrite, paths, write_all
 
+from ckpt import paths as reach
 from ckpt.engine import scan_cache
-from ckpt.worktree import reach
 
 FILES = {
     "top": b"top 1\n",

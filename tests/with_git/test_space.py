@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers import ckpt_here, git
 
-from ckpt.engine import space_record
+from ckpt.engine import space as space_record
 
 
 def save(repo: Path, content: bytes, *words: str) -> str:

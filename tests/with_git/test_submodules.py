@@ -24,8 +24,8 @@ from ckpt import CheckpointManager, SaveResult
 from ckpt.engine import snapshot
 from ckpt.engine.nested import open_nested
 from ckpt.errors import Refused
-from ckpt.store.objects import ObjectsPruned
-from ckpt.store.repository import Repository
+from ckpt.git.objects import ObjectsPruned
+from ckpt.git.repository import Repository
 
 LOCAL = ("-c", "protocol.file.allow=always")
 

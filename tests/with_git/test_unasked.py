@@ -12,9 +12,8 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git
 
-from ckpt.engine.health import Flaw
-from ckpt.engine.remotes import find_unasked
-from ckpt.store.repository import discover
+from ckpt.engine.health import Flaw, find_unasked
+from ckpt.git.repository import discover
 
 ID = "20260101-000000-000-aaaa"
 REF = f"refs/checkpoints/{ID}"

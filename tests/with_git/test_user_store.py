@@ -14,8 +14,8 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git, tree_state
 
 from ckpt import CheckpointManager, Refused, UsageError
-from ckpt.engine import user_store
-from ckpt.engine.user_store import GONE_FOR, forget_vanished
+from ckpt.engine import private_store
+from ckpt.engine.private_store import GONE_FOR, forget_vanished
 
 USER = ("--store", "user")
 DAYS = GONE_FOR // 86_400
@@ -324,7 +324,7 @@ def test_what_may_only_be_unmounted_is_no_reason_to_forget(
     """A parent that is gone too, one on another device, and a folder that was a mount point."""
     ckpt("save", *USER, code=0)
     [store] = stores(isolated)
-    known = user_store._read(str(store))
+    known = private_store._read(str(store))
     os.chdir(isolated)
     shutil.rmtree(plain)
     others = [
@@ -334,7 +334,7 @@ def test_what_may_only_be_unmounted_is_no_reason_to_forget(
         known | {"device": known["device"] + 1, "parent_device": known["parent_device"] + 1},
     ]
     for facts in others:
-        user_store._write(str(store), facts)
+        private_store._write(str(store), facts)
         assert [forgotten(day) for day in (0, 1, DAYS)] == [[]] * 3
 
 

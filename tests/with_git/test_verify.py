@@ -20,9 +20,9 @@ from hostile.forge import NULL, Forge
 from scenes import divide, remove, unprivileged, write
 
 from ckpt import ids
+from ckpt.git.objects import ObjectStore
+from ckpt.git.reachability import Inspection
 from ckpt.manager import CheckpointManager
-from ckpt.store.objects import ObjectStore
-from ckpt.store.soundness import Inspection
 
 KEYS = ["id", "name", "ref", "dropped", "whole", "problems"]
 

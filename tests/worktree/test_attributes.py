@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt import wildmatch
-from ckpt.worktree.attributes import Attributes, AttributeTree, State, asks_for_conversion
+from ckpt.git import rules
+from ckpt.git.rules import Attributes, AttributeTree, State, asks_for_conversion
 
 
 def said(text: bytes, path: bytes = b"a.txt", *, ignore_case: bool = False) -> Attributes:
@@ -178,14 +178,14 @@ def test_a_line_that_may_turn_a_conversion_on_is_seen_however_it_is_written(text
 def test_no_expression_is_made_of_a_pattern_that_no_path_may_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made: list[wildmatch.Glob] = []
-    expression = wildmatch.expression
+    made: list[rules.Glob] = []
+    expression = rules.expression
 
-    def counted(glob: wildmatch.Glob) -> bytes:
+    def counted(glob: rules.Glob) -> bytes:
         made.append(glob)
         return expression(glob)
 
-    monkeypatch.setattr(wildmatch, "expression", counted)
+    monkeypatch.setattr(rules, "expression", counted)
     lines = [b"a*%d*b text" % number for number in range(100, 1000)]
     tree = AttributeTree({b"": b"\n".join([*lines, b"src/*7*.c -text"])}.get)
 

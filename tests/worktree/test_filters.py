@@ -16,8 +16,8 @@ from typing import IO
 
 import pytest
 
-from ckpt.worktree.deadline import Deadline
 from ckpt.worktree.filters import Driver, FilterFailed, Filters, read_drivers
+from ckpt.worktree.scan import Deadline
 
 PROCESS = Path(__file__).parents[1] / "filter_process.py"
 

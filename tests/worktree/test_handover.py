@@ -14,7 +14,7 @@ from byhand import files_below
 from helpers import tree_state
 from seam import observe
 
-from ckpt import renames
+from ckpt import disk
 from ckpt.worktree.write import Worktree
 
 Act = Callable[[Worktree, "os.stat_result | None"], object]
@@ -136,7 +136,7 @@ def test_a_file_that_appears_where_there_was_none_is_not_replaced(
 def test_what_was_edited_before_the_last_look_stays_where_names_cannot_be_swapped(
     change: str, edit: str, top: Path, tree: Worktree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renames, "_call", None)
+    monkeypatch.setattr(disk, "_call", None)
     found = tree.lstat(FILE)
     EDITS[edit](top / "file")
     edited = tree_state(top)

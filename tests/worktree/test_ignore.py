@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ckpt.worktree.ignore import IgnoreStack, IgnoreTree, parse
+from ckpt.git.rules import IgnoreStack, IgnoreTree, parse
 
 
 def ignored(text: bytes, *paths: bytes, ignore_case: bool = False) -> list[bytes]:

@@ -9,9 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.worktree import listings
-from ckpt.worktree.listing import EXECUTABLE, NEW, REGULAR, Listing, owner_of, stat_of
-from ckpt.worktree.listings import Chunk, Listings
+from ckpt.worktree import cache
+from ckpt.worktree.cache import (
+    EXECUTABLE,
+    NEW,
+    REGULAR,
+    Chunk,
+    Listing,
+    Listings,
+    owner_of,
+    stat_of,
+)
 
 FOLDERS = [b"", b"a", b"a-b", b"a/b", b"a/b/c", b"a0", b"ab", b"d", b"d/e", b"d/e/f", b"\xff", b"~"]
 
@@ -76,7 +84,7 @@ def check_sums(found: Listings, expected: dict[bytes, Listing]) -> None:
 def test_folders_come_and_go_and_all_others_stay(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "_PATHS", seed % 7 + 1)
+    monkeypatch.setattr(cache, "_PATHS", seed % 7 + 1)
     dice = random.Random(seed)
     found, expected = Listings(), dict[bytes, Listing]()
     for mark in range(120):
@@ -167,8 +175,8 @@ def differing(top: Path, found: Listings) -> dict[bytes, list[int]]:
 def test_what_differs_is_told_by_its_place(
     top: Path, size: int, fork_pays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "_PATHS", size)
-    monkeypatch.setattr(listings, "_FORK_PAYS", fork_pays)
+    monkeypatch.setattr(cache, "_PATHS", size)
+    monkeypatch.setattr(cache, "_FORK_PAYS", fork_pays)
     found = known(top)
 
     assert differing(top, found) == {}

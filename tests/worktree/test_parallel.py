@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ckpt.worktree import parallel
-from ckpt.worktree.parallel import both
+from ckpt.worktree import cache
+from ckpt.worktree.cache import both
 
 # The runner of the tests may have threads of its own, which these tests do not mind.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWa
 @pytest.fixture(autouse=True)
 def no_traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Afterwards, no open file and no child of its own is left."""
-    monkeypatch.setattr(parallel, "_can_fork", lambda: True)
+    monkeypatch.setattr(cache, "_can_fork", lambda: True)
     children: list[int] = []
     fork = os.fork
 
@@ -54,7 +54,7 @@ def forks_in_new_process(before: str = "") -> bool:
     """Whether a process of its own would be forked, after it has done something else."""
     code = f"""
 import os, sys, threading, _thread
-from ckpt.worktree.parallel import both
+from ckpt.worktree.cache import both
 os.sched_getaffinity = lambda pid: {{0, 1}}
 {before}
 print(len({{*both(os.getpid, os.getpid, pays=True)}}), flush=True)

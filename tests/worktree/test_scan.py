@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from byhand import git_dir, worktree
 
+from ckpt.git.rules import IgnoreStack, parse
 from ckpt.models import SkipReason
-from ckpt.worktree.deadline import Deadline
-from ckpt.worktree.found import Scan
-from ckpt.worktree.ignore import IgnoreStack, parse
-from ckpt.worktree.reach import is_nested_repository, read_plain_file
-from ckpt.worktree.scan import ScanRules, scan
+from ckpt.paths import is_nested_repository, read_plain_file
+from ckpt.worktree.scan import Deadline, Scan, ScanRules, scan
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.worktree import writers
-from ckpt.worktree.writers import Patience, has_writers
+from ckpt.worktree import write
+from ckpt.worktree.write import Patience, has_writers
 
 FILE = b"file"
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of writers")
@@ -64,7 +64,7 @@ def test_what_is_no_file_has_none(tmp_path: Path, folder: int) -> None:
 def test_nor_has_a_file_where_the_system_does_not_tell(
     tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(writers.fcntl, "F_SETLEASE", raising=False)
+    monkeypatch.delattr(write.fcntl, "F_SETLEASE", raising=False)
 
     with open(tmp_path / "file", "ab"):
         assert not has_writers(FILE, folder)
@@ -75,7 +75,7 @@ def test_who_opens_a_file_just_then_ends_nobody(tmp_path: Path) -> None:
     """The system tells who asked with a signal, which by itself would end the process."""
     code = """if True:
         import os, sys
-        from ckpt.worktree.writers import has_writers
+        from ckpt.worktree.write import has_writers
         folder = os.open(sys.argv[1], os.O_RDONLY)
         for _ in range(3000):
             has_writers(b"file", folder)

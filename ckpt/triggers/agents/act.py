@@ -13,23 +13,67 @@ a rollback leaves alone.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 
-from ckpt.engine.session_state import SessionState, forget_old, look
+from ckpt.engine.sessions import SessionState, forget_old, look
 from ckpt.errors import UsageError
+from ckpt.git.repository import Repository
 from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.paths import relative_to_top
-from ckpt.settings import session_of_env
-from ckpt.triggers.agents.elsewhere import elsewhere, places_of
+from ckpt.settings.settings import session_of_env
 from ckpt.triggers.agents.event import BEFORE, PROMPT, START, Event
 from ckpt.triggers.fire import Fired, Request, fire
-from ckpt.values import replace
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
-    from ckpt.store.repository import Repository
+def elsewhere(event: Event, env: Mapping[str, str]) -> Iterator[Event]:
+    """The event once for each of those repositories, with the files that are in it."""
+    if not event.paths or env.get("GIT_DIR"):  # by which git finds the same one everywhere
+        return
+    tops = _Tops()
+    own, others = tops.of(os.path.realpath(event.folder)), dict[str, list[str]]()
+    for path in event.paths:
+        for place in places_of(event.folder, path):
+            top = tops.of(os.path.dirname(place))
+            if top not in (None, own):
+                others.setdefault(top, []).append(place)
+    for top, paths in others.items():
+        yield Event(event.occasion, event.session, top, tuple(paths))
+
+
+def places_of(folder: str, path: str) -> tuple[str, ...]:
+    """Where a file is that a tool names. Written through a link, it is the link and what it
+    leads to; there are no links in the folders above either."""
+    path = os.path.join(folder, os.path.expanduser(path))
+    parent, name = os.path.split(os.path.normpath(path))
+    itself = os.path.join(os.path.realpath(parent), name)
+    return tuple(dict.fromkeys((itself, os.path.realpath(path))))
+
+
+class _Tops:
+    """Which folder is the top of the repository that a folder is in, as far as names tell."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def of(self, folder: str) -> str | None:
+        passed = []
+        while folder not in self._known:
+            parent = os.path.dirname(folder)
+            if os.path.lexists(os.path.join(folder, ".git")):
+                self._known[folder] = folder
+            elif parent == folder:
+                self._known[folder] = None
+            else:
+                passed.append(folder)
+                folder = parent
+        top = self._known[folder]
+        self._known.update(dict.fromkeys(passed, top))
+        return top
+
+
+# -- What the events of an agent lead to: checkpoints, turns, and the ledger of its writes
 
 _PATIENCE = 3.0  # seconds: a little more than another hook may take for its checkpoint
 _ENOUGH = 4.0  # seconds, after which no further repository is looked into
@@ -106,9 +150,8 @@ def _kind(event: Event, env: Mapping[str, str]) -> Kind:
 
 def _open(folder: str, env: Mapping[str, str], request: Request) -> Repository | None:
     """The repository that the agent works in, or writes to, if this agent is served there."""
-    from ckpt.configure import load_forgiving
-    from ckpt.store.repository import NotARepository, discover
-    from ckpt.store.worktree_check import TooBroad
+    from ckpt.git.repository import NotARepository, TooBroad, discover
+    from ckpt.settings.settings import load_forgiving
 
     try:
         repo = discover(folder, env)

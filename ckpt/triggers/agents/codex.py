@@ -10,12 +10,10 @@ the folder that the agent works in. Plain text on standard output becomes contex
 
 from __future__ import annotations
 
-from ckpt.triggers.agents.event import AFTER, BEFORE, PROMPT, START, Agent, as_path, paths_named
+from collections.abc import Mapping
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from ckpt.triggers.agents.event import AFTER, BEFORE, PROMPT, START, Agent, as_path, paths_named
 
 _HEADINGS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 

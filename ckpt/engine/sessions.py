@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: MIT
+"""What the hooks of one agent session share: its turns, and the ledger of what the agent wrote.
+
+Each event of an agent is a process of its own, and several may run at once, so all of it is on
+disk, a folder a session among the worktree's private files. The ledger is a log that is only
+added to; a record that was torn or damaged reads as not there, and so does a file that is not
+ours. Nothing is flushed: what a power cut takes is what a rollback then leaves to the person,
+as it does with every file that it does not know the agent to have written.
+
+Left out: what becomes of a path in a rollback, which is for the rollback to decide.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from ckpt import disk
+from ckpt.engine.journal import SESSIONS
+from ckpt.errors import Busy
+from ckpt.locks import acquire, releasing
+
+if TYPE_CHECKING:
+    Record = tuple[bytes, int, "Content", bytes]
+
+# kind, turn, content, path
+
+_LENGTH = 32  # of a session's name, which is a checksum
+_NAME = re.compile(f"[0-9a-f]{{{_LENGTH}}}")
+_TURN, _WRITES, _SAVING = "turn", "writes", "saving"
+_MARK_LENGTH = 16
+_TURN_SIZE = 64  # always, so that it can be written when the disk is full
+_END = b"\0"  # of a record; no path holds one
+_PATIENCE = 1.0  # seconds; what is done under the lock takes a millisecond
+_POLL = 0.005
+_CHUNK = 1 << 20
+_OLD = 30 * 86400
+_HIGHEST_TURN = 10**9
+_NOTHING = b"-"
+# The kinds of records: what was at a path before the agent wrote to it, and what it left there.
+SEEN, ABSENT, WROTE = b"seen", b"absent", b"wrote"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file as it lies on disk: SHA-256 of its bytes, or of a link's target, and its type and
+    permission bits. Both are empty where there is no file."""
+
+    digest: str | None
+    mode: int
+
+    @property
+    def is_there(self) -> bool:
+        return self.digest is not None
+
+
+NO_FILE = Content(None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What the agent left at a path: `content` is `NO_FILE` if it removed what was there.
+
+    `created`: nothing was there before the agent first wrote to it; None if nobody looked.
+    `turn` is that of its last write; `earlier` is what it had left there before that, of which
+    a rollback may have brought back any.
+    """
+
+    content: Content
+    created: bool | None
+    turn: int
+    earlier: frozenset[Content] = frozenset()
+
+
+class SessionState:
+    """The turns and writes of one session in one worktree.
+
+    OSError, or `Busy`, where they cannot be written; what cannot be read is empty.
+    """
+
+    def __init__(self, private_dir: str, session: str) -> None:
+        name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+        self.folder = os.path.join(private_dir, SESSIONS, name)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was ever noted of the session."""
+        return os.path.isdir(self.folder)
+
+    # -- turns -------------------------------------------------------------------
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn; 0 before the first prompt."""
+        return self._read_turn()[0]
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether this turn has its checkpoint."""
+        return self._read_turn()[1]
+
+    @property
+    def _counted_in(self) -> bytes:
+        """Whose turn it is: the mark of the state that counts it."""
+        return self._read_turn()[2]
+
+    @property
+    def _mark(self) -> bytes:
+        return sha256(os.fsencode(self.folder)).hexdigest()[:_MARK_LENGTH].encode()
+
+    def new_turn(self) -> int:
+        with self._locked():
+            turn = min(self.turn, _HIGHEST_TURN - 1) + 1
+            self._write_turn(turn, is_claimed=False)
+            return turn
+
+    def follow(self, other: SessionState) -> None:
+        """Let it be the turn that is counted elsewhere, in the repository of the agent's folder.
+        That has numbers of its own: the same one may be another turn here."""
+        turn, counted_in = other.turn, other._mark
+        with self._locked():
+            if (turn, counted_in) != (self.turn, self._counted_in):
+                self._write_turn(turn, is_claimed=False, counted_in=counted_in)
+
+    def claim(self, turn: int | None = None) -> bool:
+        """Note that this turn has its checkpoint; False if it had one, or is not `turn` any more.
+
+        When that is taken, and not before: whoever is killed amid a save has claimed nothing.
+        """
+        with self._locked():
+            now, is_claimed, counted_in = self._read_turn()
+            is_first = not is_claimed and turn in (None, now)
+            if is_first:
+                self._write_turn(now, is_claimed=True, counted_in=counted_in)
+            return is_first
+
+    def note_saved(self, turn: int) -> None:
+        """Claim a turn whose checkpoint is taken; if that cannot be, there will be one too many."""
+        try:
+            self.claim(turn)
+        except (OSError, Busy):
+            pass
+
+    def unclaim(self) -> None:
+        """The next one takes a checkpoint, whether the turn has one or not."""
+        with self._locked():
+            self._write_turn(self.turn, is_claimed=False)
+
+    @contextmanager
+    def saving(self, timeout: float) -> Iterator[None]:
+        """Wait until no other hook of this session is saving; `Busy` after `timeout` seconds.
+
+        Agents use several tools at once: the second must not start to write, nor save as well,
+        while the checkpoint of the turn is still being taken.
+        """
+        with self._lock(_SAVING, timeout):
+            yield
+
+    # -- the ledger --------------------------------------------------------------
+
+    def foresee(self, path: bytes, *, is_there: bool) -> None:
+        """The agent is about to write to a path: remember whether anything is there."""
+        with self._locked():
+            self._append(SEEN if is_there else ABSENT, path)
+
+    def record(self, path: bytes, content: Content, *, existed: bool | None = None) -> None:
+        """The agent has written to a path, and this (see `look`) is there now.
+
+        `existed`: whether something was there before, if that was not foreseen.
+        """
+        with self._locked():
+            if existed is not None:
+                self._append(SEEN if existed else ABSENT, path)
+            self._append(WROTE, path, content)
+
+    def writes(self) -> Mapping[bytes, Write]:
+        """What the agent wrote last at each path."""
+        return summed(_records(self._read_log()))
+
+    def went_back(self, top: str, paths: Iterable[bytes]) -> None:
+        """A rollback has changed these paths of the worktree at `top`."""
+        for path, content in brought_back(self.writes(), top, paths):
+            self.record(path, content)
+
+    # -- the whole ---------------------------------------------------------------
+
+    @property
+    def last_used(self) -> float:
+        """When anything was written here; 0 if nothing is here."""
+        try:
+            return max(os.lstat(self._path(name)).st_mtime for name in os.listdir(self.folder))
+        except (OSError, ValueError):
+            return 0.0
+
+    def forget(self) -> None:
+        """Take away all that is known of the session."""
+        disk.remove_tree(self.folder)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return self._lock(_TURN, _PATIENCE)
+
+    @contextmanager
+    def _lock(self, name: str, timeout: float) -> Iterator[None]:
+        deadline = monotonic() + timeout
+        while True:
+            fd = self._open_lock(name)
+            try:
+                if not acquire(fd, fcntl.LOCK_EX, deadline, _POLL):
+                    raise Busy(
+                        "another hook of this agent session is at work",
+                        hint="wait for it to end, then try again",
+                    )
+                with releasing(fd):
+                    if _is_still(self._path(name), fd):  # else it was forgotten meanwhile
+                        yield
+                        return
+            finally:
+                os.close(fd)
+
+    def _open_lock(self, name: str) -> int:
+        path = self._path(name)
+        sessions = os.path.dirname(self.folder)
+        for folder in (os.path.dirname(sessions), sessions, self.folder):
+            disk.ensure_dir(folder)
+        flags = os.O_RDWR | os.O_NOFOLLOW
+        try:
+            return disk.open_or_create(path, flags)
+        except FileNotFoundError:  # forgotten between the two
+            disk.ensure_dir(self.folder)
+            return disk.open_or_create(path, flags)
+
+    def _read_turn(self) -> tuple[int, bool, bytes]:
+        try:
+            words = disk.read_private(self._path(_TURN))[:_TURN_SIZE].split()
+            turn, is_claimed = int(words[0]), words[1] == b"claimed"
+        except (OSError, ValueError, IndexError):
+            return 0, False, b""
+        counted_in = b"".join(words[2:3])
+        return (turn, is_claimed, counted_in) if 0 <= turn <= _HIGHEST_TURN else (0, False, b"")
+
+    def _write_turn(self, turn: int, *, is_claimed: bool, counted_in: bytes = b"") -> None:
+        text = b"%d %s %s" % (turn, b"claimed" if is_claimed else b"free", counted_in)
+        disk.overwrite_private(self._path(_TURN), text.ljust(_TURN_SIZE), 0, _TURN_SIZE)
+
+    def _append(self, kind: bytes, path: bytes, content: Content = NO_FILE) -> None:
+        digest = _NOTHING if content.digest is None else content.digest.encode("ascii")
+        record = b"%s %d %s %o %s" % (kind, self.turn, digest, content.mode, path)
+        # An end before it too, lest it go on what a killed process has torn: whether it would need
+        # that is told by the whole log only, or, where it cannot be read, not at all.
+        disk.append(self._path(_WRITES), _END + record + _END)
+
+    def _read_log(self) -> bytes:
+        try:
+            return disk.read_private(self._path(_WRITES))
+        except OSError:
+            return b""
+
+
+def summed(records: Iterable[Record]) -> dict[bytes, Write]:
+    """What the agent left at each path, told by what was noted one after the other."""
+    found: dict[bytes, Write] = {}
+    created: dict[bytes, bool] = {}
+    for kind, turn, content, path in records:
+        before = found.get(path)
+        if kind == WROTE:
+            earlier = frozenset() if before is None else before.earlier | {before.content}
+            found[path] = Write(content, created.get(path), turn, earlier - {content})
+        elif before is None:  # never written: what was seen last counts
+            created[path] = kind == ABSENT
+        elif kind == SEEN and not before.content.is_there:  # somebody else made it anew
+            created[path] = False
+    return found
+
+
+def brought_back(
+    writes: Mapping[bytes, Write], top: str, paths: Iterable[bytes]
+) -> Iterator[tuple[bytes, Content]]:
+    """Those of the paths at which is now what the agent had left there some time ago, and that:
+    after a rollback it is the agent's, and nobody's edit."""
+    for path in paths:
+        write = writes.get(path)
+        now = None if write is None else look(os.path.join(os.fsencode(top), path))
+        if write is not None and now is not None and now in write.earlier:
+            yield path, now
+
+
+def look(path: str | bytes) -> Content:
+    """What is at a path on disk now. A folder, or what can be no file of a checkpoint, counts
+    as no file."""
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return Content(sha256(os.readlink(os.fsencode(path))).hexdigest(), status.st_mode)
+        return _read(path) if stat.S_ISREG(status.st_mode) else NO_FILE
+    except (FileNotFoundError, NotADirectoryError):
+        return NO_FILE
+
+
+def every_session(private_dir: str) -> Iterator[SessionState]:
+    """The sessions that are known in a worktree; nothing else that lies there is one."""
+    if SESSIONS not in disk.names_in(private_dir):
+        return
+    folder = os.path.join(private_dir, SESSIONS)
+    for name in filter(_NAME.fullmatch, disk.names_in(folder)):
+        state = SessionState(private_dir, "")
+        state.folder = os.path.join(folder, name)
+        yield state
+
+
+def forget_old(private_dir: str, now: float | None = None) -> None:
+    """Take away the sessions that nobody has used for a month."""
+    since = (time() if now is None else now) - _OLD
+    for state in every_session(private_dir):
+        if state.last_used < since:
+            try:
+                state.forget()
+            except OSError:
+                pass
+
+
+def _read(path: str | bytes) -> Content:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        summed = sha256()
+        while chunk := file.read(_CHUNK):
+            summed.update(chunk)
+        return Content(summed.hexdigest(), status.st_mode)
+
+
+def _records(log: bytes) -> Iterator[Record]:
+    """Kind, turn, content and path of each record that is whole."""
+    *ended, _ = log.split(_END)
+    for record in ended:
+        try:
+            kind, turn, digest, mode, path = record.split(b" ", 4)
+            content = NO_FILE if digest == _NOTHING else _content(digest, mode)
+            if kind in (SEEN, ABSENT, WROTE) and path:
+                yield kind, int(turn), content, path
+        except ValueError:
+            continue
+
+
+def _content(digest: bytes, mode: bytes) -> Content:
+    if len(bytes.fromhex(digest.decode("ascii"))) != 32:
+        raise ValueError(digest)
+    return Content(digest.decode("ascii"), int(mode, 8))
+
+
+def _is_still(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoints of agent state alone: no file, index or HEAD is looked at, none comes back.
+
+They lie among the others, under refs of their own, with an empty tree; what they hold is
+in the state commit as it is with every checkpoint. To save one needs no lock: nothing that it
+reads can change meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+
+from ckpt.engine import snapshot
+from ckpt.engine.apply import keep, look
+from ckpt.engine.capture import Present
+from ckpt.engine.catalog import Catalog
+from ckpt.engine.changes import Action, FileState
+from ckpt.engine.nested import SUBMODULE
+from ckpt.engine.plan import GIT_DIR, Plan, why_unheld
+from ckpt.engine.recorded import Recorded, file_state
+from ckpt.engine.rules import inside
+from ckpt.engine.snapshot import LAST_ATTEMPT, LONGEST_WAIT, NO_TIME, SaveRequest, checked, publish
+from ckpt.errors import CkptError, UsageError
+from ckpt.git import record
+from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectsPruned, ObjectStore
+from ckpt.git.record import StateFile
+from ckpt.git.repository import Repository, wait_for_pruning
+from ckpt.git.trees import GITLINK, lookup, write_tree
+from ckpt.models import Checkpoint, Outcome, SaveResult, Scope
+from ckpt.paths import folders_above, is_repository, is_within, to_str
+from ckpt.worktree.write import UnsafePath, Worktree
+
+
+def check_places(repo: Repository, paths: Iterable[bytes]) -> None:
+    """Refuse a path that is none of the worktree's own files."""
+    for path in paths:
+        if not path:
+            raise UsageError("the worktree itself is no state file", hint="name a file in it")
+        place = unfit_place(repo, path)
+        if place is not None:
+            raise UsageError(
+                f"state file '{to_str(path)}' is {place}", hint="name a file of this worktree"
+            )
+
+
+def unfit_place(repo: Repository, path: bytes) -> str | None:
+    """Why no state file can be at a path, if that is so."""
+    if is_within(path, tuple(inside(repo.worktree, repo.git_dir, repo.common_dir))):
+        return GIT_DIR
+    top = os.fsencode(repo.worktree)
+    if any(is_repository(os.path.join(top, folder)) for folder in folders_above(path)):
+        return "inside another repository"
+    return None
+
+
+def read_files(
+    repo: Repository, objects: ObjectStore, paths: Iterable[bytes]
+) -> dict[bytes, StateFile]:
+    """Add what these files hold now to the object store."""
+    with Worktree(os.fsencode(repo.worktree), repo.git_dirs) as worktree:
+        return {path: _read(objects, worktree, path) for path in sorted(paths)}
+
+
+def _read(objects: ObjectStore, worktree: Worktree, path: bytes) -> StateFile:
+    try:
+        around = worktree.in_the_way(path)
+        status = worktree.lstat(path)
+        if around is not None:
+            raise _unreadable(path, f"'{to_str(around)}' is no folder")
+        if status is None:
+            return StateFile(None, 0)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+            raise _unreadable(path, "it is no file")
+        state = look(objects, worktree, path, status)
+        assert state is not None, "folders and special files were told apart"
+        return StateFile(keep(objects, worktree, path, state), state.permissions)
+    except (OSError, UnsafePath) as error:
+        reason = error.message if isinstance(error, UnsafePath) else (error.strerror or "").lower()
+        raise _unreadable(path, reason or "it changes all the time") from None
+
+
+def _unreadable(path: bytes, reason: str) -> CkptError:
+    return CkptError(
+        f"cannot read state file '{to_str(path)}': {reason}", hint="name a file that can be read"
+    )
+
+
+def existing(target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]) -> Iterator[bytes]:
+    """The state files of a checkpoint in whose places something is now."""
+    for path in _within(target, limits):
+        if _is_file(worktree, path):
+            yield path
+
+
+def _is_file(worktree: Worktree, path: bytes) -> bool:
+    try:
+        status = worktree.lstat(path)
+    except PermissionError:
+        return False
+    return status is not None and not stat.S_ISDIR(status.st_mode)
+
+
+def _within(target: Recorded, limits: tuple[bytes, ...]) -> Iterator[bytes]:
+    for path in target.state_files:
+        if not limits or is_within(path, limits):
+            yield path
+
+
+def extend(
+    plan: Plan,
+    present: Present,
+    target: Recorded,
+    worktree: Worktree,
+    limits: tuple[bytes, ...],
+) -> None:
+    """Plan what becomes of state files that are not in the target's tree: what the present
+    holds may go, what it does not is left."""
+    for path in _within(target, limits):
+        if lookup(target.objects, target.tree, path) is not None:
+            continue  # it is planned for like any other
+        place = unfit_place(target.repo, path)
+        entry = present.entry(path)
+        if place is not None or (entry is not None and entry.mode == GITLINK):
+            plan.kept[path] = place or SUBMODULE
+            continue
+        here = file_state(path, entry, present.modes, present.converted.get(path))
+        there = _state(target.state_files[path])
+        plan.kept.pop(path, None)
+        plan.actions = [action for action in plan.actions if action.path != path]
+        if here != there:
+            plan.actions.append(Action(path, here, there))
+            plan.differing.add(path)
+        elif there is None and _is_file(worktree, path):
+            plan.obstacles.add(path)
+            plan.blocked[path] = why_unheld(path, present, worktree)
+
+
+def _state(file: StateFile) -> FileState | None:
+    return None if file.entry is None else FileState(file.entry, file.permissions)
+
+
+# -- Checkpoints of agent state alone: no file, index or HEAD is looked at, none comes back
+
+
+def save(repo: Repository, request: SaveRequest) -> SaveResult:
+    """Keep the state of a request; a trigger is content with the newest if that is equal."""
+    request = checked(request)
+    for attempt in range(LAST_ATTEMPT + 1):
+        try:
+            return _save(repo, request)
+        except ObjectsPruned:
+            if attempt == LAST_ATTEMPT:
+                raise
+            wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
+        finally:  # of what was not written nothing is left
+            repo.objects.discard()
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _save(repo: Repository, request: SaveRequest) -> SaveResult:
+    objects, catalog = repo.objects, Catalog(repo)
+    draft = draft_of(repo, request)
+    if not request.wants_own_ref:
+        for found in _newest(catalog, request.session):
+            if found.state_commit != draft.state_commit:
+                break
+            if request.is_met_by(found):
+                return SaveResult(Outcome.UNCHANGED, found)
+
+    def is_whole(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
+        return not objects.missing({commit, *relied_on})
+
+    tree, state = (ObjectID(name.encode()) for name in (draft.tree, draft.state_commit))
+    made = publish(repo, catalog, draft, tree, (state,), is_whole)
+    return SaveResult(Outcome.CREATED, made)
+
+
+def draft_of(repo: Repository, request: SaveRequest) -> Checkpoint:
+    """The checkpoint that will be, its objects added: what it lacks is an id and a time."""
+    objects = repo.objects
+    tree = write_tree(objects, {})
+    state_tree = write_tree(objects, record.write(objects, request.state, {}))
+    state = record.write_commit(objects, state_tree, (), "ckpt: state of an agent\n", NO_TIME)
+    return snapshot.draft_of(repo, request, Scope.STATE, tree, state)
+
+
+def _newest(catalog: Catalog, session: str | None) -> Iterator[Checkpoint]:
+    """Those of a session, the newest first."""
+    like = (c for c in catalog.here() if c.scope is Scope.STATE and c.session == session)
+    return (c for c in like if not c.foreign)

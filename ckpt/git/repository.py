@@ -1,0 +1,640 @@
+# SPDX-License-Identifier: MIT
+"""Find a repository as git would, and refuse what cannot be served.
+
+Knows where things are: the worktree's own git dir, the common dir that linked
+worktrees share, the index, the folder for private files. Refusals come before
+anything is written and before the repository's configuration is believed: another
+user's repository, a bare one, the home folder or `/` as a worktree, a format that
+only a newer git understands. Reading a repository asks for less than writing to it:
+`check_writable` says so. Starts no git process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ckpt import disk
+from ckpt.errors import CkptError, DiskError, Refused
+from ckpt.git.config import GitConfig, expand_user
+from ckpt.git.formats import ObjectFormat, ObjectID, get_object_format
+from ckpt.git.objects import ObjectStore
+from ckpt.git.refs import Refs
+from ckpt.locks import Sharing, read_sharing
+
+_KNOWN_EXTENSIONS = {
+    "noop",
+    "noop-v1",
+    "objectformat",
+    "partialclone",
+    "preciousobjects",
+    "refstorage",
+    "relativeworktrees",
+    "worktreeconfig",
+}
+_EXTENSIONS_OF_VERSION_1 = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}
+_TOO_OLD = "'pip install --upgrade git-ckpt' may bring one that knows it"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFormat:
+    """`is_partial`: objects may be missing here because a remote promised to have them."""
+
+    hash_name: str = "sha1"
+    ref_storage: str = "files"
+    is_partial: bool = False
+
+
+def read_format(config: GitConfig, config_file: str) -> RepositoryFormat:
+    """The format that a repository's own config file declares; refuses an unknown one."""
+    own = [(name, value) for name, value, file in config.items("core") if file == config_file]
+    version = dict(own).get("repositoryformatversion", "0")
+    if version not in ("0", "1"):
+        raise Refused(f"expected git repo version <= 1, found {version}", hint=_TOO_OLD)
+    extensions = {
+        name.lower(): value
+        for name, value, file in config.items("extensions")
+        if file == config_file
+    }
+    _check_extensions(version, extensions)
+    return RepositoryFormat(
+        hash_name=_known(extensions, "objectformat", ("sha1", "sha256"), "object format"),
+        # A newer git may name a place too, as in `files:///elsewhere`; that is unknown here.
+        ref_storage=_known(extensions, "refstorage", ("files", "reftable"), "ref storage format"),
+        is_partial="partialclone" in extensions or _has_promisor(config.items("remote")),
+    )
+
+
+def _check_extensions(version: str, extensions: Iterable[str]) -> None:
+    for name in extensions:
+        if version == "0" and name in _EXTENSIONS_OF_VERSION_1:
+            raise Refused(
+                f"repo version is 0, but v1-only extension found: '{name}'",
+                hint="git config -f .git/config core.repositoryFormatVersion 1",
+            )
+        if version == "1" and name not in _KNOWN_EXTENSIONS:
+            raise Refused(f"unknown repository extension found: '{name}'", hint=_TOO_OLD)
+
+
+def _known(extensions: dict[str, str], name: str, known: tuple[str, ...], what: str) -> str:
+    value = extensions.get(name, known[0])
+    if value not in known:
+        raise Refused(f"unknown {what} '{value}'", hint=_TOO_OLD)
+    return value
+
+
+def _has_promisor(remotes: Iterable[tuple[str, str, str]]) -> bool:
+    promises = {name: value.lower() for name, value, _ in remotes if name.endswith(".promisor")}
+    return any(value in ("true", "yes", "on", "1") for value in promises.values())
+
+
+# -- Whether a repository of another user, or a bare one, may be used: git's rules for it
+
+_OF_A_WORKTREE = ("/.git/worktrees/", "/.git/modules/")
+
+
+def check_declared_safe(subject: str, start: str, env: Mapping[str, str]) -> None:
+    """Refuse a repository of another user, unless it is declared safe."""
+    is_safe = False
+    for value in GitConfig.load(env).get_all("safe.directory"):
+        is_safe = bool(value) and (is_safe or _means(value, subject, start, env))
+    if not is_safe:
+        from shlex import quote
+
+        raise Refused(
+            f"detected dubious ownership in repository at '{subject}'",
+            hint=f"git config --global --add safe.directory {quote(subject)}",
+        )
+
+
+def _means(value: str, subject: str, start: str, env: Mapping[str, str]) -> bool:
+    if value in ("*", "."):
+        return value == "*" or subject == start
+    path = expand_user(value, env)
+    if path is None or not os.path.isabs(path):
+        return False
+    try:
+        if path.endswith("/*"):
+            return subject.startswith(os.path.join(os.path.realpath(path[:-1], strict=True), ""))
+        return subject == os.path.realpath(path, strict=True)
+    except OSError:
+        return False  # as one file of settings may serve several machines
+
+
+def check_bare(git_dir: str, env: Mapping[str, str]) -> None:
+    """Refuse a bare repository that was come upon, if only named ones are to be used."""
+    is_of_worktree = git_dir.endswith("/.git") or any(part in git_dir for part in _OF_A_WORKTREE)
+    wanted = GitConfig.load(env).get("safe.barerepository")
+    if wanted == "explicit" and not is_of_worktree:
+        raise Refused(
+            f"cannot use bare repository '{git_dir}' (safe.bareRepository is 'explicit')",
+            hint="name it with GIT_DIR",
+        )
+
+
+# -- Folders that are no worktree to take checkpoints of, whatever git or its settings say
+
+_GITS_OWN = (
+    *("objects", "refs", "reftable", "logs", "hooks", "info", "worktrees", "modules", "lfs"),
+    *("ckpt", "rr-cache", "branches", "remotes"),
+)
+
+
+class TooBroad(Refused):
+    """The worktree is `/`, the home folder or a folder above it."""
+
+
+def check_exists(worktree: str) -> None:
+    """A folder that is gone is not one from which all files were deleted."""
+    try:
+        if not stat.S_ISDIR(os.stat(worktree).st_mode):
+            raise FileNotFoundError
+    except FileNotFoundError:
+        from shlex import quote
+
+        told = f"the work tree '{worktree}' does not exist"
+        hint = f"to have its files come back, first: mkdir -p {quote(worktree)}"
+        raise CkptError(told, hint=hint) from None
+
+
+def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
+    """A worktree that is the home folder or holds it would sweep in everything."""
+    check_exists(worktree)
+    home = os.path.realpath(env["HOME"]) if env.get("HOME") else None
+    if worktree == "/" or (home and os.path.join(home, "").startswith(os.path.join(worktree, ""))):
+        raise TooBroad(
+            f"refusing to take checkpoints of '{worktree}': it is or holds the home folder",
+            hint="work in a repository of its own, or name its folder with -C DIR",
+        )
+
+
+def check_apart(worktree: str, git_dir: str, common_dir: str) -> None:
+    """A worktree that is a git dir, or what git keeps in one: to go back there would take away
+    the objects and refs that came since. Git runs some hooks so. A linked worktree may lie in
+    a folder of its own in the git dir that it shares."""
+    shared = [os.path.join(common_dir, name) for name in _GITS_OWN]
+    if worktree == common_dir or _is_within(worktree, git_dir, *shared):
+        raise Refused(
+            "this operation must be run in a work tree",
+            hint=f"'{worktree}' is git's own; in a hook: unset GIT_DIR, and name the work tree "
+            "with 'git -C DIR ckpt'",
+        )
+
+
+def _is_within(path: str, *folders: str) -> bool:
+    """Whether a path is one of these folders, or in one."""
+    return os.path.join(path, "").startswith(tuple(os.path.join(f, "") for f in folders))
+
+
+# -- Links in a git dir by which what is written into it would end up elsewhere
+
+# At the top of a git dir, and never written to here.
+_READ = {"annex", "branches", "config", "config.worktree", "description", "hooks", "info", "lfs"}
+
+
+def link_out(git_dir: str, around: str) -> str | None:
+    """The first link in a git dir that leads out of it and of the one around it, if any does."""
+    inside = os.path.join(os.path.realpath(around), "")
+    for link in _links(git_dir):
+        if not os.path.join(os.path.realpath(link), "").startswith(inside):
+            return link
+    return None
+
+
+def _links(git_dir: str) -> Iterator[str]:
+    for entry in (*_entries(git_dir), *_entries(os.path.join(git_dir, "objects"))):
+        if entry.is_symlink() and entry.name not in _READ:
+            yield entry.path
+    folders = [os.path.join(git_dir, name) for name in ("refs", "logs")]
+    for folder in folders:  # which grow meanwhile
+        entries = _entries(folder)
+        yield from (entry.path for entry in entries if entry.is_symlink())
+        folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:  # there is none, or a file, or a link that has been told of
+        return []
+
+
+# -- Find a repository as git would, and refuse what cannot be served
+
+MAIN_WORKTREE = "main"
+# Of `git commit -a`, `git commit -- PATH` and `git stash`.
+_FOR_A_MOMENT = re.compile(r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?")
+_OFF = ("false", "no", "off", "0")
+
+
+class NotARepository(CkptError):
+    """No git repository here or in any folder above."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"not a git repository (or any of the parent directories): '{path}'",
+            hint="change into a repository, name one with -C DIR, run 'git init', or keep "
+            "checkpoints of this folder elsewhere with --store user",
+        )
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One worktree of one repository; close it when done. Only if it `runs_filters` are commands
+    of filter drivers known."""
+
+    git_dir: str
+    common_dir: str
+    worktree: str
+    index_path: str
+    config: GitConfig
+    env: Mapping[str, str]
+    format: RepositoryFormat
+    runs_filters: bool = True
+
+    @property
+    def worktree_id(self) -> str:
+        """Names this worktree among those that share the refs; survives a rename of its folder."""
+        return self.worktree_id_of(self.git_dir)
+
+    def worktree_id_of(self, git_dir: str) -> str:
+        """The same of another worktree, by its git dir."""
+        if git_dir == self.common_dir:
+            return MAIN_WORKTREE
+        return "worktrees/" + os.path.basename(git_dir)
+
+    @property
+    def git_dirs(self) -> tuple[str, str]:
+        """Where git keeps what is not the worktree's; they may lie in it all the same."""
+        return self.git_dir, self.common_dir
+
+    @property
+    def private_dir(self) -> str:
+        """This worktree's own private files: journal, locks, cache."""
+        return os.path.join(self.git_dir, "ckpt")
+
+    @property
+    def owns_index(self) -> bool:
+        """False inside a hook of `git commit -- path`, which lends a temporary index."""
+        named = self.env.get("GIT_INDEX_FILE")
+        own = os.path.join(self.git_dir, "index")
+        return not named or os.path.join(self.worktree, named) == own
+
+    @cached_property
+    def kept(self) -> dict[str, object]:
+        """What a process that lives on need not read again; whoever put it there checks it."""
+        return {}
+
+    @cached_property
+    def object_format(self) -> ObjectFormat:
+        return get_object_format(self.format.hash_name)
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        sharing = read_sharing(self.config.get("core.sharedrepository"))
+        return replace(sharing, top=self.common_dir)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        path = self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
+        return ObjectStore(
+            os.path.abspath(path),
+            self.object_format,
+            self._alternates,
+            is_partial=self.format.is_partial,
+            sharing=self.sharing,
+        )
+
+    @property
+    def _alternates(self) -> list[str]:
+        named = self.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
+        return [part for part in named.split(os.pathsep) if part]
+
+    @cached_property
+    def refs(self) -> Refs:
+        kind = _kind_of_refs(self.format.ref_storage == "reftable")
+        refs = kind(self.git_dir, self.common_dir, self.object_format.hex_length)
+        refs.logs_updates = self.config.get("core.logallrefupdates") not in _OFF
+        refs.main_is_bare = self.config.get_bool("core.bare", False)
+        refs.sharing = self.sharing
+        return refs
+
+    def reloaded(self) -> Repository:
+        """The same with the configuration as it is now; open packs stay open.
+
+        Refuses what has become another repository, or one that cannot be served any more.
+        """
+        self.check_there()
+        check_exists(self.worktree)
+        config = GitConfig.load(self.env, git_dir=self.git_dir, common_dir=self.common_dir)
+        format = read_format(config, os.path.join(self.common_dir, "config"))
+        if not self.env.get("GIT_WORK_TREE"):
+            _check_not_bare(self.git_dir != self.common_dir, config)
+        now, then = ((f.hash_name, f.ref_storage) for f in (format, self.format))
+        if now != then:
+            raise Refused(
+                f"'{self.git_dir}' is another repository by now, with "
+                f"{' and '.join(now)} instead of {' and '.join(then)}",
+                hint="open it anew",
+            )
+        again = replace(self, config=config, format=format)
+        if "objects" in self.__dict__:
+            again.__dict__["objects"] = self.objects
+        again.__dict__["kept"] = self.kept
+        return again
+
+    def without_filters(self) -> Repository:
+        """The same, in which no command of a filter driver is run, whoever configured it."""
+        return replace(self, config=self.config.without_filters(), runs_filters=False)
+
+    def check_writable(self) -> None:
+        """Refuse before anything is written what could not be finished with a ref."""
+        self.check_there()
+        self.refs.check_writable()
+        if self.env.get("GIT_QUARANTINE_PATH"):
+            raise Refused(
+                "ref updates forbidden inside quarantine environment",
+                hint="call it in 'post-receive', when git has taken the new objects in: "
+                "unset GIT_DIR; git -C DIR ckpt save",
+            )
+        place = self.env.get("GIT_OBJECT_DIRECTORY")
+        own = os.path.join(self.common_dir, "objects")
+        if place and os.path.realpath(place) != os.path.realpath(own):
+            raise Refused(
+                f"the environment has objects written to '{place}', "
+                "and a checkpoint has its ref in the repository",
+                hint="unset GIT_OBJECT_DIRECTORY, and try again",
+            )
+        if self._alternates:
+            from ckpt.git.objects import check_none_lent
+
+            check_none_lent(own, self._alternates)
+
+    def check_there(self) -> None:
+        """Refuse to take a repository that was moved or removed for an empty one."""
+        if not is_git_dir(self.git_dir):
+            raise CkptError(
+                f"not a git repository any more: '{self.git_dir}'",
+                hint="if it was moved, open it at its new place",
+            )
+
+    def close(self) -> None:
+        if "objects" in self.__dict__:
+            self.objects.close()
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def discover(path: str, env: Mapping[str, str]) -> Repository:
+    """Open the repository that git would use in folder `path`."""
+    start = os.path.realpath(path)
+    if not os.path.isdir(start):
+        raise CkptError(f"cannot change to '{path}': no such directory", hint="check the path")
+    named = env.get("GIT_DIR")
+    if named:
+        git_dir, top = _resolve_git_dir(os.path.join(start, named), named), None
+    else:
+        git_dir, top = _search(start, env)
+        _check_owner(git_dir, top, start, env)
+        if top is None:
+            check_bare(git_dir, env)
+    common_dir = _common_dir(git_dir)
+    config = GitConfig.load(env, git_dir=git_dir, common_dir=common_dir)
+    format = read_format(config, os.path.join(common_dir, "config"))
+    is_linked = git_dir != common_dir
+    worktree = _worktree(start, git_dir, top, is_linked, config, env)
+    check_breadth(worktree, env)
+    check_apart(worktree, git_dir, common_dir)
+    return Repository(
+        git_dir=git_dir,
+        common_dir=common_dir,
+        worktree=worktree,
+        index_path=_index_path(git_dir, worktree, env.get("GIT_INDEX_FILE")),
+        config=config,
+        env=env,
+        format=format,
+    )
+
+
+def _index_path(git_dir: str, worktree: str, named: str | None) -> str:
+    """The index that the user works with; those that git makes for a moment are not it."""
+    own = _itself(os.path.join(git_dir, "index"))
+    if not named:
+        return own
+    path = os.path.join(worktree, named)
+    is_made_by_git = os.path.realpath(os.path.dirname(path)) == git_dir
+    is_lent = is_made_by_git and _FOR_A_MOMENT.fullmatch(os.path.basename(path))
+    return own if is_lent else _itself(path)
+
+
+def _itself(index: str) -> str:
+    """Where the file is that git locks and replaces, if there is only a link to it."""
+    return os.path.realpath(index) if os.path.islink(index) and os.path.isfile(index) else index
+
+
+def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:
+    """The git dir for a folder, and the top of its worktree (None: inside a git dir)."""
+    ceilings = {
+        os.path.realpath(part)
+        for part in env.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
+        if os.path.isabs(part)
+    }
+    folder = start
+    while True:
+        dot_git = os.path.join(folder, ".git")
+        if os.path.isfile(dot_git):
+            return _resolve_git_dir(dot_git, dot_git), folder
+        if is_git_dir(dot_git):
+            return os.path.realpath(dot_git), folder
+        if is_git_dir(folder):
+            return folder, None
+        parent = os.path.dirname(folder)
+        if parent == folder or parent in ceilings:
+            raise NotARepository(start)
+        folder = parent
+
+
+def is_git_dir(path: str) -> bool:
+    """What git asks of a git dir: HEAD, and objects and refs here or in the common dir."""
+    if not os.path.lexists(os.path.join(path, "HEAD")):
+        return False
+    if os.path.isfile(os.path.join(path, "commondir")):
+        return True
+    return all(os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs"))
+
+
+def read_gitfile(path: str) -> str | None:
+    """Where a `.git` file points, or None if it is not one; DiskError if it may not be read."""
+    try:
+        contents = disk.beginning(path, 8192)
+    except OSError as error:
+        raise DiskError(error) from error
+    if not contents.startswith(b"gitdir: ") or b"\0" in contents:
+        return None
+    target = os.fsdecode(contents[len(b"gitdir: ") :].rstrip(b"\r\n"))
+    return os.path.realpath(os.path.join(os.path.dirname(path), target))
+
+
+def nested_head(folder: bytes, hex_length: int = 40) -> ObjectID | None:
+    """The commit that a submodule's HEAD names, if it has one."""
+    dot_git = os.path.join(os.fsdecode(folder), ".git")
+    try:
+        git_dir = read_gitfile(dot_git) if os.path.isfile(dot_git) else dot_git
+        if git_dir is None or not is_git_dir(git_dir):
+            return None
+        common_dir = _common_dir(git_dir)
+        has_tables = os.path.isdir(os.path.join(common_dir, "reftable"))
+        return _kind_of_refs(has_tables)(git_dir, common_dir, hex_length).head().commit
+    except CkptError:
+        return None
+
+
+def _kind_of_refs(are_in_tables: bool) -> type[Refs]:
+    if not are_in_tables:
+        return Refs
+    from ckpt.git.reftable import ReftableRefs
+
+    return ReftableRefs
+
+
+def _resolve_git_dir(path: str, shown: str) -> str:
+    target = read_gitfile(path) if os.path.isfile(path) else os.path.realpath(path)
+    if target is None:
+        raise CkptError(f"invalid gitfile format: '{shown}'", hint="mend or remove that file")
+    if not is_git_dir(target):
+        raise CkptError(f"not a git repository: '{shown}'", hint="check GIT_DIR or the .git file")
+    return target
+
+
+def _common_dir(git_dir: str) -> str:
+    try:
+        found = disk.read(os.path.join(git_dir, "commondir"))
+    except FileNotFoundError:
+        return git_dir
+    target = os.fsdecode(found.rstrip(b"\r\n"))
+    if "\0" in target:
+        path = os.path.join(git_dir, "commondir")
+        raise CkptError(f"invalid commondir: '{path}'", hint="git worktree repair")
+    return os.path.realpath(os.path.join(git_dir, target))
+
+
+def _worktree(
+    start: str,
+    git_dir: str,
+    top: str | None,
+    is_linked: bool,
+    config: GitConfig,
+    env: Mapping[str, str],
+) -> str:
+    named = env.get("GIT_WORK_TREE")
+    if named:
+        return os.path.realpath(os.path.join(start, named))
+    shared = _is_shared(is_linked, config)
+    if top is None and not env.get("GIT_DIR"):
+        raise _no_worktree()
+    _check_not_bare(is_linked, config)
+    configured = None if shared else config.get_path("core.worktree")
+    if configured:
+        return os.path.realpath(os.path.join(git_dir, configured))
+    return top if top is not None else start
+
+
+def _is_shared(is_linked: bool, config: GitConfig) -> bool:
+    """Whether a linked worktree finds the `core.bare` and `core.worktree` of the main one:
+    git takes neither from there."""
+    return is_linked and not config.get_bool("extensions.worktreeconfig", False)
+
+
+def _check_not_bare(is_linked: bool, config: GitConfig) -> None:
+    if not _is_shared(is_linked, config) and config.get_bool("core.bare", False):
+        raise _no_worktree()
+
+
+def _no_worktree() -> Refused:
+    return Refused(
+        "this operation must be run in a work tree",
+        hint="a bare repository has no working state; name one with GIT_WORK_TREE",
+    )
+
+
+def _check_owner(git_dir: str, top: str | None, start: str, env: Mapping[str, str]) -> None:
+    """Git's safe.directory rule; only protected configuration may lift it."""
+    subject = top or git_dir
+    paths = [subject, git_dir]
+    if top is not None:
+        # Where all may write, as in /tmp, anybody can make one that leads to a git dir of ours.
+        paths.append(os.path.join(top, ".git"))
+    if all(os.lstat(path).st_uid in _trusted_uids(env) for path in paths):
+        return
+
+    check_declared_safe(subject, start, env)
+
+
+def _trusted_uids(env: Mapping[str, str]) -> set[int]:
+    me = os.geteuid()
+    sudo = env.get("SUDO_UID", "")
+    is_number = sudo.isascii() and sudo.isdigit() and len(sudo) < 20
+    return {me, int(sudo)} if me == 0 and is_number else {me}
+
+
+# -- Is a `git gc` at work that takes objects which are not named yet, as with `--prune=now`?
+
+_EXPIRE = "gc.pruneexpire"
+# Git takes an option also by its beginning, if no other begins so.
+_PRUNE = re.compile(r"(?s)--p(?:r(?:u(?:ne?)?)?)?=(.*)")
+# What is younger than that was not written a moment ago, by whichever clock.
+_IN_DAYS = re.compile(r"(?i)never|false|0*[1-9][0-9]*[. ](?:day|week|month|year)s?(?:[. ]ago)?")
+
+
+def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> bool:
+    """Return when no gc is at work that prunes at once, or after that time: then False."""
+    end = time.monotonic() + seconds
+    while _prunes_at_once(common_dir, config):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def is_collecting(common_dir: str) -> bool:
+    """Whether any gc is at work, as far as the system tells."""
+    return _told_to_gc(common_dir) is not None
+
+
+def _prunes_at_once(common_dir: str, config: GitConfig) -> bool:
+    told = _told_to_gc(common_dir)
+    if told is None:
+        return False
+    asked = [found[1] for found in map(_PRUNE.fullmatch, told) if found is not None]
+    if not asked and any(_EXPIRE in word.lower() for word in told):
+        return True  # whatever it is: nobody asks for what is usual
+    expire = asked[-1] if asked else config.get(_EXPIRE)
+    return expire is not None and _IN_DAYS.fullmatch(expire) is None
+
+
+def _told_to_gc(common_dir: str) -> list[str] | None:
+    """The words and the environment of the gc at work; None if there is none, or it is over, or
+    the system does not tell."""
+    try:
+        pid = int(disk.beginning(os.path.join(common_dir, "gc.pid"), 64).split()[0])
+        words = _words(f"/proc/{pid}/cmdline")
+        is_gc = "gc" in words or os.path.basename(words[0]) == "git-gc"
+        # Else it is the number of a dead one, by which another process goes now.
+        return [*words, *_words(f"/proc/{pid}/environ")] if is_gc else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _words(path: str) -> list[str]:
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read()).split("\0")
