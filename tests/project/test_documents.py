@@ -121,6 +121,7 @@ def test_no_option_is_mentioned_that_does_not_exist() -> None:
 
     of_others = {"-I", "-c", "--no-split-index", "--prune"}
     assert words(OPTION, ours) - of_others <= known
+    assert words(r"\bgit ckpt ([a-z][\w-]*)", ours) <= cli.COMMANDS.keys()
 
 
 def test_the_readme_mentions_every_command_in_ten_minutes() -> None:
