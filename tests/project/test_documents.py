@@ -28,7 +28,8 @@ from ckpt import cli, ids
 from ckpt.errors import CkptError
 from ckpt.install import manual
 from ckpt.models import SkipReason
-from ckpt.settings.settings import Settings, policy
+from ckpt.settings import policy
+from ckpt.settings.settings import Settings
 from ckpt.settings.sources import NO_LIMIT, ROWS
 
 TOP = Path(__file__).resolve().parents[2]
