@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTEST_DEBUG_TEMPROOT ?= $(shell .ci/test-folder)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help test suite pythons lint types format fuzz fuzz-guided torture bench bench-quick demo wheel clean
+.PHONY: help test suite pythons lint types format fuzz torture bench bench-quick demo wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -17,8 +17,7 @@ help:
 	@echo 'make test     lint, types and all tests, on one Python'
 	@echo 'make pythons  the tests on every other Python found'
 	@echo 'make suite    all tests, and nothing else'
-	@echo 'make fuzz     random work against real git, damaged bytes for each parser; WALKS=500 sets how many'
-	@echo 'make fuzz-guided  each parser under a fuzzer that sees its branches; SECONDS=60 sets how long'
+	@echo 'make fuzz     random work against real git, damaged files; WALKS=500 sets how many'
 	@echo 'make torture  kill and fail each single operation, files of a gigabyte'
 	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
 	@echo 'make lint     ruff and codespell'
@@ -35,12 +34,6 @@ suite: .venv/ready
 WALKS := 300
 fuzz: .venv/ready
 	CKPT_FUZZ_EXAMPLES=$(WALKS) $(BIN)/python -m pytest $(PYTEST) tests/properties tests/fuzz
-
-# The fuzzer comes from a wheel of its own, which not every Python has.
-SECONDS := 60
-fuzz-guided: .venv/ready
-	$(BIN)/python -m pip install -qq -e '.[fuzz]'
-	$(BIN)/python tests/fuzz/guided.py $(SECONDS)
 
 torture: .venv/ready
 	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile \

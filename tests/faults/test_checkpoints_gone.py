@@ -11,16 +11,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from faults.rollbacks import SCENES, Scene, checkpoints, differences, leftovers, look, whole
+from faults.rollbacks import Scene, checkpoints, whole
 from faults.striking import Driver, kill
-from helpers import fsck, git, tree_state, verified
-from scenes import write
+from helpers import git, tree_state
 
 CRASHES = {
     "amid the files": kill(1, "rename", "edited"),
     "before the end": kill(1, "rename", "/last-rollback"),
 }
-TRIED = ["whole", "by path", "other branch", "same branch", "operation"]
 
 
 def crash(driver: Driver, scene: Scene, when: str = "amid the files") -> tuple[Path, str, str]:
@@ -41,70 +39,6 @@ def lose(top: Path, *ids: str) -> None:
 def files(top: Path) -> dict[bytes, tuple[str, int, bytes]]:
     """Everything but what the killed process was about to give a name."""
     return {path: found for path, found in tree_state(top).items() if b".ckpt-tmp-" not in path}
-
-
-@pytest.mark.parametrize("when", CRASHES)
-@pytest.mark.parametrize("name", TRIED)
-def test_without_the_target_the_way_back_is_open(
-    name: str, when: str, driver: Driver, tmp_path: Path
-) -> None:
-    scene = SCENES[name](tmp_path / "before")
-    top, target, _ = crash(driver, scene, when)
-    lose(top, target)
-    git("gc", "-q", "--prune=now", cwd=top)
-    half = files(top)
-
-    recovered = driver.run(top, "rollback", "--abort", "--json")
-
-    assert recovered.code == 0, recovered
-    assert differences(look(top), scene.before) == []
-    assert leftovers(top) == []
-    assert fsck(top) == [] and verified(top) == []
-    # What was of the target is of a checkpoint again.
-    saved = recovered.json["safety"]["id"]
-    assert driver.run(top, "rollback", saved, "--head", "--yes").code == 0
-    assert files(top) == half
-
-
-@pytest.mark.parametrize("when", CRASHES)
-@pytest.mark.parametrize("name", TRIED)
-def test_without_the_safety_checkpoint_the_way_on_is_open(
-    name: str, when: str, driver: Driver, tmp_path: Path
-) -> None:
-    scene = SCENES[name](tmp_path / "before")
-    top, _, safety = crash(driver, scene, when)
-    lose(top, safety)
-    half = files(top)
-
-    recovered = driver.run(top, "rollback", "--continue", "--json")
-
-    assert recovered.code == 0, recovered
-    assert differences(look(top), scene.after) == []
-    assert leftovers(top) == []
-    assert fsck(top) == [] and verified(top) == []
-    assert driver.run(top, "undo", "--yes").code == 0
-    assert files(top) == half
-
-
-def test_without_the_safety_checkpoint_an_ignored_file_is_saved_before_it_goes(
-    driver: Driver, tmp_path: Path
-) -> None:
-    git("init", "-q", cwd=tmp_path)
-    write(tmp_path, "results", "then\n")
-    write(tmp_path, "source", "then\n")
-    assert driver.run(tmp_path, "save", "it").code == 0
-    write(tmp_path, "results", "now\n")
-    write(tmp_path, "source", "now\n")
-    write(tmp_path, ".git/info/exclude", "results\n")
-    words = ("rollback", "it", "--overwrite-ignored", "--yes")
-    assert driver.run(tmp_path, *words, blow=kill(1, "rename", "results")).killed
-    lose(tmp_path, max(checkpoints(tmp_path)).rpartition("/")[2])
-
-    assert driver.run(tmp_path, "rollback", "--continue").code == 0
-
-    assert (tmp_path / "results").read_text() == "then\n"
-    assert driver.run(tmp_path, "undo").code == 0
-    assert (tmp_path / "results").read_text() == "now\n"
 
 
 @pytest.mark.parametrize("way", ["--continue", "--abort"])
@@ -129,26 +63,6 @@ def test_the_way_to_a_checkpoint_that_is_gone_is_closed_and_the_other_one_named(
     assert driver.run(top, "rescue", "1").code == 0
     assert driver.run(top, "rollback", way).code == 0
     scene.check(top, scene.after if way == "--continue" else scene.before)
-
-
-def test_a_checkpoint_in_the_trash_is_brought_back_first(driver: Driver, tmp_path: Path) -> None:
-    scene = whole(tmp_path / "before")
-    top, target, safety = crash(driver, scene)
-    for each in (target, safety):
-        commit = git("rev-parse", f"refs/checkpoints/{each}", cwd=top).strip()
-        git("update-ref", f"refs/checkpoints-trash/20991231/{each}", commit, cwd=top)
-    lose(top, target, safety)
-
-    for way, goal in (("--continue", target), ("--abort", safety)):
-        refused = driver.run(top, "rollback", way)
-        assert (refused.code, refused.stderr.splitlines()[1]) == (
-            4,
-            f"hint: git ckpt restore-dropped {goal}",
-        )
-    assert f"mend: git ckpt restore-dropped {target}" in driver.run(top, "doctor", "--fix").stdout
-    assert driver.run(top, "restore-dropped", target).code == 0
-    assert driver.run(top, "rollback", "--continue").code == 0
-    assert differences(look(top), scene.after) == []
 
 
 def test_where_all_is_gone_doctor_tells_how_to_give_the_rollback_up(

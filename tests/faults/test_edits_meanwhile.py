@@ -21,7 +21,6 @@ from faults.rollbacks import (
     differences,
     leftovers,
     look,
-    operation,
     other_branch,
     same_branch,
     whole,
@@ -36,7 +35,6 @@ from faults.striking import (
     sample,
 )
 from helpers import fsck, git, tree_state, verified
-from scenes import write
 
 Record = Callable[[str, object], None]
 
@@ -153,28 +151,6 @@ def test_undo_after_continue_brings_back_what_there_was_before_it(
     assert differences(look(top), half) == []
 
 
-def test_undo_after_continue_brings_back_an_ignored_file_that_nobody_had_edited(
-    driver: Driver, tmp_path: Path
-) -> None:
-    git("init", "-q", cwd=tmp_path)
-    for path in ("edited", "results"):
-        write(tmp_path, path, "then\n")
-    assert driver.run(tmp_path, "save", "it").code == 0
-    for path in ("edited", "results"):
-        write(tmp_path, path, "now\n")
-    write(tmp_path, ".git/info/exclude", "results\n")
-    words = ("rollback", "it", "--overwrite-ignored", "--yes")
-    assert driver.run(tmp_path, *words, blow=kill(1, "rename", "results")).killed
-    write(tmp_path, "edited", "by hand\n")
-    assert driver.run(tmp_path, "rollback", "--continue").code == 0
-    assert (tmp_path / "results").read_text() == "then\n"
-
-    assert driver.run(tmp_path, "undo").code == 0
-
-    assert (tmp_path / "results").read_text() == "now\n"
-    assert (tmp_path / "edited").read_text() == "by hand\n"
-
-
 def test_where_nothing_was_edited_continue_makes_no_checkpoint(
     driver: Driver, tmp_path: Path
 ) -> None:
@@ -185,25 +161,6 @@ def test_where_nothing_was_edited_continue_makes_no_checkpoint(
     assert driver.run(top, "rollback", "--continue").code == 0
 
     assert checkpoints(top) == known
-
-
-def test_undo_brings_back_all_edits_also_if_continue_was_killed_amid_them(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = crash(driver, scene, CRASHES["before the first file"])
-    edited = ["src/edited", "run"]
-    for path in edited:
-        write(top, path, BY_HAND)
-    struck = driver.run(top, "rollback", "--continue", blow=kill(1, "rename", "edited"))
-    assert struck.killed and (top / "run").read_bytes() != BY_HAND, struck
-    known = checkpoints(top)
-
-    assert driver.run(top, "rollback", "--continue").code == 0
-
-    assert checkpoints(top) == known
-    assert driver.run(top, "undo", "--yes").code == 0
-    assert [(top / path).read_bytes() for path in edited] == [BY_HAND] * 2
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -261,34 +218,6 @@ def test_what_was_staged_after_the_crash_is_saved_first(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_staged_after_the_crash_is_saved_also_where_the_rollback_changes_only_stat_data(
-    way: str, driver: Driver, tmp_path: Path
-) -> None:
-    """Of a converted file git goes by these."""
-    git("init", "-q", cwd=tmp_path)
-    write(tmp_path, ".gitattributes", "*.txt text eol=crlf\n")
-    write(tmp_path, "converted.txt", "then\r\n")
-    write(tmp_path, "src/same", "same\n")
-    sh(f"git add .; {COMMIT}", tmp_path)
-    assert driver.run(tmp_path, "save", "it").code == 0
-    write(tmp_path, "converted.txt", "and now\r\n")
-    staged = git("ls-files", "-s", cwd=tmp_path)
-    blow = kill(1, "rename", "converted.txt")
-    assert driver.run(tmp_path, "rollback", "it", blow=blow).killed
-    sh(STAGE, tmp_path)
-
-    recovered = driver.run(tmp_path, "rollback", way, "--json")
-
-    assert recovered.code == 0, recovered
-    assert held(tmp_path, f"{recovered.json['safety']['ref']}^2", "index/src/same")[1] == BY_HAND
-    assert recovered.json["index_changed"] is True
-    assert git("ls-files", "-s", cwd=tmp_path) == staged
-    if way == "--continue":
-        assert driver.run(tmp_path, "undo").code == 0
-        assert git("show", ":src/same", cwd=tmp_path).encode() == BY_HAND
-
-
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("when", ["amid the files", "before the index", "before the end"])
 def test_a_commit_made_after_the_crash_is_not_taken_off_its_branch(
     when: str, way: str, driver: Driver, tmp_path: Path
@@ -314,58 +243,6 @@ def test_a_commit_made_after_the_crash_is_not_taken_off_its_branch(
     git("merge-base", "--is-ancestor", commit, new_checkpoints(scene, top)[-1], cwd=top)
 
 
-def test_undo_takes_back_no_move_of_head_that_did_not_take_place(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = same_branch(tmp_path / "before")
-    top = crash(driver, scene, CRASHES["amid the files"])
-    sh(f"git add -A; {COMMIT}", top)
-    commit = git("rev-parse", "HEAD", cwd=top)
-    assert driver.run(top, "rollback", "--continue").code == 4
-
-    assert driver.run(top, "undo").code == 0
-
-    assert git("rev-parse", "main", cwd=top) == commit
-
-
-def test_no_operation_goes_on_from_a_commit_made_after_the_crash(
-    driver: Driver, tmp_path: Path
-) -> None:
-    """The state before is in a merge on `main`."""
-    scene = operation(tmp_path / "before")
-    top = crash(driver, scene, CRASHES["before the index"])
-    sh(f"git add -A; {COMMIT}", top)
-    commit = git("rev-parse", "main", cwd=top)
-    assert commit != git("rev-parse", "main", cwd=scene.top)
-
-    recovered = driver.run(top, "rollback", "--abort")
-
-    assert recovered.code == 4, recovered
-    assert "so the merge+bisect is not put back" in recovered.stderr
-    assert not (top / ".git/MERGE_HEAD").exists()
-    assert git("rev-parse", "main", cwd=top) == commit
-    assert look(top).state.files == scene.before.state.files
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_commit_made_after_the_crash_stays_where_it_is_when_heads_do_not_move(
-    way: str, driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = crash(driver, scene, CRASHES["amid the files"])
-    sh(COMMIT, top)
-    commit = git("rev-parse", "HEAD", cwd=top)
-
-    recovered = driver.run(top, "rollback", way)
-
-    assert recovered.code == 0, recovered
-    expected = scene.after if way == "--continue" else scene.before
-    assert git("rev-parse", "main", cwd=top) == commit
-    assert look(top).state.files == expected.state.files
-    assert look(top).state.index == expected.state.index
-    assert leftovers(top) == []
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_branch_moved_after_the_crash_stays_where_it_is(
     way: str, driver: Driver, tmp_path: Path
@@ -386,22 +263,6 @@ def test_a_branch_moved_after_the_crash_stays_where_it_is(
     assert look(top).state.files == expected.state.files
     assert look(top).state.index == expected.state.index
     assert leftovers(top) == []
-
-
-def test_a_branch_that_only_the_rollback_moved_returns_though_head_is_left(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = other_branch(tmp_path / "before")
-    top = crash(driver, scene, kill(1, "link", "/HEAD.lock"))
-    stood = git("rev-parse", "topic/one", cwd=scene.top)
-    assert git("rev-parse", "topic/one", cwd=top) != stood
-    commit = git("commit-tree", "-p", "main", "-m", "x", "HEAD^{tree}", cwd=top).strip()
-    git("update-ref", "refs/heads/main", commit, cwd=top)
-
-    assert driver.run(top, "rollback", "--abort").code == 4
-
-    assert git("rev-parse", "topic/one", cwd=top) == stood
-    assert git("rev-parse", "main", cwd=top).strip() == commit
 
 
 # -- while the rollback runs --------------------------------------------------------------
@@ -480,26 +341,6 @@ def test_a_file_edited_at_any_moment_is_saved_or_stays(
                 sweep.count("edits saved or kept")
 
 
-def test_a_file_edited_again_while_its_edit_is_saved_is_saved_again(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = scene.copy()
-    blows = [
-        edit_at(Blow(1, "chmod", begun("src/edited")), put("src/edited")),
-        edit_at(Blow(2, "link", "refs/checkpoints/*.lock"), put("src/edited", "once more")),
-    ]
-
-    assert driver.run(top, *scene.words, blow=blows).code == 0
-
-    first, second = new_checkpoints(scene, top)[-2:]
-    assert held(top, first, "src/edited")[1] == BY_HAND
-    assert held(top, second, "src/edited")[1] == b"once more\n"
-    scene.check(top, scene.after)
-    assert driver.run(top, "undo").code == 0
-    assert (top / "src/edited").read_bytes() == b"once more\n"
-
-
 def test_a_file_that_never_stops_changing_is_left_to_its_writer(
     driver: Driver, tmp_path: Path
 ) -> None:
@@ -521,63 +362,6 @@ def test_a_file_that_never_stops_changing_is_left_to_its_writer(
     assert leftovers(top) == []
 
 
-INSTEAD = {
-    "a link": "ln -s 'by hand' new; mv -f new src/edited",
-    "a file": "echo by hand > new; mv -f new src/edited",
-    "nothing": "rm -f src/edited",
-}
-
-
-BEGIN = ": > .git/turn"
-
-
-def at_openings(which: str, command: str) -> list[Blow]:
-    """A command each time that the file is opened, counted from BEGIN on, and `which` is true."""
-    count = "[ -e .git/turn ] && echo >> .git/turn && nth=$(wc -l < .git/turn)"
-    script = f"{count} && [ {which} ] && {{ {command}; }} || :"
-    return [edit_at(Blow(nth, "opening", "edited"), script) for nth in range(1, 30)]
-
-
-@pytest.mark.parametrize("nth", [1, 2], ids=["looked at", "saved"])
-@pytest.mark.parametrize("kind", INSTEAD)
-def test_a_file_that_becomes_something_else_while_it_is_saved_is_looked_at_again(
-    kind: str, nth: int, driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = scene.copy()
-    edit = edit_at(LAST_LOOKS["src/edited"], f"{put('src/edited', 'at first')}; {BEGIN}")
-    blows = [edit, *at_openings(f"$nth = {nth}", INSTEAD[kind])]
-
-    ran = driver.run(top, *scene.words, blow=blows, opening=True)
-
-    assert ran.code == 0, ran
-    scene.check(top, scene.after)
-    if kind != "nothing":
-        mode, content = held(top, new_checkpoints(scene, top)[-1], "src/edited")
-        assert mode == ("120000" if kind == "a link" else "100644")
-        assert content.strip() == BY_HAND.strip()
-
-
-def test_a_path_that_never_stops_becoming_something_else_is_left_to_its_writer(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = scene.copy()
-    edits = [
-        edit_at(Blow(nth, "chmod", begun("src/edited")), f"{INSTEAD['a file']}; {BEGIN}")
-        for nth in range(1, 20)
-    ]
-    blows = [*edits, *at_openings("$nth != 0", INSTEAD["a link"])]
-
-    ran = driver.run(top, *scene.words, "--json", blow=blows, opening=True)
-
-    assert ran.code == 4, ran
-    assert ran.json["skipped"] == [{"path": "src/edited", "reason": "changing"}]
-    edited = scene.after.state.files | {b"src/edited": ("link", 0, BY_HAND.strip())}
-    assert tree_state(top) == edited
-    assert leftovers(top) == []
-
-
 def test_edits_made_at_once_while_the_rollback_runs_are_in_one_checkpoint(
     driver: Driver, tmp_path: Path
 ) -> None:
@@ -593,53 +377,6 @@ def test_edits_made_at_once_while_the_rollback_runs_are_in_one_checkpoint(
     scene.check(top, scene.after)
     assert driver.run(top, "undo").code == 0
     assert [(top / path).read_bytes() for path in paths] == [BY_HAND] * len(paths)
-
-
-def many_to_change(driver: Driver, tmp_path: Path) -> tuple[Path, list[str]]:
-    """A worktree, saved as `it`, of which every file has changed since."""
-    top = tmp_path / "repo"
-    top.mkdir()
-    git("init", "-q", cwd=top)
-    paths = [f"file{number:02}" for number in range(14)]
-    for path in paths:
-        write(top, path, "old\n")
-    assert driver.run(top, "save", "it").code == 0
-    for path in paths:
-        write(top, path, "now\n")
-    return top, paths
-
-
-def test_a_writer_who_never_rests_does_not_make_checkpoints_without_end(
-    driver: Driver, tmp_path: Path
-) -> None:
-    """Each file changes just before its turn; the last ones are left to their writer."""
-    top, paths = many_to_change(driver, tmp_path)
-    blows = [edit_at(Blow(1, "chmod", begun(path)), put(path)) for path in paths]
-
-    ran = driver.run(top, "rollback", "it", "--json", blow=blows)
-
-    assert ran.code == 4, ran
-    assert ran.json["skipped"] == [{"path": path, "reason": "changing"} for path in paths[10:]]
-    assert [(top / path).read_bytes() for path in paths[10:]] == [BY_HAND] * 4
-    assert [(top / path).read_bytes() for path in paths[:10]] == [b"old\n"] * 10
-    assert len(checkpoints(top)) == 12
-    assert driver.run(top, "undo").code == 0
-    assert {(top / path).read_bytes() for path in paths[:10]} == {BY_HAND}
-
-
-def test_a_file_made_where_the_rollback_took_a_folder_away_is_saved(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = scene.copy()
-    edit = edit_at(Blow(1, "chmod", begun("becomes-folder")), put("becomes-folder"))
-
-    assert driver.run(top, *scene.words, blow=edit).code == 0
-
-    first, saved = new_checkpoints(scene, top)
-    assert held(top, saved, "becomes-folder")[1] == BY_HAND
-    assert held(top, first, "becomes-folder/now")[1] == b"a folder\n"
-    scene.check(top, scene.after)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -697,25 +434,6 @@ def test_what_is_staged_when_the_index_is_about_to_be_written_is_saved_too(
     scene.check(top, scene.before if way == "--abort" else scene.after)
 
 
-def test_an_index_that_never_stops_changing_is_left_to_who_changes_it(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = scene.copy()
-    blows = [
-        edit_at(Blow(nth, "link", "/index.lock"), STAGE.replace("by hand", f"edit {nth}"))
-        for nth in range(1, 20)
-    ]
-
-    ran = driver.run(top, *scene.words, blow=blows)
-
-    assert ran.code == 4, ran
-    assert "the index changed while the rollback ran" in ran.stderr
-    assert git("show", ":src/same", cwd=top).startswith("edit ")
-    assert driver.run(top, "rollback", "--continue").code == 0
-    scene.check(top, scene.after)
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("when", CRASHES)
 def test_what_was_staged_after_the_crash_outside_the_given_paths_stays_staged(
@@ -732,19 +450,6 @@ def test_what_was_staged_after_the_crash_outside_the_given_paths_stays_staged(
     expected = scene.after if way == "--continue" else scene.before
     assert len(set(look(top).state.index) ^ set(expected.state.index)) == 2
     assert tree_state(top) == expected.state.files
-
-
-def test_what_is_staged_outside_the_given_paths_while_the_rollback_runs_stays_staged(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = SCENES["by path"](tmp_path / "before")
-    top = scene.copy()
-    command = STAGE.replace("src/same", "run")
-
-    ran = driver.run(top, *scene.words, blow=edit_at(Blow(1, "rename", "edited"), command))
-
-    assert ran.code == 0, ran
-    assert git("show", ":run", cwd=top).encode() == BY_HAND
 
 
 def test_a_commit_made_while_head_is_moved_back_is_not_overwritten(
@@ -820,17 +525,3 @@ def test_a_commit_made_during_the_recovery_stays_on_its_branch(
     assert look(top).state.files == scene.after.state.files
     assert look(top).state.index == scene.after.state.index
     assert leftovers(top) == []
-
-
-def test_nor_does_one_who_goes_on_while_an_interrupted_rollback_is_finished(
-    driver: Driver, tmp_path: Path
-) -> None:
-    top, paths = many_to_change(driver, tmp_path)
-    assert driver.run(top, "rollback", "it", blow=kill(1, "chmod", begun(paths[0]))).killed
-    blows = [edit_at(Blow(1, "chmod", begun(path)), put(path)) for path in paths]
-
-    ran = driver.run(top, "rollback", "--continue", "--json", blow=blows)
-
-    assert ran.code == 4, ran
-    assert ran.json["skipped"] == [{"path": path, "reason": "changing"} for path in paths[10:]]
-    assert [(top / path).read_bytes() for path in paths[10:]] == [BY_HAND] * 4

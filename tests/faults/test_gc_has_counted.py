@@ -14,14 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from helpers import ckpt_here, fsck, git, verified
-from seam import observe
-
-from ckpt import CheckpointManager
 
 LINES = "".join(f"line {number}\n" for number in range(2000))
 LARGE = os.urandom(3 << 20).hex()
@@ -117,85 +114,3 @@ def test_what_only_garbage_held_is_in_the_checkpoint(
     ckpt_here(*BACK[words[0]], code=0)
     assert (packed / "notes").read_text() == LINES
     assert (packed / "large").read_text() == LARGE
-
-
-@pytest.mark.parametrize(
-    "packing",
-    [["repack", "--geometric=2", "-dq"], ["maintenance", "run", "--quiet", "--task=loose-objects"]],
-    ids=" ".join,
-)
-def test_what_git_packs_before_the_ref_is_made_outlives_that_pack(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: list[str]
-) -> None:
-    (repo / "notes").write_text(LINES)
-    with ExitStack() as stack, CheckpointManager(".") as manager:
-
-        def collect(_: str, path: str) -> None:
-            if "refs/checkpoints" in os.fsdecode(path) and not (tmp_path / "still").exists():
-                git(*packing)
-                git("prune-packed", "-q")
-                stack.enter_context(standing_still(tmp_path / "still", "repack", "-adq"))
-
-        observe(collect)
-        manager.create("x")
-        observe(None)
-
-    assert fsck(repo) == []
-    assert verified(repo) == []
-    (repo / "notes").unlink()
-    ckpt_here("rollback", "x", code=0)
-    assert (repo / "notes").read_text() == LINES
-
-
-@pytest.mark.parametrize("words", ["merge", "merge --autostash", "rebase --autostash"])
-def test_what_only_an_operation_names_is_in_the_checkpoint(
-    repo: Path, tmp_path: Path, words: str
-) -> None:
-    """The tree of AUTO_MERGE, and what was stashed: no ref names them, and only a pack has them."""
-    (repo / "plan").write_text("as committed\n")
-    git("add", "plan")
-    git("commit", "-q", "-m", "plan")
-    for branch in ("other", "mine"):
-        git("checkout", "-q", "-b", branch, "main")
-        (repo / "notes").write_text(f"{branch}\n")
-        git("add", "notes")
-        git("commit", "-q", "-m", branch)
-    (repo / "plan").write_text("stashed\n" if "stash" in words else "as committed\n")
-    subprocess.run(["git", *words.split(), "other"], capture_output=True, check=False)
-    (repo / "notes").write_text("resolved\n")
-    git("add", "notes")
-    every = git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    git("pack-objects", "-q", ".git/objects/pack/pack", stdin=every)
-    git("prune-packed", "-q")
-    with standing_still(tmp_path / "still", "repack", "-adq"):
-        ckpt_here("save", "x", code=0)
-
-    assert fsck(repo) == []
-    assert verified(repo) == []
-
-
-@pytest.mark.parametrize("edited", [False, True], ids=["as staged", "edited since"])
-def test_what_is_unstaged_before_the_ref_is_made_is_in_the_checkpoint(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: bool
-) -> None:
-    """Only the index named it when the save looked, and only a pack has it."""
-    (repo / "notes").write_text(LINES)
-    git("add", "notes")
-    git("repack", "-adq")
-    git("prune-packed", "-q")
-    time.sleep(0.03)
-    if edited:
-        (repo / "notes").write_text("edited\n")
-    with ExitStack() as stack, CheckpointManager(".") as manager:
-
-        def unstage(_: str, path: str) -> None:
-            if "refs/checkpoints" in os.fsdecode(path) and not (tmp_path / "still").exists():
-                git("reset", "-q")
-                stack.enter_context(standing_still(tmp_path / "still", "repack", "-adq"))
-
-        observe(unstage)
-        manager.create("x")
-        observe(None)
-
-    assert fsck(repo) == []
-    assert verified(repo) == []

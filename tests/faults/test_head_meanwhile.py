@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faults.rollbacks import Scene, checkpoints, leftovers, off_branch, other_branch, same_branch
+from faults.rollbacks import Scene, checkpoints, off_branch, other_branch, same_branch
 from faults.striking import Blow, Driver, kill
-from helpers import fsck, git
+from helpers import git
 
 WAYS = ["--continue", "--abort"]
 COMMIT = "git commit -q --allow-empty -m 'by hand'; git rev-parse HEAD >> .git/by-hand"
@@ -113,16 +113,6 @@ def test_undo_returns_to_a_commit_made_on_the_branch_that_the_rollback_left(
     assert git("rev-parse", "main", cwd=top).strip() == commit
 
 
-def test_no_branch_moves_where_head_has_to_stay(driver: Driver, tmp_path: Path) -> None:
-    scene = same_branch(tmp_path / "before")
-    git("checkout", "-q", "--detach", cwd=scene.top)
-    stood = git("rev-parse", "main", cwd=scene.top)
-
-    top = stopped(driver, scene, at(MOMENTS["amid the files"], COMMIT))
-
-    assert git("rev-parse", "main", cwd=top) == stood
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_head_that_moves_while_the_recovery_runs_is_saved_first(
     way: str, driver: Driver, tmp_path: Path
@@ -142,26 +132,3 @@ def test_a_head_that_moves_while_the_recovery_runs_is_saved_first(
     assert driver.run(top, "rollback", way).code == 0
     scene.check(top, scene.after if way == "--continue" else scene.before)
     check_held(top, first, second)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_commit_made_as_the_recovery_saves_is_not_taken_off_its_branch(
-    way: str, driver: Driver, tmp_path: Path
-) -> None:
-    """Someone has gone to another branch, and commits to the one that HEAD returns to."""
-    scene = same_branch(tmp_path / "before")
-    top = scene.copy()
-    assert driver.run(top, *scene.words, blow=CRASHES[way]).killed
-    git("branch", "other", cwd=top)
-    commit = git("commit-tree", "-p", "main", "-m", "by hand", "main^{tree}", cwd=top).strip()
-    grow = at(NOTED, f"git update-ref refs/heads/main {commit}")
-    blows = [at(BEFORE_HEAD, SWITCH), grow]
-
-    recovered = driver.run(top, "rollback", way, blow=blows)
-
-    assert recovered.code == 4, recovered
-    assert git("rev-parse", "main", cwd=top).strip() == commit
-    assert driver.run(top, "rollback", way).code == 4
-    assert git("rev-parse", "main", cwd=top).strip() == commit
-    assert leftovers(top) == []
-    assert fsck(top) == []

@@ -7,7 +7,6 @@ that `undo` after it, or who goes to the one checkpoint that is named, gets all 
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -19,12 +18,10 @@ from faults.rollbacks import (
     SCENES,
     Look,
     Scene,
-    checkpoints,
     differences,
     has_journal,
     leftovers,
     look,
-    off_branch,
 )
 from faults.striking import (
     Blow,
@@ -34,7 +31,7 @@ from faults.striking import (
     kill,
     kills,
 )
-from helpers import fsck, git, loose_object, verified
+from helpers import fsck, git, verified
 from scenes import link, remove, write
 
 Record = Callable[[str, object], None]
@@ -190,29 +187,6 @@ def stop_recovery(driver: Driver, top: Path, way: str = "--continue", blow: Blow
     assert struck.killed, struck
 
 
-def finish_and_undo(driver: Driver, top: Path) -> None:
-    resumed = driver.run(top, "rollback", "--continue")
-    assert resumed.code == 0, resumed
-    assert contents(top) == dict.fromkeys(PATHS, "then")
-    check_sound(top)
-    assert driver.run(top, "undo", "--yes").code == 0
-
-
-def edit_last(top: Path) -> None:
-    write(top, "file-d", "again\n")
-
-
-def check_all_comes_back(driver: Driver, top: Path) -> None:
-    """What there is now, through a recovery that is killed when it has replaced all of it, and
-    what is edited then."""
-    expected = with_edit(top, edit_last)
-    stop_recovery(driver, top)
-    edit_last(top)
-    finish_and_undo(driver, top)
-    assert differences(look(top), expected) == []
-    check_sound(top)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_abort_names_one_checkpoint_that_holds_all_edits(
     way: str, driver: Driver, top: Path
@@ -258,214 +232,5 @@ def test_undo_brings_back_edits_that_one_recovery_saved_one_after_the_other(
     }
 
 
-def test_undo_returns_to_the_beginning_and_the_edit_if_that_came_when_all_else_was_replaced(
-    driver: Driver, top: Path
-) -> None:
-    """Nobody had edited anything before, so that nothing was saved."""
-    begin(driver, top)
-    blow = Blow(1, "chmod", begun("file-d"), command=("sh", "-c", "echo first > file-d"))
-
-    assert driver.run(top, "rollback", "--continue", blow=blow).code == 0
-
-    assert contents(top) == dict.fromkeys(PATHS, "then")
-    assert driver.run(top, "undo").code == 0
-    assert contents(top) == {"file-a": "now", "file-b": "now", "file-c": "now", "file-d": "first"}
-
-
-def test_what_is_edited_twice_comes_back_as_it_was_last(driver: Driver, top: Path) -> None:
-    begin(driver, top)
-    put(top, "first", "file-a", "file-b")
-    stop_recovery(driver, top)
-    put(top, "again", "file-b")
-    stop_recovery(driver, top)
-    put(top, "at last", "file-c")
-
-    finish_and_undo(driver, top)
-
-    assert contents(top) == {
-        "file-a": "first",
-        "file-b": "again",
-        "file-c": "at last",
-        "file-d": "now",
-    }
-
-
-def test_a_file_that_was_removed_again_stays_removed(driver: Driver, top: Path) -> None:
-    begin(driver, top)
-    put(top, "first", "file-a", "file-b")
-    stop_recovery(driver, top)
-    remove(top, "file-a")
-    put(top, "again", "file-c")
-
-    finish_and_undo(driver, top)
-
-    assert not (top / "file-a").exists()
-    assert (top / "file-b").read_text() == "first\n"
-
-
-def test_converted_files_come_back_to_the_byte(driver: Driver, top: Path) -> None:
-    write(top, ".gitattributes", "*.txt text eol=crlf\n*.f filter=upper\n")
-    git("config", "filter.upper.clean", "tr a-z A-Z", cwd=top)
-    git("config", "filter.upper.smudge", "tr A-Z a-z", cwd=top)
-    paths = ["g-mixed.txt", "g-plain.txt", "g.f"]
-    put(top, "then\r", *paths)
-    git("add", "--all", cwd=top)
-    git("commit", "-q", "-m", "converted", cwd=top)
-    begin(driver, top, change=lambda: put(top, "now\r", *paths))
-    put(top, "first\r", *paths)
-    write(top, "g-mixed.txt", "first\r\nand\n")
-    git("add", "g-plain.txt", cwd=top)
-
-    check_all_comes_back(driver, top)
-
-
-def test_folders_come_back_with_their_bits_and_empty_ones_too(driver: Driver, top: Path) -> None:
-    put(top, "then", "g-bits/file", "g-gone/file")
-    (top / "g-gone").chmod(0o700)
-    (top / "g-made").mkdir()
-
-    def change() -> None:
-        (top / "g-bits").chmod(0o700)
-        remove(top, "g-gone")
-        (top / "g-made").rmdir()
-        put(top, "now", "g-new/file")
-        (top / "g-hollow").mkdir()
-
-    begin(driver, top, change=change)
-    (top / "g-bits").chmod(0o711)
-    put(top, "first", "g-new/file")
-    (top / "g-new").chmod(0o750)
-    (top / "g-hollow").mkdir(exist_ok=True)
-
-    check_all_comes_back(driver, top)
-
-    assert [(top / path).stat().st_mode & 0o777 for path in ("g-bits", "g-new")] == [0o711, 0o750]
-    assert not (top / "g-gone").exists() and not (top / "g-made").exists()
-    assert [*(top / "g-hollow").iterdir()] == []
-
-
-def test_what_a_sparse_checkout_left_out_is_left_out_again(driver: Driver, top: Path) -> None:
-    begin(driver, top)
-    git("status", cwd=top)  # which refreshes the index
-    git("sparse-checkout", "set", "--no-cone", "/*", "!/file-b", cwd=top)
-    assert not (top / "file-b").exists()
-    put(top, "first", "file-a")
-
-    check_all_comes_back(driver, top)
-
-
-def test_head_returns_to_the_branch_that_someone_had_gone_to(driver: Driver, top: Path) -> None:
-    begin(driver, top, "--head", change=lambda: sh("git commit -q -a -m second", top))
-    git("switch", "-q", "-c", "other", cwd=top)
-
-    check_all_comes_back(driver, top)
-
-
-def test_a_merge_that_was_begun_comes_back_with_its_head_and_index(
-    driver: Driver, top: Path
-) -> None:
-    branch_off(top)
-    begin(driver, top, "--head")
-    git("reset", "-q", "--hard", cwd=top)
-    git("merge", "-q", "--no-commit", "topic", cwd=top)
-    assert (top / ".git/MERGE_HEAD").exists()
-
-    check_all_comes_back(driver, top)
-
-
-def branch_off(top: Path) -> str:
-    """A commit on a branch, which can be merged without a conflict; then HEAD goes on."""
-    git("switch", "-q", "-c", "topic", cwd=top)
-    put(top, "topic", "of-topic")
-    git("add", "of-topic", cwd=top)
-    git("commit", "-q", "-m", "topic", cwd=top)
-    git("switch", "-q", "main", cwd=top)
-    put(top, "main", "of-main")
-    git("add", "of-main", cwd=top)
-    git("commit", "-q", "-m", "main", cwd=top)
-    return git("rev-parse", "topic", cwd=top).strip()
-
-
-def test_no_merge_comes_back_to_what_was_staged_since_but_its_commits_are_held(
-    driver: Driver, top: Path
-) -> None:
-    commit = branch_off(top)
-    begin(driver, top, "--head")
-    git("reset", "-q", "--hard", cwd=top)
-    git("merge", "-q", "--no-commit", "topic", cwd=top)
-    stop_recovery(driver, top)
-    put(top, "again", "file-d")
-    git("add", "file-d", cwd=top)
-
-    finish_and_undo(driver, top)
-
-    assert not (top / ".git/MERGE_HEAD").exists()
-    assert git("show", ":file-d", cwd=top) == "again\n"
-    assert commit in held(top, newest(top, 2))
-
-
-def test_a_commit_at_which_head_was_is_held_though_it_moved_once_more(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = off_branch(tmp_path / "before")
-    top = crashed(driver, scene, "amid the files")
-    commit = "git commit -q --allow-empty -m 'by hand'"
-    sh(commit, top)
-    first = git("rev-parse", "HEAD", cwd=top).strip()
-    stop_recovery(driver, top)
-    sh(commit, top)
-    second = git("rev-parse", "HEAD", cwd=top).strip()
-
-    resumed = driver.run(top, "rollback", "--continue", "--json")
-
-    assert resumed.code == 0, resumed
-    scene.check(top, scene.after)
-    assert {first, second} <= held(top, resumed.json["safety"]["ref"])
-    assert driver.run(top, "undo", "--yes").code == 0
-    assert git("rev-parse", "HEAD", cwd=top).strip() == second
-
-
-def newest(top: Path, nth: int) -> str:
-    """The ref of a checkpoint, counted from the newest."""
-    return sorted(checkpoints(top))[-nth]
-
-
 def held(top: Path, ref: str) -> set[str]:
     return set(git("rev-list", ref, cwd=top).split())
-
-
-def test_what_cannot_be_there_together_with_a_later_edit_stays_in_the_earlier_checkpoint(
-    driver: Driver, top: Path
-) -> None:
-    begin(driver, top, change=lambda: put(top, "now", "e"))
-    put(top, "first", "e", "file-a")
-    stop_recovery(driver, top)
-    earlier = newest(top, 1)
-    put(top, "again", "e/inside", "file-d")
-
-    finish_and_undo(driver, top)
-
-    assert (top / "e/inside").read_text() == "again\n"
-    assert contents(top) == {
-        "file-a": "first",
-        "file-b": "then",
-        "file-c": "now",
-        "file-d": "again",
-    }
-    assert git("show", f"{earlier}:e", cwd=top) == "first\n"
-    check_sound(top)
-
-
-def test_what_the_earlier_checkpoint_has_lost_stops_nobody(driver: Driver, top: Path) -> None:
-    begin(driver, top, change=lambda: git("add", "file-d", cwd=top))
-    put(top, "first", "file-a", "file-b")
-    git("add", "file-a", cwd=top)
-    stop_recovery(driver, top)
-    edit_last(top)
-    blob = git("rev-parse", f"{newest(top, 1)}:file-a", cwd=top).strip()
-    os.unlink(loose_object(top / ".git", blob))
-
-    assert driver.run(top, "rollback", "--continue").code == 0
-    assert driver.run(top, "undo").code == 0
-
-    assert contents(top)["file-d"] == "again"

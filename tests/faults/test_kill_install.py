@@ -4,14 +4,13 @@ people have work on, and the same command again ends what was begun, exactly."""
 
 from __future__ import annotations
 
-import errno
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults.striking import KINDS, Blow, Driver, Struck, Sweep, kill, strikes
+from faults.striking import KINDS, Driver, Struck, Sweep, kill, strikes
 from helpers import fsck, git, tree_state
 
 Record = Callable[[str, object], None]
@@ -166,22 +165,6 @@ def test_what_a_killed_install_has_not_finished_goes_with_the_next_or_with_unins
     assert differing(place.state(), original) == []
 
 
-@pytest.mark.parametrize("name", ["home/.gitconfig", ".git/config"])
-def test_a_configuration_that_a_killed_install_left_locked_is_free_after_doctor(
-    name: str, driver: Driver, place: Place
-) -> None:
-    assert driver.run(place.top, *INSTALL, blow=kill(1, "rename", name)).killed
-    assert len(list(place.home.rglob("*config.lock"))) == 1
-    told = driver.run(place.top, "doctor").stdout
-    assert "of an 'install' or 'uninstall' that was killed" in told or "of ckpt commands" in told
-
-    driver.run(place.top, "doctor", "--fix")
-
-    assert place.left() == []
-    scope = "--global" if name.startswith("home") else "--local"
-    git("config", scope, "any.key", "value", cwd=place.top)
-
-
 def test_whatever_a_killed_install_left_goes_with_doctor(
     driver: Driver, place: Place, record_property: Record
 ) -> None:
@@ -196,13 +179,3 @@ def test_whatever_a_killed_install_left_goes_with_doctor(
                 driver.run(place.top, "doctor", "--fix")
                 assert place.left() == []
                 sweep.count("kills survived" if struck.killed else "failures survived")
-
-
-def test_a_hook_keeps_its_name_where_the_disk_has_no_room_for_a_second(
-    driver: Driver, place: Place
-) -> None:
-    full = Blow(1, "link", "post-checkout.ckpt-wrapped", error=errno.ENOSPC)
-
-    assert driver.run(place.top, *INSTALL, blow=full).code == 1
-
-    check_usable(place.top)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -54,14 +53,3 @@ def test_a_branch_that_a_killed_rollback_left_locked_is_free_after_its_recovery(
 
     assert leftovers(repo) == []
     git("commit", "-q", "--allow-empty", "-m", "more", cwd=linked)
-
-
-def test_where_the_repository_is_anothers_the_worktree_has_its_own_files(
-    driver: Driver, repo: Path, linked: Path
-) -> None:
-    save(repo, "first")
-    shutil.rmtree(repo / ".git/ckpt")
-    (repo / ".git/ckpt").write_text("nothing that we could write to\n")
-    (repo / ".git/ckpt").chmod(0o400)
-
-    assert driver.run(linked, "save", "theirs").code == 0

@@ -13,15 +13,13 @@ from pathlib import Path
 
 import pytest
 from faults.rollbacks import Scene, differences, has_journal, leftovers, look, whole
-from faults.striking import TORTURE, Blow, Driver, Struck, Sweep, sample
-from helpers import Ran, ckpt, fsck, git, verified
+from faults.striking import Blow, Driver, Struck, Sweep, sample
+from helpers import Ran, fsck, git, verified
 
 from ckpt import CheckpointManager
 
 Record = Callable[[str, object], None]
 
-# With fewer than five, Python itself does not start.
-LIMITS = range(5, 41, 2) if TORTURE else (6, 9, 12, 15)
 COMMANDS = {
     "save": ("save", "again"),
     "verify": ("verify", "--all"),
@@ -46,11 +44,6 @@ def unhindered(driver: Driver, scene: Scene) -> str:
     return saved_tree(driver, scene.copy("unhindered"))
 
 
-def limited(limit: int, *words: str, cwd: Path) -> Ran:
-    under = ("sh", "-c", 'ulimit -n "$0" && exec "$@"', str(limit))
-    return ckpt(*words, cwd=cwd, under=under)
-
-
 def check_told(ran: Ran | Struck) -> None:
     if ran.code == 4:  # a rollback leaves what its safety checkpoint could not read
         assert "left '" in ran.stderr, ran
@@ -59,32 +52,6 @@ def check_told(ran: Ran | Struck) -> None:
         assert [line.split(":")[0] for line in ran.stderr.splitlines()] == ["error", "hint"], ran
         assert "this is a bug" not in ran.stderr, ran
         assert "Too many open files" in ran.stderr, ran
-
-
-def finish(driver: Driver, scene: Scene, top: Path) -> None:
-    """With as many files as usual, all of it succeeds, whatever was begun before."""
-    if has_journal(top):
-        assert driver.run(top, "rollback", "--continue").code == 0
-    for words in (*COMMANDS.values(), scene.words):
-        ran = driver.run(top, *words)
-        assert (ran.code, ran.stderr) == (0, ""), ran
-    scene.check(top, scene.after)
-
-
-def test_with_a_low_limit_each_command_succeeds_or_says_so_and_later_succeeds(
-    scene: Scene, driver: Driver, record_property: Record
-) -> None:
-    with Sweep(record_property) as sweep:
-        for limit in LIMITS:
-            with sweep.trying(limit):
-                top = scene.copy()
-                for words in COMMANDS.values():
-                    check_told(limited(limit, *words, cwd=top))
-                    sweep.count("commands with few files")
-                assert differences(look(top), scene.before) == []
-                check_told(limited(limit, *scene.words, cwd=top))
-                sweep.count("commands with few files")
-                finish(driver, scene, top)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "rollback"])
@@ -129,27 +96,6 @@ def saved_tree(driver: Driver, top: Path) -> str:
     saved = driver.run(top, "save", "unhindered", "--json")
     assert saved.json["outcome"] == "created", saved
     return git("rev-parse", f"{saved.json['checkpoint']['ref']}^{{tree}}", cwd=top)
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
-def test_a_save_that_cannot_list_the_top_folder_says_so_and_the_next_one_is_whole(
-    known: bool, scene: Scene, driver: Driver
-) -> None:
-    """Whether it goes by what the save before it has seen, or by the index."""
-    top = scene.copy()
-    if known:
-        assert driver.run(top, "save").code == 0
-        (top / "later").touch()
-    else:
-        (top / ".git/ckpt/scan").unlink()
-    blow = Blow(1, "opening", f"{top}/", error=errno.EMFILE, stays=True)
-
-    struck = driver.run(top, "save", "partial", "--json", blow=blow, opening=True)
-    assert struck.json["outcome"] == "partial", struck
-    assert struck.json["checkpoint"]["skipped"] == [{"path": "", "reason": "unreadable"}]
-    (top / "later").unlink(missing_ok=True)
-
-    assert saved_tree(driver, top) == saved_tree(driver, scene.top)
 
 
 def checkpoints_and_trash(top: Path) -> set[str]:

@@ -6,8 +6,6 @@ They share the private files, and no rollback of the one is finished or taken ba
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from shlex import quote
 
@@ -88,56 +86,3 @@ def test_undo_takes_back_no_rollback_of_another_worktree(
     enter(one, monkeypatch)
     ckpt("undo", cwd=one, code=0)
     assert (one / "edited").read_text() == "now in one\n"
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_worktree_that_was_moved_after_the_crash_is_the_same(
-    way: str,
-    driver: Driver,
-    worktrees: tuple[Path, Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one, _ = worktrees
-    crash(driver, one)
-    moved = Path(shutil.move(one, one.with_name("moved")))
-    one.mkdir()
-    enter(moved, monkeypatch)
-
-    ckpt("rollback", way, cwd=moved, code=0)
-
-    assert (moved / "edited").read_text() == expected(way, one)
-    if way == "--continue":
-        ckpt("undo", cwd=moved, code=0)
-        assert (moved / "edited").read_text() == "now in one\n"
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_copy_of_a_repository_with_an_interrupted_rollback_can_be_recovered(
-    way: str, driver: Driver, tmp_path: Path
-) -> None:
-    top, copy = tmp_path / "top", tmp_path / "copy"
-    git("init", "-q", str(top))
-    write(top, "edited", "then\n")
-    write(top, "same", "same\n")
-    ckpt("save", "it", cwd=top, code=0)
-    write(top, "edited", "now in top\n")
-    crash(driver, top)
-    shutil.copytree(top, copy, symlinks=True)
-
-    ckpt("rollback", way, cwd=copy, code=0)
-
-    assert (copy / "edited").read_text() == expected(way, top)
-    assert os.path.exists(top / ".git/ckpt/journal")
-
-
-def test_a_worktree_that_is_nowhere_any_more_stops_nobody(
-    driver: Driver, worktrees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, two = worktrees
-    crash(driver, one)
-    shutil.rmtree(one)
-    enter(two, monkeypatch)
-
-    recovered = ckpt("rollback", "--abort", "--json", cwd=two, code=0).json
-
-    assert git("show", f"{recovered['safety']['ref']}:edited") == f"now in {two.name}\n"

@@ -10,7 +10,7 @@ one small edit.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -112,13 +112,6 @@ edits = st.lists(
     min_size=1,
     max_size=3,
 )
-
-
-def other_words(data: bytes) -> Iterator[bytes]:
-    """The same bytes with each word, number or string in turn replaced by each of the pieces."""
-    for token in _TOKEN.finditer(data):
-        for piece in _PIECES:
-            yield data[: token.start()] + piece + data[token.end() :]
 
 
 def damaged(data: bytes, wanted: list[Edit]) -> bytes:

@@ -14,12 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-import pytest
 from figures import PROPERTY
 from helpers import Ran, ckpt_here, git, tree_state
 from hostile.forge import Forge
-
-from ckpt.git import trees
 
 Make = Callable[[Forge], None]
 State = dict[bytes, tuple[str, int, bytes]]
@@ -117,10 +114,7 @@ class Scene:
         (checkpoint_id,) = self._made({"bomb": make})
         before = self.worktree()
         assert self.good in self.run("list", "-n", "0", "--json", code=0).stdout
-        # That the bound is low enough is known now; who keeps to one shows sooner with a lower.
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(trees, "_ANY_SIZE", trees._ANY_SIZE // 16)
-            self._try(BOUNDED, checkpoint_id, "bomb")
+        self._try(BOUNDED, checkpoint_id, "bomb")
         is_there = os.path.exists(self.repo / "d")
         # Should it get there, no Python can remove it again, pytest's own included.
         subprocess.run(["rm", "-rf", str(self.repo / "d")], check=True)
