@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt help`: the manual, which needs no `man` and no installed man page."""
+"""`git ckpt help`: print the manual, also where `man` or its page is missing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from ckpt.install.manual import command_section, manual_text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "command", nargs="?", metavar="COMMAND", help="only the section on this one"
-    )
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="only its section")
 
 
 def run(context: Context, command: str | None) -> int:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The man page as plain text, for `git ckpt help`.
+"""Render the man page as plain text, for `git ckpt help`.
 
-Understands the few requests that our own page uses, so that the manual can be read
-where `man` is missing, or where the page is not on its search path. Left out: fonts,
-justified lines, nested lists, anything that only other people's pages hold.
+The manual can then be read where `man` is missing, or does not find the page. Only the
+requests that our page uses are supported; fonts are dropped.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ _INDENT = 7
 _SUBHEADING = "   "
 _HANG = 7
 _ESCAPE = re.compile(r"\\(?:f[BIRP]|\(..|.)")
-_MEANINGS = {r"\-": "-", r"\e": "\\", r"\(aq": "'", r"\(dq": '"', r"\ ": " "}
-_ARGUMENT = re.compile(r'"([^"]*)"|(\S+)')
+_MEANINGS = {r"\-": "-", r"\e": "\\", r"\(aq": "'"}
 
 
 def manual_text() -> str:
@@ -28,7 +26,7 @@ def manual_text() -> str:
 
 
 def command_section(command: str) -> str | None:
-    """The part of the manual on one command; None if there is none."""
+    """The section of the manual on one command, or None."""
     lines = _source()
     start = f".SS {command}"
     if start not in lines:
@@ -43,7 +41,7 @@ def _source() -> list[str]:
 
 
 def render(lines: list[str]) -> str:
-    """The text of a page, or of some lines of one."""
+    """Render some lines of a page."""
     page = _Page()
     for line in lines:
         page.take(line)
@@ -51,7 +49,7 @@ def render(lines: list[str]) -> str:
 
 
 class _Page:
-    """Walks the lines of a page; the words between two requests are one paragraph."""
+    """Render a page line by line; the words between two requests are a paragraph."""
 
     def __init__(self) -> None:
         self._done: list[str] = []
@@ -62,22 +60,17 @@ class _Page:
         self._tag = ""
 
     def take(self, line: str) -> None:
-        request, _, rest = line.partition(" ")
-        if not line.startswith("."):
-            self._say(_plain(line))
-        elif request in (".B", ".I"):
-            self._say(" ".join(_arguments(rest)))
-        elif request in (".BR", ".BI", ".IR", ".IB", ".RB", ".RI"):
-            self._say("".join(_arguments(rest)))
-        else:
+        if line.startswith("."):
             self._end_paragraph()
-            self._obey(request, rest)
+            self._obey(*line.split(" ", 1))
+        else:
+            self._add(_plain(line))
 
     def text(self) -> str:
         self._end_paragraph()
         return "\n".join(self._done).strip("\n") + "\n"
 
-    def _say(self, words: str) -> None:
+    def _add(self, words: str) -> None:
         if not self._tag_follows:
             self._words.append(words)
         elif len(words) < _HANG:
@@ -86,21 +79,19 @@ class _Page:
             self._done.append(" " * (self._indent - _HANG) + words)
         self._tag_follows = False
 
-    def _obey(self, request: str, rest: str) -> None:
-        if request in (".SH", ".SS", ".TP", ".PP", ".P"):
+    def _obey(self, request: str, rest: str = "") -> None:
+        if request in (".SH", ".SS", ".TP", ".PP"):
             self._gap()
+            self._indent = _INDENT
         if request in (".SH", ".SS"):
             self._done.append(("" if request == ".SH" else _SUBHEADING) + _plain(rest))
-            self._indent = _INDENT
         elif request == ".TP":
             self._indent, self._tag_follows = _INDENT + _HANG, True
-        elif request in (".PP", ".P"):
-            self._indent = _INDENT
-        elif request in (".nf", ".EX", ".fi", ".EE"):
-            self._verbatim = request in (".nf", ".EX")
+        elif request in (".nf", ".fi"):
+            self._verbatim = request == ".nf"
 
     def _gap(self) -> None:
-        """A blank line, unless there is one or a heading stands above."""
+        """Add a blank line, except below a heading or another one."""
         if self._done and self._done[-1].startswith(" " * _INDENT):
             self._done.append("")
 
@@ -121,10 +112,6 @@ class _Page:
         self._words, self._tag = [], ""
 
 
-def _arguments(rest: str) -> list[str]:
-    return [_plain(match[1] or match[2] or "") for match in _ARGUMENT.finditer(rest)]
-
-
 def _plain(text: str) -> str:
-    """Text without fonts and escapes; an escape that we do not use stands for nothing."""
+    """Drop fonts and translate escapes."""
     return _ESCAPE.sub(lambda match: _MEANINGS.get(match[0], ""), text)

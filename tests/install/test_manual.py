@@ -48,7 +48,7 @@ def test_paragraphs_are_parted_by_one_blank_line() -> None:
 
 
 def test_a_long_tag_stands_above_its_text_and_a_short_one_beside_it() -> None:
-    page = ".TP\n.B \\-\\-message\nLong.\n.TP\n.B \\-n\nShort,\nstill.\n.PP\nAfter."
+    page = ".TP\n\\-\\-message\nLong.\n.TP\n\\-n\nShort,\nstill.\n.PP\nAfter."
 
     assert render(page) == [
         "--message".rjust(16),
@@ -60,11 +60,8 @@ def test_a_long_tag_stands_above_its_text_and_a_short_one_beside_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("begin, end", [(".nf", ".fi"), (".EX", ".EE")])
-def test_lines_of_an_example_stay_as_they_are(begin: str, end: str) -> None:
-    page = f"See:\n{begin}\n\none   two\n    three\n{end}\nand so\non"
-
-    assert manual.render(page.splitlines()).splitlines() == [
+def test_lines_of_an_example_stay_as_they_are() -> None:
+    assert render("See:\n.nf\n\none   two\n    three\n.fi\nand so\non") == [
         "       See:",
         "",
         "       one   two",
@@ -76,15 +73,8 @@ def test_lines_of_an_example_stay_as_they_are(begin: str, end: str) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (".B git ckpt", "git ckpt"),
-        ('.B "git ckpt"', "git ckpt"),
-        (".I ID", "ID"),
-        (".BR git (1),", "git(1),"),
-        ('.BR "git ckpt" .', "git ckpt."),
-        (".RB ( pinned ,", "(pinned,"),
         ("\\fB\\-C\\fR \\fIDIR\\fR", "-C DIR"),
         ("\\(aq*.bak\\(aq", "'*.bak'"),
-        ("a \\e", "a \\"),
         ("\\e\\-", "\\-"),
         ("\\&...", "..."),
     ],
@@ -117,11 +107,11 @@ def test_what_is_no_command_has_no_section(word: str) -> None:
 
 
 def test_the_page_uses_only_requests_that_are_understood() -> None:
-    requests = set(re.findall(r"^\.\S+", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    page = PAGE.read_text(encoding="utf-8")
+    requests = set(re.findall(r"^\.\S+", page, re.MULTILINE))
 
-    understood = {".SH", ".SS", ".TP", ".PP", ".nf", ".fi", ".B", ".I"}
-    understood |= {".BR", ".BI", ".IR", ".IB", ".RB", ".RI"}
-    assert requests - MEANT_FOR_MAN <= understood
+    assert requests - MEANT_FOR_MAN == {".SH", ".SS", ".TP", ".PP", ".nf", ".fi"}
+    assert page.count("\n") <= 900
 
 
 def test_no_line_of_the_manual_is_wider_than_a_terminal() -> None:
