@@ -323,12 +323,7 @@ def all_below(pattern: str) -> str:
 
 
 def matches(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
-    glob = rules.read_any(os.fsencode(pattern), ignore_case=ignore_case)
-    name = os.fsencode(text)
-    # What has more stars than the text could fill is better not made an expression of.
-    if glob is None or rules.shortest(glob) > len(name):
-        return False
-    return bool(re.fullmatch(rules.expression(glob), name.lower() if ignore_case else name))
+    return rules.wildmatch(os.fsencode(pattern), os.fsencode(text), ignore_case=ignore_case)
 
 
 # -- Where git's configuration comes from: which files, in what order, with what they include

@@ -633,17 +633,13 @@ class _Rescan:
             return None
 
     def _list_anew(self) -> None:
-        from functools import cache
-
-        from ckpt.git.rules import IgnoreTree, parser
+        from ckpt.git.rules import IgnoreTree
         from ckpt.worktree.scan import Walk
 
         rules = self._rules()
-        # A folder's rules count outside it and in it, and a file may have 100,000 of them.
-        parse_file = cache(parser(rules.ignore_case))
-        walk = Walk(self._top, rules, None, self._deadline, parse_file)
+        walk = Walk(self._top, rules, None, self._deadline)
         self._changes.found = walk.found
-        outside = IgnoreTree(rules.ignore, self._read_ignore_file, parse_file=parse_file)
+        outside = IgnoreTree(rules.ignore, self._read_ignore_file, ignore_case=rules.ignore_case)
         for folder in sorted({_outside_ignored(folder, outside) for folder in self._relist}):
             listing = self._listings.get(folder)
             if listing is None:  # it went, or was walked, with a folder above it

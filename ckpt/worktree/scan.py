@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from ckpt import paths
 from ckpt import paths as reach
-from ckpt.git.rules import Everything, IgnoreStack, Rules, is_gitmodules, is_like_dot_git, parser
+from ckpt.git.rules import Everything, IgnoreStack, Rules, is_gitmodules, is_like_dot_git, parse
 from ckpt.models import SkipReason
 from ckpt.paths import (
     IN_GIT_DIR,
@@ -37,9 +36,6 @@ from ckpt.paths import (
     read_plain_file,
 )
 from ckpt.worktree.write import is_unfinished
-
-if TYPE_CHECKING:
-    from ckpt.git.rules import ParseFile
 
 
 @dataclass(slots=True)
@@ -378,13 +374,11 @@ class Walk:
         rules: ScanRules,
         progress: Progress | None,
         deadline: Deadline | None = None,
-        parse_file: ParseFile | None = None,
     ) -> None:
         self.top = top
         self.rules = rules
         self._progress = progress
         self._deadline = deadline
-        self._parse = parse_file or parser(rules.ignore_case)
         self._includes = bool(rules.include)
         self._base = os.path.join(top, b"")
         self.tracked = frozenset(rules.tracked)
@@ -490,7 +484,7 @@ class Walk:
         text = self.rules.absent_ignore_files.get(prefix + b".gitignore")
         if text is None:
             return ignore
-        return ignore.enter(self._parse(text, prefix[:-1]))
+        return ignore.enter(parse(text, prefix[:-1], ignore_case=self.rules.ignore_case))
 
     def _ignore_within(self, path: bytes, ignore: IgnoreStack) -> IgnoreStack:
         """Nothing is ignored in an ignored folder that is included, and everything else in one
@@ -666,7 +660,7 @@ class Walk:
             self.found.unsure.add(prefix[:-1])
             return None
         self.found.ignore_files[path] = text
-        return self._parse(text, prefix[:-1])
+        return parse(text, prefix[:-1], ignore_case=self.rules.ignore_case)
 
 
 def _parent(path: bytes) -> bytes:

@@ -24,7 +24,6 @@ from ckpt.engine.capture import capture
 from ckpt.engine.reading import Clock
 from ckpt.engine.snapshot import SaveRequest
 from ckpt.errors import Busy
-from ckpt.git import rules as ignore
 from ckpt.git.repository import Repository
 from ckpt.locks import worktree_lock
 from ckpt.manager import CheckpointManager
@@ -100,25 +99,6 @@ def test_what_is_tracked_is_saved_and_what_was_not_reached_is_listed(
     assert paths(top, made) == {"a", "src/deep/c"}
     assert content(top, made, "a") == b"edited\n"
     assert content(top, made, "src/deep/c") == b"edited too\n"
-
-
-def test_the_rules_of_a_folder_are_read_once_though_they_count_outside_it_too(
-    top: Path, repo: Repository, settled: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(top, {".gitignore": b"*.o\n"})
-    save(repo)
-    write_all(top, {"new": b"1"})
-    read: list[bytes] = []
-    parse = ignore.parse_pattern
-
-    def counted(line: bytes, base: bytes, ignore_case: bool) -> ignore.Pattern | None:
-        read.append(line)
-        return parse(line, base, ignore_case)
-
-    monkeypatch.setattr(ignore, "parse_pattern", counted)
-
-    assert paths(top, held(save(repo))) >= {"new", ".gitignore"}
-    assert read.count(b"*.o") == 1
 
 
 def test_what_was_read_before_is_kept_though_there_is_no_time(
