@@ -118,7 +118,7 @@ def test_the_line_fits_into_a_narrow_terminal(clock: Clock) -> None:
 
 def in_a_terminal(repo: Path, *words: str, patience: float, stderr: int | None = None) -> str:
     """What `git ckpt` writes to a terminal, whose patience is set."""
-    setup = f"from ckpt import cli, progress; progress._PATIENCE = {patience}"
+    setup = f"from ckpt import cli, render as progress; progress._PATIENCE = {patience}"
     code = f"{setup}; progress._INTERVAL = 0; raise SystemExit(cli.main())"
     own, theirs = pty.openpty()
     child = subprocess.Popen(

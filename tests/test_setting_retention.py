@@ -23,8 +23,8 @@ def test_the_three_spellings_of_a_key_are_the_same_word(row) -> None:
 
 
 def test_there_is_a_key_for_every_rule_and_cap() -> None:
-    rules = Rules.__value_fields__  # type: ignore[attr-defined]  # every value class has it
-    caps = Policy.__value_fields__.keys() - {"kinds"}  # type: ignore[attr-defined]  # the same
+    rules = Rules.__dataclass_fields__
+    caps = Policy.__dataclass_fields__.keys() - {"kinds"}
 
     assert list(RULES) == list(rules)
     assert {*KINDS, Kind.FEATURE} == {*Kind}

@@ -276,7 +276,7 @@ def test_the_number_is_kept_to_as_far_as_floors_and_the_last_day_allow(
 
 @given(checkpoints(), some_rules, rules)
 def test_another_rule_never_drops_more(found: list[Checkpoint], some: Rules, more: Rules) -> None:
-    fields = Rules.__value_fields__  # type: ignore[attr-defined]  # every value class has it
+    fields = Rules.__dataclass_fields__
     both = Rules(**{name: max(getattr(some, name), getattr(more, name)) for name in fields})
     less, all_of_it = (
         set(kept(decide(found, Policy(dict.fromkeys(Kind, one), None), NOW)))

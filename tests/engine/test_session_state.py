@@ -67,7 +67,7 @@ def test_of_many_processes_one_claims(folder: str) -> None:
     code = (
         "import sys; from ckpt.engine.sessions import SessionState as S\n"
         "sys.stdin.read(1); s = S(sys.argv[1], 's'); print(s.claim())\n"
-        "[s.record(b'%d' % n, __import__('ckpt').engine.session_state.NO_FILE) for n in range(20)]"
+        "[s.record(b'%d' % n, __import__('ckpt').engine.sessions.NO_FILE) for n in range(20)]"
     )
     started = [
         subprocess.Popen(

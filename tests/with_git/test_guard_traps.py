@@ -11,7 +11,7 @@ import pytest
 from guards import install_all, run, target, write
 from helpers import ckpt_here, git
 
-from ckpt.install import guard, wrapper
+from ckpt.install import wrapper
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_the_wrapper_sees_through_options(repo: Path, line: str) -> None:
     wrapper.install(target(repo))
     git("config", "alias.x", "status", cwd=repo)
     write(repo / "README.md", "work\n")
-    type_in(repo, line, WRAPPED=guard.program(target(repo)))
+    type_in(repo, line, WRAPPED=wrapper.program(target(repo)))
 
     assert [found["trigger"] for found in checkpoints(repo)] == ["wrapper"]
     ckpt_here("rollback", cwd=repo, code=0)
