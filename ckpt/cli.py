@@ -235,7 +235,7 @@ COMMANDS = {
     "uninstall": "take out what install has put in",
     "status": "show what there is, and what the triggers did last",
     "doctor": "try the triggers out and say what is wrong",
-    "verify": "look whether all is there that checkpoints need",
+    "verify": "check the objects that checkpoints need",
     "rescue": "find what other tools dropped, and make a checkpoint of it",
     "hook": "take a checkpoint for a hook; what hooks call",
     "help": "show the manual, or its section on one command",

@@ -23,13 +23,11 @@ from ckpt.engine.space import Space
 from ckpt.engine.status import Status, TriggerStatus
 from ckpt.engine.verify import (
     COMMIT,
-    DROPPED,
     HEAD,
     HISTORY,
     INDEX,
     OPERATION,
     STATE,
-    UNTRUE,
     WORKTREE,
     Place,
     Problem,
@@ -794,17 +792,13 @@ def _way_out(found: Verified) -> str:
         return "git ckpt doctor --fix"
     if found.target.is_dropped:
         return f"look at it with: git show {quote(found.target.ref)}"
-    for problem in found.problems:
-        if problem.problem == DROPPED:
-            place = quote(to_str(problem.places[0].path))
-            return f"bring that back with: git -C {place} ckpt restore-dropped {problem.object}"
     is_behind = {at.within for each in found.problems for at in each.places} == {HISTORY}
     if lost and (is_behind or not found.has_files):
         return (
             "another clone may have it: git -C CLONE cat-file "
             f"{lost[0].kind} {lost[0].object} | git hash-object -t {lost[0].kind} -w --stdin"
         )
-    if not found.has_files or all(problem.problem == UNTRUE for problem in found.problems):
+    if not found.has_files or not lost:
         return f"look at it with: git show --first-parent {found.target.ref}"
     return f"other files come back with: git ckpt rollback {found.target.id} -- PATH"
 
@@ -816,7 +810,7 @@ def _sum(result: VerifyResult) -> str:
     counted = f"{_count(looked, 'checkpoint')}, {_count(result.objects, 'object')}"
     broken = sum(not found.is_whole for found in result.checkpoints)
     if not broken:
-        return f"Verified {counted}: all there and true."
+        return f"Verified {counted}: all objects present and valid."
     return f"Verified {counted}: {broken} broken."
 
 

@@ -31,7 +31,7 @@ from ckpt.engine.overlay import Edited
 from ckpt.engine.recorded import Manifest
 from ckpt.engine.snapshot import NO_TIME, SaveRequest, draft_of, publish
 from ckpt.engine.summary import count_lines
-from ckpt.engine.verify import Target, fault_behind, fault_in, verify
+from ckpt.engine.verify import Target, fault_behind, first_fault, verify
 from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
 from ckpt.git import index as staging
 from ckpt.git import patch, record
@@ -464,7 +464,7 @@ def _usable(repo: Repository, lost: Lost) -> _Held:
     are written would leave them behind, and they would hide what was lost."""
     try:
         held = _held_rescue(repo, lost)
-        problem = fault_in(repo, (held.tree, held.index))
+        problem = first_fault(repo, (), (held.tree, held.index))
     except (MissingObject, UnsafeTree) as error:
         problem = error.message
     if problem is None:
