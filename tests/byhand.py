@@ -88,7 +88,7 @@ def commit(
 
 def index(path: Path, *entries: IndexEntry) -> None:
     """Write the index of the git dir at `path`."""
-    (path / "index").write_bytes(write_index(sorted(entries), version=2))
+    (path / "index").write_bytes(write_index(entries))
 
 
 def draft(**changes: Any) -> Checkpoint:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import sha1, sha256
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,33 @@ def status(top: Place) -> str:
     """All that `git status` knows, without its writing a refreshed index."""
     words = ["status", "--porcelain=v2", "--branch", "--ignored", "-z"]
     return git("--no-optional-locks", *words, cwd=top)
+
+
+def status_by_content(top: Place, *words: str) -> str:
+    """The same, where git goes by what files hold alone and not by stat data of its index."""
+    words = words or ("--branch", "--ignored")
+    index = Path(os.fsdecode(top), git("rev-parse", "--git-path", "index", cwd=top).strip())
+    if not index.exists():
+        return git("status", "--porcelain=v2", "-z", *words, cwd=top)
+    env = {"GIT_INDEX_FILE": str(index.with_name("index.by-content"))}
+    shutil.copy(index, env["GIT_INDEX_FILE"])
+    git("update-index", "--index-version", "2", cwd=top, env=env)
+    Path(env["GIT_INDEX_FILE"]).write_bytes(_without_stat(Path(env["GIT_INDEX_FILE"]).read_bytes()))
+    try:
+        return git("status", "--porcelain=v2", "-z", *words, cwd=top, env=env)
+    finally:
+        os.unlink(env["GIT_INDEX_FILE"])
+
+
+def _without_stat(index: bytes) -> bytes:
+    """An index file of version 2 or 3 in which nothing is noted of the files."""
+    out, at = bytearray(index), 12
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        out[at : at + 24], out[at + 28 : at + 40] = bytes(24), bytes(12)
+        is_extended = index[at + 60] & 0x40
+        end = index.index(0, at + (64 if is_extended else 62))
+        at += (end - at + 8) & ~7
+    return bytes(out[:-20]) + sha1(out[:-20]).digest()
 
 
 def fsck(top: Place) -> list[str]:

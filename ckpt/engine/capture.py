@@ -25,7 +25,6 @@ from ckpt.engine.index_facts import (
     IndexFacts,
     doubtful_folders,
     facts_of,
-    glance_at_index,
     index_identity,
     packed,
 )
@@ -48,24 +47,20 @@ from ckpt.engine.rules import attribute_tree, fingerprint, read_excludes
 from ckpt.engine.scan_cache import ScanCache
 from ckpt.errors import CkptError
 from ckpt.git import index as staging
-from ckpt.git import record
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import (
     IndexEntry,
-    IndexGlance,
     Staged,
     index_mtime,
-    matches,
-    parse_staged,
     read_staged,
 )
-from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.objects import ObjectStore
 from ckpt.git.operation import OperationState, read_now
 from ckpt.git.refs import Head
 from ckpt.git.repository import Repository
 from ckpt.git.rules import AttributeTree
 from ckpt.git.streams import UnreadableFile
-from ckpt.git.trees import EXECUTABLE, SYMLINK, Entries, TreeEntry, diff_trees, write_tree
+from ckpt.git.trees import EXECUTABLE, SYMLINK, Entries, TreeEntry, write_tree
 from ckpt.models import NestedState, SkipReason
 from ckpt.paths import folders_above, folders_of, to_str
 from ckpt.settings.settings import Settings
@@ -201,7 +196,6 @@ class Present:
     is_cut: bool = False
     lacks_edits: bool = False
     gone: tuple[str, ...] = ()
-    glance: IndexGlance | None = None
     index_state: IndexState | None = None
     trees: dict[ObjectID, Entries] = field(default_factory=dict)
     _written: tuple[ObjectStore, ObjectID] | None = None
@@ -210,24 +204,14 @@ class Present:
     def staged(self) -> Staged:
         return self.read_staged()
 
+    def staged_at(self, paths: Collection[bytes]) -> Iterable[IndexEntry]:
+        """The entries of the index at these paths."""
+        return (e for e in (self.staged.index.entries if paths else ()) if e.path in paths)
+
     def let_go_of_index(self) -> None:
         """Give back the memory that the entries of the index take; nobody will ask for them."""
         self.__dict__.pop("staged", None)
         self.read_staged = _gone
-
-    def staged_at(self, paths: Collection[bytes]) -> Iterable[IndexEntry]:
-        """The entries of the index at these paths."""
-        if self.glance is not None:
-            return self.glance.at(paths)
-        return (
-            entry for entry in (self.staged.index.entries if paths else ()) if entry.path in paths
-        )
-
-    def staged_sizes(self) -> Iterable[tuple[bytes, int]]:
-        """The size that the index has of each file."""
-        if self.glance is not None:
-            return self.glance.sizes()
-        return ((entry.path, entry.size) for entry in self.staged.index.entries)
 
     # -- by path -------------------------------------------------------------------
 
@@ -357,7 +341,6 @@ class Present:
         """Correct the index: it was read later than the files."""
         self.staged = staged
         self.index = replace(self.index, identity=None, mtime_ns=staged.mtime_ns, state=None)
-        self.glance = None
         self.knows_index = False
         self.cache = None
         self.index_state = None
@@ -488,108 +471,6 @@ def _gone() -> Staged:
     raise AssertionError("the index was let go of")
 
 
-# -- What git believes of files by their stat data alone, where that is not what they hold
-
-Written = tuple[TreeEntry, os.stat_result]
-
-
-def stale(present: Present) -> set[bytes]:
-    """Files that git takes for changed because of their size, and are not."""
-    if not present.converts:  # then a file of another size has another content
-        return set()
-    sizes = present.sizes()
-    differing = {
-        path
-        for path, size in present.staged_sizes()
-        if size not in (0, sizes.get(path, 0) & 0xFFFFFFFF)
-    }
-    entries = present.staged_at(differing)
-    return {e.path for e in entries if _is_same(present, e) and _has_other_size(present, e)}
-
-
-def unseen(present: Present, changed: Collection[bytes] | None) -> set[bytes]:
-    """Files that git takes for unchanged because of their stat data, and are not; `changed`
-    are all that are not as staged, if that is known."""
-    entries = present.staged.index.entries if changed is None else present.staged_at(changed)
-    return {entry.path for entry in entries if _is_unseen(present, entry)}
-
-
-def _is_unseen(present: Present, entry: IndexEntry) -> bool:
-    found = present.entry(entry.path)
-    is_changed = found is not None and found.id != entry.id and not entry.stage
-    return is_changed and _is_older(present, entry) and _matches(present, entry)
-
-
-def is_seen_through(present: Present, tree: ObjectID, objects: ObjectStore) -> bool:
-    """True if no file misleads git that did not do so before; a quick answer, which needs
-    nothing of the index but its tree, and may be false without need."""
-    state, written = present.index.state, present.index.mtime_ns
-    if state is None or written is None:
-        return False
-    if any(status.st_ctime_ns <= written + 1_000_000_000 for status in present.fresh.values()):
-        return False  # else the index has no such stat data
-    if not present.converts:
-        return True
-    staged = ObjectID(state[record.INDEX][1])
-    return present.fresh.keys() <= {path for path, _, _ in diff_trees(objects, staged, tree)}
-
-
-def misled(
-    present: Present,
-    believed: Collection[bytes],
-    files: Mapping[bytes, Written],
-    edited: Collection[bytes],
-    *,
-    converts: bool,
-) -> set[bytes]:
-    """Paths of which the present index would make git believe something else than it shall.
-
-    `believed` are those of which it does so now. `files` were written, and some of them
-    converted, now or before, if it `converts`; of the others the stat data have not changed.
-    `edited` are those that git shall see as changed, as far as other trees hold them than before;
-    of files that were written it does so anyway.
-    """
-    outgrown = _outgrown(present, files) if converts else set()
-    return {*believed} | _trusted(present, edited) | outgrown
-
-
-def _trusted(present: Present, edited: Collection[bytes]) -> set[bytes]:
-    """Edited files that git would not open: they were not when other attributes applied."""
-    return {e.path for e in present.staged_at(edited) if _matches(present, e)}
-
-
-def _outgrown(present: Present, files: Mapping[bytes, Written]) -> set[bytes]:
-    """Files of another size than in the index that were written and are not changed by it."""
-    return {
-        entry.path
-        for entry in present.staged_at(files.keys())
-        if files[entry.path][0] == (entry.mode, entry.id)
-        and entry.size not in (0, files[entry.path][1].st_size & 0xFFFFFFFF)
-    }
-
-
-def _is_same(present: Present, entry: IndexEntry) -> bool:
-    found = present.entry(entry.path)
-    return found is not None and found.id == entry.id and not entry.stage
-
-
-def _has_other_size(present: Present, entry: IndexEntry) -> bool:
-    status = present.status(entry.path)
-    is_file = status is not None and stat.S_ISREG(status.st_mode)
-    return is_file and status is not None and entry.size != status.st_size & 0xFFFFFFFF
-
-
-def _is_older(present: Present, entry: IndexEntry) -> bool:
-    """Git opens a file that is as young as the index, and as a rule it counts in seconds."""
-    written = present.index.mtime_ns
-    return written is not None and entry.mtime_s < written // 1_000_000_000
-
-
-def _matches(present: Present, entry: IndexEntry) -> bool:
-    status = present.fresh.get(entry.path) or present.status(entry.path)
-    return status is not None and matches(entry, status)
-
-
 # -- One look at the present: files, index, HEAD and operation as they are met
 
 ALL = 1 << 62
@@ -624,7 +505,6 @@ class Look:
         self.missed: dict[bytes, os.stat_result | None] = {}
         self._top = os.fsencode(repo.worktree)
         self._staged: Staged | None = None
-        self._glance: IndexGlance | None = None
         self._index: IndexFacts
         self._head: Head
         self._operation: OperationState
@@ -649,17 +529,10 @@ class Look:
         if cache is not None and identity is not None and identity == cache.index.identity:
             self._index = cache.index
             return
-        self._glance = None if cache is None else glance_at_index(self._repo, cache.index)
-        if cache is not None and self._glance is not None:
-            mtime = self._glance.mtime_ns
-            self._index = replace(cache.index, identity=identity, mtime_ns=mtime)
-            return
         self._index = facts_of(self._read_staged(), identity)
 
     def _read_staged(self) -> Staged:
-        if self._staged is None and self._glance is not None:
-            self._staged = parse_staged(self._repo, self._glance.data, self._glance.mtime_ns)
-        elif self._staged is None:
+        if self._staged is None:
             self._staged = read_staged(self._repo)
         return self._staged
 
@@ -874,7 +747,6 @@ class Look:
             excludes=self._excludes,
             include=self._settings.include,
             index=self._index,
-            glance=self._glance,
             read_staged=self._read_staged,
             head=self._head,
             operation=self._operation,
@@ -941,66 +813,33 @@ def sparse_entries(
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The index's entries of a state tree, and the files that mislead git, see `stat_views`."""
+    """The index's entries of a state tree."""
 
     entries: dict[bytes, TreeEntry]
-    stale: frozenset[bytes] = frozenset()
-    unseen: frozenset[bytes] = frozenset()
-
-    @property
-    def misleads(self) -> bool:
-        return bool(self.stale or self.unseen)
 
     def is_in(self, objects: ObjectStore, state_tree: ObjectID) -> bool:
         """Whether a state tree holds the same index."""
         return staging.is_stored(objects, state_tree, self.entries)
 
 
-def index_state(objects: ObjectStore, present: Present, tree: ObjectID) -> IndexState:
-    """Write what stands for the index; `tree` is that of the present. As for the last
-    checkpoint, if that can be."""
+def index_state(objects: ObjectStore, present: Present) -> IndexState:
+    """Write what stands for the index; as for the last checkpoint, if that can be."""
     if present.index_state is None:
-        if _is_known(objects, present, tree):
+        if present.knows_index and present.index.state is not None:
             present.index_state = IndexState(present.index.state_entries())
         else:
-            present.index_state = _written(objects, present, tree)
+            present.index_state = _written(objects, present)
     return present.index_state
 
 
-def _is_known(objects: ObjectStore, present: Present, tree: ObjectID) -> bool:
-    """Whether the trees of the index are known, and no file misleads git."""
-    if present.knows_index:
-        return is_seen_through(present, tree, objects)
-    if present.glance is None:
-        return False
-    changed = _changed(objects, present, present.index.state_entries()[record.INDEX].id, tree)
-    misleads = changed is None or stale(present) or unseen(present, changed)
-    return not misleads
-
-
-def _written(objects: ObjectStore, present: Present, tree: ObjectID) -> IndexState:
+def _written(objects: ObjectStore, present: Present) -> IndexState:
     index = present.staged.index
     # What an earlier checkpoint relies on was found whole then, and flushed.
     whole = staging.whole_trees(objects, index) if present.source is None else None
     stages = staging.write_stages(objects, index, whole)
-    hidden = frozenset(stale(present))
-    not_seen = frozenset(unseen(present, _changed(objects, present, stages[0], tree)))
-    state = IndexState(
-        staging.write_state(objects, index, hidden, not_seen, stages=stages), hidden, not_seen
-    )
-    known = None if state.misleads else packed(state.entries)
-    present.index = replace(present.index, state=known)
+    state = IndexState(staging.write_state(objects, index, stages))
+    present.index = replace(present.index, state=packed(state.entries))
     return state
-
-
-def _changed(
-    objects: ObjectStore, present: Present, staged: ObjectID, tree: ObjectID
-) -> set[bytes] | None:
-    """Paths that are not as staged; None if a partial clone cannot tell."""
-    try:
-        return {path for path, _, _ in diff_trees(objects, staged, tree, present.trees)}
-    except MissingObject:
-        return None
 
 
 # -- Capture the present: what is on disk, in the index and at HEAD, at one moment

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ckpt import disk
 from ckpt.git.formats import ObjectID
-from ckpt.git.index import SKIP_WORKTREE, STAGE, IndexEntry, IndexGlance, Staged, glance_at
+from ckpt.git.index import SKIP_WORKTREE, STAGE, IndexEntry, Staged
 from ckpt.git.repository import Repository
 from ckpt.git.trees import TreeEntry
 from ckpt.paths import folders_above
@@ -105,14 +105,6 @@ def index_identity(repo: Repository) -> Identity | None:
     finally:
         os.close(fd)
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, end
-
-
-def glance_at_index(repo: Repository, known: IndexFacts) -> IndexGlance | None:
-    """A glance at the index, if nothing but stat data is new in it."""
-    if known.state is None:
-        return None
-    paths = [*known.paths(), *known.gitlinks]
-    return glance_at(repo, sorted(paths) if known.gitlinks else paths, known.state_entries())
 
 
 def doubtful_folders(before: IndexFacts, now: IndexFacts) -> set[bytes]:

@@ -566,7 +566,7 @@ class Preparation:
             reads_index=False,
         )
         tree = present.tree(objects)
-        index_state(objects, present, tree)
+        index_state(objects, present)
 
         def plan(paths: tuple[bytes, ...]) -> Plan:
             target, worktree = self._target, self._worktree
@@ -619,8 +619,8 @@ class Preparation:
         return operation.differs(present.operation.files, wanted)
 
     def _is_staged(self, present: Present) -> bool:
-        """Whether the index is the target's, and git believes nothing that is not so."""
+        """Whether the index is the target's."""
         target, state = self._target, present.index_state
-        if state is None or state.misleads:
+        if state is None:
             return False
         return state.is_in(target.objects, target.state_tree)

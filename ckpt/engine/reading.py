@@ -347,7 +347,7 @@ class IndexContents:
 
     def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None:
         found = self._entries.get(path)
-        if found is None or not self._staged.is_proof(found):
+        if found is None or self._staged.is_racy(found):
             return None
         if not matches(found, status, file_mode=self._file_mode):
             return None

@@ -24,7 +24,7 @@ from ckpt.git import operation as operation_record
 from ckpt.git import record
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import Index
-from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.objects import ObjectStore
 from ckpt.git.operation import Operation, OperationState
 from ckpt.git.record import StateFile
 from ckpt.git.refs import Head
@@ -37,7 +37,6 @@ from ckpt.git.trees import (
     REGULAR,
     Entries,
     TreeEntry,
-    diff_trees,
     lookup,
     read_limited,
     walk,
@@ -260,15 +259,6 @@ class Recorded:
     @property
     def _state(self) -> record.CommitData:
         return record.read_commit(self.objects, ObjectID(self.checkpoint.state_commit.encode()))
-
-    @cached_property
-    def edited(self) -> frozenset[bytes]:
-        """Files that differed from what was staged, as far as a partial clone can tell."""
-        tree = staging.stage_trees(self.objects, self.state_tree)[0]
-        try:
-            return frozenset(path for path, _, _ in diff_trees(self.objects, tree, self.tree))
-        except MissingObject:
-            return frozenset()
 
     @cached_property
     def head(self) -> Head:

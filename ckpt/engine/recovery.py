@@ -31,13 +31,13 @@ from ckpt.engine.journal import FINISH, TAKE_BACK, Journal, check_place
 from ckpt.engine.prepare import branches_of, check_locks, clear_locks
 from ckpt.engine.recorded import Recorded, file_state, opened
 from ckpt.engine.restage import (
-    known_files,
     limited,
     needed_blobs,
     outside,
     restage,
     until_settled,
     without,
+    writes_converted,
 )
 from ckpt.engine.rollback import MOST_SAVES, UNDO, finish, hold, listed
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
@@ -675,14 +675,15 @@ class _Recovery:
         )
         applier.open_folders()  # somebody may have closed again what the rollback had opened
         clear(repo, self.worktree, self.smudger, record.actions)
-        restages = record.index or (record.asked_index and self._misleads())
+        converts = any(map(writes_converted, record.actions))
+        restages = record.index or (record.asked_index and converts)
         self.strangers.save_all(index=restages, head=self._stray() is None)
         if record.operation:
             head.clear(repo)
         applier.files(actions, self._folders_to_remove())
         applier.folders(self._folders_to_make())
         applier.sync()
-        restaged = restages and until_settled(lambda: self._restage(applier))
+        restaged = restages and until_settled(lambda: self._restage(applier, converts))
         move = self._move()  # read before anybody looks at it: from there it moves, or not at all
         left = self._left_head()
         if left is None:
@@ -735,25 +736,16 @@ class _Recovery:
         empty = set(self.goal.manifest.empty_folders)
         return tuple(folder for folder in self.record.remove_folders if folder in empty)
 
-    def _restage(self, applier: Applier) -> bool:
+    def _restage(self, applier: Applier, converts: bool) -> bool:
         """Write the index; False if only its stat data were wrong, or nothing was."""
         staged = index.read_staged(self.repo)
         wanted = self.strangers.index_of(self.goal, staged.index)
         changes = not index.same(wanted, staged.index)
-        if not changes and not self._misleads():
+        if not (changes or converts):
             return False
         self.strangers.save_index(staged.index)
-        touched = {action.path for action in self.record.actions}
-        known = known_files(self.worktree, self.goal, wanted, applier.known)
-        restage(self.repo, wanted, staged, known, touched)
+        restage(self.repo, wanted, staged, applier.known)
         return changes
-
-    def _misleads(self) -> bool:
-        """Whether git may go by stat data of before: a converted file of another size is
-        changed to it, whatever it holds."""
-        states = (s for action in self.record.actions for s in (action.before, action.after))
-        converted = any(state is not None and state.origin is not None for state in states)
-        return converted or index.misleads(self.goal.index)
 
     def _stray(self) -> str | None:
         """Why HEAD and its branch have to stay where they are, if they have."""

@@ -7,29 +7,21 @@ from files whose content is certain; git looks at the others again by itself.
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from ckpt.engine import capture
-from ckpt.engine.apply import look
 from ckpt.engine.changes import Action
-from ckpt.engine.recorded import Recorded
 from ckpt.errors import Busy
 from ckpt.git import index as staging
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import Index, IndexEntry, KnownFile, Staged, compose
 from ckpt.git.repository import Repository
-from ckpt.git.trees import GITLINK, TreeEntry, lookup
+from ckpt.git.trees import GITLINK
 from ckpt.locks import replace_locked
 from ckpt.paths import folders_above, is_within
-from ckpt.worktree.write import UnsafePath, Worktree
 
 if TYPE_CHECKING:
-    from ckpt.engine.prepare import Prepared
-
     _Result = TypeVar("_Result")
 
 # An editor's `git status` may hold the lock for a moment, for which nobody stops half way.
@@ -85,7 +77,7 @@ def outside(index: Index, limits: tuple[bytes, ...]) -> Index:
 def _of(index: Index, entries: list[IndexEntry]) -> Index:
     """The same index with other entries."""
     ordered = sorted(entries, key=lambda entry: (entry.path, entry.stage))
-    return Index(index.version, ordered, {}, index.hash_len)
+    return Index(index.version, ordered, hash_len=index.hash_len)
 
 
 def needed_blobs(wanted: Index, present: Index) -> set[ObjectID]:
@@ -98,52 +90,9 @@ def needed_blobs(wanted: Index, present: Index) -> set[ObjectID]:
     }
 
 
-def known_files(worktree: Worktree, goal: Recorded, wanted: Index, written: KnownFile) -> KnownFile:
-    """What is certain of files: those `written`, and those that were as wanted already and of
-    which git shall believe what it would not find out (see stat_views)."""
-    unseen = set(staging.unseen(wanted))
-
-    def known(path: bytes) -> tuple[TreeEntry, os.stat_result] | None:
-        found = written(path)
-        return _as_in(goal, worktree, path) if found is None and path in unseen else found
-
-    return known
-
-
-def _as_in(
-    goal: Recorded, worktree: Worktree, path: bytes
-) -> tuple[TreeEntry, os.stat_result] | None:
-    """A file with its stat data if it has the bytes that it had in a state."""
-    entry, status = lookup(goal.objects, goal.tree, path), worktree.lstat(path)
-    if entry is None or status is None:
-        return None
-    converted = goal.converted(path, entry)
-    content = entry.id if converted is None else converted.raw
-    try:
-        found = look(goal.objects, worktree, path, status)
-    except (OSError, UnsafePath):
-        return None
-    return (entry, status) if found is not None and found.entry.id == content else None
-
-
-def misled_files(
-    prepared: Prepared,
-    target: Recorded,
-    actions: Iterable[Action],
-    written: Mapping[bytes, capture.Written],
-) -> set[bytes]:
-    """Files of which git would go by the stat data of before the rollback (see stat_views)."""
-    present, state, index = prepared.present, prepared.present.index_state, prepared.index
-    believed: frozenset[bytes] = frozenset()
-    if state is not None:
-        kept = () if index is None else staging.unseen(index)
-        believed = state.stale | state.unseen.difference(kept)
-    others = prepared.plan.differing - written.keys()
-    edited = target.edited & others if others else others
-    converts = present.converts or any(
-        action.after is not None and action.after.origin is not None for action in actions
-    )
-    return capture.misled(present, believed, written, edited, converts=converts)
+def writes_converted(action: Action) -> bool:
+    """Whether git would go by the size in the index, and take what was written for changed."""
+    return any(s is not None and s.origin is not None for s in (action.before, action.after))
 
 
 def restage(
@@ -151,16 +100,12 @@ def restage(
     wanted: Index,
     present: Staged,
     known: KnownFile,
-    doubtful: Collection[bytes] = (),
 ) -> None:
     """Replace the index file; IndexChanged if another process did so since it was read."""
-    if any(map(known, staging.unseen(wanted))):
-        # Git opens a file that is as young as the index, and it counts in seconds.
-        time.sleep(1.01 - time.time() % 1)
     if any(entry.intent_to_add for entry in wanted.entries):
         repo.objects.add(b"blob", b"")  # which such an entry names, and git reads
         repo.objects.flush()
-    data = compose(wanted, present, known, repo.object_format.name, doubtful)
+    data = compose(wanted, present, known, repo.object_format.name)
 
     def unchanged() -> bool:
         return staging.same(staging.read_staged(repo).index, present.index)

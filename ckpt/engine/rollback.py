@@ -35,7 +35,7 @@ from ckpt.engine.plan import Plan
 from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions
 from ckpt.engine.reading import VanishedFile, add_stable
 from ckpt.engine.recorded import Recorded, opened
-from ckpt.engine.restage import known_files, limited, misled_files, restage, until_settled, without
+from ckpt.engine.restage import limited, restage, until_settled, without, writes_converted
 from ckpt.engine.snapshot import (
     LAST_ATTEMPT,
     LOCK_TIMEOUT,
@@ -551,14 +551,12 @@ class _Rollback:
         return self._report(applier.done, self._safety)
 
     def _restage(self, prepared: Prepared, applier: Applier) -> None:
-        """Write the index, if another is wanted, or if git would go by stat data of before."""
-        index = prepared.index
-        misled = misled_files(prepared, self._target, self._record.actions, applier.done.files)
-        misleads = index is not None and staging.misleads(index)
-        if prepared.changes_index or misled or misleads:
-            until_settled(lambda: self._put_index(prepared, applier, misled))
+        """Write the index, if another is wanted, or if its sizes are not those of what git would
+        convert to the same blobs."""
+        if prepared.changes_index or any(map(writes_converted, self._record.actions)):
+            until_settled(lambda: self._put_index(prepared, applier))
 
-    def _put_index(self, prepared: Prepared, applier: Applier, misled: set[bytes]) -> None:
+    def _put_index(self, prepared: Prepared, applier: Applier) -> None:
         present = prepared.present
         staged = staging.read_staged(self._repo)
         is_late = present.staged.mtime_ns != present.index.mtime_ns  # it is not of that moment
@@ -570,8 +568,7 @@ class _Rollback:
         if index is None:
             wanted = without(self._target.index, prepared.unstaged)
             index = limited(wanted, staged.index, self._options.paths)
-        known = known_files(self._worktree, self._target, index, applier.known)
-        restage(self._repo, index, staged, known, misled)
+        restage(self._repo, index, staged, applier.known)
 
     # -- reports --------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from ckpt.engine.index_facts import IndexFacts
 from ckpt.engine.reading import CODES, NEVER, Clock
 from ckpt.engine.summary import Compared
 from ckpt.git.formats import ObjectID
-from ckpt.git.index import INTENT_TO_ADD, MISLEADING, STAGE, IndexEntry, Staged, whole_trees
+from ckpt.git.index import INTENT_TO_ADD, STAGE, IndexEntry, Staged, whole_trees
 from ckpt.git.objects import ObjectStore
 from ckpt.git.repository import Repository
 from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK
@@ -446,13 +446,12 @@ class _Planter:
     def _is_proof(self, entry: IndexEntry, fields: tuple[int, ...], status: Stat) -> bool:
         """Whether a file has the stat data of its entry, these can be relied on, and its blob
         has its size; else it was converted by rules that may be gone."""
-        ctime_s, ctime_ns, mtime_s, mtime_ns, device, ino, staged, _, _, size = fields
+        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, staged, _, _, size = fields
         mtime, ctime, inode, length, mode = status
         return (
             mtime == mtime_s * _SECOND + mtime_ns
             and ctime == ctime_s * _SECOND + ctime_ns
             and inode & _WORD == ino
-            and device != MISLEADING
             and length == size == self._sizes.get(ObjectID(entry.id))
             and mode & 0o170100 == _ON_DISK[staged]
             and mtime < self._index_mtime

@@ -300,7 +300,7 @@ def _without(
         fitting = (e for e in at_head if e.path not in folders)
         entries += (e for e in fitting if files.isdisjoint(folders_above(e.path)))
     entries.sort(key=lambda entry: (entry.path, entry.stage))
-    return Index(index.version, entries, {}, index.hash_len)
+    return Index(index.version, entries, hash_len=index.hash_len)
 
 
 def _at(
@@ -614,7 +614,7 @@ def _write(repo: Repository, present: Present, request: SaveRequest) -> SaveResu
     objects = repo.objects
     tree = present.tree(objects)
     packed = objects.packed
-    staged = index_state(objects, present, tree).entries
+    staged = index_state(objects, present).entries
     stats, compared = summarise(objects, present, tree, staged[record.INDEX].id)
     if not has_what_it_relies_on(objects, present, compared):
         raise ObjectsPruned

@@ -132,15 +132,9 @@ def _indexes(repo: Repository, git_dir: str) -> Iterator[Index]:
 
 
 def _add_staged(index: Index, found: Roots) -> None:
-    if index.is_sparse:  # a folder may stand for all that is in it
-        ids = [(entry.id, entry.mode == _FOLDER) for entry in index.entries]
-        found.trees.update(unhexlify(object_id) for object_id, is_folder in ids if is_folder)
-        found.whole.update(unhexlify(object_id) for object_id, is_folder in ids if not is_folder)
-    else:
-        found.whole.update(map(unhexlify, [entry.id for entry in index.entries]))
+    found.whole.update(map(unhexlify, [entry.id for entry in index.entries]))
     # The tree of a folder whose entries are all here, and so are the trees of those in it.
-    cached = found.trees if index.is_sparse else found.whole
-    cached.update(unhexlify(node.id) for node in index.cache_tree.values())
+    found.whole.update(map(unhexlify, index.trees.values()))
 
 
 # -- Objects that nothing names any more: no ref, reflog, index or operation of any worktree

@@ -386,6 +386,6 @@ def _is_clean(repo: Repository, present: Present) -> bool:
     tree = present.tree(repo.objects)
     if tree != head:
         return False
-    staged = index_state(repo.objects, present, tree)
+    staged = index_state(repo.objects, present)
     is_unmerged = any(name.startswith(b"stages/") for name in staged.entries)
-    return staged.entries[record.INDEX].id == head and not is_unmerged and not staged.misleads
+    return staged.entries[record.INDEX].id == head and not is_unmerged

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from helpers import fsck, git, tree_state
+from helpers import fsck, git, status_by_content, tree_state
 from scenes import staged
 
 from ckpt.engine import journal, scan_cache
@@ -284,7 +284,8 @@ class Walk:
                     yield os.path.relpath(path, top), os.stat(path).st_mode & 0o777
 
     def _status(self, *words: str) -> str:
-        told = git("status", "--porcelain=v2", "--branch", "-z", *words, cwd=self.top)
+        git("status", cwd=self.top)
+        told = status_by_content(self.top, "--branch", *words)
         nested = os.fsdecode(NESTED)
         return told.replace(f"? {nested}/\0", "").replace(f"! {nested}/\0", "")
 

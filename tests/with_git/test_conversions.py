@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt_here, fsck, git, status, tree_state
+from helpers import ckpt_here, fsck, git, status_by_content, tree_state
 from seam import observe
 
 from ckpt.worktree import filters
@@ -139,18 +139,18 @@ def top(tmp_path: Path, kind: str) -> Path:
 
 def test_bytes_and_status_come_back(top: Path, kind: str) -> None:
     work(top, kind)
-    before = tree_state(top), status(top)
+    before = tree_state(top), status_by_content(top)
     ckpt_here("save", "-m", "work", cwd=top, code=0)
-    assert before == (tree_state(top), status(top))
+    assert before == (tree_state(top), status_by_content(top))
     destroy(top)
     ckpt_here("rollback", "latest", "--yes", cwd=top, code=0)
 
-    assert before == (tree_state(top), status(top))
+    assert before == (tree_state(top), status_by_content(top))
     assert fsck(top) == []
     ckpt_here("undo", "--yes", cwd=top, code=0)
     assert not (top / "new.txt").exists()
     ckpt_here("undo", "--yes", cwd=top, code=0)
-    assert before == (tree_state(top), status(top))
+    assert before == (tree_state(top), status_by_content(top))
 
 
 def test_unchanged_files_are_those_of_the_index(top: Path, kind: str) -> None:
@@ -198,12 +198,12 @@ def test_an_interrupted_rollback_goes_either_way(
     top: Path, kind: str, way: str, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work(top, kind)
-    then = tree_state(top), status(top)
+    then = tree_state(top), status_by_content(top)
     ckpt_here("save", cwd=top, code=0)
     destroy(top)
     (top / "0.txt").write_bytes(KINDS[kind][2][1])
     os.utime(top / "0.txt", (1, 1))  # so long ago that git goes by what an index says of it
-    now = tree_state(top), status(top)
+    now = tree_state(top), status_by_content(top)
     left = after
 
     def fail(operation: str, path: str) -> None:
@@ -219,10 +219,10 @@ def test_an_interrupted_rollback_goes_either_way(
     assert tree_state(top) not in (then[0], now[0]) or after == 1
     ckpt_here("rollback", way, cwd=top, code=0)
 
-    assert (tree_state(top), status(top)) == (then if way == "--continue" else now)
+    assert (tree_state(top), status_by_content(top)) == (then if way == "--continue" else now)
     if way == "--continue":
         ckpt_here("undo", "--yes", cwd=top, code=0)
-        assert (tree_state(top), status(top)) == now
+        assert (tree_state(top), status_by_content(top)) == now
 
 
 def test_git_is_not_misled_by_sizes_after_an_interrupted_rollback(
@@ -235,7 +235,7 @@ def test_git_is_not_misled_by_sizes_after_an_interrupted_rollback(
     (top / "a").write_bytes(b"1\n")
     git("add", "a", cwd=top)
     git("commit", "-q", "-m", "first", cwd=top)
-    before = status(top)
+    before = status_by_content(top)
     ckpt_here("save", cwd=top, code=0)
     (top / "a").unlink()
     git("checkout", "-q", "--", "a", cwd=top)
@@ -251,7 +251,7 @@ def test_git_is_not_misled_by_sizes_after_an_interrupted_rollback(
     ckpt_here("rollback", "--continue", cwd=top, code=0)
 
     assert (top / "a").read_bytes() == b"1\n"
-    assert status(top) == before
+    assert status_by_content(top) == before
 
 
 def with_driver(top: Path, **commands: str) -> None:
@@ -394,11 +394,11 @@ def test_a_file_whose_driver_is_gone_is_taken_as_it_is_on_disk(tmp_path: Path) -
     os.utime(tmp_path / "a.odd", (1, 1))
     git("update-index", "-q", "--refresh", cwd=tmp_path)
     git("config", "--remove-section", "filter.odd", cwd=tmp_path)
-    before = tree_state(tmp_path), status(tmp_path)
+    before = tree_state(tmp_path), status_by_content(tmp_path)
     ckpt_here("rollback", "edited", cwd=tmp_path, code=0)
     ckpt_here("undo", cwd=tmp_path, code=0)
 
-    assert before == (tree_state(tmp_path), status(tmp_path))
+    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
 
 
 def test_a_file_that_is_converted_no_more_is_saved_as_it_is_on_disk(tmp_path: Path) -> None:
@@ -426,7 +426,7 @@ def test_an_undo_needs_no_driver_that_is_broken_by_now(tmp_path: Path, there: by
     edited_then_as_committed(tmp_path, there)
     git("config", "filter.odd.smudge", "sh .git/smudge", cwd=tmp_path)
     (tmp_path / ".git/smudge").write_text("tr b-za a-z\n")
-    before = tree_state(tmp_path), status(tmp_path)
+    before = tree_state(tmp_path), status_by_content(tmp_path)
     ckpt_here("save", cwd=tmp_path, code=0)
     (tmp_path / ".git/smudge").write_text("exit 1\n")
     stored = blobs(tmp_path)
@@ -437,21 +437,21 @@ def test_an_undo_needs_no_driver_that_is_broken_by_now(tmp_path: Path, there: by
     assert git("show", f"{done['safety']['ref']}:a.odd", cwd=tmp_path) == "bcd\n"
     ckpt_here("undo", "--yes", cwd=tmp_path, code=0)
 
-    assert before == (tree_state(tmp_path), status(tmp_path))
+    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
 
 
 def test_an_abort_needs_no_driver_that_is_broken_by_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edited_then_as_committed(tmp_path, b"wip\n")
-    before = tree_state(tmp_path), status(tmp_path)
+    before = tree_state(tmp_path), status_by_content(tmp_path)
 
     def fail(operation: str, path: str) -> None:
         if operation == "rename" and path.endswith("/plain"):
             raise OSError(5, "no more")
 
     (tmp_path / "plain").write_bytes(b"other\n")
-    before = tree_state(tmp_path), status(tmp_path)
+    before = tree_state(tmp_path), status_by_content(tmp_path)
     observe(fail)
     ckpt_here("rollback", "edited", cwd=tmp_path, code=1)
     observe(None)
@@ -459,7 +459,7 @@ def test_an_abort_needs_no_driver_that_is_broken_by_now(
     git("config", "filter.odd.smudge", "exit 1", cwd=tmp_path)
     ckpt_here("rollback", "--abort", cwd=tmp_path, code=0)
 
-    assert before == (tree_state(tmp_path), status(tmp_path))
+    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
 
 
 def test_what_came_after_an_interruption_needs_no_driver_either(
@@ -515,88 +515,6 @@ def test_attributes_that_are_only_staged_count(tmp_path: Path) -> None:
     assert git("show", f"{saved['ref']}:a.txt", cwd=tmp_path) == LINES.decode()
 
 
-@pytest.mark.parametrize("attributes", ["*.txt eol=crlf", "*.txt text", "*.txt -text"])
-@pytest.mark.parametrize("later", ["*.txt -text", "*.txt text", "*.txt ident"])
-def test_git_status_is_the_same_also_where_it_goes_by_stat_data(
-    tmp_path: Path, attributes: str, later: str
-) -> None:
-    """Git neither opens a file again when its attributes change, nor one of another size."""
-    git("init", "-q", str(tmp_path))
-    for name, content in {"a.txt": CRLF, "b.txt": LINES, "c.txt": MIXED}.items():
-        (tmp_path / name).write_bytes(content)
-        os.utime(tmp_path / name, (1, 1))
-    (tmp_path / ".gitattributes").write_text(attributes + "\n")
-    git("add", ".", cwd=tmp_path)
-    git("commit", "-q", "-m", "first", cwd=tmp_path)
-    (tmp_path / ".gitattributes").write_text(later + "\n")
-    (tmp_path / "c.txt").write_bytes(CRLF)
-    before = tree_state(tmp_path), status(tmp_path)
-    ckpt_here("save", cwd=tmp_path, code=0)
-    for name in "abc":
-        (tmp_path / f"{name}.txt").write_bytes(b"lost\n")
-    git("add", "a.txt", cwd=tmp_path)
-    ckpt_here("rollback", "latest", cwd=tmp_path, code=0)
-
-    assert before == (tree_state(tmp_path), status(tmp_path))
-    git("rm", "-q", "-f", "b.txt", cwd=tmp_path)
-    ckpt_here("rollback", "latest", cwd=tmp_path, code=0)
-    assert before == (tree_state(tmp_path), status(tmp_path))
-
-
-def unseen_by_git(top: Path) -> None:
-    """A checkpoint `then`; since then another attribute, which git has not applied."""
-    git("init", "-q", str(top))
-    (top / "a.txt").write_bytes(CRLF)
-    os.utime(top / "a.txt", (1, 1))
-    (top / ".gitattributes").write_text("*.txt -text\n")
-    git("add", ".", cwd=top)
-    git("commit", "-q", "-m", "first", cwd=top)
-    ckpt_here("save", "then", cwd=top, code=0)
-    (top / ".gitattributes").write_text("*.txt text\n")
-
-
-def test_an_undo_brings_back_what_git_did_not_see_in_files_that_stay(tmp_path: Path) -> None:
-    unseen_by_git(tmp_path)
-    before = tree_state(tmp_path), status(tmp_path)
-    ckpt_here("rollback", "then", cwd=tmp_path, code=0)
-    ckpt_here("undo", cwd=tmp_path, code=0)
-
-    assert before == (tree_state(tmp_path), status(tmp_path))
-
-
-def test_git_sees_a_file_that_is_not_as_it_was_when_git_did_not_see_it(tmp_path: Path) -> None:
-    unseen_by_git(tmp_path)
-    ckpt_here("save", "unseen", cwd=tmp_path, code=0)
-    git("rm", "-q", "--cached", "a.txt", cwd=tmp_path)
-    (tmp_path / ".git/info/exclude").write_text("a.txt\n")
-    (tmp_path / "a.txt").write_bytes(b"kept\n")
-    ckpt_here("rollback", "unseen", cwd=tmp_path, code=4)
-
-    assert (tmp_path / "a.txt").read_bytes() == b"kept\n"
-    assert " a.txt\0" in status(tmp_path)
-
-
-@pytest.mark.parametrize("way", ["--continue", "--abort"])
-def test_an_interruption_does_not_show_git_what_it_did_not_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    unseen_by_git(tmp_path)
-    before = tree_state(tmp_path), status(tmp_path)
-    if way == "--continue":
-        ckpt_here("rollback", "then", cwd=tmp_path, code=0)
-
-    def fail(operation: str, path: str) -> None:
-        if operation == "rename" and path.endswith(("/.git/index", "/.gitattributes")):
-            raise OSError(5, "no more")
-
-    observe(fail)
-    ckpt_here(*(["undo"] if way == "--continue" else ["rollback", "then"]), cwd=tmp_path, code=1)
-    observe(None)
-    ckpt_here("rollback", way, cwd=tmp_path, code=0)
-
-    assert before == (tree_state(tmp_path), status(tmp_path))
-
-
 @LFS
 def test_git_lfs_files_come_back(tmp_path: Path) -> None:
     with_lfs(tmp_path)
@@ -604,7 +522,7 @@ def test_git_lfs_files_come_back(tmp_path: Path) -> None:
     (tmp_path / "new.bin").write_bytes(b"new" * 1000)
     (tmp_path / "staged.bin").write_bytes(b"staged" * 1000)
     git("add", "staged.bin", cwd=tmp_path)
-    before = tree_state(tmp_path), status(tmp_path)
+    before = tree_state(tmp_path), status_by_content(tmp_path)
     saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
     assert raw(tmp_path, saved) == ["raw/b.bin", "raw/new.bin", "raw/staged.bin"]
     assert git("diff", "--stat", saved["ref"], "--", "a.bin", "staged.bin", cwd=tmp_path) == ""
@@ -613,7 +531,7 @@ def test_git_lfs_files_come_back(tmp_path: Path) -> None:
     (tmp_path / "a.bin").unlink()
     ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
 
-    assert before == (tree_state(tmp_path), status(tmp_path))
+    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
 
 
 @LFS
@@ -652,12 +570,12 @@ def test_a_git_lfs_file_that_is_only_staged_survives_git_lfs_prune(tmp_path: Pat
     saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
     assert raw(tmp_path, saved) == ["raw/new.bin"]
     git("lfs", "prune", cwd=tmp_path)
-    before = tree_state(tmp_path), status(tmp_path)
+    before = tree_state(tmp_path), status_by_content(tmp_path)
     ckpt_here("rollback", "before", cwd=tmp_path, code=0)
     assert not (tmp_path / "new.bin").exists()
     ckpt_here("undo", cwd=tmp_path, code=0)
 
-    assert before == (tree_state(tmp_path), status(tmp_path))
+    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
 
 
 @LFS

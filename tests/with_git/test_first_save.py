@@ -306,7 +306,7 @@ def rewrite_index(top: Path, change: Callable[[list[int]], None]) -> None:
         fields = [*struct.unpack(">10L", entry.stat)]
         change(fields)
         entries.append(entry._replace(stat=struct.pack(">10L", *fields)))
-    (top / ".git/index").write_bytes(write_index(entries, version=2))
+    (top / ".git/index").write_bytes(write_index(entries))
     time.sleep(0.03)
 
 

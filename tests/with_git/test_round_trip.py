@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
-from helpers import fsck, git, status, tree_state
+from helpers import fsck, git, tree_state
 from journeys import save, there_and_back
-from scenes import accident, divide, link, project, remove, staged, state, work, write
+from scenes import accident, divide, link, project, remove, state, work, write
 
 
 def test_destroyed_work_comes_back_exactly_and_undo_brings_the_destruction_back(
@@ -174,17 +174,6 @@ def test_a_detached_head_is_no_obstacle(repo: Path) -> None:
     there_and_back(repo, lambda top: git("checkout", "-q", "-f", "HEAD", cwd=top))
 
 
-@pytest.mark.parametrize("version", ["2", "3", "4"])
-def test_every_index_version_comes_back(repo: Path, version: str) -> None:
-    git("update-index", "--index-version", version)
-    write(repo, "new", "new\n")
-    write(repo, "src/app.py", "edited\n")
-    git("add", "--intent-to-add", "new")
-    git("add", "src/app.py")
-
-    there_and_back(repo, lambda top: git("reset", "-q", "--hard", cwd=top))
-
-
 def test_a_sha256_repository_is_served(tmp_path: Path) -> None:
     top = tmp_path / "long"
     git("init", "-q", "--object-format=sha256", str(top))
@@ -339,20 +328,3 @@ def _narrow(top: Path, path: str) -> None:
 def _widen(top: Path, path: str) -> None:
     git("update-index", "--no-skip-worktree", path, cwd=top)
     git("checkout", "-q", "--", path, cwd=top)
-
-
-def test_a_sparse_checkout_with_a_sparse_index_comes_back(tmp_path: Path) -> None:
-    top = project(tmp_path / "project")
-    git("sparse-checkout", "set", "--cone", "--sparse-index", "src/p0", cwd=top)
-    write(top, "src/p0/m0.py", "edited\n")
-    files, seen = tree_state(top), status(top)
-    saved = save(top)
-    git("reset", "-q", "--hard", cwd=top)
-    write(top, "src/p0/m1.py", "broken\n")
-
-    ckpt("rollback", saved, cwd=top, code=0)
-
-    assert tree_state(top) == files
-    assert status(top) == seen
-    assert len(staged(top)) == len(git("ls-files", cwd=top).splitlines())
-    assert fsck(top) == []

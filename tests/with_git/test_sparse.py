@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt_here as ckpt
-from helpers import fsck, git, status, tree_state
+from helpers import fsck, git, tree_state
 from journeys import save, there_and_back
 from scenes import remove, staged, state, write
 
@@ -22,10 +22,8 @@ def top(repo: Path) -> Path:
     return repo
 
 
-def narrow(*patterns: str, cone: bool = True, sparse_index: bool = False) -> None:
-    words = ["--cone" if cone else "--no-cone"]
-    words.append("--sparse-index" if sparse_index else "--no-sparse-index")
-    git("sparse-checkout", "set", *words, *patterns)
+def narrow(*patterns: str, cone: bool = True) -> None:
+    git("sparse-checkout", "set", "--cone" if cone else "--no-cone", *patterns)
 
 
 def skipped() -> set[str]:
@@ -37,7 +35,6 @@ def skipped() -> set[str]:
 CONE = pytest.param(("a",), True, id="cone")
 NO_CONE = pytest.param(("/*", "!/b/", "!f1"), False, id="patterns")
 KINDS = pytest.mark.parametrize(("patterns", "cone"), [CONE, NO_CONE])
-INDEXES = pytest.mark.parametrize("sparse_index", [False, True], ids=["full", "sparse"])
 
 
 @KINDS
@@ -87,21 +84,20 @@ def test_files_that_are_there_despite_the_sparse_checkout_come_back(
     assert not (top / "b/f1").exists()
 
 
-@INDEXES
 @pytest.mark.parametrize(
     ("before", "after"), [("a", "b"), ("b", "a"), ("a", "c"), ("b/deep", "b"), ("b", "b/deep")]
 )
 def test_a_rollback_across_a_change_of_the_cone_loses_nothing(
-    top: Path, before: str, after: str, sparse_index: bool
+    top: Path, before: str, after: str
 ) -> None:
-    narrow(before, sparse_index=sparse_index)
+    narrow(before)
     write(top, f"{before}/f0", "edited\n")
     write(top, f"{before}/new", "untracked\n")
     files, entries = tree_state(top), staged(top)
     saved = save(top)
     git("checkout", "-q", f"{before}/f0")
     remove(top, f"{before}/new")
-    narrow(after, sparse_index=sparse_index)
+    narrow(after)
     write(top, f"{after}/f1", "edited later\n")
     later = tree_state(top)
 
@@ -143,33 +139,8 @@ def test_switching_the_sparse_checkout_on_meanwhile_hides_nothing(top: Path) -> 
     assert git("status", "--porcelain") == " M b/f0\n"
 
 
-def test_a_sparse_index_comes_back_and_git_goes_on(top: Path) -> None:
-    narrow("a", sparse_index=True)
-    assert "S b/\n" in git("ls-files", "-t", "--sparse")
-    write(top, "a/f0", "staged\n")
-    git("add", "a/f0")
-    write(top, "a/f1", "edited\n")
-    files, seen, entries = tree_state(top), status(top), staged(top)
-    folders = git("ls-files", "-v", "--sparse")
-    saved = save(top)
-    git("reset", "-q", "--hard")
-    write(top, "a/f0", "broken\n")
-
-    ckpt("rollback", saved, code=0)
-
-    assert (tree_state(top), status(top), staged(top)) == (files, seen, entries)
-    git("update-index", "--force-write-index")
-    assert git("ls-files", "-v", "--sparse") == folders
-    git("commit", "-q", "-m", "goes on")
-    git("checkout", "-q", "HEAD~1")
-    git("sparse-checkout", "disable")
-    assert git("status", "--porcelain") == " M a/f1\n"
-    assert (top / "b/deep/f0").read_text() == "b/deep 0\n"
-    assert fsck(top) == []
-
-
 def test_a_single_file_comes_back_in_a_sparse_checkout(top: Path) -> None:
-    narrow("a", sparse_index=True)
+    narrow("a")
     write(top, "a/f0", "edited\n")
     saved = save(top)
     write(top, "a/f0", "broken\n")
@@ -195,27 +166,12 @@ def test_a_folder_that_was_left_out_can_be_restored_by_path(top: Path) -> None:
     assert git("status", "--porcelain") == ""
 
 
-def test_a_sparse_index_whose_trees_are_missing_is_refused_before_anything_is_written(
-    top: Path,
-) -> None:
-    narrow("a", sparse_index=True)
-    tree = git("rev-parse", "HEAD:b").strip()
-    (top / ".git/objects" / tree[:2] / tree[2:]).unlink()
-    before = tree_state(top / ".git/objects")
-
-    refused = ckpt("save", code=4)
-
-    assert "the tree of 'b/', which the sparse index names, is not here" in refused.stderr
-    assert "git sparse-checkout reapply --no-sparse-index" in refused.stderr
-    assert tree_state(top / ".git/objects") == before
-
-
 def test_ignore_rules_that_a_sparse_checkout_leaves_out_are_in_force(top: Path) -> None:
     """Git reads them from the index: what they ignore is never touched."""
     write(top, "b/.gitignore", "*.out\n")
     git("add", ".")
     git("commit", "-q", "-m", "ignore")
-    narrow("a", sparse_index=True)
+    narrow("a")
     saved = save(top)
     write(top, "b/deep/kept.out", "ignored\n")
     write(top, "b/new", "untracked\n")
@@ -248,3 +204,16 @@ def test_a_file_where_a_folder_was_left_out_is_no_lie(top: Path) -> None:
     there_and_back(top, lambda _: write(top, "b", "another\n"))
 
     ckpt("verify", "--all", code=0)
+
+
+def test_a_sparse_index_is_refused_before_anything_is_written(top: Path) -> None:
+    git("sparse-checkout", "set", "--cone", "--sparse-index", "a")
+    before = tree_state(top / ".git/objects"), (top / ".git/index").read_bytes()
+
+    refused = ckpt("save", code=4)
+
+    assert "sparse index is not supported" in refused.stderr
+    assert (tree_state(top / ".git/objects"), (top / ".git/index").read_bytes()) == before
+    assert "git sparse-checkout reapply --no-sparse-index" in refused.stderr
+    git("sparse-checkout", "reapply", "--no-sparse-index")
+    ckpt("save", code=0)
