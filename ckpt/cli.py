@@ -11,210 +11,19 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ckpt import __version__, interrupts
 from ckpt.errors import CkptError, DiskError, UsageError
+from ckpt.output import Output
 
 if TYPE_CHECKING:
     from ckpt.manager import CheckpointManager
-    from ckpt.output import Output
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
-
-
-_FLAGS = {"store_true": True, "store_const": None}
-
-
-class _Unsure(Exception):
-    """Argparse must decide."""
-
-
-class _Option:
-    """One declaration; of an argument without dashes, `names` is empty."""
-
-    __slots__ = ("action", "choices", "const", "default", "dest", "group", "names", "nargs", "type")
-
-    def __init__(self, names: tuple[str, ...], group: object, declared: dict[str, Any]) -> None:
-        long = next((name for name in names if name.startswith("--")), names[0])
-        self.names = names if names[0].startswith("-") else ()
-        self.dest: str = declared.get("dest") or long.lstrip("-").replace("-", "_")
-        self.group = group
-        self.action: str = declared.get("action", "store")
-        self.const = declared.get("const", _FLAGS.get(self.action))
-        self.default = declared.get("default", False if self.action == "store_true" else None)
-        self.choices = declared.get("choices")
-        self.nargs: str | None = declared.get("nargs")
-        self.type = declared.get("type")
-
-    def read(self, word: str) -> Any:
-        """The value that a word stands for."""
-        try:
-            value = word if self.type is None else self.type(word)
-        except (TypeError, ValueError):
-            raise _Unsure from None
-        if self.choices is not None and value not in self.choices:
-            raise _Unsure
-        return value
-
-
-class PlainParser:
-    """What `ArgumentParser` offers to those who declare arguments, and `parse`."""
-
-    def __init__(self) -> None:
-        self.usage = ""
-        self._declared: list[_Option] = []
-
-    def add_argument(self, *names: str, **declared: Any) -> None:
-        self._add(names, None, declared)
-
-    def add_mutually_exclusive_group(self) -> _Group:
-        return _Group(self)
-
-    def _add(self, names: tuple[str, ...], group: object, declared: dict[str, Any]) -> None:
-        self._declared.append(_Option(names, group, declared))
-
-    def parse(self, words: list[str]) -> dict[str, Any] | None:
-        """The values by their names; None if argparse must be asked."""
-        found = {option.dest: option.default for option in self._declared}
-        try:
-            found |= self._fill(self._read_options(words, found))
-        except _Unsure:
-            return None
-        return found
-
-    def _read_options(self, words: list[str], found: dict[str, Any]) -> list[str]:
-        """Puts what options say into `found`; returns the other words."""
-        by_name = {name: option for option in self._declared for name in option.names}
-        used: dict[object, _Option] = {}
-        rest: list[str] = []
-        rows = 0
-        was_argument = False
-        following = iter(words)
-        for word in following:
-            is_argument = not word.startswith("-")
-            if is_argument:
-                rows += not was_argument
-                rest.append(word)
-            else:
-                self._take(by_name, word, following, found, used)
-            was_argument = is_argument
-        if rows > 1:  # argparse fills what may be left out as soon as the first row ends
-            raise _Unsure
-        return rest
-
-    def _take(
-        self,
-        by_name: dict[str, _Option],
-        word: str,
-        following: Iterator[str],
-        found: dict[str, Any],
-        used: dict[object, _Option],
-    ) -> None:
-        name, glued, value = word.partition("=")
-        option = by_name.get(name)
-        if option is None or (glued and (not value or not name.startswith("--"))):
-            raise _Unsure
-        if option.group is not None and used.setdefault(option.group, option) is not option:
-            raise _Unsure
-        if option.action in _FLAGS:
-            if glued:
-                raise _Unsure
-            found[option.dest] = option.const
-            return
-        if not glued:
-            value = next(following, "-")
-            if value.startswith("-"):
-                raise _Unsure
-        given = option.read(value)
-        repeats = option.action == "append"
-        found[option.dest] = [*(found[option.dest] or ()), given] if repeats else given
-
-    def _fill(self, words: list[str]) -> dict[str, Any]:
-        """The arguments without dashes, in the order of their declaration."""
-        found: dict[str, Any] = {}
-        left = list(words)
-        for option in self._declared:
-            if option.names:
-                continue
-            if option.nargs == "*" or (option.nargs == "+" and left):
-                found[option.dest] = [option.read(word) for word in left]
-                left = []
-            elif left:
-                found[option.dest] = option.read(left.pop(0))
-            elif option.nargs != "?":
-                raise _Unsure
-        if left:
-            raise _Unsure
-        return found
-
-
-class _Group:
-    """Options that exclude each other."""
-
-    def __init__(self, parser: PlainParser) -> None:
-        self._parser = parser
-
-    def add_argument(self, *names: str, **declared: Any) -> None:
-        self._parser._add(names, self, declared)
-
-
-# -- The whole command line of one command, with help and errors, as argparse reads it
-
-
-class _Parser(ArgumentParser):
-    """Raises what argparse would print and exit with, and does not hide that it could not."""
-
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        if file is not None:
-            file.write(message)
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"{self.prog} -h")
-
-
-def parse(
-    command: str, summary: str, declare: Callable[[ArgumentParser], None], words: list[str]
-) -> dict[str, Any] | None:
-    """The values of a command's arguments by name; None after its help was asked for."""
-    parser = _Parser(
-        prog=f"git ckpt {command}",
-        description=summary[0].upper() + summary[1:] + ".",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    declare(parser)
-    add_common(parser)
-    try:
-        values: dict[str, Any] = vars(parser.parse_args(words))
-    except SystemExit:  # -h
-        return None
-    return {key: value for key, value in values.items() if not key.startswith("common_")}
-
-
-def add_common(parser: ArgumentParser) -> None:
-    """For the help text only: `cli` has taken these already."""
-    common = parser.add_argument_group("options of every command")
-    common.add_argument(
-        "--json", action="store_true", dest="common_json", help="print one JSON document"
-    )
-    common.add_argument(
-        "-q", "--quiet", action="store_true", dest="common_quiet", help="print nothing but errors"
-    )
-    common.add_argument("-C", metavar="DIR", dest="common_directory", help="work in DIR")
-    common.add_argument(
-        "--store",
-        choices=["repo", "user"],
-        dest="common_store",
-        help="where checkpoints are; user: for a folder that is no repository (default: repo)",
-    )
-
-
-# -- The command line: words to a command, errors to an exit code
+    from ckpt.models import Checkpoint
 
 COMMANDS = {
     "save": "take a checkpoint of the whole working state",
@@ -241,6 +50,7 @@ COMMANDS = {
     "help": "show the manual, or its section on one command",
 }
 
+_COMMON = ("json", "quiet", "C", "store")
 _USAGE = "git ckpt [-C DIR] [--json] [-q] COMMAND [ARGUMENTS]"
 _EPILOG = """\
 options of every command:
@@ -289,6 +99,15 @@ class Context:
         manager.waiting = self.output.waiting
         return manager
 
+    def changed(self, found: Checkpoint, verb: str) -> None:
+        """Tell of one checkpoint that a command has changed."""
+        if self.output.as_json:
+            from ckpt import documents
+
+            self.output.document(documents.single(found))
+        else:
+            self.output.line(f"{verb} checkpoint {found.id}")
+
     def warn(self, notes: Sequence[str]) -> None:
         for note in notes:
             self.output.warning(note)
@@ -304,10 +123,10 @@ def _check_current_folder() -> None:
 
 
 def program() -> NoReturn:
-    """What `git ckpt` starts: one command, and out.
+    """Run one command, and leave at once.
 
-    Looking for garbage takes 7 ms in so short a life, and to take Python to pieces at its end
-    another 18. Nothing waits for that end: what is to be kept is on the disk by then.
+    Collecting garbage takes 7 ms in so short a life, and Python's own end another 18. Nothing
+    waits for that end: what is to be kept is on the disk by then.
     """
     gc.disable()
     code = 1
@@ -315,7 +134,6 @@ def program() -> NoReturn:
         interrupts.install()
         code = main()
         sys.stderr.flush()
-        interrupts.ignore()
     except KeyboardInterrupt:
         code = 130 if code else 0
     except (OSError, ValueError):
@@ -345,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(arguments: list[str]) -> int:
     env = dict(os.environ)
     # Known before anything is parsed: an error about a word must be JSON too.
-    output = _output(env, as_json=_asks_for(arguments, "--json"), quiet=False)
+    output = Output(env, as_json=_asks_for(arguments, "--json"), quiet=False)
     start = "."
     try:
         if sys.platform == "win32":
@@ -354,10 +172,9 @@ def _dispatch(arguments: list[str]) -> int:
         if options["command"] is None:
             return _general_help(options["version"])
         store: str = options["store"]
-        output = _output(env, as_json=options["json"], quiet=options["quiet"], store=store)
+        output = Output(env, as_json=options["json"], quiet=options["quiet"], store=store)
         start = options["directory"]
-        context = Context(start, env, output, store)
-        return _run(context, options["command"], rest)
+        return _run(Context(start, env, output, store), options["command"], rest)
     except CkptError as error:
         output.error(error)
         return error.exit_code
@@ -369,10 +186,7 @@ def _dispatch(arguments: list[str]) -> int:
     except OSError as error:
         output.error(DiskError(error))
         return 1
-    except Exception as error:  # a bug of ours must not print a traceback at anybody
-        if interrupts.came():  # which Python turns into a RuntimeError where it makes a class
-            output.interrupted()
-            return 130
+    except Exception as error:  # a bug of ours
         output.error(_reported(error, arguments, start, env))
         return 1
     finally:
@@ -393,26 +207,50 @@ def _reported(
 
 
 def _run(context: Context, command: str, rest: list[str]) -> int:
-    # Not `importlib`, which takes 2 ms.
-    module = __import__("ckpt.commands." + command.replace("-", "_"), fromlist=["run"])
-    paths: list[str] | None = None
-    words: list[str] | None = None
+    module = import_module("ckpt.commands." + command.replace("-", "_"))
+    after: dict[str, list[str]] = {}
     if getattr(module, "TAKES_PATHS", False):
-        rest, paths = _split_paths(rest)
+        rest, after["paths"] = _split_paths(rest)
     if getattr(module, "TAKES_COMMAND", False):
-        rest, words = _split_command(rest)
-    parser = PlainParser()
+        rest, after["words"] = _split_command(rest)
+    values = _parse(module, command, rest)
+    return 0 if values is None else int(module.run(context, **values, **after))
+
+
+def _parse(module: ModuleType, command: str, words: list[str]) -> dict[str, Any] | None:
+    """The values of a command's arguments by name; None after its help was asked for."""
+    if command == "hook" and words and words[0] in module.EVENTS:  # without the 7 ms of argparse
+        given = words[2:] if words[1:2] == ["--"] else words[1:]
+        return {"event": words[0], "words": given}
+    from argparse import ArgumentParser, RawDescriptionHelpFormatter
+
+    class Parser(ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(message, hint=f"{self.prog} -h")
+
+    summary = COMMANDS[command]
+    parser = Parser(
+        prog=f"git ckpt {command}",
+        description=summary[0].upper() + summary[1:] + ".",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     module.arguments(parser)
-    values = parser.parse(rest)
-    if values is None:
-        values = parse(command, COMMANDS[command], module.arguments, rest)
-    if values is None:  # -h
-        return 0
-    if paths is not None:
-        values["paths"] = paths
-    if words is not None:
-        values["words"] = words
-    return int(module.run(context, **values))
+    # For the help text only: `_parse_common` has taken these already.
+    common = parser.add_argument_group("options of every command")
+    common.add_argument("--json", action="store_true", help="print one JSON document")
+    common.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    common.add_argument("-C", metavar="DIR", help="work in DIR")
+    common.add_argument(
+        "--store",
+        choices=["repo", "user"],
+        help="where checkpoints are; user: for a folder that is no repository (default: repo)",
+    )
+    if "-h" in words or "--help" in words:
+        sys.stdout.write(parser.format_help())
+        return None
+    values = vars(parser.parse_args(words))
+    return {name: value for name, value in values.items() if name not in _COMMON}
 
 
 def _split_paths(words: list[str]) -> tuple[list[str], list[str]]:
@@ -485,7 +323,6 @@ def _known_command(word: str) -> str:
 
 
 def _general_help(version: bool) -> int:
-
     if version:
         lines = [f"git-ckpt {__version__}"]
     else:
@@ -494,12 +331,6 @@ def _general_help(version: bool) -> int:
         lines += ["", _EPILOG.rstrip()]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
-
-
-def _output(env: Mapping[str, str], *, as_json: bool, quiet: bool, store: str = "repo") -> Output:
-    from ckpt.output import Output
-
-    return Output(env, as_json=as_json, quiet=quiet, store=store)
 
 
 def _asks_for(arguments: list[str], option: str) -> bool:

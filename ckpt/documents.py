@@ -10,17 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ckpt.diagnosis import Diagnosis
-from ckpt.engine.gc import Collected
-from ckpt.engine.prune import PruneResult
-from ckpt.engine.rescue import Lost
-from ckpt.engine.space import Held, Space
-from ckpt.engine.status import Status, TriggerStatus
-from ckpt.engine.verify import Verified, VerifyResult
 from ckpt.errors import CkptError
-from ckpt.install.target import Finding
 from ckpt.models import (
     Checkpoint,
     Details,
@@ -37,17 +30,25 @@ from ckpt.models import (
 )
 from ckpt.paths import to_json
 from ckpt.state import plain
-from ckpt.triggers.run import RunResult
 
 if TYPE_CHECKING:
-    Document = dict[str, Any]
+    from ckpt.diagnosis import Diagnosis
+    from ckpt.engine.gc import Collected
+    from ckpt.engine.prune import PruneResult
+    from ckpt.engine.rescue import Lost
+    from ckpt.engine.space import Held
+    from ckpt.engine.status import Status, TriggerStatus
+    from ckpt.engine.verify import Verified, VerifyResult
+    from ckpt.install.target import Finding
+    from ckpt.triggers.run import RunResult
+
+Document = dict[str, Any]
 
 SCHEMA = 1
 
 
-def checkpoint(value: Checkpoint, size: int | None = None) -> Document:
-    """`size` is what it alone holds of the disk, where that was asked for; `problem` is why of one
-    in a list not everything can be told."""
+def checkpoint(value: Checkpoint) -> Document:
+    """`problem` is why a checkpoint in a list cannot be read in full."""
     return {
         "id": value.id,
         "name": value.name,
@@ -78,7 +79,6 @@ def checkpoint(value: Checkpoint, size: int | None = None) -> Document:
             "insertions": value.stats.insertions,
             "deletions": value.stats.deletions,
         },
-        "size": size,
         "skipped": _skipped(value.skipped),
         "state_files": [to_json(path) for path in value.state_files],
         "nested": [_nested(state) for state in value.nested],
@@ -86,14 +86,14 @@ def checkpoint(value: Checkpoint, size: int | None = None) -> Document:
     }
 
 
-def _listed(value: Checkpoint, size: int | None = None) -> Document:
-    """One of several: that it is damaged must not hide the others."""
+def _listed(value: Checkpoint) -> Document:
+    """One of several: a damaged one must not hide the others."""
     try:
-        return checkpoint(value, size)
+        return checkpoint(value)
     except CkptError as error:
         known = replace(value, _details=Details, _dirty_files=tuple)
         unknown = dict.fromkeys(("skipped", "state_files", "nested"))
-        return {**checkpoint(known, size), **unknown, "problem": error.message}
+        return {**checkpoint(known), **unknown, "problem": error.message}
 
 
 def save(result: SaveResult) -> Document:
@@ -105,12 +105,8 @@ def save(result: SaveResult) -> Document:
     )
 
 
-def listing(found: Iterable[Checkpoint], space: Space | None = None) -> Document:
-    sizes = {} if space is None else space.sizes
-    return document(
-        checkpoints=[_listed(value, sizes.get(value.id)) for value in found],
-        space=None if space is None else {"total": space.total, "trash": space.trash},
-    )
+def listing(found: Iterable[Checkpoint]) -> Document:
+    return document(checkpoints=[_listed(value) for value in found])
 
 
 def dropped(found: Iterable[Checkpoint]) -> Document:
@@ -238,8 +234,6 @@ def document(**fields: Any) -> Document:
 
 
 def moment(seconds: float) -> str:
-    from datetime import datetime, timezone
-
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds")
 
 
@@ -294,9 +288,6 @@ def _nested(state: NestedState) -> Document:
 
 def _skipped(items: Iterable[Skipped]) -> list[Document]:
     return [to_json(item.path) | {"reason": item.reason} for item in items]
-
-
-# -- The JSON documents of the commands that look after the store: how it stands, what is wrong,
 
 
 def status(found: Status) -> Document:

@@ -4,19 +4,13 @@ or the handler of a signal, or in a fork."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 from helpers import fsck, git, verified
 from scenes import write
-from seam import SETUP
 
 from ckpt import CheckpointManager
 from ckpt.errors import Busy
@@ -184,59 +178,3 @@ def test_reading_goes_on_beside_closing(repo: Path) -> None:
     closing.join(A_WHILE)
 
     assert errors == []
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-@pytest.mark.parametrize("files", [3, 300])
-def test_a_fork_leaves_what_its_parent_is_at(
-    repo: Path, amid: Callable[[Act], None], files: int
-) -> None:
-    manager = CheckpointManager(repo)
-    edit(repo)
-    for number in range(files):
-        write(repo, f"small/{number}", f"{number}\n")
-
-    def fork() -> None:
-        child = os.fork()
-        if child == 0:
-            signal.alarm(int(A_WHILE))
-            manager.close()
-            os._exit(1 if "objects" in vars(manager.repository) else 0)
-        assert os.waitpid(child, 0)[1] == 0
-
-    amid(fork)
-
-    assert manager.create("by the parent")
-    assert verified(repo) == []
-    assert fsck(repo) == []
-
-
-def test_at_python_s_end_nothing_waits_for_a_thread_that_stands_still(repo: Path) -> None:
-    script = f"""if True:
-        {SETUP}
-        import string
-        import threading
-        from ckpt import CheckpointManager
-
-        inside = threading.Event()
-
-        def stop(operation, path):
-            inside.set()
-            threading.Event().wait()
-
-        class Owner:
-            def __init__(self):
-                self.manager = CheckpointManager()
-
-            def __del__(self):
-                self.manager.close()
-
-        string.owner = Owner()  # of the first module, what a thread knows of is not taken apart
-        seam.observe(stop)
-        threading.Thread(target=string.owner.manager.create, daemon=True).start()
-        inside.wait()
-    """
-    run = partial(subprocess.run, capture_output=True, text=True, cwd=repo, timeout=A_WHILE / 2)
-    ran = run([sys.executable, "-c", script])
-
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")

@@ -155,7 +155,6 @@ def test_a_command_gets_only_what_it_asked_for(asked: dict[str, Any]) -> None:
         "all": False,
         "all_worktrees": False,
         "limit": 3,
-        "size": False,
     }
 
 
@@ -350,25 +349,6 @@ def test_json_is_ascii_whatever_the_name(top: Path) -> None:
     assert ran.stdout.isascii()
     assert ran.stdout.count("\n") == 1
     assert json.loads(ran.stdout)["checkpoints"][0]["name"] == "naïve 日本"
-
-
-def test_a_package_found_in_the_folder_it_would_work_on_is_not_run(tmp_path: Path) -> None:
-    """A repository may hold a `ckpt` of its own."""
-    own, package = Path(cli.__file__).parent, tmp_path / "ckpt"
-    package.mkdir()
-    for name in (
-        "__init__.py",
-        "__main__.py",
-        "bytecode.py",
-        "cli.py",
-        "errors.py",
-        "shadowing.py",
-    ):
-        (package / name).write_bytes((own / name).read_bytes())
-    ran = subprocess.run([sys.executable, "-m", "ckpt", "-h"], cwd=tmp_path, capture_output=True)
-
-    assert ran.returncode == 4
-    assert b"the folder it would work on\nhint: python -I -m ckpt\n" in ran.stderr
 
 
 def test_json_without_a_command_is_a_usage_error_as_a_document() -> None:

@@ -71,7 +71,6 @@ def test_a_checkpoint_with_nothing_optional_has_every_key() -> None:
         "data": None,
         "metadata": None,
         "stats": {"files_changed": 0, "insertions": 0, "deletions": 0},
-        "size": None,
         "skipped": [],
         "nested": [],
         "problem": None,
@@ -158,7 +157,6 @@ def test_a_checkpoint_with_everything_tells_it_all() -> None:
         "context": {"turn": 2},
         "data": [1, {"two": None}],
         "metadata": {"k": "v"},
-        "size": None,
         "problem": None,
         "git_state": 0,
         "skipped": 0,
@@ -195,7 +193,7 @@ def test_a_listing_keeps_the_order_it_is_given() -> None:
     found = printed(documents.listing([draft(name="b"), draft(name="a")]))
 
     assert [item["name"] for item in found["checkpoints"]] == ["b", "a"]
-    assert printed(documents.listing([])) == {"checkpoints": [], "space": None}
+    assert printed(documents.listing([])) == {"checkpoints": []}
 
 
 def test_the_trash_tells_the_day() -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from byhand import worktree
 
-from ckpt import render
-from ckpt.render import Progress, text
+from ckpt import output
+from ckpt.output import Progress
 
 PROJECT = Path(__file__).resolve().parents[1]
 HOUR = 3600.0
@@ -88,21 +88,6 @@ def test_a_terminal_that_went_away_ends_the_drawing_only(clock: Clock) -> None:
     assert stream.writes == 1
 
 
-@pytest.mark.parametrize(
-    ("files", "size", "shown"),
-    [
-        (0, 0, "0"),
-        (12, 999, "12 (999 bytes)"),
-        (12, 1000, "12 (1.0 KiB)"),
-        (12, 120 << 10, "12 (120 KiB)"),
-        (12_345, 1_300_000_000, "12,345 (1.2 GiB)"),
-        (1, 5000 << 40, "1 (5000 TiB)"),
-    ],
-)
-def test_the_line_tells_files_and_bytes(files: int, size: int, shown: str) -> None:
-    assert text(files, size) == f"ckpt: reading files: {shown}"
-
-
 def test_the_line_fits_into_a_narrow_terminal(clock: Clock) -> None:
     own, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 10, 0, 0))
@@ -118,8 +103,8 @@ def test_the_line_fits_into_a_narrow_terminal(clock: Clock) -> None:
 
 def in_a_terminal(repo: Path, *words: str, patience: float, stderr: int | None = None) -> str:
     """What `git ckpt` writes to a terminal, whose patience is set."""
-    setup = f"from ckpt import cli, render as progress; progress._PATIENCE = {patience}"
-    code = f"{setup}; progress._INTERVAL = 0; raise SystemExit(cli.main())"
+    setup = f"from ckpt import cli, output; output._PATIENCE = {patience}"
+    code = f"{setup}; output._INTERVAL = 0; raise SystemExit(cli.main())"
     own, theirs = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-c", code, *words],
@@ -198,4 +183,4 @@ def test_a_pipe_or_a_file_gets_no_progress(repo: Path, tmp_path: Path) -> None:
 
 
 def test_patience_is_half_a_second() -> None:
-    assert (render._PATIENCE, render._INTERVAL) == (0.5, 0.1)
+    assert (output._PATIENCE, output._INTERVAL) == (0.5, 0.1)

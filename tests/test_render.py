@@ -11,6 +11,9 @@ import pytest
 from byhand import ID, MOMENT, draft
 
 from ckpt import render
+from ckpt.commands import diff
+from ckpt.commands.diff import coloured
+from ckpt.commands.show import details as shown_details
 from ckpt.models import (
     BranchReport,
     Details,
@@ -142,9 +145,9 @@ def test_details_tell_no_more_than_ckpt_would_have_stored() -> None:
     much = "x" * (1 << 20)
     shown = draft(session=much, branch=much, worktree=much, description=much)
 
-    assert sum(map(len, render.details(shown, plain))) < 70_000
-    assert f"    {much[:65536]}…" in render.details(shown, plain)
-    assert f"    {much[:65536]}" in render.details(draft(description=much[:65536]), plain)
+    assert sum(map(len, shown_details(shown, plain))) < 70_000
+    assert f"    {much[:65536]}…" in shown_details(shown, plain)
+    assert f"    {much[:65536]}" in shown_details(draft(description=much[:65536]), plain)
 
 
 def test_ids_and_names_are_painted_after_they_are_aligned() -> None:
@@ -174,7 +177,7 @@ def test_details_tell_all_that_is_known() -> None:
         _dirty_files=lambda: ("a.py", "with\nbreak"),
     )
 
-    lines = list(render.details(shown, plain))
+    lines = list(shown_details(shown, plain))
     assert lines[0] == f"checkpoint {ID}"
     assert lines[1:9] == [
         "Name:     before",
@@ -190,7 +193,7 @@ def test_details_tell_all_that_is_known() -> None:
     assert lines[9:12] == ["    first", "    ", "    last"]
     text = "\n".join(lines)
     assert 'Changed files:\n  a.py\n  "with\\nbreak"\n' in text
-    assert "Left out:\n  .env (denied)\n" in text
+    assert "Skipped:\n  .env (denied)\n" in text
     assert 'Data:\n  {\n    "turn": 3\n  }\n' in text
     assert 'Metadata:\n  {\n    "by": "me"\n  }\n' in text
     assert 'Context:\n  {\n    "tokens": 4\n  }\n' in text
@@ -198,27 +201,27 @@ def test_details_tell_all_that_is_known() -> None:
 
 
 def test_details_leave_out_what_is_not_there() -> None:
-    labels = [line.split(":")[0] for line in render.details(draft(branch=None), plain)]
+    labels = [line.split(":")[0] for line in shown_details(draft(branch=None), plain)]
 
     facts = ["Kind", "Date", "HEAD", "Changes", "Ref"]
     assert labels == [f"checkpoint {ID}", *facts, "", "compare", "go back"]
 
 
 def test_an_unborn_and_a_detached_head_are_told_apart() -> None:
-    assert "HEAD:     unborn, on main" in render.details(draft(), plain)
+    assert "HEAD:     unborn, on main" in shown_details(draft(), plain)
     detached = draft(branch=None, head_commit="b" * 40)
-    assert "HEAD:     bbbbbbbbbbbb, detached" in render.details(detached, plain)
+    assert "HEAD:     bbbbbbbbbbbb, detached" in shown_details(detached, plain)
 
 
 def test_falsy_data_is_data_all_the_same() -> None:
     shown = draft(_details=lambda: Details(data=0))
 
-    assert "Data:" in render.details(shown, plain)
+    assert "Data:" in shown_details(shown, plain)
 
 
 def test_a_long_list_of_paths_is_cut_and_says_so() -> None:
     dirty = tuple(f"file{number}" for number in range(23))
-    lines = list(render.details(draft(_dirty_files=lambda: dirty), plain))
+    lines = list(shown_details(draft(_dirty_files=lambda: dirty), plain))
 
     assert "  file19" in lines
     assert "  file20" not in lines
@@ -228,11 +231,11 @@ def test_a_long_list_of_paths_is_cut_and_says_so() -> None:
 def test_skipped_paths_are_counted_by_reason() -> None:
     items = [Skipped("a", "oversize"), Skipped("b", "denied"), Skipped("c", "oversize")]
 
-    assert render.skipped_summary(items) == "1 denied, 2 oversize"
+    assert render.skipped_summary(items) == "1 file on the deny list, 2 over the size limit"
 
 
 def diffstat(*files: FileChange, paint=plain) -> list[str]:
-    return list(render.diffstat(DiffResult(draft(), None, files, b""), paint))
+    return list(diff.diffstat(DiffResult(draft(), None, files, b""), paint))
 
 
 def test_a_diffstat_has_a_line_for_each_file_and_a_sum() -> None:
@@ -263,7 +266,7 @@ def test_the_bars_of_a_diffstat_are_green_and_red() -> None:
 def test_a_patch_is_coloured_line_by_line() -> None:
     patch = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n same\n-old\n+new\n"
 
-    assert render.coloured_patch(patch).split(b"\n") == [
+    assert coloured(patch).split(b"\n") == [
         b"\033[1mdiff --git a/x b/x\033[0m",
         b"\033[1m--- a/x\033[0m",
         b"\033[1m+++ b/x\033[0m",

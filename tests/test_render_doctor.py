@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from ckpt.commands.doctor import doctor
 from ckpt.diagnosis import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis
-from ckpt.render import doctor
 
 
 def told(*diagnoses: Diagnosis, width: int = 60) -> list[str]:

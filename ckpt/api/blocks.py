@@ -9,14 +9,12 @@ a rollback that fails leaves it a note.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import os
 import sys
 from _thread import RLock, get_ident
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -26,6 +24,9 @@ from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, RollbackResult, SaveResult
 
 if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
     T = TypeVar("T")
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,48 +42,31 @@ if TYPE_CHECKING:
 
 
 class ThreadLock:
-    """Held by one thread at a time, which may enter it again; new in a new process."""
+    """A lock that its thread may enter again, and that a fork does not inherit."""
 
     def __init__(self) -> None:
-        self._renew()
+        self._pid, self._lock, self._depth = os.getpid(), RLock(), 0
 
-    def _renew(self) -> None:
-        self._pid = os.getpid()
-        self._lock = RLock()
-        self._depth = 0
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether this was made, or last entered, in the process that ours was forked from."""
-        return self._pid != os.getpid()
+    def renew_in_fork(self) -> bool:
+        """Start anew in a process that was forked from the one that made this; True if so."""
+        if self._pid == os.getpid():
+            return False
+        self.__init__()  # type: ignore[misc]
+        return True
 
     @property
     def is_entered_again(self) -> bool:
-        """For whoever is in it: whether the same thread was in it already."""
+        """For the thread that is in it: whether it was in it already."""
         return self._depth > 1
 
-    def acquire(self, timeout: float = -1) -> bool:
-        """Enter; False if another thread stays in it for so many seconds."""
-        if self.is_foreign:
-            self._renew()
-        if not self._lock.acquire(timeout=timeout):
-            return False
-        self._depth += 1
-        return True
-
     def __enter__(self) -> ThreadLock:
-        self.acquire()
+        self._lock.acquire()
+        self._depth += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        self._depth = max(self._depth - 1, 0)
-        try:
-            self._lock.release()
-        except RuntimeError:  # forked by whoever is in it
-            pass
+        self._depth -= 1
+        self._lock.release()
 
 
 # -- Work in a thread that a task waits for, and that cancelling the task never tears
@@ -90,6 +74,8 @@ class ThreadLock:
 
 async def run(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     """Do the work in a thread; a task that is cancelled meanwhile waits for its end."""
+    import asyncio
+
     future = executor.submit(copy_context().run, work)
     waiting = asyncio.wrap_future(future)
     try:
@@ -102,6 +88,8 @@ async def run(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 async def run_to_end(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     """The same for what must be done although the task is being cancelled, or is again."""
+    import asyncio
+
     future = executor.submit(copy_context().run, work)
     task = asyncio.current_task()
     for _ in range(await _end_of(asyncio.wrap_future(future))):
@@ -114,6 +102,8 @@ async def run_to_end(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
 
 async def _end_of(waiting: asyncio.Future[T]) -> int:
     """Wait for it whatever happens; returns how often the task was cancelled meanwhile."""
+    import asyncio
+
     cancelled = 0
     while not waiting.done():
         try:

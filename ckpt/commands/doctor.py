@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ckpt import documents
 from ckpt.cli import Context
-from ckpt.diagnosis import FIXED, WELL, WRONG, Diagnosis, diagnose, flaw
+from ckpt.diagnosis import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis, diagnose, flaw
 from ckpt.engine import status
 from ckpt.engine.health import Flaw, find_flaws, find_unasked
 from ckpt.errors import CkptError, DiskError
 from ckpt.install import parts, trial
 from ckpt.install.target import Finding, Target
+from ckpt.render import Paint, columns, printable, wrapped
+
+_STYLES = {WRONG: "red", DOUBTFUL: "id", FIXED: "green", WELL: "green"}
+_MARK = 9
+_LABEL, _LEFT = "mend: ", 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +49,7 @@ def run(context: Context, fix: bool) -> int:
         flawed = {each.subject for each in flaws if each.state != FIXED}
         flaws += map(flaw, unknown)
         diagnoses = [*flaws, *(o for o in others if o.state != WELL or o.subject not in flawed)]
-        context.output.diagnosed(diagnoses)
+        context.output.tell(diagnoses, documents.doctor, doctor)
     return 1 if any(one.state == WRONG for one in diagnoses) else 0
 
 
@@ -84,3 +91,44 @@ def _mended(found: Flaw) -> Diagnosis:
         return replace(flaw(found), mend=error.hint, done=f"could not be mended: {error.message}")
     except OSError as error:
         return replace(flaw(found), mend=None, done=f"could not be mended: {error.strerror}")
+
+
+def doctor(diagnoses: Sequence[Diagnosis], paint: Paint, width: int) -> Iterator[str]:
+    """A line each, and below it the command that fixes it; at last how many there are."""
+    indent = _MARK + max((columns(one.subject) for one in diagnoses), default=0) + 2
+    for state in (WRONG, DOUBTFUL, FIXED, WELL):
+        for one in diagnoses:
+            if one.state != state:
+                continue
+            mark = paint(_STYLES[state], state) + " " * (_MARK - len(state))
+            first = mark + one.subject.ljust(indent - _MARK)
+            for line in wrapped(printable(one.detail), width - indent):
+                yield (first + line).rstrip()
+                first = " " * indent
+            if one.done is not None:
+                for line in wrapped(printable(one.done), width - indent):
+                    yield " " * indent + line
+            if one.mend is not None:
+                yield from _mend(printable(one.mend).split("; "), indent, width)
+    yield ""
+    yield _sum(diagnoses)
+
+
+def _mend(steps: Sequence[str], indent: int, width: int) -> Iterator[str]:
+    """A line each, not broken, so that it can be copied; further left if it would not fit."""
+    longest = len(_LABEL) + max(map(columns, steps))
+    indent = indent if indent + longest <= width else _LEFT
+    for number, step in enumerate(steps):
+        yield (" " * indent + (_LABEL if number == 0 else " " * len(_LABEL)) + step)
+
+
+def _sum(diagnoses: Sequence[Diagnosis]) -> str:
+    wrong, doubtful, fixed = (
+        sum(one.state == state for one in diagnoses) for state in (WRONG, DOUBTFUL, FIXED)
+    )
+    mended = f", {fixed} fixed" if fixed else ""
+    if not wrong and not doubtful:
+        return "Nothing is wrong" + (f" any more{mended}." if fixed else ".")
+    counted = [(wrong, "problem"), (doubtful, "warning")]
+    words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counted if count]
+    return " and ".join(words) + mended

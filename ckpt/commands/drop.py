@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 
+from ckpt import documents
 from ckpt.cli import Context
 
 
@@ -20,8 +21,6 @@ def run(context: Context, ids: list[str]) -> int:
             manager.delete(found)
             context.output.line(f"Dropped checkpoint {found.id}")
         if context.output.as_json:
-            from ckpt import documents
-
             context.output.document(documents.dropped(chosen))
         else:
             which = chosen[0].id if len(chosen) == 1 else "ID"

@@ -14,6 +14,7 @@ import sys
 from time import monotonic
 
 from ckpt.cli import Context
+from ckpt.models import Outcome, SaveResult
 from ckpt.settings.settings import disabled_by_env
 from ckpt.triggers.agents.event import Agent
 from ckpt.triggers.fire import Fired
@@ -145,14 +146,16 @@ def _tell(context: Context, fired: Fired) -> int:
     except (OSError, ValueError):  # nobody is there to read them
         pass
     if context.output.as_json:
-        context.output.saved(fired.result)
+        from ckpt import documents
+
+        context.output.document(documents.save(fired.result))
     return 0
 
 
 def _tell_nothing(context: Context, reason: str) -> int:
     """Nothing was to be done: only a program that asked for JSON is told so."""
     if context.output.as_json:
-        from ckpt.models import Outcome, SaveResult
+        from ckpt import documents
 
-        context.output.saved(SaveResult(Outcome.SKIPPED, reason=reason))
+        context.output.document(documents.save(SaveResult(Outcome.SKIPPED, reason=reason)))
     return 0

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import argparse
 import re
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 
+from ckpt import documents
 from ckpt.cli import Context
 from ckpt.engine.catalog import Catalog, counts_as_latest
-from ckpt.engine.space import Space
 from ckpt.errors import UsageError
 from ckpt.git.repository import Repository
-from ckpt.models import REF_PREFIX, Kind
+from ckpt.models import REF_PREFIX, Checkpoint, Kind
+from ckpt.output import Output
+from ckpt.render import table
 
 _DEFAULT_ROWS = 30
 _AGO = re.compile(r"(\d{1,6})(s|m|h|d|w|mo|y)")
@@ -42,9 +44,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all-worktrees", action="store_true", help="those of every worktree")
     parser.add_argument(
-        "--size", action="store_true", help="tell how much of the disk each alone holds"
-    )
-    parser.add_argument(
         "-n",
         type=int,
         default=_DEFAULT_ROWS,
@@ -63,11 +62,10 @@ def run(
     until: str | None,
     all: bool,
     all_worktrees: bool,
-    size: bool,
     limit: int,
 ) -> int:
     if limit < 0:
-        raise UsageError("-n needs a number that is not negative", hint="-n 0 shows all")
+        raise UsageError("-n must not be negative", hint="-n 0 shows all")
     with context.manager() as manager:
         found = manager.list(
             kind=kind,
@@ -79,15 +77,14 @@ def run(
         )
         if not all and kind is None:
             found = [c for c in found if counts_as_latest(c)]
-        space = _measured(manager.repository) if size else None
-        context.output.listed(found, found[:limit] if limit else found, space)
+        _tell(context.output, found, found[:limit] if limit else found)
         if not found:
             _tell_unreadable(context, manager.repository)
     return 0
 
 
 def _tell_unreadable(context: Context, repo: Repository) -> None:
-    """To see nothing, though there is something, is the last that anybody expects."""
+    """Say so where the list is empty only because its refs cannot be read."""
     unreadable = Catalog(repo).unreadable()
     if unreadable:
         more = f" and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
@@ -95,18 +92,30 @@ def _tell_unreadable(context: Context, repo: Repository) -> None:
         context.output.hint("git ckpt doctor")
 
 
-def _measured(repo: Repository) -> Space:
-    from ckpt.engine.space import measured
-
-    return measured(repo)
+def _tell(output: Output, found: list[Checkpoint], shown: list[Checkpoint]) -> None:
+    if output.as_json:
+        output.document(documents.listing(shown))
+        return
+    if not shown:
+        output.line("No checkpoints to show.")
+        output.line("take one:   git ckpt save [NAME]")
+        return
+    for row in table(shown, output.paint, output.width()):
+        output.line(row)
+    output.line()
+    if any(each.foreign for each in shown):
+        output.line("foreign ones were not made here; a rollback looks them over before")
+    if len(shown) < len(found):
+        output.line(f"{len(found) - len(shown)} older ones are not shown; -n 0 shows all")
+    output.line("look at one:   git ckpt show ID")
+    output.line("compare:       git ckpt diff ID")
+    output.line("go back:       git ckpt rollback ID")
 
 
 def parse_time(text: str | None, now: datetime | None = None) -> datetime | None:
     """A moment: how long ago, or a date with or without a time, local unless it says."""
     if text is None:
         return None
-    from datetime import datetime, timedelta, timezone
-
     now = now or datetime.now(timezone.utc)
     ago = _AGO.fullmatch(text)
     try:

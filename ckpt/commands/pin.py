@@ -15,5 +15,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, id: str) -> int:
     with context.manager() as manager:
         found = manager.pin(id)
-        context.output.changed(found, f"Pinned checkpoint {found.id}")
+        context.changed(found, "Pinned")
     return 0

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ckpt import documents
 from ckpt.cli import Context
+from ckpt.engine.prune import PruneResult, prune
 from ckpt.errors import UsageError
 from ckpt.models import Kind
-from ckpt.settings.policy import Policy, Rules
+from ckpt.render import Paint, quoted
+from ckpt.settings.policy import FEATURES_STAY, Policy, Rules
 from ckpt.settings.settings import Settings
-from ckpt.settings.sources import Type
+from ckpt.settings.sources import COUNT, DURATION, LIMIT, NO_LIMIT, NUMBER, Type, Unfit
 
 _COUNTS = {
     "last": "the newest N",
@@ -67,8 +71,6 @@ def run(
     rules = _rules(keep, keep_latest_per_name)
     caps = _caps(max_checkpoints, max_bytes)
     with context.manager() as manager:
-        from ckpt.engine.prune import prune
-
         context.warn(manager.settings.notes)
         policy = _policy(manager.settings, rules, kinds, caps)
         if not dry_run:
@@ -76,7 +78,7 @@ def run(
         result = prune(
             manager.repository, policy, dry_run=dry_run, empties_trash=now, kinds=kinds or None
         )
-        context.output.pruned(result)
+        context.output.tell(result, documents.prune, _rows)
     return 0
 
 
@@ -87,8 +89,6 @@ def _policy(
     policy = replace(settings.policy, **caps)
     if rules is None:
         return policy
-    from ckpt.settings.policy import FEATURES_STAY
-
     if Kind.FEATURE in kinds:
         raise UsageError(FEATURES_STAY, hint="git ckpt drop ID")
     named = kinds or _RULED
@@ -102,9 +102,6 @@ def _policy(
 
 def _rules(keep: dict[str, str | None], latest_per_name: bool) -> Rules | None:
     """The rules that were typed, if any were."""
-    from ckpt.settings.policy import Rules
-    from ckpt.settings.sources import DURATION, NUMBER
-
     typed: dict[str, Any] = {"latest_per_name": True} if latest_per_name else {}
     for name, text in keep.items():
         if text is not None:
@@ -120,8 +117,6 @@ def _rules(keep: dict[str, str | None], latest_per_name: bool) -> Rules | None:
 
 
 def _caps(checkpoints: str | None, size: str | None) -> dict[str, int | None]:
-    from ckpt.settings.sources import COUNT, LIMIT, NO_LIMIT
-
     caps = {}
     if checkpoints is not None:
         caps["max_checkpoints"] = _read("--max-checkpoints", checkpoints, COUNT)
@@ -131,11 +126,25 @@ def _caps(checkpoints: str | None, size: str | None) -> dict[str, int | None]:
 
 
 def _read(option: str, text: str, of: Type) -> Any:
-    from ckpt.settings.sources import Unfit
-
     try:
         return of.of_text(text)
     except Unfit as unfit:
         raise UsageError(
             f"{option}: expected {unfit.expected}, got '{text}'", hint="git ckpt help prune"
         ) from None
+
+
+def _rows(result: PruneResult, paint: Paint, width: int) -> Iterator[str]:
+    """A line for each checkpoint, with what becomes of it and why; then what to type."""
+    for one in result.decisions:
+        word = paint("green", "keep") if one.keep else paint("red", "drop")
+        reasons = ", ".join(one.reasons)
+        found = one.checkpoint
+        yield f"{word}  {paint('id', found.id)}  {found.kind:<7}  {quoted(reasons)}"
+    drop, remove = ("Would drop", "Would remove") if result.dry_run else ("Dropped", "Removed")
+    yield f"{drop} {len(result.dropped)} of {len(result.decisions)}"
+    if result.emptied:
+        yield f"{remove} {len(result.emptied)} from the trash, for good"
+    in_trash = {one.checkpoint.id for one in result.dropped} - {*result.emptied}
+    if in_trash and not result.dry_run:
+        yield "bring one back with: git ckpt restore-dropped ID"

@@ -15,5 +15,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, id: str) -> int:
     with context.manager() as manager:
         found = manager.restore_dropped(id)
-        context.output.changed(found, f"Brought back checkpoint {found.id}")
+        context.changed(found, "Brought back")
     return 0

@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Sequence
+from shlex import quote
 
+from ckpt import documents, render
 from ckpt.cli import Context
 from ckpt.errors import Refused, UsageError
+from ckpt.models import RollbackResult
+from ckpt.output import Output
 
 TAKES_PATHS = True
 
@@ -15,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "git ckpt rollback [ID] [--dry-run] [--head] [--keep-edits [--session S]]\n"
         "                         [--no-index] [--overwrite-ignored] [--recurse] [--yes]\n"
-        "                         [--trust] [-- PATH...]\n"
+        "                         [-- PATH...]\n"
         "       git ckpt rollback --continue | --abort"
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="go back to this one (default: latest)")
@@ -45,11 +51,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="put back the repositories inside that were saved with it, and their HEADs",
     )
     parser.add_argument("--yes", action="store_true", help="even if it removes most of the files")
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="take a checkpoint that was not made here as it is, with commands that git would run",
-    )
     recovery = parser.add_mutually_exclusive_group()
     recovery.add_argument(
         "--continue", action="store_true", dest="resume", help="finish an interrupted rollback"
@@ -71,18 +72,17 @@ def run(
     overwrite_ignored: bool,
     recurse: bool,
     yes: bool,
-    trust: bool,
     resume: bool,
     abort: bool,
 ) -> int:
     others = (id, paths, dry_run, head, keep_edits, session, no_index, overwrite_ignored, recurse)
-    if (resume or abort) and any((*others, trust)):
+    if (resume or abort) and any(others):
         raise UsageError(
             "--continue and --abort take no other arguments", hint="git ckpt rollback --continue"
         )
     if head and paths:
         raise UsageError("--head moves the whole HEAD, not paths", hint="leave one of them out")
-    context.output.get_ready()
+    place = current_folder()
     with context.quiet_manager() as manager:
         context.warn(manager.forgiving_settings.notes)
         if resume:
@@ -104,9 +104,32 @@ def run(
                 overwrite_ignored=overwrite_ignored,
                 recurse=recurse,
                 yes=yes,
-                trust=trust,
                 keep_edits=keep_edits,
                 session=session,
             )
-        context.output.rolled_back(result, paths)
+        tell(context.output, result, place, paths)
     return 0 if result.is_complete else Refused.exit_code
+
+
+def current_folder() -> str:
+    """Where we are, asked before a rollback may remove that; empty if it is gone already."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def tell(output: Output, result: RollbackResult, place: str, paths: Sequence[str] = ()) -> None:
+    """The report of a rollback that was limited to `paths`, as they were typed."""
+    output.tell(result, documents.rollback, render.report)
+    for text in render.warnings(result):
+        output.warning(text)
+    for text in render.hints(result, paths):
+        output.hint(text)
+    if result.undo_command is not None:
+        output.line(f"undo with: {result.undo_command}")
+    there = place
+    while there and not os.path.isdir(there):
+        there = os.path.dirname(there)
+    if there != place:
+        output.hint(f"the current folder is gone; leave it first: cd {quote(there)}")

@@ -10,16 +10,19 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Iterator
 
+from ckpt import documents
 from ckpt.cli import Context
+from ckpt.engine import diff, rollback  # noqa: F401  # the command may change our own files
 from ckpt.errors import UsageError
 from ckpt.manager import CheckpointManager
-from ckpt.models import Checkpoint
+from ckpt.models import Checkpoint, GitState
+from ckpt.render import MOST_PATHS, commits, printable, quoted, stats_text
 from ckpt.settings.settings import SESSION, session_of_env
 from ckpt.settings.sources import Unfit, duration
-from ckpt.triggers import run as child
 from ckpt.triggers import run as runs
-from ckpt.triggers.run import HeldSignals, RunResult, die_of
+from ckpt.triggers.run import HeldSignals, Moved, RunResult, die_of
 
 TAKES_COMMAND = True
 _EXAMPLE = "for example: git ckpt run --on-failure rollback -- make test"
@@ -57,7 +60,7 @@ def run(
         raise UsageError("no command after '--'", hint=_EXAMPLE)
     try:
         return _run(context, name, on_failure, timeout, save_after, words)
-    except child.CannotRun as error:
+    except runs.CannotRun as error:
         context.output.error(error)
         return error.status
 
@@ -70,12 +73,12 @@ def _run(
     save_after: bool,
     words: list[str],
 ) -> int:
-    child.check(words, context.start, context.env)
+    runs.check(words, context.start, context.env)
     with context.quiet_manager() as manager:
         before = _begin(context, manager, name)
         manager.close()  # of what is there now, much may be gone afterwards
         with HeldSignals() as signals:
-            ended = child.run(
+            ended = runs.run(
                 words,
                 signals,
                 start=context.start,
@@ -101,22 +104,19 @@ def _begin(context: Context, manager: CheckpointManager, name: str | None) -> Ch
     before = runs.begin(manager, name, session_of_env(context.env))
     if before.partial:
         context.warn([f"checkpoint {before.id} is partial: see 'git ckpt show {before.id}'"])
-    _get_ready(context)
-    return before
-
-
-def _get_ready(context: Context) -> None:
-    """Import what is needed afterwards: the command may change files that are our own."""
-    from ckpt import render  # noqa: F401
-    from ckpt.engine import diff, rollback  # noqa: F401  # imported now, used when the command has ended
-
-    context.output.get_ready()
     context.output.clear()
+    return before
 
 
 def _tell(context: Context, result: RunResult) -> None:
     try:
-        context.output.ran(result)
+        if context.output.as_json:
+            context.output.document(documents.run(result))
+        else:
+            for row in _summary(result):
+                context.output.note(row)
+            for problem in result.problems:
+                context.output.error(problem)
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):  # the terminal is gone, and the exit code says enough
@@ -135,3 +135,64 @@ def seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise ValueError(text)
     return seconds
+
+
+def _summary(result: RunResult) -> Iterator[str]:
+    """What changed, how it ended if it failed, and the command to type next."""
+    if not result.ended.is_success:
+        yield f"ckpt: {_ending(result)}"
+    if result.changed is not None:
+        yield f"ckpt: {_changes(result)} since checkpoint {result.checkpoint.id}"
+    if result.head is not None:
+        yield f"  {_head(result.head)}"
+    if result.after is not None and result.after.id is not None:
+        yield f"  saved as {result.after.id}"
+    yield from _rolled_back(result) if result.rollback is not None else _way_back(result)
+
+
+def _ending(result: RunResult) -> str:
+    ended, word = result.ended, quoted(result.command[0])
+    if ended.timed_out:
+        return f"'{word}' timed out"
+    if ended.signal is not None:
+        return f"'{word}' died of signal {ended.signal}"
+    return f"'{word}' failed with exit code {ended.exit_code}"
+
+
+def _changes(result: RunResult) -> str:
+    if result.changed is None or not result.changed.files:
+        return "no files changed"
+    return stats_text(result.changed.stats)
+
+
+def _head(moved: Moved) -> str:
+    gained = "" if not moved.commits else f", with {commits(moved.commits)} more"
+    before, after = _place(moved.before), _place(moved.after)
+    return f"HEAD went from {before} to {after}{gained}"
+
+
+def _place(state: GitState) -> str:
+    commit = (state.commit_hash or "unborn")[:12]
+    return commit if state.branch is None else f"{printable(state.branch)} ({commit})"
+
+
+def _rolled_back(result: RunResult) -> Iterator[str]:
+    done = result.rollback
+    if done is None:
+        return
+    if done.changed or done.skipped:
+        yield f"ckpt: {'' if done.changed else 'not '}rolled back to checkpoint {done.target.id}"
+    for item in done.skipped:
+        yield f"  left {quoted(item.path)} alone: {printable(item.reason)}"
+    for item in done.kept[:MOST_PATHS]:
+        yield f"  kept {quoted(item.path)} ({printable(item.reason)})"
+    if len(done.kept) > MOST_PATHS:
+        yield f"  … and {len(done.kept) - MOST_PATHS} more"
+    if done.undo_command is not None:
+        yield f"  bring its work back with: {done.undo_command}"
+
+
+def _way_back(result: RunResult) -> Iterator[str]:
+    changed = result.changed is None or result.changed.files
+    if changed or result.head is not None:
+        yield f"  go back with: {result.rollback_command}"

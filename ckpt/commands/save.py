@@ -8,9 +8,12 @@ import os
 import stat
 from typing import Any
 
+from ckpt import documents
 from ckpt.cli import Context
 from ckpt.errors import UsageError
-from ckpt.models import Kind
+from ckpt.models import Checkpoint, Kind, SaveResult
+from ckpt.output import Output
+from ckpt.render import quoted, skipped, skipped_summary, stats
 from ckpt.settings.settings import session_of_env
 
 
@@ -69,8 +72,43 @@ def run(
             recurse=recurse,
             trigger="command",
         )
-        context.output.saved(result)
+        _tell(context.output, result)
     return 0
+
+
+def _tell(output: Output, result: SaveResult) -> None:
+    found = result.checkpoint
+    if output.as_json:
+        output.document(documents.save(result))
+    elif found is None:
+        output.line(f"No checkpoint was taken: {result.reason}")
+    elif result.outcome == "unchanged":
+        output.line(f"Unchanged since checkpoint {output.paint('id', found.id)}")
+    else:
+        name = f" '{found.name}'" if found.name else ""
+        output.line(f"Saved checkpoint {output.paint('id', found.id)}{name}: {stats(found)}")
+        _tell_rest(output, found)
+        for text in result.warnings:
+            output.warning(text)
+
+
+def _tell_rest(output: Output, found: Checkpoint) -> None:
+    """The repositories inside, and what is not in the checkpoint."""
+    for state in found.nested:
+        if state.checkpoint is not None:
+            output.line(f"  with {quoted(state.path)}: {output.paint('id', state.checkpoint)}")
+    unreadable = [item for item in found.skipped if item.reason == "unreadable"]
+    if unreadable:
+        output.warning("this checkpoint is partial; these paths could not be read:")
+        for item in unreadable:
+            output.warning(f"  {item.path or '.'}")
+    for state in found.nested:
+        if state.problem is not None:
+            output.warning(f"'{state.path}' was not saved whole: {state.problem}")
+    others = [item for item in skipped(found) if item.reason != "unreadable"]
+    if others:
+        output.line(f"Skipped {skipped_summary(others)}")
+        output.line(output.paint("dim", f"  (see them with: git ckpt show {found.id})"))
 
 
 def _data(text: str | None, start: str) -> Any:

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 
+from ckpt import documents
 from ckpt.cli import Context
+from ckpt.models import Dropped
+from ckpt.render import Paint, table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,5 +18,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     with context.manager() as manager:
-        context.output.trash(manager.trash())
+        context.output.tell(manager.trash(), documents.trash, _rows)
     return 0
+
+
+def _rows(found: Sequence[Dropped], paint: Paint, width: int) -> Iterator[str]:
+    if not found:
+        yield "The trash is empty."
+        return
+    yield from table([item.checkpoint for item in found], paint, width)
+    yield ""
+    yield "bring back:   git ckpt restore-dropped ID"

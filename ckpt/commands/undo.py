@@ -6,23 +6,19 @@ from __future__ import annotations
 import argparse
 
 from ckpt.cli import Context
+from ckpt.commands.rollback import current_folder, tell
 from ckpt.errors import Refused
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     parser.add_argument("--yes", action="store_true", help="even if it removes most of the files")
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="also to a checkpoint that was not made here, with commands that git would run",
-    )
 
 
-def run(context: Context, dry_run: bool, yes: bool, trust: bool) -> int:
-    context.output.get_ready()
+def run(context: Context, dry_run: bool, yes: bool) -> int:
+    place = current_folder()
     with context.quiet_manager() as manager:
         context.warn(manager.forgiving_settings.notes)
-        result = manager.undo(dry_run=dry_run, yes=yes, trust=trust)
-        context.output.rolled_back(result)
+        result = manager.undo(dry_run=dry_run, yes=yes)
+        tell(context.output, result, place)
     return 0 if result.is_complete else Refused.exit_code

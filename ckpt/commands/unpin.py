@@ -15,5 +15,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, id: str) -> int:
     with context.manager() as manager:
         found = manager.unpin(id)
-        context.output.changed(found, f"Unpinned checkpoint {found.id}")
+        context.changed(found, "Unpinned")
     return 0

@@ -197,17 +197,14 @@ _LEAST = 0.2  # seconds, or it is not worth to begin
 _MOST_READS = 200_000  # objects, to find out how much checkpoints hold
 
 
-def prune_by_itself(
-    repo: Repository, settings: Callable[[], Settings], made: str, seconds: float
-) -> None:
+def prune_by_itself(repo: Repository, settings: Settings, made: str, seconds: float) -> None:
     """Drop what no rule keeps, in so many seconds; `made` is the checkpoint that was just taken."""
     if seconds < _LEAST:
         return
     started = monotonic()
     try:
-        chosen = settings()
-        if chosen.prunes_by_itself and chosen.allows(TRIGGER):
-            result = _prune(repo, chosen, made, lambda: monotonic() - started < seconds)
+        if settings.prunes_by_itself and settings.allows(TRIGGER):
+            result = _prune(repo, settings, made, lambda: monotonic() - started < seconds)
             if result is not None:
                 success = Success(time(), monotonic() - started, _told(result), "")
                 _log(repo).note_success(TRIGGER, success)

@@ -138,7 +138,7 @@ class _Family:
             from ckpt.engine.prune import prune_by_itself
 
             left = _TIME_TO_PRUNE if self.deadline is None else self.deadline.left() / 2
-            prune_by_itself(repo, lambda: settings, result.id or "", min(left, _TIME_TO_PRUNE))
+            prune_by_itself(repo, settings, result.id or "", min(left, _TIME_TO_PRUNE))
 
 
 def _reason(error: CkptError | OSError) -> str:

@@ -154,7 +154,7 @@ def _prune_if_due(
         from ckpt.engine.prune import prune_by_itself
 
         left = _budget(settings, request) - elapsed
-        prune_by_itself(repo, lambda: settings, result.id or "", left)
+        prune_by_itself(repo, settings, result.id or "", left)
 
 
 def _is_in_burst(repo: Repository) -> bool:

@@ -64,7 +64,6 @@ def model(repo: Path, tmp_path: Path) -> Path:
     ckpt_here("install", "--agent", "claude-code", cwd=repo, code=0)
     ckpt_here("hook", "pre-commit", cwd=repo, code=0)
     ckpt_here("gc", cwd=repo, code=0)
-    ckpt_here("list", "--size", cwd=repo, code=0)
     return repo
 
 

@@ -148,7 +148,7 @@ def test_without_time_nothing_is_dropped_and_the_next_save_looks_again(repo: Pat
             ends = iter([0.0, *[10.0] * 20])
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(prune, "monotonic", lambda ends=ends: next(ends))
-                prune.prune_by_itself(manager.repository, Settings, saved[0], seconds)
+                prune.prune_by_itself(manager.repository, Settings(), saved[0], seconds)
     git("config", "ckpt.retention.session.last", "1")
 
     assert listed() == saved

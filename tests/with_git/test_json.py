@@ -100,7 +100,7 @@ def test_a_checkpoint_with_everything_comes_back_as_it_was_saved(repo: Path) -> 
     ]
     assert found["skipped"] == [{"path": ".env", "reason": "denied"}]
     assert document("show", "a name") == {"schema": 1, "checkpoint": found}
-    assert document("list") == {"schema": 1, "checkpoints": [found], "space": None}
+    assert document("list") == {"schema": 1, "checkpoints": [found]}
 
 
 def test_data_can_come_from_a_file(repo: Path) -> None:
