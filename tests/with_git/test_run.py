@@ -432,7 +432,7 @@ def test_when_its_time_is_up_it_ends_and_so_does_what_it_has_started(repo: Path)
     ran = ckpt("run", "--timeout", "1.5", "--on-failure", "rollback", "--", "sh", "-c", script)
 
     assert ran.code == 124
-    assert "time was up" in ran.stderr
+    assert "timed out" in ran.stderr
     assert not (repo / "one").exists()
     [safety] = checkpoints("safety")
     other = git("show", f"{safety['commit']}:other")
