@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from ckpt.api.blocks import Guard
     from ckpt.api.tracking import TrackedObjects
     from ckpt.api.turns import Turns
-    from ckpt.engine.prepare import RollbackOptions
     from ckpt.engine.prune import PruneResult
+    from ckpt.engine.rollback import RollbackOptions
     from ckpt.engine.sessions import Write
     from ckpt.locks import Waiting
     from ckpt.settings.policy import Policy
@@ -381,8 +381,7 @@ class CheckpointManager:
 
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
-        from ckpt.engine.journal import last_rollback
-        from ckpt.engine.prepare import check_ended
+        from ckpt.engine.journal import check_ended, last_rollback
         from ckpt.engine.rollback import find_same, undo
 
         check_has_worktree(self._scope)
@@ -390,13 +389,13 @@ class CheckpointManager:
         follow = self._aftermath()
         with self._working() if dry_run else self._writing():
             repo, settings = self._repo, self.forgiving_settings
-            check_ended(repo)
+            check_ended(repo.private_dir)
             last = last_rollback(repo.private_dir)
             if last is None:
                 result = undo(repo, settings, options)
             else:
                 found = Catalog(repo)
-                target = find_same(repo, found, last.safety, last.safety_commit, trust=False)
+                target = find_same(repo, found, last.safety, last.safety_commit)
                 result = self._with_objects(
                     target, options, lambda options: undo(repo, settings, options)
                 )
@@ -445,7 +444,7 @@ class CheckpointManager:
         return callback
 
     def _options(self, **options: Any) -> RollbackOptions:
-        from ckpt.engine.prepare import RollbackOptions
+        from ckpt.engine.rollback import RollbackOptions
 
         return RollbackOptions(progress=self.progress, waiting=self.waiting, **options)
 
@@ -755,7 +754,7 @@ class CheckpointManager:
         """What the agent wrote: in a session that is known to others too, or in none."""
         if session is None and self._session is None and target.session is None:
             return self._turns.writes()
-        from ckpt.engine.plan import ledger_of
+        from ckpt.engine.sessions import ledger_of
 
         return ledger_of(self._repo.private_dir, target, session, self._session)
 

@@ -92,7 +92,7 @@ def run(
         else:
             id = "latest" if id is None else id
             if keep_edits:
-                from ckpt.engine.plan import session_of
+                from ckpt.engine.sessions import session_of
 
                 session = session_of(manager.get(id), session)
             result = manager.rollback(

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Carry out a plan on the files of a worktree, so that a crash at any line is harmless.
+"""Carry out a plan on the files and folders of a worktree, then on the index.
 
-Each path is looked at just before it changes. If it is as the safety checkpoint has it,
-it is replaced or removed; if it is already as wanted, it is left; if it is neither,
-someone changed it meanwhile, and it is handed to `save_first` before anything happens
-to it, with all others that have changed by then. A last look is taken when the new file
-has the name and the old one is about to go (`worktree/handover.py`).
-
-Running a plan twice is the same as running it once, which is all that recovery needs.
-Files come before the folders they leave empty; names and contents are flushed before
-the caller removes its journal.
+Each path is looked at just before it changes: as the safety checkpoint has it, it is replaced or
+removed; as it shall be, it is left; anything else is handed to `save_first` before anything
+happens to it. Running a plan twice is the same as running it once, so a crash at any line is
+harmless. Names and contents are flushed before the caller ends its journal. The index is written
+under git's own lock, outside the paths of the rollback as it is now.
 """
 
 from __future__ import annotations
@@ -18,30 +14,40 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ckpt import disk
-from ckpt.engine.changes import Action, FileState, FolderChange
 from ckpt.engine.conversions import Smudger, Unrestorable
-from ckpt.engine.folders import OPEN
-from ckpt.errors import is_want
+from ckpt.engine.journal import Action, FileState, FolderChange
+from ckpt.errors import Busy, is_want
+from ckpt.git import index as staging
+from ckpt.git.formats import ObjectID
+from ckpt.git.index import Index, IndexEntry, KnownFile, Staged, compose
 from ckpt.git.objects import ObjectStore
+from ckpt.git.repository import Repository
 from ckpt.git.streams import Digest, UnreadableFile, file_pieces
-from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
-from ckpt.paths import folders_of, identity
+from ckpt.git.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
+from ckpt.locks import replace_locked
+from ckpt.paths import folders_above, folders_of, identity, is_within
 from ckpt.worktree.modes import is_executable
 from ckpt.worktree.write import UnsafePath, Worktree
+
+# What its owner needs to change the names in a folder.
+OPEN = 0o700
 
 # A path that changes each time it is looked at is left to whoever changes it.
 _ATTEMPTS = 4
 
 # The file system forbids this one path, or cannot have it: such a name, or a link at all. Another
 # may well succeed.
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
-_IMPOSSIBLE = (errno.EINVAL, errno.EILSEQ, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-_LEFT_ALONE = (*_FORBIDDEN, *_IMPOSSIBLE, errno.ENAMETOOLONG)
+_LEFT_ALONE = (
+    *(errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS),
+    *(errno.EINVAL, errno.EILSEQ, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS),
+    errno.ENAMETOOLONG,
+)
 
 # What was a file is none any more.
 _ANOTHER = (errno.ENOENT, errno.ELOOP)
@@ -326,41 +332,36 @@ def _why(error: OSError) -> str:
     return (error.strerror or "not permitted").lower()
 
 
-def keep(objects: ObjectStore, worktree: Worktree, path: bytes, state: FileState) -> TreeEntry:
-    """Add to the object store what a path holds now; UnreadableFile as with `look`, any other
-    OSError if it cannot be kept."""
-    if state.entry.mode == SYMLINK:
-        return state.entry._replace(id=objects.add(b"blob", _target(worktree, path)))
-    with _opened(worktree, path) as file:
-        content = objects.add_file(file.fileno(), os.fstat(file.fileno()).st_size)
-    return state.entry._replace(id=content)
-
-
 def look(
-    objects: ObjectStore, worktree: Worktree, path: bytes, status: os.stat_result
+    objects: ObjectStore,
+    worktree: Worktree,
+    path: bytes,
+    status: os.stat_result,
+    *,
+    store: bool = False,
 ) -> FileState | None:
     """What a path holds now, by its content; None for a folder or a special file.
 
-    UnreadableFile if it cannot be read, or its length is another at the end than at the start.
+    With `store`, the content is added to the object store; any OSError but UnreadableFile is for
+    want of room there. UnreadableFile if it cannot be read, or changes its length meanwhile.
     """
     if stat.S_ISLNK(status.st_mode):
-        return FileState(TreeEntry(SYMLINK, objects.hash(b"blob", _target(worktree, path))), 0)
+        with _reading():
+            target = worktree.link_target(path)
+        add = objects.add if store else objects.hash
+        return FileState(TreeEntry(SYMLINK, add(b"blob", target)), 0)
     if not stat.S_ISREG(status.st_mode):
         return None
     mode = EXECUTABLE if is_executable(status.st_mode) else REGULAR
+    add_file = objects.add_file if store else objects.hash_file
     with _opened(worktree, path) as file:
-        content = objects.hash_file(file.fileno(), os.fstat(file.fileno()).st_size)
+        content = add_file(file.fileno(), os.fstat(file.fileno()).st_size)
     return FileState(TreeEntry(mode, content), stat.S_IMODE(status.st_mode) & 0o777)
 
 
 def _opened(worktree: Worktree, path: bytes) -> io.FileIO:
     with _reading():
         return worktree.open(path)
-
-
-def _target(worktree: Worktree, path: bytes) -> bytes:
-    with _reading():
-        return worktree.link_target(path)
 
 
 @contextmanager
@@ -372,3 +373,97 @@ def _reading() -> Iterator[None]:
         if is_want(error):
             raise
         raise UnreadableFile(error.errno, error.strerror) from error
+
+
+# -- The index
+
+# An editor's `git status` may hold the lock for a moment, for which nobody stops half way.
+_INDEX_PATIENCE = 1.0
+
+_Result = TypeVar("_Result")
+
+
+class IndexChanged(Busy):
+    """Another process staged something at that very moment."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the index changed while the rollback ran",
+            hint="'git ckpt rollback --continue' saves that change and finishes",
+        )
+
+
+def limited(target: Index, present: Index, limits: tuple[bytes, ...]) -> Index:
+    """The target's entries inside the limits, the present ones outside, all of which stay."""
+    if not limits:
+        return target
+    hindered = below_files(target, present, limits)
+    inside = [e for e in target.entries if is_within(e.path, limits) and e.path not in hindered]
+    stay = [e for e in present.entries if not is_within(e.path, limits)]
+    return _of(present, inside + stay)
+
+
+def below_files(target: Index, present: Index, limits: tuple[bytes, ...]) -> dict[bytes, bytes]:
+    """Of the target's entries inside the limits, those below what is staged as a file outside
+    them, each with that file: an index cannot hold both."""
+    stay = {e.path for e in present.entries if not is_within(e.path, limits)}
+    inside = (e.path for e in target.entries if is_within(e.path, limits))
+    return {path: folder for path in inside for folder in folders_above(path) if folder in stay}
+
+
+def without(index: Index, paths: Collection[bytes]) -> Index:
+    """An index but for some paths, in none of whose stages anything is."""
+    if not paths:
+        return index
+    entries = [entry for entry in index.entries if entry.path not in paths]
+    return _of(index, entries)
+
+
+def _of(index: Index, entries: list[IndexEntry]) -> Index:
+    """The same index with other entries."""
+    ordered = sorted(entries, key=lambda entry: (entry.path, entry.stage))
+    return Index(index.version, ordered, hash_len=index.hash_len)
+
+
+def needed_blobs(wanted: Index, present: Index) -> set[ObjectID]:
+    """Blobs that the wanted index names and the present one does not."""
+    held = {entry.id for entry in present.entries}
+    return {
+        ObjectID(entry.id)
+        for entry in wanted.entries
+        if entry.id not in held and entry.mode != GITLINK and not entry.intent_to_add
+    }
+
+
+def writes_converted(action: Action) -> bool:
+    """Whether git would go by the size in the index, and take what was written for changed."""
+    return any(s is not None and s.origin is not None for s in (action.before, action.after))
+
+
+def restage(
+    repo: Repository,
+    wanted: Index,
+    present: Staged,
+    known: KnownFile,
+) -> None:
+    """Replace the index file; IndexChanged if another process did so since it was read."""
+    if any(entry.intent_to_add for entry in wanted.entries):
+        repo.objects.add(b"blob", b"")  # which such an entry names, and git reads
+        repo.objects.flush()
+    data = compose(wanted, present, known, repo.object_format.name)
+
+    def unchanged() -> bool:
+        return staging.same(staging.read_staged(repo).index, present.index)
+
+    if not replace_locked(
+        repo.index_path, data, repo.private_dir, unchanged, patience=_INDEX_PATIENCE
+    ):
+        raise IndexChanged
+
+
+def until_settled(attempt: Callable[[], _Result]) -> _Result:
+    """Read the index, save what is new in it and restage, again if somebody was quicker."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(IndexChanged):
+            return attempt()
+    return attempt()

@@ -21,7 +21,7 @@ from hashlib import sha256
 from typing import IO, NamedTuple
 
 from ckpt import disk, paths
-from ckpt.engine.changes import FileState
+from ckpt.engine.journal import FileState
 from ckpt.engine.reading import VanishedFile, add_stable, is_fresh
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import Staged

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""HEAD and its branch in a rollback: report where they went, move them only on request.
+"""HEAD, its branch and the operation in progress in a rollback; they move only on request.
 
-Both move from the value that was read and from no other. Commits that are left behind stay
-reachable from the safety checkpoint.
+Each moves from the value that was read and from no other. Commits that are left behind stay
+reachable from the safety checkpoint. Never is half of an operation put together with half of
+another.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckpt.engine.capture import Present
-from ckpt.engine.changes import BranchMove, HeadMove
+from ckpt.engine.journal import BranchMove, HeadMove
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Refused, RollbackError
+from ckpt.git import operation as operation_files
 from ckpt.git.formats import ObjectID
-from ckpt.git.objects import ObjectStore
 from ckpt.git.operation import (
     ORIG_HEAD,
     Operation,
@@ -23,7 +24,7 @@ from ckpt.git.operation import (
     in_progress,
     read,
 )
-from ckpt.git.refs import Head, HeadMoved, branch_name, is_ref_name, short_name
+from ckpt.git.refs import Head, HeadMoved, branch_name, short_name
 from ckpt.git.repository import Repository
 from ckpt.models import BranchReport, GitState, HeadReport, OperationReport
 from ckpt.paths import to_str
@@ -247,7 +248,7 @@ def _text(commit: ObjectID | None) -> str | None:
     return None if commit is None else to_str(commit)
 
 
-# -- The operation in progress in a rollback: never half of one with half of another
+# -- The operation in progress
 
 # Those that end in one commit, on top of HEAD wherever it has gone meanwhile.
 _ON_HEAD = {"merge", "cherry-pick", "revert"}
@@ -332,29 +333,20 @@ def _lasting(files: OperationFiles, wanted: OperationFiles) -> dict[str, bytes]:
 
 def clear(repo: Repository) -> None:
     """From here on git sees no operation; safe to repeat."""
-    from ckpt.git import operation as operation_files
-
     operation_files.clear(repo.git_dir, repo.private_dir)
 
 
 def install(repo: Repository, wanted: OperationState) -> None:
     """Put the wanted operation in its place; safe to repeat after `clear`."""
-    from ckpt.git import operation as operation_files
-
     if wanted.files.contents:
         operation_files.install(repo.git_dir, repo.private_dir, wanted.files)
 
 
-def is_strange(repo: Repository, *known: OperationFiles) -> bool:
+def is_unknown(repo: Repository, *known: OperationFiles) -> bool:
     """Whether files of an operation are there that belong to none of the known states."""
-    return has_strange(read(repo.git_dir), *known)
-
-
-def has_strange(now: OperationFiles, *known: OperationFiles) -> bool:
-    """Whether some of these files belong to none of the known states."""
     return any(
         all(state.contents.get(path) != data for state in known)
-        for path, data in now.contents.items()
+        for path, data in read(repo.git_dir).contents.items()
         if path != ORIG_HEAD
     )
 
@@ -368,59 +360,13 @@ def _name(files: OperationFiles) -> str | None:
     return None if operation is None else operation.name
 
 
-# -- The commits without which git can neither go on with an operation nor give it up
-
-_MERGE_HEAD = "MERGE_HEAD"
-_SEQUENCER_HEAD = "sequencer/head"
-# The files that hold one commit and nothing else, besides refs.
-ONE_COMMIT = frozenset(
-    (
-        *("BISECT_HEAD", "CHERRY_PICK_HEAD", "MERGE_AUTOSTASH", "REVERT_HEAD", _SEQUENCER_HEAD),
-        *(f"rebase-merge/{name}" for name in ("autostash", "onto", "orig-head", "squash-onto")),
-        *(f"rebase-apply/{name}" for name in ("autostash", "onto", "orig-head")),
-    )
-)
-
-
-def check_objects(objects: ObjectStore, state: OperationState) -> None:
-    """Refuse an operation whose files name no commit, or one that is not here."""
-    for path, data in sorted(state.files.contents.items()):
-        if path == _MERGE_HEAD:
-            named = data.rstrip().split(b"\n")
-        elif path in ONE_COMMIT or _is_ref(path):
-            named = [data.rstrip()]
-        else:
-            continue
-        for text in named:
-            if not _is_id(objects, text):
-                raise RollbackError(
-                    f"'{path}' of the checkpoint's operation names no commit", hint=WITHOUT_HEAD
-                )
-            if path == _SEQUENCER_HEAD and not text.strip(b"0"):
-                continue  # begun on a branch without a commit
-            if not _is_commit(objects, text, or_tag=path == _MERGE_HEAD):
-                raise RollbackError(
-                    f"the commit '{text.decode()}' of the checkpoint's operation is missing "
-                    f"('{path}' names it)",
-                    hint=WITHOUT_HEAD,
-                )
-
-
-def _is_ref(path: str) -> bool:
-    """Whether git takes a file for a ref; one that a lock left is none."""
-    return path.startswith("refs/") and is_ref_name(path.encode("utf-8", "surrogateescape"))
-
-
-def _is_id(objects: ObjectStore, text: bytes) -> bool:
-    return len(text) == objects.object_format.hex_length and not text.strip(b"0123456789abcdef")
-
-
-def _is_commit(objects: ObjectStore, text: bytes, *, or_tag: bool) -> bool:
-    """Whether a commit is here, or a tag of one: of that, a merge has the tag's own id."""
-    while _is_id(objects, text):
-        kind = objects.kind(ObjectID(text))
-        if kind != b"tag" or not or_tag:
-            return kind == b"commit"
-        header = objects.read(ObjectID(text), b"tag").partition(b"\n")[0]
-        text = header.removeprefix(b"object ")
-    return False
+def check_operation_objects(target: Recorded) -> None:
+    """Refuse to put back an operation without the commits that its files name."""
+    if not target.operation.files.contents:
+        return
+    for commit in target.kept:
+        if target.objects.kind(commit) != b"commit":
+            raise RollbackError(
+                f"the commit '{commit.decode()}' of the checkpoint's operation is missing",
+                hint=WITHOUT_HEAD,
+            )

@@ -22,8 +22,8 @@ from ckpt.engine import gc, journal, scan_cache
 from ckpt.engine.catalog import load
 from ckpt.engine.journal import JOURNAL, is_interrupted
 from ckpt.engine.recorded import Recorded
+from ckpt.engine.recovery import open_ways
 from ckpt.engine.verify import Target, every_target
-from ckpt.engine.way_out import open_ways
 from ckpt.errors import Busy, CkptError, DiskError, claim, is_others, is_want
 from ckpt.git import record as made_here
 from ckpt.git.config import GitConfig, parse_bool

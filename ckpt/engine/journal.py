@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The journal: what makes a rollback that died resumable, in either direction.
+"""The journal of a rollback: every change it makes, written down before the first file changes.
 
-Written and flushed before the first file changes, removed after the last. It names the
-target and the safety checkpoint and lists, path by path, what was and what shall be,
-so that recovery needs no decision anew: ignore rules on disk may be half restored. A
-checksum stands before it: half of a journal, or a wrong one, is worse than none.
-
-Beside it lies `last-rollback`, the memory that `undo` reads.
+It lists, path by path, what was and what shall be, so that recovery decides nothing anew. A
+rollback that is complete renames its journal to `last-rollback`, in one step: that is what
+`undo` reads. Both begin with a checksum, and are ours alone to write.
 """
 
 from __future__ import annotations
@@ -14,27 +11,123 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from hashlib import sha256
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ckpt import disk, jsontext
-from ckpt.disk import LARGE
-from ckpt.engine.changes import (
-    Action,
-    FolderChange,
-    HeadMove,
-    dump_action,
-    dump_folder,
-    dump_move,
-    load_action,
-    load_folder,
-    load_move,
-)
 from ckpt.errors import Refused
+from ckpt.git.formats import ObjectID
 from ckpt.git.reachability import git_dirs, in_worktree, worktree_of
+from ckpt.git.refs import Head
 from ckpt.git.repository import Repository
-from ckpt.paths import from_json, to_json
+from ckpt.git.trees import SYMLINK, TreeEntry
+
+JOURNAL, LAST, SESSIONS = "journal", "last-rollback", "sessions"
+CONTINUE, ABORT = "git ckpt rollback --continue", "git ckpt rollback --abort"
+FORMAT = 1
+_DAMAGE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+# -- What changes
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Git's blob of a file whose bytes on disk are others: stored, or in Git LFS's own store."""
+
+    blob: ObjectID
+    in_lfs: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileState:
+    """What a path holds: entry and permission bits; a link's bits are 0.
+
+    The id is that of the bytes on disk; `origin` tells where git's blob differs from them. An
+    entry of a link with other bits is a plain file with the target in it (core.symlinks). Two
+    states are equal if they are the same on disk: what git calls executable need not be.
+    """
+
+    entry: TreeEntry
+    permissions: int
+    origin: Origin | None = None
+
+    @property
+    def git_entry(self) -> TreeEntry:
+        """The entry that git's index has if the file is unchanged."""
+        return self.entry if self.origin is None else self.entry._replace(id=self.origin.blob)
+
+    @property
+    def is_link(self) -> bool:
+        return self.entry.mode == SYMLINK and not self.permissions
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FileState) and self._on_disk == other._on_disk
+
+    def __hash__(self) -> int:
+        return hash(self._on_disk)
+
+    @property
+    def _on_disk(self) -> tuple[bool, ObjectID, int]:
+        return self.is_link, self.entry.id, self.permissions
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One path on its way from `before` to `after`; None means that nothing is there."""
+
+    path: bytes
+    before: FileState | None
+    after: FileState | None
+
+    def reversed(self) -> Action:
+        return Action(self.path, self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChange:
+    """The permission bits of a folder before and after; None where it is not there."""
+
+    path: bytes
+    before: int | None
+    after: int | None
+
+    def reversed(self) -> FolderChange:
+        return FolderChange(self.path, self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchMove:
+    """A branch on its way from one commit to another; None means that it is not there."""
+
+    branch: bytes
+    before: ObjectID | None
+    after: ObjectID | None
+
+    def reversed(self) -> BranchMove:
+        return BranchMove(self.branch, self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMove:
+    """HEAD before and after, and where the branch it goes to stood before.
+
+    `others` are branches that move although HEAD does not go to them: those that a rebase
+    in the target will move when it ends, and those that an undo puts back.
+    """
+
+    before: Head
+    after: Head
+    branch_before: ObjectID | None
+    others: tuple[BranchMove, ...] = ()
+
+    @property
+    def branches(self) -> list[bytes]:
+        """The branches that move, or that HEAD leaves."""
+        found = (self.before.branch, self.after.branch, *(other.branch for other in self.others))
+        return [branch for branch in found if branch is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,64 +139,55 @@ class WorktreePlace:
     inode: int
 
 
-def place_of(repo: Repository) -> WorktreePlace:
-    status = os.stat(repo.worktree)
-    path = os.path.relpath(repo.worktree, repo.git_dir)
-    return WorktreePlace(os.fsencode(path), status.st_dev, status.st_ino)
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A rollback from the state of the safety checkpoint to that of the target.
+
+    `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for, which
+    is what an undo asks for in turn. `unstaged` are paths of the target's index that stay out of
+    it; these, `kept` and `blocked` are to be listed by who finishes. `family` is the name of the
+    temporary files. The commits tell whether a checkpoint is still the one that it was.
+    """
+
+    target: str
+    safety: str
+    paths: tuple[bytes, ...]
+    actions: tuple[Action, ...]
+    make_folders: tuple[bytes, ...] = ()
+    remove_folders: tuple[bytes, ...] = ()
+    folders: tuple[FolderChange, ...] = ()
+    index: bool = True
+    unstaged: Mapping[bytes, str] = field(default_factory=dict)
+    kept: Mapping[bytes, str] = field(default_factory=dict)
+    blocked: Mapping[bytes, str] = field(default_factory=dict)
+    operation: bool = False
+    head: HeadMove | None = None
+    asked_index: bool = True
+    asked_head: bool = False
+    asked_overwrite: bool = False
+    family: str = ""
+    target_commit: str | None = None
+    safety_commit: str | None = None
+    worktree: WorktreePlace | None = None
+
+    @property
+    def name(self) -> bytes:
+        return self.family.encode()
+
+    @property
+    def created(self) -> frozenset[bytes]:
+        """The files that it put where there were none."""
+        put = (a.path for a in self.actions if a.after is not None and a.before is None)
+        return frozenset(put) - self.blocked.keys()
+
+    @property
+    def replaced(self) -> frozenset[bytes]:
+        """The files that it removed, or put others in their place."""
+        gone = (a.path for a in self.actions if a.before is not None)
+        return frozenset(gone) - self.blocked.keys()
 
 
-def check_place(repo: Repository, then: WorktreePlace | None, command: str) -> None:
-    """Refuse what belongs into another worktree, and say how to do it there. An older ckpt did
-    not note the place."""
-    folder = None if then is None else _elsewhere(repo, then)
-    if folder is not None:
-        from shlex import quote  # for a hint that few see
-
-        raise Refused(
-            f"the rollback took place in '{folder}', not in this worktree",
-            hint=command.replace("git ", f"git --work-tree={quote(folder)} ", 1),
-        )
-
-
-def _elsewhere(repo: Repository, then: WorktreePlace) -> str | None:
-    now = place_of(repo)
-    if then.path == now.path or (then.device, then.inode) == (now.device, now.inode):
-        return None
-    folder = os.path.normpath(os.path.join(repo.git_dir, os.fsdecode(then.path)))
-    return folder if os.path.isdir(folder) else None
-
-
-def dump_place(place: WorktreePlace | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return to_json(place.path) | {"device": place.device, "inode": place.inode}
-
-
-def load_place(document: dict[str, Any] | None) -> WorktreePlace | None:
-    if document is None:
-        return None
-    return WorktreePlace(from_json(document), int(document["device"]), int(document["inode"]))
-
-
-# -- Whether a rollback is under way, or died, in a worktree, and whether agents were at work
-
-JOURNAL, SESSIONS = "journal", "sessions"
-FINISH, TAKE_BACK = "git ckpt rollback --continue", "git ckpt rollback --abort"
-
-
-def journal_exists(private_dir: str) -> bool:
-    return os.path.lexists(os.path.join(private_dir, JOURNAL))
-
-
-def is_hidden(private_dir: str) -> bool:
-    """Whether nobody can tell, as it is another user's."""
-    try:
-        os.lstat(os.path.join(private_dir, JOURNAL))
-    except PermissionError:
-        return True
-    except OSError:
-        pass
-    return False
+# -- Whether there is one
 
 
 def journal_size(private_dir: str) -> int:
@@ -112,6 +196,10 @@ def journal_size(private_dir: str) -> int:
         return os.lstat(os.path.join(private_dir, JOURNAL)).st_size
     except OSError:
         return 0
+
+
+def journal_exists(private_dir: str) -> bool:
+    return os.path.lexists(os.path.join(private_dir, JOURNAL))
 
 
 def running_rollback(private_dir: str) -> str | None:
@@ -133,80 +221,7 @@ def has_sessions(private_dir: str) -> bool:
     return os.path.isdir(os.path.join(private_dir, SESSIONS))
 
 
-# -- The journal: what makes a rollback that died resumable, in either direction
-
-_LAST = "last-rollback"
-FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Journal:
-    """A rollback that has begun: from the safety checkpoint's state to the target's.
-
-    `index`, `operation` and `head` are what changes; `asked_…` is what the user asked for,
-    which is what an undo will ask for in turn. `unstaged` are the paths of the target's index
-    that stay out of it, with the reasons; `kept` and `blocked` are those of the plan, which
-    whoever finishes it has to tell. `family` is the name of the files that it begins to write.
-    The commits are those that target and safety checkpoint had; an older ckpt did not note them.
-    `edits` is the checkpoint that a recovery made of what it found, and was interrupted in turn.
-    `worktree` is the one that goes back, which an older ckpt did not note either.
-    """
-
-    target: str
-    safety: str
-    paths: tuple[bytes, ...]
-    actions: tuple[Action, ...]
-    make_folders: tuple[bytes, ...] = ()
-    remove_folders: tuple[bytes, ...] = ()
-    folders: tuple[FolderChange, ...] = ()
-    index: bool = True
-    unstaged: Mapping[bytes, str] = field(default_factory=dict)
-    kept: Mapping[bytes, str] = field(default_factory=dict)
-    blocked: Mapping[bytes, str] = field(default_factory=dict)
-    operation: bool = False
-    head: HeadMove | None = None
-    asked_index: bool = True
-    asked_head: bool = False
-    asked_overwrite: bool = False
-    asked_trust: bool = False
-    family: str | None = None
-    target_commit: str | None = None
-    safety_commit: str | None = None
-    edits: str | None = None
-    edits_commit: str | None = None
-    worktree: WorktreePlace | None = None
-
-    @property
-    def name(self) -> bytes:
-        """By which the files are known that the rollback has begun to write."""
-        return (self.family or "").encode()
-
-
-@dataclass(frozen=True, slots=True)
-class LastRollback:
-    """The last rollback that finished here, and how `undo` takes it back.
-
-    `created` are the files that it put where there were none, `replaced` those it put in
-    the place of others. The commits are those that target and safety checkpoint had; an older
-    ckpt did not note them.
-    """
-
-    target: str
-    safety: str
-    paths: tuple[bytes, ...] = ()
-    index: bool = True
-    head: bool = False
-    overwrite: bool = False
-    created: tuple[bytes, ...] = ()
-    replaced: tuple[bytes, ...] = ()
-    move: HeadMove | None = None
-    target_commit: str | None = None
-    safety_commit: str | None = None
-    worktree: WorktreePlace | None = None
-
-
-def exists(private_dir: str) -> bool:
-    return journal_exists(private_dir)
+# -- Write and read it
 
 
 class NewerJournal(Refused):
@@ -216,277 +231,215 @@ class NewerJournal(Refused):
 class Doubtful(Refused):
     """Another user could have written it, and whoever did decides on files and branches."""
 
-    def __init__(self, why: str, command: str) -> None:
-        super().__init__(
-            f"{why}, so it is not believed",
-            hint=f"if nobody else has written there: {command}",
-        )
-
 
 def write(private_dir: str, journal: Journal) -> None:
-    _store(private_dir, JOURNAL, dump(private_dir, journal))
-
-
-def dump(private_dir: str, journal: Journal) -> dict[str, Any]:
-    """All that `write` would store there."""
-    return {
-        "format": FORMAT,
-        "target": journal.target,
-        "safety": journal.safety,
-        "target_commit": journal.target_commit,
-        "safety_commit": journal.safety_commit,
-        "edits": journal.edits,
-        "edits_commit": journal.edits_commit,
-        "paths": [to_json(path) for path in journal.paths],
-        "actions": [dump_action(action) for action in journal.actions],
-        "make_folders": [to_json(path) for path in journal.make_folders],
-        "remove_folders": [to_json(path) for path in journal.remove_folders],
-        "folders": [dump_folder(change) for change in journal.folders],
-        "index": journal.index,
-        "unstaged": _dump_reasons(journal.unstaged),
-        "kept": _dump_reasons(journal.kept),
-        "blocked": _dump_reasons(journal.blocked),
-        "operation": journal.operation,
-        "head": dump_move(journal.head),
-        "asked_index": journal.asked_index,
-        "asked_head": journal.asked_head,
-        "asked_overwrite": journal.asked_overwrite,
-        "asked_trust": journal.asked_trust,
-        "family": journal.family,
-        "last": _last(private_dir),
-        "worktree": dump_place(journal.worktree),
-    }
-
-
-def note_edits(private_dir: str, edits: str, commit: str) -> None:
-    """Note a checkpoint of what a recovery has found."""
-    document = _fetch(private_dir, JOURNAL)
-    document["edits"], document["edits_commit"] = edits, commit
-    _store(private_dir, JOURNAL, document)
+    data = jsontext.dump(dump(journal))
+    disk.replace(os.path.join(private_dir, JOURNAL), _checksum(data) + b"\n" + data)
 
 
 def read(private_dir: str) -> Journal:
     """The journal that is there; refuses one that it cannot read."""
-    document = _fetch(private_dir, JOURNAL)
-    if document is None:
-        raise Refused("no rollback was interrupted in this worktree", hint="git ckpt list")
-    return load(document)
-
-
-def load(document: dict[str, Any]) -> Journal:
     try:
-        if document["format"] != FORMAT:
-            _check_newer(document["format"])
-            raise ValueError(f"format {document['format']}")
-        return Journal(
-            target=str(document["target"]),
-            safety=str(document["safety"]),
-            paths=tuple(map(from_json, document["paths"])),
-            actions=tuple(map(load_action, document["actions"])),
-            make_folders=tuple(map(from_json, document["make_folders"])),
-            remove_folders=tuple(map(from_json, document["remove_folders"])),
-            folders=tuple(map(load_folder, document["folders"])),
-            index=bool(document["index"]),
-            unstaged=_load_reasons(document, "unstaged"),
-            kept=_load_reasons(document, "kept"),
-            blocked=_load_reasons(document, "blocked"),
-            operation=bool(document["operation"]),
-            head=load_move(document["head"]),
-            asked_index=bool(document["asked_index"]),
-            asked_head=bool(document["asked_head"]),
-            asked_overwrite=bool(document["asked_overwrite"]),
-            asked_trust=bool(document.get("asked_trust")),  # the first ones did not have it
-            family=jsontext.text_or_none(document["family"]),
-            target_commit=jsontext.text_or_none(document.get("target_commit")),
-            safety_commit=jsontext.text_or_none(document.get("safety_commit")),
-            edits=jsontext.text_or_none(document.get("edits")),
-            edits_commit=jsontext.text_or_none(document.get("edits_commit")),
-            worktree=load_place(document.get("worktree")),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(error) from None
+        return _read(os.path.join(private_dir, JOURNAL))
+    except FileNotFoundError:
+        raise Refused(
+            "no rollback was interrupted in this worktree", hint="git ckpt list"
+        ) from None
 
 
-def _dump_reasons(paths: Mapping[bytes, str]) -> list[dict[str, str]]:
-    return [to_json(path) | {"reason": reason} for path, reason in paths.items()]
+def last_rollback(private_dir: str) -> Journal | None:
+    """What `undo` takes back; None if there is nothing, or nothing legible."""
+    try:
+        return _read(os.path.join(private_dir, LAST))
+    except Doubtful:
+        raise
+    except (Refused, OSError):
+        return None
 
 
-def _load_reasons(document: dict[str, Any], name: str) -> dict[bytes, str]:
-    """Paths with reasons; an older ckpt did not note all of them."""
-    return {from_json(item): str(item["reason"]) for item in document.get(name, ())}
+def complete(private_dir: str, journal: Journal, blocked: Mapping[bytes, str]) -> None:
+    """The rollback is done: from here on its journal is what `undo` takes back."""
+    final = replace(journal, blocked={**journal.blocked, **blocked})
+    if final != read(private_dir):
+        write(private_dir, final)
+    disk.rename(os.path.join(private_dir, JOURNAL), os.path.join(private_dir, LAST))
+    disk.fsync_dir(private_dir)
 
 
 def remove(private_dir: str) -> None:
+    """The rollback was taken back; `undo` means what it meant before."""
     disk.remove(os.path.join(private_dir, JOURNAL))
 
 
-def take_back(private_dir: str) -> None:
-    """The rollback never was: `undo` means what it meant before, and the journal goes."""
-    last = _fetch(private_dir, JOURNAL).get("last")
-    if last is None:
-        disk.remove(os.path.join(private_dir, _LAST))
-    elif last != _last(private_dir):
-        _store(private_dir, _LAST, last)
-    remove(private_dir)
-
-
-def check_memory(private_dir: str) -> None:
-    """Refuse to begin a rollback that could not be remembered in the end."""
-    path = os.path.join(private_dir, _LAST)
+def check_ready(private_dir: str) -> None:
+    """Refuse to begin while another rollback is unfinished, or could not be remembered."""
+    if journal_exists(private_dir):
+        raise unfinished()
+    path = os.path.join(private_dir, LAST)
     if os.path.isdir(path) and not os.path.islink(path):
         raise Refused(f"'{path}' is a folder", hint="remove it, then repeat the command")
 
 
-def remember(private_dir: str, last: LastRollback) -> None:
-    document = {
-        "format": FORMAT,
-        "target": last.target,
-        "safety": last.safety,
-        "target_commit": last.target_commit,
-        "safety_commit": last.safety_commit,
-        "paths": [to_json(path) for path in last.paths],
-        "index": last.index,
-        "head": last.head,
-        "overwrite": last.overwrite,
-        "created": [to_json(path) for path in last.created],
-        "replaced": [to_json(path) for path in last.replaced],
-        "move": dump_move(last.move),
-        "worktree": dump_place(last.worktree),
-    }
-    _store(private_dir, _LAST, document)
+def check_ended(private_dir: str) -> None:
+    """Refuse if a rollback died here; for who does not hold the worktree's lock."""
+    if is_interrupted(private_dir):
+        raise unfinished()
 
 
-def last_rollback(private_dir: str) -> LastRollback | None:
-    """What `undo` takes back; None if there is nothing, or nothing legible. Refuses what another
-    user could have written."""
+def unfinished() -> Refused:
+    return Refused(
+        "a rollback was interrupted in this worktree",
+        hint=f"'{CONTINUE}' finishes it, '{ABORT}' returns to the state before it",
+    )
+
+
+def _read(path: str) -> Journal:
     try:
-        document = _fetch(private_dir, _LAST)
-        if document is None or document["format"] != FORMAT:
-            return None
-        return LastRollback(
-            target=str(document["target"]),
-            safety=str(document["safety"]),
-            paths=tuple(map(from_json, document["paths"])),
-            index=bool(document["index"]),
-            head=bool(document["head"]),
-            overwrite=bool(document["overwrite"]),
-            created=tuple(map(from_json, document["created"])),
-            replaced=tuple(map(from_json, document["replaced"])),
-            move=load_move(document["move"]),
-            target_commit=jsontext.text_or_none(document.get("target_commit")),
-            safety_commit=jsontext.text_or_none(document.get("safety_commit")),
-            worktree=load_place(document.get("worktree")),
-        )
-    except Doubtful:
-        raise
-    except (Refused, AttributeError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _last(private_dir: str) -> Any:
-    try:
-        return _fetch(private_dir, _LAST)
-    except Refused:
-        return None
-
-
-def _store(private_dir: str, name: str, document: dict[str, Any]) -> None:
-    data = jsontext.dump(document)
-    disk.replace(os.path.join(private_dir, name), _checksum(data) + b"\n" + data)
-
-
-def _fetch(private_dir: str, name: str) -> Any:
-    try:
-        data = _read_plain(os.path.join(private_dir, name))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise _damaged(error) from None
-    checksum, _, body = data.partition(b"\n")
-    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise ValueError("it is no file")
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            status = os.fstat(fd)
+            doubt = disk.doubt(path, status)
+            if doubt is not None:
+                why, command = doubt
+                hint = f"if nobody else has written there: {command}"
+                raise Doubtful(f"{why}, so it is not believed", hint=hint)
+            if status.st_size > disk.LARGE:
+                raise ValueError("it is too large for what it is")
+            checksum, _, body = file.read().partition(b"\n")
         if checksum != _checksum(body):
             raise ValueError("its checksum is wrong")
-        return jsontext.load(body)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(error) from None
-
-
-def _read_plain(path: str) -> bytes:
-    """The content of a file; ValueError if anything else is there, which is not waited for.
-    Refuses one that another user could have written."""
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise ValueError("it is no file")
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        doubt = disk.doubt(path, status)
-        if doubt is not None:
-            raise Doubtful(*doubt)
-        if status.st_size > LARGE:
-            raise ValueError("it is too large for what it is")
-        return file.read()
+        return load(jsontext.load(body))
+    except (*_DAMAGE, RecursionError) as error:
+        raise Refused(
+            f"the journal of an interrupted rollback is damaged ({error})",
+            hint="'git ckpt doctor' tells how to move it aside; then roll back to the newest of "
+            "'git ckpt list --kind safety', which is the state before it",
+        ) from None
 
 
 def _checksum(data: bytes) -> bytes:
     return sha256(data).hexdigest().encode("ascii")
 
 
-def _check_newer(found: object) -> None:
-    if isinstance(found, int) and found > FORMAT:
+# -- As JSON: a value by its fields in their order, a path as text
+
+
+def dump(journal: Journal) -> dict[str, Any]:
+    return {"format": FORMAT, "rollback": _plain(journal)}
+
+
+def load(document: dict[str, Any]) -> Journal:
+    """A journal from its JSON; ValueError or the like for what `dump` would not write."""
+    found = document["format"]
+    if type(found) is int and found > FORMAT:
         raise NewerJournal(
             f"the journal of an interrupted rollback has format {found}, newer than this ckpt",
             hint="upgrade ckpt: pip install --upgrade git-ckpt",
         )
+    if found != FORMAT:
+        raise ValueError(f"format {found}")
+    journal = _typed(Journal, document["rollback"])
+    assert isinstance(journal, Journal)
+    return journal
 
 
-def _damaged(error: Exception) -> Refused:
-    return Refused(
-        f"the journal of an interrupted rollback is damaged ({error})",
-        hint="'git ckpt doctor' tells how to move it aside; then roll back to the newest of "
-        "'git ckpt list --kind safety', which is the state before it",
-    )
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, Mapping):
+        return [[_plain(key), _plain(item)] for key, item in value.items()]
+    if is_dataclass(value):
+        return [_plain(getattr(value, field.name)) for field in fields(value)]
+    return [_plain(item) for item in value]  # of a tuple; a TreeEntry is one
 
 
-# -- Which checkpoints a rollback that is not over may need: none of them may go
+def _typed(kind: Any, value: Any) -> Any:
+    """What `_plain` has made of a value of that type."""
+    parts = get_args(kind)
+    if get_origin(kind) is UnionType:  # with None; there is no other
+        return None if value is None else _typed(parts[0], value)
+    if get_origin(kind) is tuple:
+        return tuple(_typed(parts[0], item) for item in value)
+    if get_origin(kind) is Mapping:
+        return {_typed(parts[0], key): _typed(parts[1], item) for key, item in value}
+    if kind in (bytes, ObjectID):
+        return value.encode("utf-8", "surrogateescape")
+    if kind in (str, int, bool):
+        if type(value) is not kind:
+            raise ValueError(f"{value!r:.40} is no {kind.__name__}")
+        return value
+    types = _types(kind)
+    if len(types) != len(value):
+        raise ValueError(f"it has {len(value)} parts, not {len(types)}")
+    return kind(*map(_typed, types, value))
+
+
+@cache
+def _types(kind: type) -> tuple[Any, ...]:
+    return tuple(get_type_hints(kind).values())
+
+
+# -- Where the rollback took place
+
+
+def place_of(repo: Repository) -> WorktreePlace:
+    status = os.stat(repo.worktree)
+    path = os.path.relpath(repo.worktree, repo.git_dir)
+    return WorktreePlace(os.fsencode(path), status.st_dev, status.st_ino)
+
+
+def check_place(repo: Repository, then: WorktreePlace | None, command: str) -> None:
+    """Refuse what belongs into another worktree, and say how to do it there."""
+    now = place_of(repo)
+    if then is None or then.path == now.path:
+        return
+    folder = os.path.normpath(os.path.join(repo.git_dir, os.fsdecode(then.path)))
+    if (then.device, then.inode) != (now.device, now.inode) and os.path.isdir(folder):
+        from shlex import quote
+
+        raise Refused(
+            f"the rollback took place in '{folder}', not in this worktree",
+            hint=command.replace("git ", f"git --work-tree={quote(folder)} ", 1),
+        )
+
+
+# -- What other commands must leave alone for its sake
 
 
 def needed_by_rollbacks(repo: Repository) -> dict[str, str | None]:
-    """Checkpoints that interrupted rollbacks name, and the worktrees where these were begun, as
-    far as that is known."""
+    """The checkpoints that interrupted rollbacks name, and the worktrees of these."""
     needed: dict[str, str | None] = {}
     for git_dir in git_dirs(repo):
-        found = _read(repo, git_dir)
-        if found is not None:
-            needed |= dict.fromkeys(_named(found), worktree_of(git_dir))
+        private_dir = os.path.join(git_dir, "ckpt")
+        if not journal_exists(private_dir):
+            continue
+        try:
+            record = read(private_dir)
+        except Refused as error:
+            if not journal_exists(private_dir):
+                continue  # that rollback has ended meanwhile
+            if git_dir == repo.git_dir:
+                raise
+            message = error.message + in_worktree(git_dir)
+            raise Refused(message, hint="git ckpt doctor") from None
+        needed |= dict.fromkeys((record.target, record.safety), worktree_of(git_dir))
     return needed
 
 
 def hidden_worktrees(repo: Repository) -> set[str]:
     """The ids of worktrees of other users, of which nobody can tell here what they need."""
-    hidden = (one for one in git_dirs(repo) if is_hidden(os.path.join(one, "ckpt")))
-    return {repo.worktree_id_of(git_dir) for git_dir in hidden}
+    return {repo.worktree_id_of(git_dir) for git_dir in git_dirs(repo) if _is_hidden(git_dir)}
 
 
-def _named(record: Journal) -> set[str]:
-    named = {record.target, record.safety}
-    return named if record.edits is None else named | {record.edits}
-
-
-def _read(repo: Repository, git_dir: str) -> Journal | None:
-    private_dir = os.path.join(git_dir, "ckpt")
-    if not journal_exists(private_dir):
-        return None
-
+def _is_hidden(git_dir: str) -> bool:
     try:
-        return read(private_dir)
-    except Refused as error:
-        if journal_exists(private_dir):
-            raise _elsewhere_journals(repo, git_dir, error) from None
-        return None  # that rollback has ended meanwhile
-
-
-def _elsewhere_journals(repo: Repository, git_dir: str, error: Refused) -> Refused:
-    """Say in which worktree a journal is that stops this one too."""
-    if git_dir == repo.git_dir:
-        return error
-    return Refused(error.message + in_worktree(git_dir), hint="git ckpt doctor")
+        os.lstat(os.path.join(git_dir, "ckpt", JOURNAL))
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False

@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from ckpt import jsontext
-from ckpt.engine.changes import FileState, Origin
 from ckpt.engine.conversions import Converted, RawFiles
+from ckpt.engine.journal import FileState, Origin
 from ckpt.engine.rules import Included, ignore_stack
 from ckpt.errors import RollbackError
 from ckpt.git import index as staging
@@ -233,6 +233,8 @@ class Recorded:
 
     @cached_property
     def operation(self) -> OperationState:
+        if self.is_foreign:
+            return OperationState()
         return operation_record.read_state(self.objects, self.state_tree)
 
     @cached_property
@@ -388,17 +390,14 @@ class Recorded:
         return self.objects.read(entry.id, b"blob") if is_read else None
 
 
-def opened(
-    repo: Repository, checkpoint: Checkpoint, trust: bool = False, known: str | None = None
-) -> Recorded:
-    """A checkpoint opened for a rollback, as far as it is trusted; the commit that is `known` was
-    made here."""
+def opened(repo: Repository, checkpoint: Checkpoint, known: str | None = None) -> Recorded:
+    """A checkpoint opened for a rollback; the commit that is `known` was made here. Of a foreign
+    one, files get no wider permissions than new ones do, and no operation is put back."""
     commit = checkpoint.commit
     if commit == known or record.holds(repo.common_dir, checkpoint.id, commit):
         return Recorded(repo, checkpoint)
     granted = 0o777 & ~_umask()
-    bounds = ANY_BITS if trust else Bounds(granted, granted & 0o700)
-    return Recorded(repo, checkpoint, is_foreign=True, bounds=bounds)
+    return Recorded(repo, checkpoint, is_foreign=True, bounds=Bounds(granted, granted & 0o700))
 
 
 def _umask() -> int:

@@ -20,7 +20,8 @@ from ckpt.engine.capture import Present
 from ckpt.engine.diff import MOST_LEVELS
 from ckpt.engine.journal import is_interrupted
 from ckpt.engine.nested import enter_nested, link
-from ckpt.engine.prepare import RollbackOptions
+from ckpt.engine.rollback import RollbackOptions, find_same
+from ckpt.engine.rollback import rollback as roll_back
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, count_save
 from ckpt.errors import CkptError, Refused
 from ckpt.git.formats import ObjectID
@@ -191,8 +192,6 @@ class _Loop:
         options: RollbackOptions,
         place: str = "",
     ) -> RollbackResult:
-        from ckpt.engine.rollback import rollback
-
         if repo.git_dir in self._git_dirs:
             with self._naming(place):
                 raise Refused(
@@ -204,7 +203,7 @@ class _Loop:
             self._go_inside(repo, target, s, options, place) for s in _linked(target, options)
         ]
         with self._naming(place):
-            result = rollback(repo, settings, target, options)
+            result = roll_back(repo, settings, target, options)
         if not options.dry_run and result.safety is not None:
             self.done.append(place)
         paths = {nested.path for nested in inside}
@@ -224,7 +223,6 @@ class _Loop:
         place: str,
     ) -> NestedResult:
         from ckpt.engine.catalog import Catalog
-        from ckpt.engine.rollback import find_same
 
         path, inner = to_bytes(state.path), os.path.join(place, state.path)
         with self._naming(place):
@@ -234,11 +232,7 @@ class _Loop:
             repo.check_writable()
             try:
                 found = find_same(
-                    repo,
-                    Catalog(repo),
-                    state.checkpoint or "",
-                    state.checkpoint_commit,
-                    trust=options.trust,
+                    repo, Catalog(repo), state.checkpoint or "", state.checkpoint_commit
                 )
                 # HEAD of a repository inside is part of the outer state, so it always moves.
                 wanted = replace(options, paths=(), head=True, state={}, moves_state=False)

@@ -1,41 +1,44 @@
 # SPDX-License-Identifier: MIT
 """Rollback: back to a checkpoint, exactly, without ever losing the present.
 
-In this order, and nothing is touched before the fourth step: validate the target down
-to the last byte it needs; capture the present; plan; save the present as the safety
-checkpoint; write the journal; change files, then the index, then HEAD; forget the
-journal. Each step can be repeated, so a crash at any line leaves a state from which
-`recovery` goes either way.
+In this order, and nothing is touched before the fourth step: validate the target down to the
+last byte it needs; capture the present and plan; save the present as the safety checkpoint; write
+the journal; change files, then the index, then HEAD; end the journal. Each step can be repeated,
+so a crash at any line leaves a state from which `recovery` goes either way.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from ckpt.engine import head, journal, nested, scan_cache
-from ckpt.engine import head as operation
-from ckpt.engine import prepare as refusals
-from ckpt.engine.apply import Applied, Applier, Found, keep, look
-from ckpt.engine.capture import Present
-from ckpt.engine.catalog import Catalog, still_holds
-from ckpt.engine.changes import Action, FileState, HeadMove
-from ckpt.engine.conversions import Converted, Smudger, Unrestorable
-from ckpt.engine.head import (
-    WITHOUT_HEAD,
-    branches_to_return,
-    commits_to_keep,
-    head_report,
-    move_head,
+from ckpt.engine.apply import (
+    Applied,
+    Applier,
+    Found,
+    below_files,
+    limited,
+    look,
+    needed_blobs,
+    restage,
+    until_settled,
+    without,
+    writes_converted,
 )
-from ckpt.engine.journal import Journal, LastRollback, check_place, place_of
-from ckpt.engine.plan import Plan
-from ckpt.engine.prepare import Preparation, Prepared, RollbackOptions
-from ckpt.engine.reading import VanishedFile, add_stable
-from ckpt.engine.recorded import Recorded, opened
-from ckpt.engine.restage import limited, restage, until_settled, without, writes_converted
+from ckpt.engine.capture import Present, capture, index_state
+from ckpt.engine.catalog import Catalog, still_holds
+from ckpt.engine.conversions import Converted, Smudger, Unrestorable
+from ckpt.engine.head import WITHOUT_HEAD, branches_to_return, head_report, move_head
+from ckpt.engine.journal import ABORT, CONTINUE, Action, BranchMove, FileState, HeadMove, Journal
+from ckpt.engine.plan import Plan, decide, is_file, make_plan
+from ckpt.engine.reading import NEVER
+from ckpt.engine.recorded import Recorded, file_state, opened
+from ckpt.engine.sessions import Write
+from ckpt.engine.sessions import look as look_at_content
 from ckpt.engine.snapshot import (
     LAST_ATTEMPT,
     LOCK_TIMEOUT,
@@ -44,307 +47,25 @@ from ckpt.engine.snapshot import (
     SaveRequest,
     write,
 )
-from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError
+from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, disk_hint
 from ckpt.git import index as staging
 from ckpt.git import record as made_here
 from ckpt.git.formats import ObjectID
+from ckpt.git.index import Index
 from ckpt.git.objects import MissingObject, ObjectsPruned
-from ckpt.git.operation import read_now
+from ckpt.git.operation import in_progress, read_now
+from ckpt.git.record import Texts
 from ckpt.git.refs import HeadMoved
 from ckpt.git.repository import Repository, wait_for_pruning
-from ckpt.git.streams import UnreadableFile
 from ckpt.git.trees import Entries, FilesOf, lookup
-from ckpt.locks import prune_lock, worktree_lock
+from ckpt.locks import Waiting, check_free, clear_own_locks, prune_lock, worktree_lock
 from ckpt.models import Checkpoint, HeadReport, Kind, RollbackResult, Skipped, SkipReason
-from ckpt.paths import to_str
+from ckpt.paths import is_within, to_str
 from ckpt.settings.settings import Settings
 from ckpt.worktree.write import UnsafePath, Worktree
 
-
-def hold_changing(repo: Repository, present: Present, plan: Plan) -> None:
-    """Have the safety checkpoint hold what the plan changes; what cannot be read is left."""
-    unreadable = hold(repo, present, [action.path for action in plan.actions])
-    plan.leave(dict.fromkeys(unreadable, str(SkipReason.UNREADABLE)))
-    plan.actions = [_as_held(action, present) for action in plan.actions]
-
-
-def prove_changing(
-    repo: Repository, worktree: Worktree, smudger: Smudger, present: Present, plan: Plan
-) -> None:
-    """Read what the plan changes, and have the present hold it as it is; what cannot be read is
-    left alone. The object store is wary meanwhile."""
-    unreadable = set()
-    for number, action in enumerate(plan.actions):
-        try:
-            found = _proved(repo, worktree, smudger, present, action)
-        except (OSError, UnsafePath):
-            unreadable.add(action.path)
-            continue
-        plan.actions[number] = replace(action, before=found)
-    plan.leave(dict.fromkeys(unreadable, str(SkipReason.UNREADABLE)))
-    _prove_trees(repo, present, plan)
-
-
-def _proved(
-    repo: Repository, worktree: Worktree, smudger: Smudger, present: Present, action: Action
-) -> FileState | None:
-    """What a path holds, and the safety checkpoint will hold."""
-    objects, path, before = repo.objects, action.path, action.before
-    status = worktree.lstat(path) if before is not None else None
-    found = None if status is None else look(objects, worktree, path, status)
-    if before is None or status is None or found is None:
-        return before  # it is looked at again when it is its turn
-    if found == before and _is_given_by(smudger, before):
-        return before
-    entry = keep(objects, worktree, path, found)
-    if entry.id != found.entry.id:
-        raise UnreadableFile.changing()
-    if found == before and path in present.converted:
-        present.converted[path] = Converted(entry.id)
-        return before if before.origin is None else _as_stored(before)
-    present.put(path, entry, status)
-    return found
-
-
-def _is_given_by(smudger: Smudger, state: FileState) -> bool:
-    """Whether the object store still gives what it should."""
-    try:
-        smudger.check(state)
-    except (MissingObject, Unrestorable):
-        return False
-    return True
-
-
-def _prove_trees(repo: Repository, present: Present, plan: Plan) -> None:
-    """Have all trees written again if one on the way to a file is damaged."""
-    tree = present.tree(repo.objects)
-    read: dict[ObjectID, Entries] = {}  # each once: a folder may have thousands of the files
-    try:
-        for action in plan.actions:
-            lookup(repo.objects, tree, action.path, read)
-    except MissingObject:
-        path, entry = next(iter(present.entries.items()))
-        present.put(path, entry)
-
-
-def _as_stored(state: FileState) -> FileState:
-    assert state.origin is not None
-    return replace(state, origin=replace(state.origin, in_lfs=False))
-
-
-def _as_held(action: Action, present: Present) -> Action:
-    before, held = action.before, present.converted.get(action.path)
-    if before is None or before.origin is None or held is None or held.in_lfs:
-        return action
-    return replace(action, before=_as_stored(before))
-
-
-def hold(repo: Repository, present: Present, paths: Iterable[bytes]) -> set[bytes]:
-    """Have the present keep these files as they are on disk, where only Git LFS has them.
-
-    Returns those that cannot be read. One that has changed since it was captured is left to
-    whoever compares it with the present before it is replaced.
-    """
-    driven = [path for path in paths if _is_in_lfs(present, path)]
-    unreadable = set()
-    for path in driven:
-        captured = present.converted[path].raw
-        try:
-            raw, _ = add_stable(repo.objects, os.path.join(os.fsencode(repo.worktree), path))
-        except VanishedFile:
-            continue
-        except UnreadableFile:
-            unreadable.add(path)
-            continue
-        if raw == captured:
-            present.converted[path] = Converted(raw)
-    return unreadable
-
-
-def _is_in_lfs(present: Present, path: bytes) -> bool:
-    converted = present.converted.get(path)
-    return converted is not None and converted.in_lfs
-
-
-# -- The beginning of a rollback: what it will do is written down before the first file changes
-
-
-def journal_of(
-    repo: Repository,
-    target: Checkpoint,
-    safety: Checkpoint,
-    prepared: Prepared,
-    options: RollbackOptions,
-    name: str,
-) -> Journal:
-    plan = prepared.plan
-    return Journal(
-        target=target.id,
-        safety=safety.id,
-        paths=options.paths,
-        actions=tuple(plan.actions),
-        make_folders=tuple(plan.make_folders),
-        remove_folders=tuple(plan.remove_folders),
-        folders=plan.folders,
-        index=prepared.changes_index,
-        unstaged=prepared.unstaged,
-        kept=plan.kept,
-        blocked=plan.blocked,
-        operation=prepared.changes_operation,
-        head=prepared.move,
-        asked_index=options.index,
-        asked_head=options.head,
-        asked_overwrite=options.overwrite_ignored,
-        asked_trust=options.trust,
-        family=name,
-        target_commit=target.commit,
-        safety_commit=safety.commit,
-        worktree=place_of(repo),
-    )
-
-
-def begin(repo: Repository, record: Journal, target: Checkpoint, safety: Checkpoint) -> None:
-    """Write the journal, unless a checkpoint that it needs has gone: whoever drops checkpoints
-    has done so and is seen, or comes later and sees the journal."""
-    with prune_lock(repo.common_dir, timeout=LOCK_TIMEOUT):
-        _check_held(repo, target)
-        _check_held(repo, safety)
-        journal.write(repo.private_dir, record)
-
-
-def _check_held(repo: Repository, needed: Checkpoint) -> None:
-    """Refuse to begin what could be neither finished nor taken back."""
-    if not still_holds(repo, needed.id, needed.tree.encode(), needed.state_commit.encode()):
-        raise Refused(
-            f"the rollback did not begin: checkpoint '{needed.id}' was dropped meanwhile",
-            hint=f"nothing was touched; 'git ckpt restore-dropped {needed.id}' may bring it back",
-        )
-
-
-# -- What a rollback has done, or would do, for whoever asked for it
-
-
-def foreseen(plan: Plan) -> Applied:
-    """What there would be to report if all went well."""
-    return Applied(
-        written=[action.path for action in plan.writes],
-        removed=[action.path for action in plan.removals],
-    )
-
-
-def report(
-    repo: Repository,
-    target: Recorded,
-    prepared: Prepared,
-    done: Applied,
-    safety: Checkpoint | None,
-    undo: str,
-    *,
-    dry_run: bool,
-) -> RollbackResult:
-    plan = prepared.plan
-    return RollbackResult(
-        target=target.checkpoint,
-        safety=safety,
-        written=tuple(map(to_str, done.written)),
-        removed=tuple(map(to_str, done.removed)),
-        kept=listed(plan.kept),
-        skipped=listed({**plan.blocked, **done.blocked}),
-        folders_changed=plan.changes_folders,
-        index_changed=prepared.changes_index,
-        head=_head(repo, target, prepared),
-        dry_run=dry_run,
-        undo_command=None if safety is None else undo,
-        foreign=target.is_foreign,
-    )
-
-
-def listed(paths: Mapping[bytes, str]) -> tuple[Skipped, ...]:
-    """Paths with the reason why they stay as they are."""
-    return tuple(Skipped(to_str(path), reason) for path, reason in sorted(paths.items()))
-
-
-def _head(repo: Repository, target: Recorded, prepared: Prepared) -> HeadReport:
-    present = prepared.present
-    head = head_report(repo, present.head, target, prepared.move)
-    if not prepared.changes_operation:
-        return head
-    was, then = present.operation.files, target.operation.files
-    return replace(head, operation=operation.report(was, then))
-
-
-# -- The last rollback that finished in a worktree: remembered, and taken back
-
-
-def finish(repo: Repository, record: Journal, done: Applied) -> None:
-    """The rollback is complete: remember it for `undo`, and forget the journal."""
-    put = [a for a in record.actions if a.after is not None and a.path not in done.blocked]
-    last = LastRollback(
-        record.target,
-        record.safety,
-        record.paths,
-        index=record.asked_index,
-        head=record.asked_head,
-        overwrite=record.asked_overwrite,
-        created=tuple(action.path for action in put if action.before is None),
-        replaced=tuple(action.path for action in put if action.before is not None),
-        move=record.head,
-        target_commit=record.target_commit,
-        safety_commit=record.safety_commit,
-        worktree=record.worktree,
-    )
-    journal.remember(repo.private_dir, last)
-    journal.remove(repo.private_dir)
-
-
-def find_same(
-    repo: Repository, catalog: Catalog, checkpoint_id: str, commit: str | None, *, trust: bool
-) -> Checkpoint:
-    """The checkpoint that was noted with the commit that it had, unless another's is there by now
-    and is not trusted."""
-    found = catalog.get(checkpoint_id)
-    same = made_here.is_same(repo.common_dir, found.id, found.commit, commit)
-    if not same and not trust:
-        from ckpt.engine.way_out import another  # for a refusal that few see
-
-        raise another(repo, found, commit)
-    return found
-
-
-def options_to_undo(
-    repo: Repository, catalog: Catalog, last: LastRollback, options: RollbackOptions
-) -> RollbackOptions:
-    return replace(
-        options,
-        paths=last.paths,
-        head=last.head,
-        index=last.index,
-        overwrite_ignored=last.overwrite,
-        consented=_brought(repo, catalog, last),
-        created=frozenset(last.created),
-        replaced=frozenset(last.replaced),
-        returning=branches_to_return(last.move),
-        undoing=True,
-        known=last.safety_commit,
-    )
-
-
-def _brought(repo: Repository, catalog: Catalog, last: LastRollback) -> Container[bytes]:
-    """What a rollback may have brought: an undo takes that away without asking, unless another's
-    checkpoint tells what that is, or what is there instead."""
-    if catalog.commit_of(last.target) is None:
-        return frozenset()
-    target, safety = catalog.get(last.target), catalog.get(last.safety)
-    is_own = safety.commit == last.safety_commit or not safety.foreign
-    same = made_here.is_same(repo.common_dir, target.id, target.commit, last.target_commit)
-    if not is_own or not same:
-        return frozenset()
-    return FilesOf(repo.objects, ObjectID(target.tree.encode()))
-
-
-# -- Rollback: back to a checkpoint, exactly, without ever losing the present
-
 UNDO = "git ckpt undo"
+MAX_UNTRACKED_REMOVALS = 1000
 
 # Files that change while it runs are saved so many times; from then on they are left alone.
 MOST_SAVES = 10
@@ -353,13 +74,51 @@ MOST_SAVES = 10
 # what is about to go again.
 _FEW = 64
 
+_PATIENCE = 0.5  # seconds: an editor's `git status` may hold a lock for a moment
+_LONGEST_LINK = 4095
+_BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackOptions:
+    """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
+
+    When `undoing`, it is said what the rollback did that is taken back: files that it
+    `created` go and those that it `replaced` or removed come back, also if ignored now, and
+    branches that it moved besides HEAD's are `returning`. The safety checkpoint that it made is
+    `known` by its commit.
+
+    With a `ledger`, only what the agent wrote and nobody changed since goes back. `state` is what
+    the safety checkpoint shall hold of tracked objects; if the caller `moves_state`, one is taken
+    even if no file changes. `waiting` is told if another process holds the lock for long.
+    """
+
+    paths: tuple[bytes, ...] = ()
+    head: bool = False
+    index: bool = True
+    dry_run: bool = False
+    overwrite_ignored: bool = False
+    yes: bool = False
+    recurse: bool = False
+    consented: Container[bytes] = frozenset()
+    created: frozenset[bytes] = frozenset()
+    replaced: frozenset[bytes] = frozenset()
+    returning: tuple[BranchMove, ...] = ()
+    undoing: bool = False
+    known: str | None = None
+    ledger: Mapping[bytes, Write] | None = None
+    state: Texts = field(default_factory=dict)
+    moves_state: bool = False
+    progress: Callable[[int, int], None] | None = None
+    waiting: Waiting | None = None
+
 
 def rollback(
     repo: Repository,
     settings: Settings,
     target: Checkpoint,
     options: RollbackOptions,
-    undone: LastRollback | None = None,
+    undone: Journal | None = None,
 ) -> RollbackResult:
     """Bring the worktree, the index and (if asked) HEAD back to `target`; `undone` is the rollback
     that this takes back, and has to be the last one still when nobody else can begin another."""
@@ -367,16 +126,18 @@ def rollback(
         options = replace(options, paths=())
     losses = Losses(repo)
     for attempt in range(LAST_ATTEMPT + 1):
-        with ExitStack() as stack:
-            stack.enter_context(_locked(repo, options))
+        lock = worktree_lock(
+            repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=options.waiting
+        )
+        with lock, Worktree(os.fsencode(repo.worktree), repo.git_dirs) as worktree:
             if undone is not None and journal.last_rollback(repo.private_dir) != undone:
                 raise Refused(
                     "another rollback has ended in this worktree meanwhile",
                     hint="look at what it did, then try again",
                 )
             try:
-                found = opened(repo, target, options.trust, options.known)
-                return _Rollback(repo, settings, found, options, stack).go()
+                found = opened(repo, target, options.known)
+                return _Rollback(repo, settings, found, options, worktree).go()
             except (ObjectsPruned, HeadMoved, MissingObject) as error:  # nothing is touched yet
                 is_lost = isinstance(error, MissingObject) and not losses.may_pass(error)
                 if is_lost or attempt == LAST_ATTEMPT:
@@ -387,21 +148,22 @@ def rollback(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _locked(repo: Repository, options: RollbackOptions) -> AbstractContextManager[None]:
-    return worktree_lock(
-        repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=options.waiting
-    )
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a rollback is going to do. `index` is the wanted one, None if the index stays; of the
+    target's entries, those of `unstaged` stay out. `paths` are the only ones that may change."""
+
+    plan: Plan
+    paths: tuple[bytes, ...]
+    index: Index | None
+    unstaged: Mapping[bytes, str]
+    changes_index: bool
+    changes_operation: bool
+    move: HeadMove | None
 
 
 class _Rollback:
-    """The state of one rollback while it runs; the caller holds the lock.
-
-    What is opened on the way is closed with `stack`.
-    """
-
-    _prepared: Prepared
-    _safety: Checkpoint
-    _record: Journal
+    """One rollback, its steps in their order; the caller holds the worktree's lock."""
 
     def __init__(
         self,
@@ -409,84 +171,289 @@ class _Rollback:
         settings: Settings,
         target: Recorded,
         options: RollbackOptions,
-        stack: ExitStack,
+        worktree: Worktree,
     ) -> None:
         self._repo = repo
         self._settings = settings
         self._target = target
         self._options = options
-        self._worktree = stack.enter_context(Worktree(os.fsencode(repo.worktree), repo.git_dirs))
+        self._worktree = worktree
         self._smudger = Smudger(repo)
-        self._name = os.urandom(8).hex()
-        self._worktree.rollback = self._name.encode()
+        self._present: Present
+        self._record: Journal
+        self._safety: Checkpoint
         self._saves = 0
-        self._has_begun = False
 
     def go(self) -> RollbackResult:
-        self.prepare()
-        if self._options.dry_run or self.is_idle:
-            return self.foresee()
-        self.check_removals()
-        self.secure()
-        try:
-            begin(self._repo, self._record, self._target.checkpoint, self._safety)
-            self._has_begun = True
-            return self._apply(self._prepared)
-        except (OSError, Busy, MissingObject) as error:
-            begun = self._has_begun or journal.exists(self._repo.private_dir)
-            raise (refusals.interrupted if begun else refusals.not_begun)(error) from error
-
-    @property
-    def is_idle(self) -> bool:
-        return self._prepared.is_idle and not self._options.moves_state
-
-    # -- before anything is touched ---------------------------------------------------
-
-    def prepare(self) -> None:
-        preparation = Preparation(
-            self._repo, self._settings, self._target, self._options, self._worktree, self._smudger
-        )
-        preparation.check()
-        prepared = self._prepared = preparation.prepare()
-        limits = self._options.paths
-        prepared.plan.kept |= nested.left_alone(self._target, prepared.present, limits)
-        prepared.plan.kept |= nested.gone(self._target, self._worktree, limits)
-        self._options = replace(self._options, paths=prepared.paths)
-
-    def check_removals(self) -> None:
+        self._check_target()
+        prepared = self._prepare()
+        plan = prepared.plan
+        changes = prepared.changes_index or prepared.changes_operation or prepared.move is not None
+        is_idle = plan.is_empty and not changes and not self._options.moves_state
+        if self._options.dry_run or is_idle:
+            written = [action.path for action in plan.writes]
+            removed = [action.path for action in plan.removals]
+            return self._report(prepared, Applied(written, removed), None)
         if not self._options.yes:
-            refusals.check_removals(self._prepared, self._options.consented)
+            check_removals(plan, self._present, self._options.consented)
+        check_locks(self._repo, prepared.move)
+        prepared = self._secure(prepared)
+        is_begun = False
+        try:
+            self._begin(prepared)
+            is_begun = True
+            done = self._apply(prepared)
+        except (OSError, Busy, MissingObject) as error:
+            is_begun = is_begun or journal.journal_exists(self._repo.private_dir)
+            raise _stopped(error, is_begun) from error
+        return self._report(prepared, done, self._safety)
 
-    def secure(self) -> Checkpoint:
-        """Save the present; gives back the safety checkpoint."""
-        present, plan, move = self._prepared.present, self._prepared.plan, self._prepared.move
-        refusals.check_locks(self._repo, move)
+    # -- 1. validate the target
+
+    def _check_target(self) -> None:
+        repo, target, options = self._repo, self._target, self._options
+        journal.check_ready(repo.private_dir)
+        clear_locks(repo)
+        check_locks(repo, None)
+        if target.is_foreign:
+            from ckpt.engine import foreign
+
+            foreign.check_target(target, head=options.head)
+        if options.head:
+            head.check_move(repo, target)
+            head.check_operation_objects(target)
+        elif not options.paths:
+            moved = repo.refs.head().commit != target.head.commit
+            now, then = in_progress(repo.git_dir), target.operation.files.operation
+            head.check_operation(now, then, target.checkpoint.id, head_moved=moved)
+        for limit in () if options.undoing else options.paths:
+            nested.check_limit(target, limit)
+            if not self._target_knows(limit) and self._worktree.lstat(limit) is None:
+                raise CkptError(
+                    f"pathspec '{to_str(limit)}' did not match any file of "
+                    f"checkpoint '{target.checkpoint.id}'",
+                    hint=f"git ckpt diff --name-status {target.checkpoint.id}",
+                )
+
+    def _target_knows(self, limit: bytes) -> bool:
+        target = self._target
+        staged = (entry.path for entry in target.index.entries)
+        known = chain(target.state_files, target.manifest.empty_folders, staged)
+        return target.entry_at(limit) is not None or any(is_within(p, (limit,)) for p in known)
+
+    # -- 2. capture the present and plan
+
+    def _prepare(self) -> _Prepared:
+        target, options, repo = self._target, self._options, self._repo
+        plan, paths = self._look()
+        present = self._present
+        plan = plan.leaving(self._unrestorable(plan))
+        now = present.staged.index if options.index and not self._is_staged() else None
+        index, unstaged = None, dict[bytes, str]()
+        if now is not None:
+            unstaged = self._unstaged(plan, now, paths)
+            index = limited(without(target.index, unstaged), now, paths)
+            self._check_staged(index, now, plan)
+            plan = replace(plan, blocked={**unstaged, **plan.blocked})
+        move = None
+        if options.head:
+            move = head.plan_move(repo, present, target, options.returning)
+            if repo.refs.head() != present.head:
+                raise HeadMoved  # since it was looked at, and nothing was done yet
+        plan = plan.keeping(nested.left_alone(target, present, options.paths))
+        plan = plan.keeping(nested.gone(target, self._worktree, options.paths))
+        return _Prepared(
+            plan,
+            paths,
+            index,
+            unstaged,
+            now is not None and index is not None and not staging.same(index, now),
+            options.head and head.differs(present.operation.files, target.operation.files),
+            move,
+        )
+
+    def _look(self) -> tuple[Plan, tuple[bytes, ...]]:
+        """Capture and plan. What stands in the way, or a budget left out, is captured as well if
+        it may go; only then can be told what else is in the way."""
+        options, limits = self._options, self._options.paths
+        created = frozenset(p for p in options.created if is_file(self._worktree, p))
+        ours = created | {p for p in options.replaced if is_file(self._worktree, p)}
+        if not self._target.is_foreign:
+            places = (p for p in self._target.state_files if not limits or is_within(p, limits))
+            ours |= {path for path in places if is_file(self._worktree, path)}
+        force: frozenset[bytes] = frozenset()
+        given_up = created
+        while True:
+            plan, paths = self._capture(force, given_up)
+            more = {path for path in ours if self._present.entry(path) is None}
+            more = (more or self._over_budget(plan)) - force
+            if options.overwrite_ignored and not more:
+                more = {*plan.obstacles} - force
+                given_up |= ours | more
+            if not more:
+                return plan, paths
+            force |= more
+
+    def _over_budget(self, plan: Plan) -> set[bytes]:
+        """What a budget left out and the plan is about: what stands in the way, and what was made
+        since in such numbers that only a part of it would go."""
+        skipped, limits = self._present.skipped, self._options.paths
+        new = (path for path, reason in skipped.items() if reason is SkipReason.BUDGET)
+        new = (path for path in new if not limits or is_within(path, limits))
+        found = {path for path in new if self._target.left_out(path) is None}
+        return found | {path for path in plan.obstacles if skipped.get(path) in _BUDGETED}
+
+    def _capture(
+        self, force: frozenset[bytes], given_up: frozenset[bytes]
+    ) -> tuple[Plan, tuple[bytes, ...]]:
+        try:
+            return self._captured(force, given_up)
+        except MissingObject:  # maybe one that only the cache names, and that can be made again
+            scan_cache.forget(self._repo)
+            with _telling_what_is_gone(self._repo), self._repo.objects.wary():
+                return self._captured(force, given_up)
+
+    def _captured(
+        self, force: frozenset[bytes], given_up: frozenset[bytes]
+    ) -> tuple[Plan, tuple[bytes, ...]]:
+        options, repo, target = self._options, self._repo, self._target
+        objects = repo.objects.scratch() if options.dry_run else repo.objects
+        present = self._present = capture(
+            repo,
+            self._settings,
+            objects,
+            force=tuple(sorted(force)),
+            progress=options.progress,
+            cache=scan_cache.load(repo),
+            clock=NEVER if options.dry_run else scan_cache.clock(repo),
+            reads_index=False,
+        )
+        tree = present.tree(objects)
+        index_state(objects, present)
+        undone = options.created | options.replaced
+
+        def plan_of(paths: tuple[bytes, ...]) -> Plan:
+            return make_plan(
+                present, tree, target, objects, self._worktree, paths, given_up, undone
+            )
+
+        plan = plan_of(options.paths)
+        if options.ledger is None:
+            return plan, options.paths
+        top, limits = os.fsencode(repo.worktree), options.paths
+        decision = decide(
+            {action.path for action in plan.actions},
+            {p: w for p, w in options.ledger.items() if not limits or is_within(p, limits)},
+            lambda path: look_at_content(os.path.join(top, path)),
+            [path for path in target.state_files if not limits or is_within(path, limits)],
+            {action.path for action in plan.removals},
+        )
+        kept = {**plan.kept, **decision.kept}
+        return plan_of(decision.limits).keeping(kept), decision.limits
+
+    def _unrestorable(self, plan: Plan) -> dict[bytes, str]:
+        """Read all that is to be written to files; returns what has to be left, with reasons."""
+        left = {}
+        with self._naming("'git ckpt list' shows other checkpoints"):
+            for action in plan.writes:
+                after = action.after
+                if after is None or not _changes_content(action):
+                    continue
+                try:
+                    if not self._worktree.takes_names_of(action.path):
+                        left[action.path] = "the file system takes no name that long"
+                    if after.is_link and not self._is_link_possible(after):
+                        left[action.path] = "no file system takes this link target"
+                    self._smudger.check(after)
+                except Unrestorable as error:
+                    left[action.path] = str(error)
+        return left
+
+    def _is_link_possible(self, state: FileState) -> bool:
+        objects = self._repo.objects
+        if (objects.size(state.entry.id) or 0) > _LONGEST_LINK:
+            return False
+        target = objects.read(state.entry.id, b"blob")
+        return bool(target) and b"\0" not in target
+
+    def _check_staged(self, index: Index, now: Index, plan: Plan) -> None:
+        """Read what the index shall name, and neither does at present nor is written to files: git
+        would commit what is damaged, and find out later."""
+        afters = [action.after for action in plan.writes if _changes_content(action)]
+        read = {after.entry.id for after in afters if after is not None and after.origin is None}
+        objects, target = self._repo.objects, self._target.checkpoint.id
+        with self._naming(f"'git ckpt rollback --no-index {target}' leaves what is staged"):
+            for blob in needed_blobs(index, now) - read:
+                if objects.lacks(blob):
+                    raise MissingObject(blob, "missing staged object")
+                if objects.has(blob):  # else it is at the remote of a partial clone
+                    objects.check(blob, b"blob")
+
+    @contextmanager
+    def _naming(self, way: str) -> Iterator[None]:
+        """Say of a missing object whose it is, and what can be done without it."""
+        try:
+            yield
+        except MissingObject as error:
+            raise RollbackError(
+                f"checkpoint '{self._target.checkpoint.id}' is damaged: {error.message}",
+                hint=f"nothing was touched; {way}",
+                details=error.details,
+            ) from error
+
+    def _unstaged(self, plan: Plan, now: Index, limits: tuple[bytes, ...]) -> dict[bytes, str]:
+        """What the target has staged and stays out of the index, with the reasons. Of a foreign
+        index, nothing gets in that is neither tracked nor held nor written here: git would take
+        what is ignored for tracked, and checkpoints with it."""
+        index = self._target.index
+        hindered = below_files(index, now, limits) if limits else {}
+        found = {p: f"'{to_str(f)}' is staged, so not staged" for p, f in hindered.items()}
+        if not self._target.is_foreign:
+            return found
+        held = {entry.path for entry in now.entries} | {action.path for action in plan.writes}
+        for path in {entry.path for entry in index.entries} - held - self._present.entries.keys():
+            if not limits or is_within(path, limits):
+                reason = plan.blocked.get(path, "not in this worktree")
+                found[path] = f"{reason}, so not staged"
+        return found
+
+    def _is_staged(self) -> bool:
+        """Whether the index is the target's."""
+        target, state = self._target, self._present.index_state
+        if target.is_foreign or state is None:
+            return False
+        return state.is_in(target.objects, target.state_tree)
+
+    # -- 3. save the present
+
+    def _secure(self, prepared: _Prepared) -> _Prepared:
+        """Take the safety checkpoint; all that the plan changes was read once more for it."""
+        repo, present, plan = self._repo, self._present, prepared.plan
         if present.source is not None and len(present.fresh) <= _FEW:
             present.cache = None
-        with refusals.telling_what_is_gone(self._repo), self._repo.objects.wary():
+        with _telling_what_is_gone(repo), repo.objects.wary():
             try:
-                hold_changing(self._repo, present, plan)
-                prove_changing(self._repo, self._worktree, self._smudger, present, plan)
-                self._safety = self._save_safety(present, move)
+                changing = [a.path for a in plan.actions if a.before is not None]
+                present, unreadable = hold(repo, self._worktree, present, changing)
+                plan = plan.leaving(dict.fromkeys(unreadable, str(SkipReason.UNREADABLE)))
+                plan = replace(plan, actions=tuple(_as_held(plan.actions, present)))
+                prepared = replace(prepared, plan=plan)
+                _check_trees(repo, present, changing)
+                self._present = present
+                self._record = self._journal_of(prepared)
+                self._save(prepared.move)
             except (MissingObject, ObjectsPruned):  # maybe of a checkpoint that has gone
-                scan_cache.forget(self._repo)
+                scan_cache.forget(repo)
                 raise
-        self._record = journal_of(
-            self._repo,
-            self._target.checkpoint,
-            self._safety,
-            self._prepared,
-            self._options,
-            self._name,
-        )
-        return self._safety
+        return prepared
 
-    def _save_safety(self, present: Present, move: HeadMove | None) -> Checkpoint:
+    def _save(self, move: HeadMove | None) -> None:
+        present, target = self._present, self._target.checkpoint.id
         request = SaveRequest(
             kind=Kind.SAFETY,
             trigger="rollback",
-            description=f"The state before the rollback to {self._target.checkpoint.id}.",
-            keep=commits_to_keep(present, move),
+            description=f"The state before the rollback to {target}.",
+            keep=head.commits_to_keep(present, move),
             state=self._options.state,
         )
         saved = write(self._repo, present, request).checkpoint
@@ -494,97 +461,274 @@ class _Rollback:
             raise RollbackError("the safety checkpoint was not made", hint="git ckpt save")
         if present.source is not None:  # whose own checkpoint may go, now that this one is there
             present.source = scan_cache.held_by(present.source, saved)
-        return saved
+        self._safety = saved
+        self._record = replace(self._record, safety=saved.id, safety_commit=saved.commit)
 
-    # -- from here on the worktree changes ----------------------------------------------
+    # -- 4. write the journal
 
-    def _save_again(self) -> None:
-        """The present changed after the safety checkpoint: make another that has it."""
-        self._safety = self._save_safety(self._prepared.present, self._record.head)
-        safety = self._safety
-        self._record = replace(self._record, safety=safety.id, safety_commit=safety.commit)
-        journal.write(self._repo.private_dir, self._record)
+    def _journal_of(self, prepared: _Prepared) -> Journal:
+        plan, options, target = prepared.plan, self._options, self._target.checkpoint
+        name = os.urandom(8).hex()
+        self._worktree.rollback = name.encode()
+        return Journal(
+            target=target.id,
+            safety="",
+            paths=prepared.paths,
+            actions=plan.actions,
+            make_folders=plan.make_folders,
+            remove_folders=plan.remove_folders,
+            folders=plan.folders,
+            index=prepared.changes_index,
+            unstaged=prepared.unstaged,
+            kept=plan.kept,
+            blocked=plan.blocked,
+            operation=prepared.changes_operation,
+            head=prepared.move,
+            asked_index=options.index,
+            asked_head=options.head,
+            asked_overwrite=options.overwrite_ignored,
+            family=name,
+            target_commit=target.commit,
+            worktree=journal.place_of(self._repo),
+        )
 
-    def _save_first(self, found: Found) -> bool:
-        """Save what changed, unless so much did already that it would never end."""
-        if self._saves == MOST_SAVES:
-            return False
-        first, *others = found
-        self._keep(first, *found[first])
-        self._saves += 1
-        for path in others:
-            with suppress(OSError, UnsafePath):  # it is looked at again when it is its turn
-                self._keep(path, *found[path])
-        self._save_again()
-        return True
+    def _begin(self, prepared: _Prepared) -> None:
+        """Write the journal, unless a checkpoint that it needs has gone: whoever drops checkpoints
+        has done so and is seen, or comes later and sees the journal."""
+        with prune_lock(self._repo.common_dir, timeout=LOCK_TIMEOUT):
+            for needed in (self._target.checkpoint, self._safety):
+                tree, state = needed.tree.encode(), needed.state_commit.encode()
+                if not still_holds(self._repo, needed.id, tree, state):
+                    raise Refused(
+                        "the rollback did not begin: "
+                        f"checkpoint '{needed.id}' was dropped meanwhile",
+                        hint="nothing was touched; "
+                        f"'git ckpt restore-dropped {needed.id}' may bring it back",
+                    )
+            journal.write(self._repo.private_dir, self._record)
 
-    def _keep(self, path: bytes, state: FileState, status: os.stat_result) -> None:
-        entry = keep(self._repo.objects, self._worktree, path, state)
-        self._prepared.present.put(path, entry, status)
+    # -- 5. change files, then the index, then HEAD; from here on the worktree changes
 
-    def _apply(self, prepared: Prepared) -> RollbackResult:
-        record, present = self._record, prepared.present
+    def _apply(self, prepared: _Prepared) -> Applied:
+        repo, record = self._repo, self._record
         if record.operation:
-            now = read_now(self._repo.refs)
-            if now != present.operation:
-                present.operation = now
+            now = read_now(repo.refs)
+            if now != self._present.operation:
+                self._present.operation = now
                 self._save_again()
-            head.clear(self._repo)
+            head.clear(repo)
         applier = Applier(
-            self._repo.objects,
+            repo.objects,
             self._smudger,
             self._worktree,
-            present.status,
+            self._present.status,
             self._save_first,
             record.folders,
         )
         applier.files(record.actions, record.remove_folders)
         applier.folders(record.make_folders)
         applier.sync()
-        if self._options.index:
-            self._restage(prepared, applier)
+        resized = any(map(writes_converted, record.actions))
+        if self._options.index and (prepared.changes_index or resized):
+            until_settled(lambda: self._restage(prepared, applier))
         if record.head is not None:
-            move_head(self._repo, record.head, self._target.checkpoint.id)
+            move_head(repo, record.head, self._target.checkpoint.id)
         if record.operation:
-            head.install(self._repo, self._target.operation)
-        finish(self._repo, self._record, applier.done)
-        return self._report(applier.done, self._safety)
+            head.install(repo, self._target.operation)
+        journal.complete(repo.private_dir, self._record, applier.done.blocked)
+        return applier.done
 
-    def _restage(self, prepared: Prepared, applier: Applier) -> None:
-        """Write the index, if another is wanted, or if its sizes are not those of what git would
-        convert to the same blobs."""
-        if prepared.changes_index or any(map(writes_converted, self._record.actions)):
-            until_settled(lambda: self._put_index(prepared, applier))
+    def _save_first(self, found: Found) -> bool:
+        """Save what changed since the safety checkpoint, unless so much did already that it would
+        never end."""
+        if self._saves == MOST_SAVES:
+            return False
+        self._saves += 1
+        first = next(iter(found))
+        for path in found:
+            with suppress(*(() if path == first else (OSError, UnsafePath))):
+                status = self._worktree.lstat(path)
+                state = status and look(
+                    self._repo.objects, self._worktree, path, status, store=True
+                )
+                if state:
+                    self._present.put(path, state.entry, status)
+        self._save_again()
+        return True
 
-    def _put_index(self, prepared: Prepared, applier: Applier) -> None:
-        present = prepared.present
-        staged = staging.read_staged(self._repo)
+    def _save_again(self) -> None:
+        """The present changed after the safety checkpoint: make another that has it."""
+        self._save(self._record.head)
+        journal.write(self._repo.private_dir, self._record)
+
+    def _restage(self, prepared: _Prepared, applier: Applier) -> None:
+        present, repo, index = self._present, self._repo, prepared.index
+        staged = staging.read_staged(repo)
         is_late = present.staged.mtime_ns != present.index.mtime_ns  # it is not of that moment
         if is_late or not staging.same(staged.index, present.staged.index):
             present.restage(staged)
             self._save_again()
-            prepared.index = None
-        index = prepared.index
+            index = None
         if index is None:
             wanted = without(self._target.index, prepared.unstaged)
-            index = limited(wanted, staged.index, self._options.paths)
-        restage(self._repo, index, staged, applier.known)
+            index = limited(wanted, staged.index, prepared.paths)
+        restage(repo, index, staged, applier.known)
 
-    # -- reports --------------------------------------------------------------------
+    # -- 6. report
 
-    def foresee(self) -> RollbackResult:
-        return self._report(foreseen(self._prepared.plan), None)
-
-    def _report(self, done: Applied, safety: Checkpoint | None) -> RollbackResult:
-        return report(
-            self._repo,
-            self._target,
-            self._prepared,
-            done,
-            safety,
-            UNDO,
+    def _report(
+        self, prepared: _Prepared, done: Applied, safety: Checkpoint | None
+    ) -> RollbackResult:
+        plan, target = prepared.plan, self._target
+        return RollbackResult(
+            target=target.checkpoint,
+            safety=safety,
+            written=tuple(map(to_str, done.written)),
+            removed=tuple(map(to_str, done.removed)),
+            kept=listed(plan.kept),
+            skipped=listed({**plan.blocked, **done.blocked}),
+            folders_changed=plan.changes_folders,
+            index_changed=prepared.changes_index,
+            head=self._head_report(prepared),
             dry_run=self._options.dry_run,
+            undo_command=None if safety is None else UNDO,
+            foreign=target.is_foreign,
         )
+
+    def _head_report(self, prepared: _Prepared) -> HeadReport:
+        present, target = self._present, self._target
+        found = head_report(self._repo, present.head, target, prepared.move)
+        if not prepared.changes_operation:
+            return found
+        was, then = present.operation.files, target.operation.files
+        return replace(found, operation=head.report(was, then))
+
+
+# -- The parts that recovery needs too
+
+
+def hold(
+    repo: Repository, worktree: Worktree, present: Present, paths: Iterable[bytes]
+) -> tuple[Present, set[bytes]]:
+    """Have the present hold these files as they are on disk: read now, and in the object store
+    even where only Git LFS has them. Returns those, too, that cannot be read."""
+    unreadable = set()
+    modes = present.modes
+    for path in paths:
+        try:
+            status = worktree.lstat(path)
+            state = status and look(repo.objects, worktree, path, status, store=True)
+        except (OSError, UnsafePath):
+            unreadable.add(path)
+            continue
+        if not state or status is None:
+            continue  # gone, or no file by now: it is looked at again when it is its turn
+        converted = present.converted.get(path)
+        if file_state(path, present.entry(path), modes, converted) != state:
+            present.put(path, state.entry, status)
+        elif converted is not None and converted.in_lfs:
+            present.converted[path] = Converted(state.entry.id)
+    return present, unreadable
+
+
+def _as_held(actions: Iterable[Action], present: Present) -> Iterator[Action]:
+    """The same actions, from the files that the present holds by now."""
+    modes = present.modes
+    for action in actions:
+        path, before = action.path, action.before
+        if before is not None:
+            converted = present.converted.get(path)
+            before = file_state(path, present.entry(path), modes, converted)
+        yield replace(action, before=before)
+
+
+def _check_trees(repo: Repository, present: Present, paths: Iterable[bytes]) -> None:
+    """Have all trees written again if one on the way to a file is damaged."""
+    tree = present.tree(repo.objects)
+    read: dict[ObjectID, Entries] = {}  # each once: a folder may have thousands of the files
+    try:
+        for path in paths:
+            lookup(repo.objects, tree, path, read)
+    except MissingObject:
+        present.mark_edited()
+
+
+def check_removals(plan: Plan, present: Present, consented: Container[bytes]) -> None:
+    """Refuse to remove more than anyone is likely to mean."""
+    most = len(plan.removals)
+    if 2 * most <= present.least_files and most <= MAX_UNTRACKED_REMOVALS:
+        return
+    removed = [action.path for action in plan.removals if action.path not in consented]
+    tracked = {entry.path for entry in present.staged.index.entries}
+    untracked = [path for path in removed if path not in tracked]
+    total = len(present.entries)
+    if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
+        raise Refused(
+            f"this rollback would remove {len(removed)} of {total} files",
+            hint="look with --dry-run, then repeat the command with --yes",
+            details={"removed": [to_str(path) for path in removed]},
+        )
+
+
+def clear_locks(repo: Repository, *branches: bytes) -> None:
+    """Take away what killed processes left locked of the index, HEAD, these branches and our own
+    refs."""
+    files = [repo.index_path, *repo.refs.lock_candidates(*branches)]
+    for private_dir in {repo.private_dir, os.path.join(repo.common_dir, "ckpt")}:
+        clear_own_locks(private_dir, files)
+
+
+def check_locks(repo: Repository, move: HeadMove | None) -> None:
+    """Refuse while git is at work with the index, or with a ref that is to move."""
+    if not repo.owns_index:
+        raise Refused(
+            f"GIT_INDEX_FILE names another index: '{repo.env.get('GIT_INDEX_FILE')}'",
+            hint="a rollback inside a git hook would change the index git is using",
+        )
+    files = [repo.index_path]
+    if move is not None:
+        ends = [end for other in move.others for end in (other.before, other.after)]
+        comes_or_goes = None in (move.branch_before, move.after.commit, *ends)
+        files += repo.refs.files_of(move.branches, removes=comes_or_goes)
+    check_free(files, repo.private_dir, patience=_PATIENCE)
+
+
+def listed(paths: Mapping[bytes, str]) -> tuple[Skipped, ...]:
+    """Paths with the reason why they stay as they are."""
+    return tuple(Skipped(to_str(path), reason) for path, reason in sorted(paths.items()))
+
+
+def _changes_content(action: Action) -> bool:
+    before, after = action.before, action.after
+    return before is None or after is None or before.entry.id != after.entry.id
+
+
+@contextmanager
+def _telling_what_is_gone(repo: Repository) -> Iterator[None]:
+    """Refuse with a way out where the index or HEAD names what the object store has not."""
+    try:
+        yield
+    except MissingObject as error:
+        from ckpt.engine.snapshot import refusal
+
+        raise refusal(repo) or error from None
+
+
+def _stopped(error: OSError | Busy | MissingObject, is_begun: bool) -> CkptError:
+    """Why a rollback stopped half way, or could not even write its journal; and what to do."""
+    kind = Busy if isinstance(error, Busy) else RollbackError
+    if isinstance(error, CkptError):
+        cause, mend = error.message, "wait for it to end"
+    else:
+        cause = error.strerror or str(error)
+    if is_begun:
+        ways = f"'{CONTINUE}' finishes it, '{ABORT}' returns to the state before it"
+        return kind(f"the rollback stopped half way: {cause}", hint=ways)
+    if isinstance(error, OSError):
+        mend = disk_hint(error)
+    return kind(
+        f"the rollback did not begin: {cause}", hint=f"nothing was touched; {mend}, then try again"
+    )
 
 
 # -- Undo: the last rollback that finished is taken back by another, in the same scope
@@ -599,23 +743,56 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
             hint="'git ckpt list --kind safety' shows the states before earlier rollbacks",
             details={"available": []},
         )
-    check_place(repo, last.worktree, UNDO)
+    journal.check_place(repo, last.worktree, UNDO)
     catalog = Catalog(repo)
-    safety = find_same(repo, catalog, last.safety, last.safety_commit, trust=options.trust)
-    scope = options_to_undo(repo, catalog, last, options)
+    safety = find_same(repo, catalog, last.safety, last.safety_commit)
+    scope = replace(
+        options,
+        paths=last.paths,
+        head=last.asked_head,
+        index=last.asked_index,
+        overwrite_ignored=last.asked_overwrite,
+        consented=_brought(repo, catalog, last),
+        created=last.created,
+        replaced=last.replaced,
+        returning=branches_to_return(last.head),
+        undoing=True,
+        known=last.safety_commit,
+    )
     try:
         return rollback(repo, settings, safety, scope, last)
     except CkptError as error:
         if error.hint == WITHOUT_HEAD:  # which is no option of undo
-            error.hint = _with_less(error.hint, last)
+            from shlex import quote
+
+            words = ["git ckpt rollback", last.safety]
+            words += [] if last.asked_index else ["--no-index"]
+            words += ["--", *(quote(to_str(path)) for path in last.paths)] if last.paths else []
+            error.hint = f"{error.hint.partition(':')[0]}: {' '.join(words)}"
         raise
 
 
-def _with_less(hint: str, last: LastRollback) -> str:
-    """The rollback to type that does all of an undo but for what cannot be."""
-    from shlex import quote  # for a hint that few see
+def find_same(
+    repo: Repository, catalog: Catalog, checkpoint_id: str, commit: str | None
+) -> Checkpoint:
+    """The checkpoint that was noted with this commit; refused if another is there by now."""
+    found = catalog.get(checkpoint_id)
+    if not made_here.is_same(repo.common_dir, found.id, found.commit, commit):
+        from ckpt.engine.recovery import bring_back_ref
 
-    words = ["git ckpt rollback", last.safety]
-    words += [] if last.index else ["--no-index"]
-    words += ["--", *(quote(to_str(path)) for path in last.paths)] if last.paths else []
-    return f"{hint.partition(':')[0]}: {' '.join(words)}"
+        raise Refused(
+            f"checkpoint '{found.id}' is another one by now: it was commit {commit}",
+            hint=bring_back_ref(repo, found.id, commit) or f"git ckpt show {found.id}",
+        )
+    return found
+
+
+def _brought(repo: Repository, catalog: Catalog, last: Journal) -> Container[bytes]:
+    """What a rollback may have brought: an undo takes that away without asking, unless another
+    checkpoint than its own tells what that is."""
+    if catalog.commit_of(last.target) is None:
+        return frozenset()
+    target = catalog.get(last.target)
+    if not made_here.is_same(repo.common_dir, target.id, target.commit, last.target_commit):
+        return frozenset()
+    return FilesOf(repo.objects, ObjectID(target.tree.encode()))

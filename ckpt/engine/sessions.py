@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING
 
 from ckpt import disk
 from ckpt.engine.journal import SESSIONS
-from ckpt.errors import Busy
+from ckpt.errors import Busy, UsageError
 from ckpt.locks import acquire, releasing
 
 if TYPE_CHECKING:
+    from ckpt.models import Checkpoint
+
     Record = tuple[bytes, int, "Content", bytes]
 
 # kind, turn, content, path
@@ -265,6 +267,23 @@ class SessionState:
             return disk.read_private(self._path(_WRITES))
         except OSError:
             return b""
+
+
+def session_of(target: Checkpoint, named: str | None, usual: str | None = None) -> str:
+    """Whose writes count: those of a session that is named, of the checkpoint's, or the usual."""
+    session = named or target.session or usual
+    if session is None:
+        raise UsageError(
+            f"checkpoint '{target.id}' belongs to no session, so nobody knows what an agent wrote",
+            hint="name the session with --session, or roll back without --keep-edits",
+        )
+    return session
+
+
+def ledger_of(
+    private_dir: str, target: Checkpoint, named: str | None, usual: str | None = None
+) -> Mapping[bytes, Write]:
+    return SessionState(private_dir, session_of(target, named, usual)).writes()
 
 
 def summed(records: Iterable[Record]) -> dict[bytes, Write]:

@@ -14,13 +14,9 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 from ckpt.engine import snapshot
-from ckpt.engine.apply import keep, look
-from ckpt.engine.capture import Present
+from ckpt.engine.apply import look
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.changes import Action, FileState
-from ckpt.engine.nested import SUBMODULE
-from ckpt.engine.plan import GIT_DIR, Plan, why_unheld
-from ckpt.engine.recorded import Recorded, file_state
+from ckpt.engine.plan import GIT_DIR
 from ckpt.engine.rules import inside
 from ckpt.engine.snapshot import LAST_ATTEMPT, LONGEST_WAIT, NO_TIME, SaveRequest, checked, publish
 from ckpt.errors import CkptError, UsageError
@@ -29,7 +25,7 @@ from ckpt.git.formats import ObjectID
 from ckpt.git.objects import ObjectsPruned, ObjectStore
 from ckpt.git.record import StateFile
 from ckpt.git.repository import Repository, wait_for_pruning
-from ckpt.git.trees import GITLINK, lookup, write_tree
+from ckpt.git.trees import write_tree
 from ckpt.models import Checkpoint, Outcome, SaveResult, Scope
 from ckpt.paths import folders_above, is_repository, is_within, to_str
 from ckpt.worktree.write import UnsafePath, Worktree
@@ -75,9 +71,9 @@ def _read(objects: ObjectStore, worktree: Worktree, path: bytes) -> StateFile:
             return StateFile(None, 0)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
             raise _unreadable(path, "it is no file")
-        state = look(objects, worktree, path, status)
+        state = look(objects, worktree, path, status, store=True)
         assert state is not None, "folders and special files were told apart"
-        return StateFile(keep(objects, worktree, path, state), state.permissions)
+        return StateFile(state.entry, state.permissions)
     except (OSError, UnsafePath) as error:
         reason = error.message if isinstance(error, UnsafePath) else (error.strerror or "").lower()
         raise _unreadable(path, reason or "it changes all the time") from None
@@ -87,60 +83,6 @@ def _unreadable(path: bytes, reason: str) -> CkptError:
     return CkptError(
         f"cannot read state file '{to_str(path)}': {reason}", hint="name a file that can be read"
     )
-
-
-def existing(target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]) -> Iterator[bytes]:
-    """The state files of a checkpoint in whose places something is now."""
-    for path in _within(target, limits):
-        if _is_file(worktree, path):
-            yield path
-
-
-def _is_file(worktree: Worktree, path: bytes) -> bool:
-    try:
-        status = worktree.lstat(path)
-    except PermissionError:
-        return False
-    return status is not None and not stat.S_ISDIR(status.st_mode)
-
-
-def _within(target: Recorded, limits: tuple[bytes, ...]) -> Iterator[bytes]:
-    for path in target.state_files:
-        if not limits or is_within(path, limits):
-            yield path
-
-
-def extend(
-    plan: Plan,
-    present: Present,
-    target: Recorded,
-    worktree: Worktree,
-    limits: tuple[bytes, ...],
-) -> None:
-    """Plan what becomes of state files that are not in the target's tree: what the present
-    holds may go, what it does not is left."""
-    for path in _within(target, limits):
-        if lookup(target.objects, target.tree, path) is not None:
-            continue  # it is planned for like any other
-        place = unfit_place(target.repo, path)
-        entry = present.entry(path)
-        if place is not None or (entry is not None and entry.mode == GITLINK):
-            plan.kept[path] = place or SUBMODULE
-            continue
-        here = file_state(path, entry, present.modes, present.converted.get(path))
-        there = _state(target.state_files[path])
-        plan.kept.pop(path, None)
-        plan.actions = [action for action in plan.actions if action.path != path]
-        if here != there:
-            plan.actions.append(Action(path, here, there))
-            plan.differing.add(path)
-        elif there is None and _is_file(worktree, path):
-            plan.obstacles.add(path)
-            plan.blocked[path] = why_unheld(path, present, worktree)
-
-
-def _state(file: StateFile) -> FileState | None:
-    return None if file.entry is None else FileState(file.entry, file.permissions)
 
 
 # -- Checkpoints of agent state alone: no file, index or HEAD is looked at, none comes back

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.gc import have_piled_up
-from ckpt.engine.journal import FINISH, TAKE_BACK, is_interrupted, running_rollback
+from ckpt.engine.journal import ABORT, CONTINUE, is_interrupted, running_rollback
 from ckpt.engine.space import Held, held
 from ckpt.errors import CkptError
 from ckpt.git.operation import in_progress
@@ -85,7 +85,7 @@ class Status:
     notes: tuple[str, ...]
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
-    ways_out: tuple[str, ...] = (FINISH, TAKE_BACK)
+    ways_out: tuple[str, ...] = (CONTINUE, ABORT)
     rollback_running: str | None = None
 
     @property
@@ -134,12 +134,12 @@ def _ways_out(repo: Repository) -> tuple[str, ...]:
     if not is_interrupted(repo.private_dir):
         return ()
     from ckpt.engine import journal
-    from ckpt.engine.way_out import open_ways
+    from ckpt.engine.recovery import open_ways
 
     try:
         return open_ways(repo, journal.read(repo.private_dir))
     except CkptError:  # either way then tells why it cannot be read
-        return FINISH, TAKE_BACK
+        return CONTINUE, ABORT
 
 
 def _counted(checkpoints: Sequence[Checkpoint]) -> dict[Kind, int]:

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from ckpt.engine.changes import FileState
+from ckpt.engine.journal import FileState
 from ckpt.engine.reading import GitModes
 from ckpt.engine.recorded import file_state
 from ckpt.git.formats import ObjectID

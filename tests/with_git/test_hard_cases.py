@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers import ckpt, ckpt_here, fsck, git
 
-from ckpt.engine import prepare
+from ckpt.engine import head
 
 
 def commit_all(repo: Path) -> None:
@@ -159,13 +159,13 @@ def test_a_branch_that_moves_after_the_first_look_is_looked_at_again(
 ) -> None:
     on_an_alias(repo)
     ckpt("save", "then", cwd=repo, code=0)
-    looked = prepare.check_move
+    looked = head.check_move
 
     def look_before_a_commit(*known: Any) -> None:
         looked(*known)
         on_an_alias(repo, commits=True)
 
-    monkeypatch.setattr(prepare, "check_move", look_before_a_commit)
+    monkeypatch.setattr(head, "check_move", look_before_a_commit)
     refused = ckpt_here("rollback", "then", "--head", code=4)
 
     assert "it is a symbolic ref" in refused.stderr

