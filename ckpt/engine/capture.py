@@ -254,15 +254,6 @@ class Present:
         listing, number = self._find(path)
         return listing.file_stat(number) if listing and listing.stats[number][4] else None
 
-    def sizes(self) -> dict[bytes, int]:
-        """The sizes of all files; 0 where it takes more than a glance to tell."""
-        if "stats" in vars(self):
-            return {path: status.st_size for path, status in self.stats.items()}
-        found: dict[bytes, int] = {}
-        for chunk in self.listings.pack():
-            found.update(chunk.sizes())
-        return found
-
     def bits(self, folder: bytes) -> int | None:
         """What `folders` has of a folder, likewise."""
         listing = self.listings.get(folder)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Two halves of one piece of work at the same time, where that is safe and pays.
+"""What is known of a worktree's folders, and what on disk differs from it.
 
-To look at files is mostly waiting for the kernel, which two processes can do at once and
-two threads of Python cannot. The second half is done by a fork of this process, which reads,
-answers through a pipe and ends; it never writes to a disk. A process with several threads is
-not forked, since a copy of it might wait for ever for a lock that another thread held.
-Whatever goes wrong with the fork, its half is done here after all.
+Each folder is a `Listing`; neighbours are packed into chunks of some 32 paths, so that comparing
+with the disk is one loop of lstat over packed stat data, and only chunks with changes are taken
+apart. Half of that loop is done by a forked process where it pays. Left out: what a checkpoint
+makes of it, and the file that the chunks are kept in (engine/scan_cache).
 """
 
 from __future__ import annotations
@@ -15,24 +14,22 @@ import os
 import stat
 import sys
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ckpt import paths
-from ckpt import paths as reach
 from ckpt.git.rules import IgnoreTree
 from ckpt.interrupts import Held, stop_in_fork
 from ckpt.paths import read_plain_file
 from ckpt.worktree.modes import IS_EXECUTABLE, IS_LISTED
-from ckpt.worktree.scan import Deadline, Scan, ScanRules
+from ckpt.worktree.scan import Deadline, Scan, ScanRules, Walk
 
-if TYPE_CHECKING:
-    Record = tuple[Any, ...]
-    T = TypeVar("T")
-
+T = TypeVar("T")
 Stat = tuple[int, int, int, int, int]
 Owner = tuple[int, int, int]
 Note = tuple[str, bytes, bytes]
@@ -49,6 +46,11 @@ owner_of: Callable[[os.stat_result], Owner] = attrgetter("st_uid", "st_gid", "st
 REGULAR, EXECUTABLE, LINK, GITLINK = b"rxlm"
 NEW = ord("a") - ord("A")
 
+_STAT = Struct("<qqQqI")
+_PATHS = 32  # in a chunk; one that has grown to more than twice as many is divided
+_FORK_PAYS = 100  # chunks for each half; to look at one takes a tenth of a millisecond
+_IGNORE = b".gitignore"
+
 
 class FileStat(NamedTuple):
     """Stat data as `os.lstat` gives them, of a file that was looked at."""
@@ -63,57 +65,35 @@ class FileStat(NamedTuple):
     st_dev: int
 
 
+@dataclass(slots=True)
 class Listing:
     """One folder: the files taken (`names`, with `codes` and `ids`), then those only watched,
     which decide on something. `stats` and `owners` are of both, one after the other; what
     is in `unsure`, by its place among them, is looked at again next time.
 
     `trees` are the folders inside, with their trees' ids, empty where no tree would be.
-    `bits` are the folder's permissions; None if they are nobody's business. A folder that was
+    `bits` are the folder's permissions; None if they are not recorded. A folder that was
     not walked holds only files that someone named. `notes` tell all else: what, where, how.
     """
 
-    __slots__ = (
-        "bits",
-        "codes",
-        "folder",
-        "ids",
-        "is_walked",
-        "names",
-        "notes",
-        "owners",
-        "stats",
-        "status",
-        "tree",
-        "trees",
-        "unsure",
-        "watched",
-    )
-
-    def __init__(self, folder: bytes) -> None:
-        self.folder = folder
-        self.status = UNSURE
-        self.bits: int | None = None
-        self.is_walked = False
-        self.names: list[bytes] = []
-        self.watched: list[bytes] = []
-        self.stats: list[Stat] = []
-        self.owners: list[Owner] = []
-        self.unsure: set[int] = set()
-        self.codes = bytearray()
-        self.ids: list[bytes] = []
-        self.trees: dict[bytes, bytes] = {}
-        self.tree = b""
-        self.notes: list[Note] = []
+    folder: bytes
+    status: Stat = UNSURE
+    bits: int | None = None
+    is_walked: bool = False
+    names: list[bytes] = field(default_factory=list)
+    watched: list[bytes] = field(default_factory=list)
+    stats: list[Stat] = field(default_factory=list)
+    owners: list[Owner] = field(default_factory=list)
+    unsure: set[int] = field(default_factory=set)
+    codes: bytearray = field(default_factory=bytearray)
+    ids: list[bytes] = field(default_factory=list)
+    trees: dict[bytes, bytes] = field(default_factory=dict)
+    tree: bytes = b""
+    notes: list[Note] = field(default_factory=list)
 
     @property
     def prefix(self) -> bytes:
         return self.folder + b"/" if self.folder else b""
-
-    def paths(self) -> list[bytes]:
-        """The folder, then all files of which there are stat data."""
-        prefix = self.prefix
-        return [self.folder, *map(prefix.__add__, self.names), *map(prefix.__add__, self.watched)]
 
     def file_stat(self, number: int) -> os.stat_result:
         """Stat data as `os.lstat` gave them, as far as anybody looks at them."""
@@ -140,11 +120,7 @@ class Listing:
         return stat.S_IMODE(mode) & 0o777 | marks
 
 
-# -- The folders of a worktree, in a form that is quick to compare with the disk, and to store
-
-_STAT = Struct("<qqQqI")
-_PATHS = 32  # in a chunk; one that has grown to more than twice as many is divided
-_FORK_PAYS = 100  # chunks for each half; to look at one takes a tenth of a millisecond
+# -- Chunks of neighbouring folders
 
 
 class Summary(NamedTuple):
@@ -175,45 +151,97 @@ class Chunk(NamedTuple):
         """The same as data that `marshal` takes."""
         return self.first, self.paths, self.stats, tuple(self.summary), self.rest
 
-    def sizes(self) -> dict[bytes, int]:
-        """The sizes that files and folders had; 0 for what is looked at again."""
-        paths = self.paths.split(b"\0")
-        return {
-            path: fields[3]
-            for path, fields in zip(paths, _STAT.iter_unpack(self.stats), strict=True)
-        }
-
     @classmethod
     def of(cls, plain: tuple[Any, ...]) -> Chunk:
         first, paths, stats, summary, rest = plain
         return cls(first, paths, stats, Summary(*summary), rest)
 
 
-def _differences(base: bytes, chunk: Chunk) -> list[int]:
-    """The places of the paths that have other stat data than they had; `base` ends in a slash."""
-    places = [*map(base.__add__, chunk.paths.split(b"\0"))]
-    found: list[Stat | None]
-    try:
-        found = [*map(stat_of, map(os.lstat, places))]
-    except OSError:
-        found = [*map(_stat_or_none, places)]
-    known = [*_STAT.iter_unpack(chunk.stats)]
-    if found == known:
-        return []
-    return [at for at, status in enumerate(found) if status != known[at]]
+def packed(ordered: Iterable[Listing]) -> Iterator[Chunk]:
+    """Chunks of listings, which come in the order of their folders."""
+    group: list[Listing] = []
+    size = 0
+    for listing in ordered:
+        group.append(listing)
+        size += 1 + len(listing.stats)
+        if size >= _PATHS:
+            yield _chunk(group)
+            group, size = [], 0
+    if group:
+        yield _chunk(group)
 
 
-def _stat_or_none(place: bytes) -> Stat | None:
-    try:
-        return stat_of(reach.lstat(place))
-    except OSError:
-        return None
+def _chunk(group: list[Listing]) -> Chunk:
+    places: list[bytes] = []
+    stats: list[Stat] = []
+    records = []
+    for listing in group:
+        prefix, owners, first = listing.prefix, listing.owners, len(stats) + 1
+        places.append(listing.folder)
+        places += map(prefix.__add__, listing.names)
+        places += map(prefix.__add__, listing.watched)
+        stats += (listing.status, *listing.stats)
+        unsure = {number: listing.stats[number] for number in listing.unsure}
+        for number in unsure:
+            stats[first + number] = UNSURE
+        if len(set(owners)) == 1:
+            owners = owners[:1]
+        records.append(
+            (
+                *(listing.folder, listing.bits, listing.is_walked, listing.names, listing.watched),
+                *(owners, bytes(listing.codes), b"".join(listing.ids), listing.trees),
+                *(listing.tree, listing.notes, unsure),
+            )
+        )
+    return Chunk(
+        group[0].folder,
+        b"\0".join(places),
+        b"".join([_STAT.pack(*status) for status in stats]),
+        _summary(group),
+        marshal.dumps(records),
+    )
 
 
-def _changed(base: bytes, chunks: list[Chunk]) -> list[tuple[int, list[int]]]:
-    """Chunks by their numbers, with the places of what differs in them."""
-    each = ((number, _differences(base, chunk)) for number, chunk in enumerate(chunks))
-    return [(number, places) for number, places in each if places]
+def _summary(group: list[Listing]) -> Summary:
+    bits = Counter(x.permissions(number) for x in group for number in range(len(x.names)))
+    del bits[None]
+    folders = Counter(x.bits for x in group if x.bits is not None)
+    sizes = [size for x in group for size in x.new_sizes()]
+    notes = [note for x in group for note in x.notes]
+    is_walked = all(x.is_walked for x in group)
+    plain = {key: count for key, count in bits.items() if key is not None}
+    return Summary(plain, dict(folders), len(sizes), sum(sizes), notes, not is_walked)
+
+
+def _unpacked(chunk: Chunk) -> dict[bytes, Listing]:
+    stats = [*_STAT.iter_unpack(chunk.stats)]
+    found = {}
+    at = 0
+    for record in marshal.loads(chunk.rest):
+        folder, bits, is_walked, names, watched, owners, codes, ids, trees, tree, notes, unsure = (
+            record
+        )
+        count, length = len(names) + len(watched), len(ids) // max(len(codes), 1) or 1
+        found[folder] = listing = Listing(
+            folder=folder,
+            status=stats[at],
+            bits=bits,
+            is_walked=is_walked,
+            names=names,
+            watched=watched,
+            stats=stats[at + 1 : at + 1 + count],
+            owners=owners * count if len(owners) == 1 else owners,
+            unsure=set(unsure),
+            codes=bytearray(codes),
+            ids=[ids[n : n + length] for n in range(0, len(ids), length)],
+            trees=trees,
+            tree=tree,
+            notes=notes,
+        )
+        for number, status in unsure.items():
+            listing.stats[number] = status
+        at += 1 + count
+    return found
 
 
 class Listings:
@@ -225,20 +253,44 @@ class Listings:
     def _renew(self, chunks: list[Chunk]) -> None:
         self._chunks = chunks
         self._firsts = [chunk.first for chunk in chunks]
-        self._open: dict[int, _OpenChunk] = {}
+        self._open: dict[int, dict[bytes, Listing]] = {}
+        self._touched: set[int] = set()
+
+    def _number(self, folder: bytes) -> int:
+        """The chunk that a folder is in, if it is in any."""
+        return max(bisect_right(self._firsts, folder) - 1, 0)
+
+    def _opened(self, number: int) -> dict[bytes, Listing]:
+        if number not in self._open:
+            self._open[number] = _unpacked(self._chunks[number]) if self._chunks else {}
+        return self._open[number]
+
+    def _all(self, number: int) -> Iterator[Listing]:
+        """All folders of a chunk, which is not kept open for this."""
+        found = self._open.get(number)
+        if found is None:
+            found = _unpacked(self._chunks[number])
+        return (found[folder] for folder in sorted(found))
 
     # -- looking -------------------------------------------------------------------
 
     def changed(self, base: bytes) -> Iterator[tuple[Listing, list[int]]]:
-        """The folders in which something differs from the disk, and which of their paths."""
+        """The folders in which something differs from the disk, and the places of what does: 0
+        is the folder, then come its files; `base` ends in a slash."""
         half = len(self._chunks) // 2
         one, other = both(
-            lambda: _changed(base, self._chunks[:half]),
-            lambda: _changed(base, self._chunks[half:]),
+            lambda: _changed(base, self._chunks[:half], 0),
+            lambda: _changed(base, self._chunks[half:], half),
             pays=half > _FORK_PAYS,
         )
-        for number, places in (*one, *((half + number, places) for number, places in other)):
-            yield from self._opened(number).sharing(places)
+        for number, places in (*one, *other):
+            start, opened = 0, self._opened(number)
+            for folder, known in _unpacked(self._chunks[number]).items():
+                end = start + 1 + len(known.stats)
+                own = [place - start for place in places if start <= place < end]
+                if own and folder in opened:
+                    yield opened[folder], own
+                start = end
 
     def folders_as_compared(self) -> Iterator[tuple[bytes, Stat]]:
         """The folders whose stat data were known when all were compared with the disk, and these;
@@ -259,8 +311,7 @@ class Listings:
         found = [] if (top := self.get(folder)) is None else [top]
         first, last = folder + b"/", folder + b"0"
         for number in range(self._number(first), bisect_left(self._firsts, last)):
-            chunk = self._opened(number)
-            found += [chunk[path] for path in chunk.folders() if first <= path < last]
+            found += [x for path, x in self._opened(number).items() if first <= path < last]
         return found
 
     def unwalked(self) -> list[Listing]:
@@ -269,7 +320,7 @@ class Listings:
         return [x for number in numbers for x in self._all(number) if not x.is_walked]
 
     def __iter__(self) -> Iterator[Listing]:
-        for number in range(len(self._chunks)):
+        for number in range(len(self._chunks) or len(self._open)):
             yield from self._all(number)
 
     def summaries(self) -> list[Summary]:
@@ -285,233 +336,59 @@ class Listings:
 
     def touch(self, folder: bytes) -> None:
         """Say that a folder got from here was changed."""
-        self._opened(self._number(folder)).touched.add(folder)
+        self._touched.add(self._number(folder))
 
     def put(self, listing: Listing) -> None:
         """Add a folder, or put it in another's place."""
-        self._opened(self._number(listing.folder)).put(listing)
+        self._opened(self._number(listing.folder))[listing.folder] = listing
+        self.touch(listing.folder)
 
     def remove(self, folder: bytes) -> None:
-        self._opened(self._number(folder)).remove(folder)
+        if self._opened(self._number(folder)).pop(folder, None) is not None:
+            self.touch(folder)
 
     def pack(self) -> list[Chunk]:
         """The chunks, those anew that were changed."""
-        if any(opened.is_changed for opened in self._open.values()):
+        if self._touched:
             chunks: list[Chunk] = []
             for number in range(max(len(self._chunks), 1)):
-                opened = self._open.get(number)
-                if opened is None or not opened.is_changed:
+                if number not in self._touched:
                     chunks.append(self._chunks[number])
+                    continue
+                group = [*self._all(number)]
+                size = sum(1 + len(listing.stats) for listing in group)
+                if 0 < size <= 2 * _PATHS:
+                    chunks.append(_chunk(group))
                 else:
-                    chunks += opened.packed()
+                    chunks += packed(group)
             self._renew(chunks)
         return self._chunks
 
-    def _number(self, folder: bytes) -> int:
-        """The chunk that a folder is in, if it is in any."""
-        return max(bisect_right(self._firsts, folder) - 1, 0)
 
-    def _opened(self, number: int) -> _OpenChunk:
-        if number not in self._open:
-            self._open[number] = _OpenChunk(self._chunks[number] if self._chunks else None)
-        return self._open[number]
-
-    def _all(self, number: int) -> Iterator[Listing]:
-        """All folders of a chunk, which is not kept open for this."""
-        chunk = self._open.get(number) or _OpenChunk(self._chunks[number])
-        return (chunk[folder] for folder in chunk.folders())
-
-
-class _OpenChunk:
-    """The folders of a chunk: records as they were packed, and listings made of some."""
-
-    def __init__(self, chunk: Chunk | None) -> None:
-        records = [] if chunk is None else marshal.loads(chunk.rest)
-        self._chunk = chunk
-        self._records: dict[bytes, Record] = {}
-        self._starts: dict[bytes, int] = {}
-        self._listings: dict[bytes, Listing] = {}
-        self.touched: set[bytes] = set()
-        self._is_changed = False
-        start = 0
-        for record in records:
-            self._records[record[0]] = record
-            self._starts[record[0]] = start
-            start += record[1]
-
-    @property
-    def is_changed(self) -> bool:
-        return self._is_changed or bool(self.touched)
-
-    def folders(self) -> list[bytes]:
-        return sorted(self._records.keys() | self._listings.keys())
-
-    def get(self, folder: bytes) -> Listing | None:
-        listing = self._listings.get(folder)
-        if listing is None and folder in self._records:
-            listing = self._listings[folder] = _unpack(self._records[folder], self._stats(folder))
-        return listing
-
-    def __getitem__(self, folder: bytes) -> Listing:
-        found = self.get(folder)
-        if found is None:
-            raise KeyError(folder)
-        return found
-
-    def sharing(self, places: list[int]) -> Iterator[tuple[Listing, list[int]]]:
-        """Folders with those of some places in the chunk that are theirs."""
-        for folder, record in [*self._records.items()]:
-            start, count = self._starts[folder], record[1]
-            own = [place - start for place in places if start <= place < start + count]
-            if own:
-                yield self[folder], own
-
-    def put(self, listing: Listing) -> None:
-        self._records.pop(listing.folder, None)
-        self._listings[listing.folder] = listing
-        self.touched.add(listing.folder)
-
-    def remove(self, folder: bytes) -> None:
-        known = (self._records.pop(folder, None), self._listings.pop(folder, None))
-        self.touched.discard(folder)
-        self._is_changed |= known != (None, None)
-
-    def packed(self) -> Iterator[Chunk]:
-        """The chunk with its changes; several, if it has become too large, or none."""
-        paths = [] if self._chunk is None else self._chunk.paths.split(b"\0")
-        pieces = []
-        for folder in self.folders():
-            if folder in self.touched:
-                pieces.append(_pack(self._listings[folder]))
-                continue
-            start, record = self._starts[folder], self._records[folder]
-            names = b"\0".join(paths[start : start + record[1]])
-            pieces.append((record, names, self._stats(folder)))
-        return _chunks(pieces, 2 * _PATHS)
-
-    def _stats(self, folder: bytes) -> bytes:
-        assert self._chunk is not None
-        start, count = self._starts[folder], self._records[folder][1]
-        return self._chunk.stats[start * _STAT.size : (start + count) * _STAT.size]
+def _changed(base: bytes, chunks: list[Chunk], first: int) -> list[tuple[int, list[int]]]:
+    """Chunks by their numbers, with the places of what differs from the disk."""
+    changed = []
+    for number, chunk in enumerate(chunks, first):
+        places = [*map(base.__add__, chunk.paths.split(b"\0"))]
+        found: list[Stat | None]
+        try:
+            found = [*map(stat_of, map(os.lstat, places))]
+        except OSError:
+            found = [*map(_stat_or_none, places)]
+        known = [*_STAT.iter_unpack(chunk.stats)]
+        if found != known:
+            changed.append((number, [n for n, now in enumerate(found) if now != known[n]]))
+    return changed
 
 
-def packed(ordered: Iterable[Listing]) -> Iterator[Chunk]:
-    """Chunks of listings, which come in the order of their folders."""
-    return _chunks([*map(_pack, ordered)], _PATHS)
+def _stat_or_none(place: bytes) -> Stat | None:
+    try:
+        return stat_of(paths.lstat(place))
+    except OSError:
+        return None
 
 
-def _chunks(pieces: list[tuple[Record, bytes, bytes]], most: int) -> Iterator[Chunk]:
-    """Chunks of packed folders: one, or smaller ones if that were too large."""
-    total = sum(record[1] for record, _, _ in pieces)
-    enough = _PATHS if total > most else total
-    group: list[tuple[Record, bytes, bytes]] = []
-    size = 0
-    for piece in pieces:
-        group.append(piece)
-        size += piece[0][1]
-        if size >= enough:
-            yield _chunk(group)
-            group, size = [], 0
-    if group:
-        yield _chunk(group)
-
-
-def _chunk(pieces: list[tuple[Record, bytes, bytes]]) -> Chunk:
-    records = [record for record, _, _ in pieces]
-    return Chunk(
-        records[0][0],
-        b"\0".join([paths for _, paths, _ in pieces]),
-        b"".join([stats for _, _, stats in pieces]),
-        _summary(records),
-        marshal.dumps(records),
-    )
-
-
-def _pack(listing: Listing) -> tuple[Record, bytes, bytes]:
-    stats = [listing.status, *listing.stats]
-    for number in listing.unsure:
-        stats[number + 1] = UNSURE
-    return (
-        _record(listing),
-        b"\0".join(listing.paths()),
-        b"".join([_STAT.pack(*status) for status in stats]),
-    )
-
-
-def _record(listing: Listing) -> Record:
-    owners = listing.owners
-    if len(owners) > 1 and len(set(owners)) == 1:
-        owners = owners[:1]
-    new_sizes = listing.new_sizes()
-    return (
-        listing.folder,
-        1 + len(listing.stats),
-        listing.bits,
-        listing.is_walked,
-        listing.notes,
-        _permissions(listing),
-        len(new_sizes),
-        sum(new_sizes),
-        listing.names,
-        listing.watched,
-        owners,
-        bytes(listing.codes),
-        b"".join(listing.ids),
-        listing.trees,
-        listing.tree,
-        {number: listing.stats[number] for number in listing.unsure},
-    )
-
-
-def _permissions(listing: Listing) -> dict[int, int]:
-    """How many files have which permissions."""
-    counts: dict[int, int] = {}
-    for number in range(len(listing.names)):
-        bits = listing.permissions(number)
-        if bits is not None:
-            counts[bits] = counts.get(bits, 0) + 1
-    return counts
-
-
-def _unpack(record: Record, stats: bytes) -> Listing:
-    listing = Listing(record[0])
-    listing.bits, listing.is_walked, listing.notes = record[2:5]
-    listing.names, listing.watched, owners, codes, ids = record[8:13]
-    listing.trees, listing.tree, unsure = record[13:]
-    listing.status, *listing.stats = _STAT.iter_unpack(stats)
-    for number, status in unsure.items():
-        listing.stats[number] = status
-    listing.unsure = set(unsure)
-    listing.owners = owners * len(listing.stats) if len(owners) == 1 else owners
-    listing.codes = bytearray(codes)
-    length = len(ids) // max(len(codes), 1) or 1
-    listing.ids = [ids[n : n + length] for n in range(0, len(ids), length)]
-    return listing
-
-
-def _summary(records: list[Record]) -> Summary:
-    bits: dict[int, int] = {}
-    folders: dict[int, int] = {}
-    notes: list[Note] = []
-    for record in records:
-        if record[2] is not None:
-            folders[record[2]] = folders.get(record[2], 0) + 1
-        notes += record[4]
-        for permissions, count in record[5].items():
-            bits[permissions] = bits.get(permissions, 0) + count
-    return Summary(
-        bits,
-        folders,
-        sum(record[6] for record in records),
-        sum(record[7] for record in records),
-        notes,
-        not all(record[3] for record in records),
-    )
-
-
-# -- Find out what has changed in a worktree since its folders were listed
-
-_IGNORE = b".gitignore"
+# -- What has changed since the folders were listed
 
 
 class Overtaken(Exception):
@@ -527,10 +404,6 @@ class Changes:
     before: dict[bytes, Listing] = field(default_factory=dict)
     files: dict[bytes, os.stat_result] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.before or self.files or self.found.walked)
-
 
 def rescan(
     top: bytes,
@@ -545,7 +418,17 @@ def rescan(
     of what is new only folders with tracked files are walked. Overtaken if the listings
     cannot be brought up to date.
     """
-    return _Rescan(top, listings, rules, deadline).run(doubtful)
+    work = _Rescan(top, listings)
+    for listing in listings.unwalked():
+        work.forget(listing)
+    work.check_top()
+    relist = {folder for folder in doubtful if listings.get(folder)}
+    for listing, places in listings.changed(work.base):
+        if work.lstat(listing.folder) is None:
+            relist.add(listing.folder.rpartition(b"/")[0])
+        elif 0 in places or not all(work.is_only_edited(listing, at - 1) for at in places):
+            relist.add(listing.folder)
+    return work.list_anew(relist, rules, deadline)
 
 
 def rescan_only(
@@ -557,97 +440,68 @@ def rescan_only(
     deadline: Deadline | None = None,
 ) -> Changes:
     """The same where it is known already what differs: some folders, and files in others."""
-    return _Rescan(top, listings, rules, deadline).run_only(folders, files)
+    work = _Rescan(top, listings)
+    work.check_top()
+    relist = {folder for folder in folders if listings.get(folder)}
+    for path in files:
+        status, folder = work.lstat(path), path.rpartition(b"/")[0]
+        if status is None:
+            relist.add(folder)
+        elif folder not in relist:
+            work.changes.files[path] = status
+    return work.list_anew(relist, rules, deadline)
 
 
 class _Rescan:
-    def __init__(
-        self,
-        top: bytes,
-        listings: Listings,
-        rules: Callable[[], ScanRules],
-        deadline: Deadline | None,
-    ) -> None:
-        self._base = os.path.join(top, b"")
+    def __init__(self, top: bytes, listings: Listings) -> None:
+        self.base = os.path.join(top, b"")
         self._top = top
         self._listings = listings
-        self._rules = rules
-        self._deadline = deadline
-        self._changes = Changes()
-        self._relist: set[bytes] = set()
+        self.changes = Changes()
 
-    def run(self, doubtful: Iterable[bytes]) -> Changes:
-        for listing in self._listings.unwalked():
-            self._forget(listing)
-        self._check_top()
-        for listing, places in self._listings.changed(self._base):
-            self._compare(listing, places)
-        self._relist.update(folder for folder in doubtful if self._listings.get(folder))
-        if self._relist:
-            self._list_anew()
-        return self._changes
-
-    def run_only(self, folders: Iterable[bytes], files: Iterable[bytes]) -> Changes:
-        self._check_top()
-        self._relist = {folder for folder in folders if self._listings.get(folder)}
-        for path in files:
-            status = self._lstat(path)
-            folder = path.rpartition(b"/")[0]
-            if status is None:
-                self._relist.add(folder)
-            elif folder not in self._relist:
-                self._changes.files[path] = status
-        if self._relist:
-            self._list_anew()
-        return self._changes
-
-    def _check_top(self) -> None:
+    def check_top(self) -> None:
         """Of a folder that nobody could list, the one above tells; the top has none."""
         if self._listings.get(b"") is None:
             raise Overtaken
 
-    def _compare(self, listing: Listing, places: list[int]) -> None:
-        """Decide what to look at in a folder; `places` are those of the paths that differ."""
-        if self._lstat(listing.folder) is None:
-            self._relist.add(listing.folder.rpartition(b"/")[0])
-        elif 0 in places or not all(self._compare_file(listing, at - 1) for at in places):
-            self._relist.add(listing.folder)
-
-    def _compare_file(self, listing: Listing, number: int) -> bool:
-        """False if a change may ask for another decision on what to take."""
-        if number >= len(listing.names):
-            return False
-        name = listing.names[number]
-        status = self._lstat(listing.prefix + name)
-        if status is None or name == _IGNORE or _is_delicate(listing.codes[number]):
-            return False
-        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(listing.stats[number][4]):
-            return False
-        self._changes.files[listing.prefix + name] = status
-        return True
-
-    def _lstat(self, path: bytes) -> os.stat_result | None:
+    def lstat(self, path: bytes) -> os.stat_result | None:
         try:
-            return paths.lstat(self._base + path)
+            return paths.lstat(self.base + path)
         except OSError:
             return None
 
-    def _list_anew(self) -> None:
-        from ckpt.git.rules import IgnoreTree
-        from ckpt.worktree.scan import Walk
+    def is_only_edited(self, listing: Listing, number: int) -> bool:
+        """False if a change may ask for another decision on what to take: of what is not tracked
+        the size decides too, of a submodule all that is in it."""
+        if number >= len(listing.names):
+            return False
+        name, code = listing.names[number], listing.codes[number]
+        status = self.lstat(listing.prefix + name)
+        if status is None or name == _IGNORE or not code & NEW or code == GITLINK:
+            return False
+        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(listing.stats[number][4]):
+            return False
+        self.changes.files[listing.prefix + name] = status
+        return True
 
-        rules = self._rules()
-        walk = Walk(self._top, rules, None, self._deadline)
-        self._changes.found = walk.found
+    def list_anew(
+        self, relist: set[bytes], get_rules: Callable[[], ScanRules], deadline: Deadline | None
+    ) -> Changes:
+        """List some folders again, and walk those that are new in them."""
+        if not relist:
+            return self.changes
+        rules, listings = get_rules(), self._listings
+        walk = Walk(self._top, rules, None, deadline)
+        self.changes.found = walk.found
         outside = IgnoreTree(rules.ignore, self._read_ignore_file, ignore_case=rules.ignore_case)
-        for folder in sorted({_outside_ignored(folder, outside) for folder in self._relist}):
-            listing = self._listings.get(folder)
+        for folder in sorted({_outside_ignored(folder, outside) for folder in relist}):
+            listing = listings.get(folder)
             if listing is None:  # it went, or was walked, with a folder above it
                 continue
             stack = rules.ignore if not folder else outside.stack(folder.rpartition(b"/")[0])
             if stack is None:
                 raise Overtaken
-            self._forget(listing)
+            self.forget(listing)
             inside = [*walk.folder(folder, stack)]
             keeps = not self._is_ignore_file_new(listing)
             names = {path[len(listing.prefix) :] for path, _, _ in inside}
@@ -655,13 +509,14 @@ class _Rescan:
                 if name not in names or not keeps:
                     self._forget_below(listing.prefix + name)
             for path, inner, status in inside:
-                if self._listings.get(path) is None:
+                if listings.get(path) is None:
                     self._forget_below(path)  # of a folder that nobody could list
                     walk.below(path, inner, status)
+        return self.changes
 
     def _is_ignore_file_new(self, listing: Listing) -> bool:
         """Whether a folder's own rules may be others than when it was listed."""
-        now = self._changes.found.watched.get(listing.prefix + _IGNORE)
+        now = self.changes.found.watched.get(listing.prefix + _IGNORE)
         names = [*listing.names, *listing.watched]
         if _IGNORE not in names:
             return now is not None
@@ -670,17 +525,16 @@ class _Rescan:
 
     def _forget_below(self, folder: bytes) -> None:
         for listing in self._listings.below(folder):
-            self._forget(listing)
+            self.forget(listing)
 
-    def _forget(self, listing: Listing) -> None:
-        self._changes.before[listing.folder] = listing
+    def forget(self, listing: Listing) -> None:
+        self.changes.before[listing.folder] = listing
         self._listings.remove(listing.folder)
         for name in listing.names:
-            self._changes.files.pop(listing.prefix + name, None)
+            self.changes.files.pop(listing.prefix + name, None)
 
     def _read_ignore_file(self, folder: bytes) -> bytes | None:
-        path = folder + b"/" + _IGNORE if folder else _IGNORE
-        return read_plain_file(os.path.join(self._top, path))
+        return read_plain_file(os.path.join(self._top, folder, _IGNORE))
 
 
 def _outside_ignored(folder: bytes, ignore: IgnoreTree) -> bytes:
@@ -690,32 +544,45 @@ def _outside_ignored(folder: bytes, ignore: IgnoreTree) -> bytes:
     return folder
 
 
-def _is_delicate(code: int) -> bool:
-    """Of what is not tracked, the size decides too; of a submodule, all that is in it."""
-    return not code & NEW or code == GITLINK
-
-
-# -- Two halves of one piece of work at the same time, where that is safe and pays
+# -- Two halves of one piece of work at the same time
 
 
 def both(first: Callable[[], T], second: Callable[[], T], *, pays: bool) -> tuple[T, T]:
-    """The results of two functions; that of the second has to be data that `marshal` takes."""
+    """The results of two functions; that of the second has to be data that `marshal` takes.
+
+    The second is done by a fork, which only reads and answers through a pipe: lstat is waiting
+    for the kernel, which two processes do at once. Where the fork fails it is done here.
+    """
     if not pays or not _can_fork():
         return first(), second()
-    answer = _start(second)
-    if answer is None:
-        return first(), second()
-    pid, pipe = answer
     try:
-        one = first()
-    except BaseException:
-        _end(pid, pipe)
-        raise
-    found = _finish(pid, pipe)
-    return one, second() if found is None else found[0]
+        reading, writing = os.pipe()
+    except OSError:
+        return first(), second()
+    with open(reading, "rb") as pipe:
+        with open(writing, "wb") as answer:
+            try:
+                with Held():  # an interrupt in the fork must not run what clears up here
+                    pid = os.fork()
+                    if not pid:
+                        pipe.close()
+                        _answer(second, answer)
+            except OSError:
+                pid = 0
+        if not pid:
+            return first(), second()
+        try:
+            one, data = first(), pipe.read()
+        finally:
+            pipe.close()  # with which the fork ends, if it has not
+            status = 1
+            with suppress(ChildProcessError):  # someone else waited for it
+                status = os.waitpid(pid, 0)[1]
+    return one, second() if status else marshal.loads(data)
 
 
 def _can_fork() -> bool:
+    """A fork of several threads might wait for ever for a lock that another thread held."""
     if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
         return False
     try:
@@ -724,58 +591,13 @@ def _can_fork() -> bool:
         return False
 
 
-def _start(work: Callable[[], object]) -> tuple[int, int] | None:
-    """Begin in a fork; returns its id and where its answer comes from."""
-    try:
-        reading, writing = os.pipe()
-    except OSError:
-        return None
-    try:
-        with Held():  # or an interrupt in the fork would run what clears up here
-            pid = os.fork()
-            if pid == 0:
-                stop_in_fork()
-                _work_and_exit(work, reading, writing)
-    except OSError:
-        os.close(reading)
-        os.close(writing)
-        return None
-    os.close(writing)
-    return pid, reading
-
-
-def _work_and_exit(work: Callable[[], object], reading: int, writing: int) -> None:
+def _answer(work: Callable[[], object], answer: Any) -> None:
     status = 1
     try:
-        os.close(reading)
-        result: Any = [work()]
-        with open(writing, "wb") as pipe:
-            pipe.write(marshal.dumps(result))
+        stop_in_fork()
+        result: Any = work()
+        answer.write(marshal.dumps(result))
+        answer.flush()
         status = 0
     finally:  # whatever happened, nothing of the other process may run here
         os._exit(status)
-
-
-def _finish(pid: int, pipe: int) -> list[Any] | None:
-    """The answer, in a list; None if the fork failed."""
-    try:
-        with open(pipe, "rb", closefd=False) as file:
-            data = file.read()
-    except BaseException:
-        _end(pid, pipe)
-        raise
-    os.close(pipe)
-    try:
-        is_done = os.waitpid(pid, 0)[1] == 0
-    except ChildProcessError:  # someone else waited for it
-        is_done = False
-    return marshal.loads(data) if is_done else None
-
-
-def _end(pid: int, pipe: int) -> None:
-    """Its pipe broken, the fork ends too; nobody waits for the answer."""
-    os.close(pipe)
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass

@@ -291,7 +291,7 @@ class Meddler:
             self._meddle()
             return found
 
-        return capture
+        return looking
 
     def _meddle(self) -> None:
         if self._is_on and self._worktree.dice.random() < 0.02:
