@@ -232,7 +232,7 @@ def temporary_name(prefix: str, random: int = 8) -> str:
 @contextmanager
 def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
     """A new file to write to, which takes its place in one step, flushed, if all goes well."""
-    fd = _create_locked(temporary, mode)
+    fd = create_locked(temporary, mode)
     try:
         yield fd
         fsync(fd)
@@ -244,7 +244,7 @@ def replacing(path: str, temporary: str, mode: int = 0o600) -> Iterator[int]:
         os.close(fd)
 
 
-def _create_locked(path: str, mode: int) -> int:
+def create_locked(path: str, mode: int) -> int:
     """A new file with a lock that tells who clears up that we live, where there are such locks."""
     while True:
         fd = create(path, mode)

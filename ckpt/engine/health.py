@@ -35,7 +35,7 @@ from ckpt.git.reachability import git_dirs, in_worktree
 from ckpt.git.refspecs import Refspec, is_left_out, origin_of, parse, star, target_of
 from ckpt.git.repack import damaged_packs, pack_stems, unindexed_packs
 from ckpt.git.repository import Repository
-from ckpt.locks import SECOND_NAME, clear_dead_locks, dead_locks, prune_lock
+from ckpt.locks import SECOND_NAME, dead_locks, prune_lock
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
 
 _GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
@@ -163,22 +163,21 @@ def _loose(folder: str) -> Iterator[str]:
 
 
 def _mend_ref(repo: Repository, target: Target) -> Callable[[], str]:
-    """Put the ref back to what packed-refs or the record of checkpoints made here says, if that
+    """Put the ref back to what the record of checkpoints made here says, if that
     can be read, or else remove it; its old content is written down first."""
     name = target.ref.encode("utf-8", "surrogateescape")
 
     def mend() -> str:
         repo.check_writable()
-        hidden = repo.refs.hidden(name)
         noted = map(str.encode, made_here.commits_of(repo.common_dir, target.id))
         known = [repo.refs.named_by(commit) for commit in noted]
-        fitting = [each for each in (hidden, *known) if each is not None and _is_good(each)]
-        path = _write_down(repo, target, hidden)
+        fitting = [each for each in known if each is not None and _is_good(each)]
+        path = _write_down(repo, target)
         if fitting:
-            done = repo.refs.replace_as(name, target.said, hidden, fitting[0])
+            done = repo.refs.mend(name, target.said, fitting[0])
             told = f"put back, to {fitting[0].decode()}; its old content is in '{path}'"
         else:
-            done = repo.refs.remove_as(name, target.said, hidden)
+            done = repo.refs.mend(name, target.said, None)
             told = f"removed, and written down in '{path}'; 'git ckpt rescue' lists lost commits"
         if not done:
             raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
@@ -190,13 +189,12 @@ def _mend_ref(repo: Repository, target: Target) -> Callable[[], str]:
     return mend
 
 
-def _write_down(repo: Repository, target: Target, hidden: ObjectID | None) -> str:
+def _write_down(repo: Repository, target: Target) -> str:
     """Add a durable line about a ref before it changes; returns the file."""
     path = os.path.join(repo.common_dir, "ckpt", _BROKEN_REFS)
     line = {
         "ref": target.ref.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
         "said": target.said.decode("utf-8", "backslashreplace").strip(),
-        "packed": None if hidden is None else hidden.decode(),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
@@ -221,11 +219,10 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
         yield Flaw("HEAD", True, told, by_hand=_out_of_reach(repo) or "git fsck")
     broken = repo.refs.broken_branch()
     if broken is not None:
-        path, last = broken
+        path, log = broken
         told = f"'{path}' is damaged: checkpoints record that the branch has no commit"
-        by_hand = f"echo ID > {quote(path)}, of its last commit, which 'git ckpt rescue' may list"
-        if last is not None and repo.objects.has(last):
-            by_hand = f"if that was its last commit: echo {last.decode()} > {quote(path)}"
+        last = f"tail -n 1 {quote(log)} | cut -d' ' -f2"
+        by_hand = f"if its reflog ends with its last commit: {last} > {quote(path)}"
         yield Flaw("HEAD", True, told, by_hand=by_hand)
     for pack in unindexed_packs(repo.objects):
         told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
@@ -285,7 +282,7 @@ def _locks(repo: Repository) -> Iterator[Flaw]:
         dead = dead_locks(os.path.join(git_dir, "ckpt"))
         if dead:
             told = f"{_count(len(dead), 'stale lock')} of ckpt commands that were killed"
-            yield Flaw("locks", False, told, _clear_locks(repo, git_dir))
+            yield Flaw("locks", False, told, lambda: _clear_locks(repo))
         for name in _GIT_LOCKS:
             lock = os.path.join(git_dir, name)
             try:
@@ -298,26 +295,9 @@ def _locks(repo: Repository) -> Iterator[Flaw]:
                 yield Flaw("locks", False, told, by_hand=f"if no git is running: rm {quote(lock)}")
 
 
-def _clear_locks(repo: Repository, git_dir: str) -> Callable[[], str]:
-    private_dir = os.path.join(git_dir, "ckpt")
-
-    def locked_files() -> list[str]:
-        found = []
-        for top in dict.fromkeys((git_dir, repo.common_dir)):
-            places = [(top, os.listdir(top))]
-            places += [(at, names) for at, _, names in os.walk(os.path.join(top, "refs"))]
-            for folder, names in places:
-                locks = [name for name in names if name.endswith(".lock")]
-                found += [os.path.join(folder, name.removesuffix(".lock")) for name in locks]
-        return found
-
-    def clear() -> str:
-        clear_dead_locks(private_dir, locked_files)
-        for lock in dead_locks(private_dir):  # those that have become the file itself
-            disk.unlink(lock)
-        return "removed"
-
-    return clear
+def _clear_locks(repo: Repository) -> str:
+    repo.refs.clear_dead_locks()
+    return "removed"
 
 
 # -- private files -----------------------------------------------------------------

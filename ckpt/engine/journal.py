@@ -206,9 +206,9 @@ def running_rollback(private_dir: str) -> str | None:
     """The process that is rolling back this worktree, in words; None if none is."""
     if not journal_exists(private_dir):
         return None
-    from ckpt.locks import who_is_alone
+    from ckpt.locks import exclusive_holder
 
-    return who_is_alone(private_dir)
+    return exclusive_holder(private_dir)
 
 
 def is_interrupted(private_dir: str) -> bool:

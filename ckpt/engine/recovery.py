@@ -35,7 +35,7 @@ from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.engine.head import branches_to_return, head_report, move_head, strayed
 from ckpt.engine.journal import ABORT, CONTINUE, Action, FileState, FolderChange, HeadMove, Journal
 from ckpt.engine.recorded import Recorded, opened
-from ckpt.engine.rollback import MOST_SAVES, UNDO, check_locks, clear_locks, hold, listed
+from ckpt.engine.rollback import MOST_SAVES, UNDO, check_locks, hold, listed
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import CkptError, Refused, RollbackError
 from ckpt.git import index as staging
@@ -198,7 +198,7 @@ class _Recovery:
 
     def go(self) -> RollbackResult:
         repo, record = self._repo, self._record
-        clear_locks(repo, *(record.head.branches if record.head is not None else ()))
+        repo.refs.clear_dead()
         check_locks(repo, record.head)
         folders = self._directed(record.folders)
         applier = Applier(

@@ -58,7 +58,7 @@ from ckpt.git.record import Texts
 from ckpt.git.refs import HeadMoved
 from ckpt.git.repository import Repository, wait_for_pruning
 from ckpt.git.trees import Entries, FilesOf, lookup
-from ckpt.locks import Waiting, check_free, clear_own_locks, prune_lock, worktree_lock
+from ckpt.locks import Waiting, check_free, prune_lock, worktree_lock
 from ckpt.models import Checkpoint, HeadReport, Kind, RollbackResult, Skipped, SkipReason
 from ckpt.paths import is_within, to_str
 from ckpt.settings.settings import Settings
@@ -213,7 +213,7 @@ class _Rollback:
     def _check_target(self) -> None:
         repo, target, options = self._repo, self._target, self._options
         journal.check_ready(repo.private_dir)
-        clear_locks(repo)
+        repo.refs.clear_dead()
         check_locks(repo, None)
         if target.is_foreign:
             from ckpt.engine import foreign
@@ -668,14 +668,6 @@ def check_removals(plan: Plan, present: Present, consented: Container[bytes]) ->
             hint="look with --dry-run, then repeat the command with --yes",
             details={"removed": [to_str(path) for path in removed]},
         )
-
-
-def clear_locks(repo: Repository, *branches: bytes) -> None:
-    """Take away what killed processes left locked of the index, HEAD, these branches and our own
-    refs."""
-    files = [repo.index_path, *repo.refs.lock_candidates(*branches)]
-    for private_dir in {repo.private_dir, os.path.join(repo.common_dir, "ckpt")}:
-        clear_own_locks(private_dir, files)
 
 
 def check_locks(repo: Repository, move: HeadMove | None) -> None:

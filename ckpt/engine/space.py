@@ -41,7 +41,6 @@ from ckpt.git.reachability import held_by_git
 from ckpt.git.refs import IDENTITY
 from ckpt.git.repack import disk_sizes
 from ckpt.git.repository import Repository
-from ckpt.ids import is_id
 
 if TYPE_CHECKING:
     Commit = tuple[int, bytes, bytes, list[bytes]]
@@ -168,7 +167,7 @@ class TooMuch(Exception):
 def measure(repo: Repository, most_reads: int | None = None) -> Space:
     """Look at what all checkpoints hold, those in the trash included; TooMuch if so many objects
     do not tell."""
-    living = {name: commit for name, commit in repo.refs.checkpoints().items() if is_id(name)}
+    living = repo.refs.checkpoints()
     roots = {**living, **repo.refs.trash()}  # a name in the trash begins with a day
     with without_collector():
         walk = _Walk(repo.objects, most_reads)

@@ -21,7 +21,6 @@ from ckpt.git.operation import in_progress
 from ckpt.git.refs import branch_name
 from ckpt.git.repository import Repository
 from ckpt.git.trigger_log import TriggerLog, TriggerNotes
-from ckpt.ids import is_id
 from ckpt.install.target import INSTALLED, REPLACED, Finding
 from ckpt.models import Checkpoint, GitState, Kind
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
@@ -118,7 +117,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         unreadable=refs - len(every),
         trash=trash,
         refs=refs + trash,
-        foreign_refs=sum(not is_id(name) for name in repo.refs.checkpoints()),
+        foreign_refs=repo.refs.foreign(),
         footprint=_footprint(repo),
         held=held(repo),
         piled_up=have_piled_up(repo),

@@ -68,15 +68,8 @@ def _move_aside(repo: Repository, checkpoint: Checkpoint) -> None:
             "where a rollback that is not over may need it",
             hint="drop it as that user",
         )
-    commit, aside = ObjectID(checkpoint.commit.encode()), _aside(checkpoint)
-    is_new = repo.refs.create(aside, commit)
-    other = commit if is_new else repo.refs.read(aside)
-    if other is not None and other != commit:  # of an id that came back and was changed
-        repo.refs.replace(aside, other, commit)
-    if not repo.refs.remove(checkpoint.ref.encode(), commit):
-        # If another process has dropped it, this may be all that holds it now.
-        if is_new and repo.refs.checkpoint(checkpoint.id) is not None:
-            repo.refs.remove(aside, commit)
+    commit = ObjectID(checkpoint.commit.encode())
+    if not repo.refs.move_all({checkpoint.ref.encode(): (commit, _aside(checkpoint))}):
         raise NotFound(
             f"checkpoint '{checkpoint.id}' was changed or removed meanwhile", hint="git ckpt list"
         )
@@ -191,9 +184,7 @@ _OURS = (REF_PREFIX, TRASH_PREFIX)
 
 def pack_refs(repo: Repository, at_least: int = MANY_REFS) -> int:
     """Pack our refs if so many of them are loose; how many were."""
-    if repo.refs.loose_count(_OURS) < max(at_least, 1):
-        return 0
     try:
-        return repo.refs.pack(_OURS, lambda value: repo.objects.kind(value) == b"commit")
+        return repo.refs.pack(_OURS, max(at_least, 1))
     except Busy:
         return 0

@@ -22,7 +22,7 @@ from contextlib import suppress
 
 from ckpt import disk
 from ckpt.git.packs import end_of
-from ckpt.locks import Sharing, close_locked, keep_from_forks, try_lock
+from ckpt.locks import Sharing, try_lock
 
 TEMPORARY_OBJECT = "tmp_obj_"  # which git's gc clears away, as it does the next
 TEMPORARY_PACK = "tmp_pack_"
@@ -64,7 +64,6 @@ class Temporaries:
                 if is_ours and os.fstat(fd).st_nlink:
                     self._sharing.adjust(self._mark)
                     self._fd = fd
-                    keep_from_forks(fd)
                     return
             except BaseException:
                 disk.discard(self._mark)
@@ -93,7 +92,7 @@ class Temporaries:
             if not _are_left([*self._unfinished(), *kept]):
                 disk.discard(self._mark)
         if self._fd >= 0:
-            close_locked(self._fd)
+            os.close(self._fd)
         self._fd, self._mark = -1, ""
 
     def _unfinished(self) -> Iterator[str]:

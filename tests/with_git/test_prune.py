@@ -334,7 +334,9 @@ def test_a_lock_that_a_killed_process_left_in_another_worktree_is_in_nobodys_way
     private.touch()
     ours = ("refs/checkpoints", "refs/checkpoints-trash")
     ref = git("for-each-ref", "--format=%(refname)", *ours).strip()
-    (repo / ".git" / f"{ref}.lock").hardlink_to(private)
+    lock = repo / ".git" / f"{ref}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.hardlink_to(private)
 
     ckpt_here(command, saved, code=0)
     assert not list((repo / ".git").rglob("*.lock"))

@@ -15,7 +15,6 @@ import pytest
 from collecting import gc_at_work
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git, loose_object, tree_state, verified
-from reftables import migrate
 from scenes import divide, write
 
 from ckpt.engine.rescue import Lost, choose
@@ -868,11 +867,3 @@ def test_nothing_is_brought_back_that_a_gc_at_work_may_take(repo: Path) -> None:
 
     assert "git gc is at work" in told.stderr
     bring_back(stash)
-
-
-def test_with_reftables_it_lists_and_makes_no_checkpoint(repo: Path) -> None:
-    lose_a_stash(repo, "stashed\n")
-    migrate(repo)
-
-    assert [each["kind"] for each in lost()] == ["stash"]
-    assert "reftables" in ckpt("rescue", "1", code=4).stderr
