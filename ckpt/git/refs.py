@@ -40,7 +40,7 @@ _OF_ONE_WORKTREE = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 _MOST_LINKS = 5  # from one symbolic ref to the next, as in git
 _PATIENCE = 1.0  # seconds that git too waits for a lock
 _CREATE_PATIENCE = 2.0
-_STALE = 3600.0  # seconds after which a lock on one checkpoint's ref was left by a kill
+_STALE = 60.0  # seconds after which dulwich's lock on a new ref was left by a kill
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
@@ -267,7 +267,6 @@ class Refs:
         self.sharing = NOT_SHARED
         self.logs_updates = True
         self.main_is_bare = False
-        self._private_dir = os.path.join(git_dir, "ckpt")
         self._hex_length = hex_length
 
     def check_writable(self) -> None:
@@ -654,6 +653,14 @@ class Refs:
         finally:
             os.close(fd)
         return self.sharing.adjust(log) if is_new else None
+
+    @property
+    def _private_dir(self) -> str:
+        """Where the files behind our locks are: not in a worktree that can be removed, unless the
+        common folder is another user's."""
+        common = os.path.join(self.common_dir, "ckpt")
+        is_usable = os.access(common, os.W_OK | os.X_OK) or not os.path.lexists(common)
+        return common if is_usable else os.path.join(self.git_dir, "ckpt")
 
     # -- places --------------------------------------------------------------------
 

@@ -146,7 +146,9 @@ def leftovers(top: Path) -> list[str]:
             elif in_git_dir and inside.endswith("/objects/pack"):
                 odd = name.startswith(TEMPORARY) or not _whole_pack(name, names)
             else:
-                odd = name.endswith(".lock") or name.startswith(TEMPORARY)
+                # dulwich's lock on a new id blocks nobody, and goes after a minute.
+                blocks = name.endswith(".lock") and not inside.startswith(".git/refs/checkpoints")
+                odd = blocks or name.startswith(TEMPORARY)
             if odd:
                 found.append(os.path.join(inside, name))
     return found

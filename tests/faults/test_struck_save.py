@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from faults.rollbacks import Scene, checkpoints, differences, has_journal, leftovers, look, whole
-from faults.striking import KINDS, LEAVING, Driver, Sweep, check_told, kill, strikes
+from faults.striking import KINDS, LEAVING, Driver, Sweep, check_told, strikes
 from helpers import fsck, verified
 
 Record = Callable[[str, object], None]
@@ -83,25 +83,3 @@ def test_a_save_struck_anywhere_loses_nothing_and_the_next_one_works(
                 check_struck(scene, top, way, before)
                 check_next_save(driver, scene, top)
                 sweep.count("kills survived" if struck.killed else "failures survived")
-
-
-def test_a_save_killed_between_two_calls_for_its_ref_leaves_no_lock_after_the_next(
-    driver: Driver, tmp_path: Path, record_property: Record
-) -> None:
-    scene = whole(tmp_path / "before")
-    operations = driver.run(scene.copy(), "save", "struck").operations
-    about_refs = [
-        nth
-        for nth, (_, path) in enumerate(operations, 1)
-        if "/refs/" in path or "/ckpt/lock-" in path
-    ]
-
-    with Sweep(record_property) as sweep:
-        for nth in about_refs:
-            with sweep.trying((nth, operations[nth - 1])):
-                sweep.count("calls of the system struck")
-                top = scene.copy()
-                assert driver.run(top, "save", "struck", blow=kill(nth)).killed
-                check_next_save(driver, scene, top)
-                assert verified(top) == []
-                sweep.count("kills survived")

@@ -63,7 +63,7 @@ def test_processes_that_publish_at_the_same_moment_get_ids_of_their_own(tmp_path
     scene = whole(tmp_path / "before")
     top = scene.copy()
 
-    saved = save_together(top, tmp_path / "go", "link", "refs/checkpoints/*.lock")
+    saved = save_together(top, tmp_path / "go", "create", "refs/checkpoints/*.lock")
 
     assert len({document["checkpoint"]["id"] for document in saved}) == PROCESSES
     assert len(checkpoints(top)) == len(scene.checkpoints) + PROCESSES
