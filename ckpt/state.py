@@ -2,39 +2,34 @@
 """Agent state as text: all that JSON has, and what programs have besides, there and back.
 
 Dates and times, bytes, sets, tuples, decimals, UUIDs and keys that are no strings are JSON
-objects with the key `$ckpt`; everything else is the JSON that it would be anyway. What comes
-back is equal to what was given and shares nothing with it; of a subclass it is the class
-below it that comes back, of a time zone its offset. What cannot be held is refused, with
-the place where it stands.
-
-Nothing is unpickled or evaluated: a text can only become values of these types.
+objects with the key `$ckpt`. What comes back is equal to what was given and shares nothing with
+it; a subclass comes back as the class below it, a time zone as its offset. What cannot be held is
+refused, with the place where it stands. Nothing is unpickled or evaluated.
 """
 
 from __future__ import annotations
 
+import json
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
+from math import isfinite
 from typing import Any
 
+from ckpt import jsontext
 from ckpt.errors import UsageError
 
 _TAG, _VALUE = "$ckpt", "value"
 MOST_LEVELS = 200
+_LONGEST_PLACE = 200  # characters of a message
 _HINT = (
     "pass objects, lists, strings, finite numbers, true, false, null, "
     "dates, times, bytes, sets and tuples"
 )
-_FAR = 1 << 64  # integers beyond may be too long to be read again
-_MOST_ALIKE = 100  # values of one hash
-_ONE_HASH = f"more than {_MOST_ALIKE} values of one hash"
-_LONGEST_PLACE = 200  # of which a message tells all; what holds itself has a long one
 
 
 def dump(value: Any, where: str) -> bytes:
     """The text of a value; UsageError names the place, below `where`, that cannot be held."""
-    import json
-
     try:
         return json.dumps(_encoded(value, where, 0), ensure_ascii=False).encode("utf-8") + b"\n"
     except RecursionError:
@@ -43,8 +38,6 @@ def dump(value: Any, where: str) -> bytes:
 
 def load(data: bytes) -> Any:
     """The value that `dump` was given; ValueError if it has written no such text."""
-    from ckpt import jsontext
-
     try:
         return _decoded(jsontext.load(data))
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError) as error:
@@ -65,24 +58,14 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if value is None or isinstance(value, str | int | float):
         return value
-    return _plain_text(value)
+    if isinstance(value, bytes):
+        return _base64(value)
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def _plain_key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    import json
-
     text = plain(key)
     return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-
-
-def _plain_text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return _base64(value)
-    if isinstance(value, date | time):
-        return value.isoformat()
-    return str(value)
 
 
 # -- there -----------------------------------------------------------------------
@@ -91,15 +74,16 @@ def _plain_text(value: Any) -> str:
 def _encoded(value: Any, where: str, level: int) -> Any:
     if level > MOST_LEVELS:
         raise _refusal(where, "it is nested too deeply, or holds itself")
-    kind = type(value)
-    if value is None or kind is bool:
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _checked_text(str.__str__(value), where)
+        return _checked(str.__str__(value), where)
     if isinstance(value, int):
-        return _checked_integer(int(value), where)
+        return _checked(int(value), where)
     if isinstance(value, float):
-        return _checked_float(float(value), where)
+        if not isfinite(value):
+            raise _refusal(where, f"it is {value}")
+        return float(value)
     if isinstance(value, Mapping):
         return _encoded_mapping(value, where, level)
     if isinstance(value, list):
@@ -108,30 +92,25 @@ def _encoded(value: Any, where: str, level: int) -> Any:
         return _tagged("tuple", _encoded_items(value, where, level))
     if isinstance(value, set | frozenset):
         word = "set" if isinstance(value, set) else "frozenset"
-        if _have_one_hash(value := frozenset(value)):
-            raise _refusal(where, _ONE_HASH)
-        return _tagged(word, _in_order(_encoded(item, where, level + 1) for item in value))
+        items = (_encoded(item, where, level + 1) for item in frozenset(value))
+        return _tagged(word, _in_order(items))
     return _encoded_scalar(value, where)
 
 
 def _encoded_items(items: list[Any] | tuple[Any, ...], where: str, level: int) -> list[Any]:
-    # It may grow or shrink meanwhile in another thread: it is copied first, as sets are.
-    found = []
-    for number, item in enumerate(tuple(items)):
-        found.append(_encoded(item, f"{where}[{number}]", level + 1))
-    return found
+    # Copied first, as sets and mappings are: another thread may add to it.
+    return [_encoded(each, f"{where}[{n}]", level + 1) for n, each in enumerate(tuple(items))]
 
 
 def _encoded_mapping(value: Mapping[Any, Any], where: str, level: int) -> Any:
     items = tuple(value.items())
     if all(isinstance(key, str) for key, _ in items) and _TAG not in value:
-        found = {}
-        for key, item in items:
-            place = f"{where}.{key}"
-            found[_checked_text(str.__str__(key), place)] = _encoded(item, place, level + 1)
-        return found
-    if _have_one_hash(key for key, _ in items):
-        raise _refusal(where, _ONE_HASH)
+        return {
+            _checked(str.__str__(key), f"{where}.{key}"): _encoded(
+                item, f"{where}.{key}", level + 1
+            )
+            for key, item in items
+        }
     pairs = []
     for key, item in items:
         place = f"{where}[{key!r}]"
@@ -158,53 +137,28 @@ def _encoded_scalar(value: Any, where: str) -> Any:
     raise _refusal(where, f"it is of type '{name.removeprefix('builtins.')}'")
 
 
+def _checked(value: str | int, where: str) -> Any:
+    """A text that UTF-8 can hold, or a number that Python can write and read again."""
+    try:
+        str(value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise _refusal(where, "it is half a character") from None
+    except ValueError:
+        raise _refusal(where, "it has too many digits") from None
+    return value
+
+
 def _tagged(kind: str, value: Any) -> dict[str, Any]:
     return {_TAG: kind, _VALUE: value}
 
 
-def _have_one_hash(values: Iterable[Any]) -> bool:
-    """Whether many do: a set or dict compares each with all of the others, and numbers can be made
-    by the hundred thousand that take it hours."""
-    alike: dict[int, int] = {}
-    for value in values:
-        code = hash(value)
-        alike[code] = alike.get(code, 0) + 1
-    return max(alike.values(), default=0) > _MOST_ALIKE
-
-
 def _in_order(items: Iterable[Any]) -> list[Any]:
     """The items of a set, always in the same order, so that equal sets are one blob."""
-    import json
-
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
 
 def _base64(value: bytes | bytearray) -> str:
     return b2a_base64(value, newline=False).decode("ascii")
-
-
-def _checked_text(text: str, where: str) -> str:
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise _refusal(where, "it is half a character") from None
-    return text
-
-
-def _checked_integer(number: int, where: str) -> int:
-    if not -_FAR < number < _FAR:
-        try:
-            str(number)
-        except ValueError:
-            raise _refusal(where, "it has too many digits") from None
-    return number
-
-
-def _checked_float(number: float, where: str) -> float:
-    if number - number != 0:
-        raise _refusal(where, f"it is {number}")
-    return number
 
 
 def _refusal(where: str, reason: str) -> UsageError:
@@ -249,28 +203,15 @@ def _uuid(text: str) -> Any:
     return UUID(text)
 
 
-def _pairs(pairs: list[Any]) -> dict[Any, Any]:
-    keys = _told_apart(key for key, _ in pairs)
-    return {key: _decoded(item) for key, (_, item) in zip(keys, pairs, strict=True)}
-
-
-def _told_apart(items: Iterable[Any]) -> list[Any]:
-    """Values for a set, or for the keys of a dict."""
-    found = [_decoded(item) for item in items]
-    if _have_one_hash(found):
-        raise ValueError(_ONE_HASH)
-    return found
-
-
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "bytes": _bytes,
-    "date": lambda text: date.fromisoformat(text),
-    "datetime": lambda text: datetime.fromisoformat(text),
+    "date": date.fromisoformat,
+    "datetime": datetime.fromisoformat,
     "decimal": _decimal,
-    "dict": _pairs,
-    "frozenset": lambda items: frozenset(_told_apart(items)),
-    "set": lambda items: set(_told_apart(items)),
-    "time": lambda text: time.fromisoformat(text),
+    "dict": lambda pairs: {_decoded(key): _decoded(item) for key, item in pairs},
+    "frozenset": lambda items: frozenset(map(_decoded, items)),
+    "set": lambda items: set(map(_decoded, items)),
+    "time": time.fromisoformat,
     "timedelta": lambda parts: timedelta(*parts),
     "tuple": lambda items: tuple(map(_decoded, items)),
     "uuid": _uuid,

@@ -347,25 +347,3 @@ def test_any_name_of_a_tracked_object_can_be_stored(tmp_path: Path) -> None:
 
         assert found is not None
         assert found.tracked == {name: name for name in names}
-
-
-P = 2**61 - 1  # by which Python takes the rest of a number for its hash
-ALIKE = [number * P for number in range(1, 200)]
-
-
-@pytest.mark.parametrize("kind", ["dict", "frozenset", "set"])
-def test_values_that_are_made_to_have_one_hash_are_damage(kind: str) -> None:
-    def text(numbers: list[int]) -> bytes:
-        items = [[number, 0] for number in numbers] if kind == "dict" else numbers
-        return json.dumps({"$ckpt": kind, "value": items}).encode()
-
-    assert len(state.load(text(ALIKE[:50]))) == 50
-    with pytest.raises(ValueError, match="one hash"):
-        state.load(text(ALIKE))
-
-
-@pytest.mark.parametrize("make", [dict.fromkeys, frozenset, set])
-def test_nor_are_they_stored(make: Any) -> None:
-    assert state.load(state.dump(make(ALIKE[:50]), "x")) == make(ALIKE[:50])
-    with pytest.raises(UsageError, match="one hash"):
-        state.dump(make(ALIKE), "x")

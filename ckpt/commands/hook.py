@@ -114,7 +114,7 @@ def _parsed(data: bytes) -> object:
 
     try:
         return jsontext.load(data)
-    except (ValueError, RecursionError, SystemError):  # the last from C, where `json` is not loaded
+    except ValueError:
         return None
 
 

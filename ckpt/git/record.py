@@ -570,7 +570,6 @@ _FILE_LIST = b"files.json"
 _TRACKED = b"tracked/"
 _JSON = b".json"
 _OF_OLD = b"state.json"
-MOST_VALUES = 2_000_000  # in all parts together
 _MOST_BYTES = 1 << 28
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
@@ -663,7 +662,7 @@ class _Allowance:
     be several of them."""
 
     def __init__(self) -> None:
-        self._bytes, self._values = _MOST_BYTES, MOST_VALUES
+        self._bytes = _MOST_BYTES
 
     def take(self, text: bytes) -> bytes:
         """The text, unless it is too much; then ValueError."""
@@ -672,9 +671,6 @@ class _Allowance:
         self._bytes -= len(text)
         if self._bytes < 0:
             raise ValueError(f"more than {_MOST_BYTES:,} bytes together")
-        self._values -= jsontext.count(text, self._values)
-        if self._values < 0:
-            raise ValueError(f"more than {MOST_VALUES:,} values together")
         return text
 
 
