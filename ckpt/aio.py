@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The same API for programs that use asyncio: every name awaitable.
 
-    from ckpt.aio import CheckpointManager
-
     async with CheckpointManager("path/to/project") as manager:
         saved = await manager.create("before-refactor")
-        async with manager.guard("risky step"):
-            …
 
-The work is done in a thread, one thing at a time for each manager. A task that is cancelled
-meanwhile waits for what has begun to end, so that nothing is left half done; what has not
-begun is not done. `async for` goes through the checkpoints, oldest first; for `len` there
-is `count`. What is about objects of this process (`track`, callbacks, `progress`) is not
-awaited. Callbacks may be coroutine functions. Arguments, results and what each does are
-those of `ckpt.CheckpointManager`.
+Arguments and results are those of `ckpt.CheckpointManager`. The work is done in a thread, one
+thing at a time; a task that is cancelled meanwhile waits for what has begun to end. For `len`
+there is `count`. Callbacks may be coroutine functions; `track` and they are not awaited.
 """
 
 from __future__ import annotations
@@ -100,16 +93,16 @@ class CheckpointManager:
         return self._blocking
 
     @property
-    def settings(self) -> Settings:
-        return self._blocking.settings
-
-    @property
     def enabled(self) -> bool:
         return self._blocking.enabled
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
         self._blocking.enabled = enabled
+
+    @property
+    def settings(self) -> Settings:
+        return self._blocking.settings
 
     @property
     def rollback_interrupted(self) -> bool:
@@ -125,7 +118,7 @@ class CheckpointManager:
 
     @property
     def progress(self) -> Callable[[int, int], None] | None:
-        """Called in the thread."""
+        """Called in the thread, as is `waiting`."""
         return self._blocking.progress
 
     @progress.setter
@@ -134,7 +127,6 @@ class CheckpointManager:
 
     @property
     def waiting(self) -> Callable[[str], None] | None:
-        """Called in the thread."""
         return self._blocking.waiting
 
     @waiting.setter

@@ -13,6 +13,7 @@ line, it reads the environment as git does. A method imports what only it needs.
 from __future__ import annotations
 
 import os
+from _thread import RLock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,7 +38,6 @@ from ckpt.api.arguments import (
     check_texts,
     check_type,
 )
-from ckpt.api.blocks import ThreadLock
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.journal import is_interrupted, running_rollback
@@ -132,8 +132,7 @@ class CheckpointManager:
         self._tracked: TrackedObjects | None = None
         self._on_checkpoint: list[CheckpointCallback] = []
         self._on_rollback: list[RollbackCallback] = []
-        self._lock = ThreadLock()
-        self._is_at_work = self._is_closing = False
+        self._begin()
         self._fresh_until = monotonic() + _A_MOMENT
         self.enabled = enabled
         self.progress: Callable[[int, int], None] | None = None
@@ -760,6 +759,10 @@ class CheckpointManager:
 
     # -- one call at a time ------------------------------------------------------
 
+    def _begin(self) -> None:
+        self._pid, self._lock, self._depth = os.getpid(), RLock(), 0
+        self._is_at_work = self._is_closing = False
+
     @contextmanager
     def _noting(self) -> Iterator[None]:
         """For notes in the private files, which other calls do not disturb."""
@@ -810,14 +813,16 @@ class CheckpointManager:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        if self._lock.renew_in_fork():  # what is open is the parent's
+        if self._pid != os.getpid():  # a fork, in which what is open is the parent's
             self._repo = replace(self._repo)
-            self._is_at_work = self._is_closing = False
+            self._begin()
         with self._lock:
+            self._depth += 1
             try:
                 yield
             finally:
-                if self._is_closing and not self._lock.is_entered_again:
+                self._depth -= 1
+                if self._is_closing and not self._depth:
                     self._is_closing = False
                     self._repo.close()
 

@@ -182,7 +182,7 @@ class Checkpoint:
 
     @property
     def operation(self) -> str | None:
-        """The merge, rebase or other operation of git's that was under way."""
+        """The merge, rebase or other operation of git's that was in progress."""
         return self.details.operation
 
     @property
@@ -208,12 +208,12 @@ class Checkpoint:
 
     @property
     def tracked(self) -> Mapping[str, Any]:
-        """The states of the objects that were tracked, by their names."""
+        """The states of tracked objects, by their names."""
         return self.details.tracked
 
     @property
     def state_files(self) -> tuple[str, ...]:
-        """The files that were named to be kept whatever the rules say, and come back."""
+        """Files that were named to be kept whatever the rules say."""
         return self.details.state_files
 
     @property

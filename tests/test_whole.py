@@ -237,7 +237,7 @@ def test_a_file_that_holds_no_checkpoint_is_refused_whole(
     manager.create("a good one before it")
     changed(manager, tmp_path / "x", **item)
 
-    with pytest.raises(UsageError, match="a checkpoint that is none"):
+    with pytest.raises(UsageError, match="invalid checkpoint in export file"):
         other.import_(tmp_path / "x")
     assert len(other) == 0
 
@@ -265,7 +265,7 @@ def test_a_file_of_another_kind_is_refused(
 ) -> None:
     (tmp_path / "x").write_text(text)
 
-    with pytest.raises(UsageError, match="no file of state checkpoints"):
+    with pytest.raises(UsageError, match="not a file of state checkpoints"):
         manager.import_(tmp_path / "x")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 from _thread import RLock, get_ident
 from collections.abc import Callable
@@ -39,34 +38,6 @@ if TYPE_CHECKING:
 
         @property
         def rollback_interrupted(self) -> bool: ...
-
-
-class ThreadLock:
-    """A lock that its thread may enter again, and that a fork does not inherit."""
-
-    def __init__(self) -> None:
-        self._pid, self._lock, self._depth = os.getpid(), RLock(), 0
-
-    def renew_in_fork(self) -> bool:
-        """Start anew in a process that was forked from the one that made this; True if so."""
-        if self._pid == os.getpid():
-            return False
-        self.__init__()  # type: ignore[misc]
-        return True
-
-    @property
-    def is_entered_again(self) -> bool:
-        """For the thread that is in it: whether it was in it already."""
-        return self._depth > 1
-
-    def __enter__(self) -> ThreadLock:
-        self._lock.acquire()
-        self._depth += 1
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        self._lock.release()
 
 
 # -- Work in a thread that a task waits for, and that cancelling the task never tears
@@ -115,7 +86,7 @@ async def _end_of(waiting: asyncio.Future[T]) -> int:
     return cancelled
 
 
-# -- Guards: a block, or a function, after whose failure everything is as before it
+# -- Guards
 
 TRIGGER = "api"
 
@@ -132,7 +103,7 @@ class Guard:
         self._manager = manager
         self._name = name
         self._entered: list[tuple[object, Checkpoint | None]] = []
-        self._mutex = ThreadLock()
+        self._mutex = RLock()
         self._executor: ThreadPoolExecutor | None = None
         self.result: RollbackResult | None = None
 
@@ -171,7 +142,6 @@ class Guard:
             self._return(checkpoint, error)
 
     async def __aenter__(self) -> Guard:
-
         checkpoint = await run(self._thread(), self._save)
         if checkpoint is not None:
             await self._tell_saved(checkpoint)
@@ -184,7 +154,6 @@ class Guard:
         error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-
         checkpoint = self._leave()
         try:
             if error is not None and checkpoint is not None:
@@ -198,7 +167,7 @@ class Guard:
                 self._executor = None
 
     async def _tell_saved(self, checkpoint: Checkpoint) -> None:
-        """For whoever wants to know in the loop; so is the next."""
+        """A hook for callbacks in the loop, as is the next."""
 
     async def _tell(self, result: RollbackResult) -> None: ...
 

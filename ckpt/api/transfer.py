@@ -27,6 +27,8 @@ from ckpt.jsontext import text_or_none
 from ckpt.locks import clear_unfinished
 from ckpt.models import REF_PREFIX, Checkpoint, Kind, Scope
 
+_LARGEST = 1 << 28  # bytes of a JSON document
+_UNFINISHED = ".ckpt-bundle-"
 SCHEMA = 1
 FORMAT = "ckpt state checkpoints"
 _FEATURES, _MAPPINGS = "features.json", ("metadata.json", "context.json")
@@ -39,7 +41,53 @@ _WRONG = (
 )
 
 
-def dump(oldest_first: Iterable[Checkpoint]) -> bytes:
+def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], path: str) -> int:
+    """Put checkpoints into a file that only its owner can read; returns how many."""
+    if not oldest_first and scope is Scope.FULL:
+        raise UsageError("there is no checkpoint to export", hint="git ckpt save")
+    if os.path.islink(path):  # it stays one, and leads to the new file
+        path = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(path)):
+        raise UsageError(
+            f"'{os.path.dirname(path)}' is no folder", hint="name a file in one that is there"
+        )
+    if os.path.lexists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise UsageError(f"'{path}' is no file", hint="name one that is, or is not there yet")
+    with _reporting("write", path):
+        if scope is Scope.STATE:
+            disk.replace(path, _dump(oldest_first))
+        else:
+            _write_bundle(repo, oldest_first, path)
+    return len(oldest_first)
+
+
+def import_(repo: Repository, scope: Scope, path: str, session: str | None) -> list[Checkpoint]:
+    """Read the checkpoints of a file; returns those that are new here."""
+    checked(SaveRequest(session=session))
+    with _reporting("read", path), open(path, "rb") as file:
+        if scope is Scope.FULL and file.peek(1)[:1] == b"#":
+            return _read_bundle(repo, file.fileno(), session)
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise UsageError(f"'{path}' is too large", hint="export fewer checkpoints")
+    return _store(repo, data, session)
+
+
+@contextmanager
+def _reporting(verb: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CkptError(
+            f"cannot {verb} '{path}': {(error.strerror or str(error)).lower()}",
+            hint="name a file that can be read and written",
+        ) from None
+
+
+# -- JSON, for state alone
+
+
+def _dump(oldest_first: Iterable[Checkpoint]) -> bytes:
     document = {
         "schema": SCHEMA,
         "format": FORMAT,
@@ -74,16 +122,17 @@ def _texts(checkpoint: Checkpoint) -> record.Texts:
     return texts
 
 
-def store(repo: Repository, data: bytes, session: str | None) -> list[Checkpoint]:
+def _store(repo: Repository, data: bytes, session: str | None) -> list[Checkpoint]:
     """Write the checkpoints of a document, of `session` if one is given; returns the new ones."""
     drafts = [_draft(item, session) for item in _items(data)]
     known = {_identity(checkpoint) for checkpoint in Catalog(repo).here()}
     made = []
     try:
         for wanted, moment, request in drafts:
-            draft = replace(draft_of(repo, request), timestamp=moment)
+            draft = replace(draft_of(repo, request), timestamp=moment, id=wanted)
             if _identity(draft) not in known:
-                made.append(_store(repo, draft, wanted))
+                tree, state = (ObjectID(name.encode()) for name in (draft.tree, draft.state_commit))
+                made.append(_publish(repo, draft, tree, (state,)))
     finally:
         repo.objects.discard()
     return made
@@ -102,7 +151,7 @@ def _items(data: bytes) -> list[Any]:
         return list(document["checkpoints"])
     except (KeyError, TypeError, ValueError, RecursionError):
         raise UsageError(
-            "this is no file of state checkpoints", hint="pass what export() of one has written"
+            "not a file of state checkpoints", hint="pass what export() of one has written"
         ) from None
 
 
@@ -110,7 +159,7 @@ def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
     try:
         moment = record.as_timestamp(item["timestamp"])
         if not ids.is_id(item["id"]):
-            raise ValueError("an id that is none")
+            raise ValueError("not an id")
         request = SaveRequest(
             name=text_or_none(item["name"]),
             description=text_or_none(item["description"]),
@@ -124,7 +173,7 @@ def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
     except _WRONG as error:
         reason = error.message if isinstance(error, CkptError) else str(error)
         raise UsageError(
-            f"the file holds a checkpoint that is none: {reason}",
+            f"invalid checkpoint in export file: {reason}",
             hint="nothing was imported",
         ) from None
 
@@ -149,31 +198,31 @@ def _state(path: str, value: Any) -> bytes:
 
 def _identity(checkpoint: Checkpoint) -> tuple[object, ...]:
     """What two checkpoints are the same by, whatever their ids."""
-    return checkpoint.timestamp, checkpoint.state_commit, checkpoint.name, checkpoint.session
+    contents = checkpoint.tree, checkpoint.state_commit
+    return checkpoint.timestamp, contents, checkpoint.name, checkpoint.session
 
 
-def _store(repo: Repository, draft: Checkpoint, wanted: str) -> Checkpoint:
-    """Give it the wanted id, or one of the same time, or of now if that is yet to come."""
+def _publish(
+    repo: Repository, draft: Checkpoint, tree: ObjectID, parents: Sequence[ObjectID]
+) -> Checkpoint:
+    """Give it its ref; another id of the same time if its own is taken, or of the present if that
+    is yet to come."""
     now = datetime.now(timezone.utc)
-    if wanted[:19] > ids.stamp(now):
-        wanted = ids.new_id(now, None)
-    tree, state_commit = (ObjectID(name.encode()) for name in (draft.tree, draft.state_commit))
+    if draft.id[:19] > ids.stamp(now):
+        draft = replace(draft, id=ids.new_id(now, None))
     while True:
-        draft = replace(draft, id=wanted)
         message = record.compose_message(draft)
-        commit = record.write_commit(repo.objects, tree, (state_commit,), message, draft.timestamp)
+        commit = record.write_commit(repo.objects, tree, parents, message, draft.timestamp)
         repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
-            return load(repo, wanted, commit)
-        wanted = wanted[:20] + ids.new_id(now, None)[20:]
+            return load(repo, draft.id, commit)
+        draft = replace(draft, id=draft.id[:20] + ids.new_id(now, None)[20:])
 
 
 # -- Whole checkpoints as a git bundle, and from one
 
-_UNFINISHED = ".ckpt-bundle-"
 
-
-def store_bundles(repo: Repository, checkpoints: Iterable[Checkpoint], path: str) -> None:
+def _write_bundle(repo: Repository, checkpoints: Iterable[Checkpoint], path: str) -> None:
     """Write a bundle, in one step, that only its owner can read."""
     objects = repo.objects
     header, contents = _gather(objects, checkpoints)
@@ -229,7 +278,7 @@ def _walk(
                 found[child] = None
 
 
-def read(repo: Repository, fd: int, session: str | None) -> list[Checkpoint]:
+def _read_bundle(repo: Repository, fd: int, session: str | None) -> list[Checkpoint]:
     """Read the checkpoints of a bundle; returns those that are new here."""
     objects = repo.objects
     header = bundle.read_header(fd, objects)
@@ -244,8 +293,13 @@ def read(repo: Repository, fd: int, session: str | None) -> list[Checkpoint]:
         drafts = [
             _checked(repo, ref, commit, session) for ref, commit in sorted(header.refs.items())
         ]
-        known = {_identity_bundles(checkpoint) for checkpoint in Catalog(repo).here()}
-        return [_publish(repo, draft) for draft in drafts if _identity_bundles(draft) not in known]
+        known = {_identity(checkpoint) for checkpoint in Catalog(repo).here()}
+        made = []
+        for draft in drafts:
+            if _identity(draft) not in known:
+                data = record.read_commit(objects, ObjectID(draft.commit.encode()))
+                made.append(_publish(repo, draft, data.tree, data.parents))
+        return made
     finally:
         objects.discard()
 
@@ -265,76 +319,3 @@ def _checked(repo: Repository, ref: bytes, commit: ObjectID, session: str | None
     return replace(
         found, worktree=repo.worktree_id, session=found.session if session is None else session
     )
-
-
-def _identity_bundles(checkpoint: Checkpoint) -> tuple[object, ...]:
-    """What two checkpoints are the same by, whatever their ids."""
-    return checkpoint.timestamp, checkpoint.tree, checkpoint.state_commit, checkpoint.session
-
-
-def _publish(repo: Repository, draft: Checkpoint) -> Checkpoint:
-    """Give it its ref; another id if its own is taken, or yet to come."""
-    now = datetime.now(timezone.utc)
-    if draft.id[:19] > ids.stamp(now):
-        draft = replace(draft, id=ids.new_id(now, None))
-    data = record.read_commit(repo.objects, ObjectID(draft.commit.encode()))
-    while True:
-        message = record.compose_message(draft)
-        commit = record.write_commit(
-            repo.objects, data.tree, data.parents, message, draft.timestamp
-        )
-        repo.objects.flush()
-        if repo.refs.create(draft.ref.encode(), commit):
-            return load(repo, draft.id, commit)
-        draft = replace(draft, id=draft.id[:20] + ids.new_id(now, None)[20:])
-
-
-# -- Checkpoints to a file and back: JSON for state alone, a git bundle for whole ones
-
-_LARGEST = 1 << 28  # of a JSON document
-
-
-def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], path: str) -> int:
-    """Put checkpoints into a file that only its owner can read; returns how many."""
-    if not oldest_first and scope is Scope.FULL:
-        raise UsageError("there is no checkpoint to export", hint="git ckpt save")
-    if os.path.islink(path):  # it stays one, and leads to the new file
-        path = os.path.realpath(path)
-    if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(
-            f"'{os.path.dirname(path)}' is no folder", hint="name a file in one that is there"
-        )
-    if os.path.lexists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
-        raise UsageError(f"'{path}' is no file", hint="name one that is, or is not there yet")
-    with _telling("write", path):
-        if scope is Scope.STATE:
-            disk.replace(path, dump(oldest_first))
-        else:
-            store_bundles(repo, oldest_first, path)
-    return len(oldest_first)
-
-
-def import_(repo: Repository, scope: Scope, path: str, session: str | None) -> list[Checkpoint]:
-    """Read the checkpoints of a file; returns those that are new here."""
-    from ckpt.engine.snapshot import SaveRequest, checked
-
-    checked(SaveRequest(session=session))
-    with _telling("read", path), open(path, "rb") as file:
-        if scope is Scope.FULL and file.peek(1)[:1] == b"#":
-            return read(repo, file.fileno(), session)
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise UsageError(f"'{path}' is too large", hint="export fewer checkpoints")
-
-    return store(repo, data, session)
-
-
-@contextmanager
-def _telling(verb: str, path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CkptError(
-            f"cannot {verb} '{path}': {(error.strerror or str(error)).lower()}",
-            hint="name a file that can be read and written",
-        ) from None

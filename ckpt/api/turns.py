@@ -7,11 +7,11 @@ one without keeps them here, under the same names, for as long as it lives.
 
 from __future__ import annotations
 
+from _thread import RLock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ckpt.api.blocks import ThreadLock
 from ckpt.engine.sessions import (
     ABSENT,
     NO_FILE,
@@ -37,8 +37,9 @@ class MemoryTurns:
     def __init__(self) -> None:
         self.turn = 0
         self._is_claimed = False
+        self._saves = 0
         self._records: list[Record] = []
-        self._mutex = ThreadLock()
+        self._mutex = RLock()
 
     def new_turn(self) -> int:
         with self._mutex:
@@ -48,8 +49,8 @@ class MemoryTurns:
 
     @property
     def is_claimed(self) -> bool:
-        """For whoever is saving: also if that is amid a save for the same turn, of a callback."""
-        return self._is_claimed or self._mutex.is_entered_again
+        """Whether this turn has its checkpoint, or a callback of its save asks for another."""
+        return self._is_claimed or self._saves > 1
 
     def note_saved(self, turn: int) -> None:
         with self._mutex:
@@ -58,7 +59,11 @@ class MemoryTurns:
     @contextmanager
     def saving(self, timeout: float) -> Iterator[None]:
         with self._mutex:
-            yield
+            self._saves += 1
+            try:
+                yield
+            finally:
+                self._saves -= 1
 
     def record(self, path: bytes, content: Content, *, existed: bool | None = None) -> None:
         with self._mutex:
