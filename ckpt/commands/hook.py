@@ -12,12 +12,16 @@ import argparse
 import os
 import sys
 from time import monotonic
+from typing import TYPE_CHECKING
 
+from ckpt import jsontext
 from ckpt.cli import Context
 from ckpt.models import Outcome, SaveResult
 from ckpt.settings.settings import disabled_by_env
-from ckpt.triggers.agents.event import Agent
-from ckpt.triggers.fire import Fired
+
+if TYPE_CHECKING:
+    from ckpt.triggers.agents.event import Agent
+    from ckpt.triggers.fire import Fired
 
 # The events that people may name, and the module that knows each.
 EVENTS = {
@@ -110,8 +114,6 @@ def _read_document() -> object:
 
 
 def _parsed(data: bytes) -> object:
-    from ckpt import jsontext
-
     try:
         return jsontext.load(data)
     except ValueError:
