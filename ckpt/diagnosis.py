@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ckpt.engine.health import Flaw
 from ckpt.engine.status import Status, TriggerStatus
-from ckpt.install.target import INSTALLED, REPLACED
 from ckpt.install.trial import Trial
+from ckpt.models import INSTALLED, REPLACED
 from ckpt.settings.settings import Settings
 
 WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"

@@ -20,6 +20,7 @@ from ckpt.models import (
     DiffResult,
     Dropped,
     FeatureState,
+    Finding,
     GitState,
     HeadReport,
     NestedState,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from ckpt.engine.space import Held
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.engine.verify import Verified, VerifyResult
-    from ckpt.install.target import Finding
+    from ckpt.models import Finding
     from ckpt.triggers.run import RunResult
 
 Document = dict[str, Any]

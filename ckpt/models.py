@@ -389,3 +389,18 @@ class RollbackResult:
     def is_complete(self) -> bool:
         """False if something was left, here or in a nested repository."""
         return not self.skipped and all(child.result.is_complete for child in self.nested)
+
+
+# What a finding says of a trigger: `missing` was never installed here; `replaced` was, and
+# another tool removed it; `foreign` could only be installed by editing a file of others.
+INSTALLED, MISSING, REPLACED, FOREIGN = "installed", "missing", "replaced", "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The state of an installed trigger, and the command that fixes it if something is wrong."""
+
+    trigger: str
+    state: str
+    detail: str
+    mend: str | None = None

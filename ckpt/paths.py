@@ -14,11 +14,11 @@ import stat
 import sys
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ckpt.errors import UsageError
+from ckpt.errors import CkptError, UsageError
 
 _FEW = 8
 _last_limits: tuple[tuple[bytes, ...], frozenset[bytes]] = (), frozenset()
@@ -362,3 +362,28 @@ def _step(handle: int, folder: bytes) -> int:
         if stat.S_ISLNK(os.stat(folder, dir_fd=handle, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), folder) from None
         raise
+
+
+# -- The user's folders, by the XDG rules
+
+GUARD_NOTES = "guarded"  # the file in a private folder in which the guard notes what it saved for
+
+
+def home_dir(env: Mapping[str, str]) -> str:
+    home = env.get("HOME")
+    if not home:
+        raise CkptError("$HOME is not set", hint="set HOME to your home folder, then try again")
+    return home
+
+
+def config_home(env: Mapping[str, str]) -> str:
+    return env.get("XDG_CONFIG_HOME") or os.path.join(home_dir(env), ".config")
+
+
+def data_home(env: Mapping[str, str]) -> str:
+    return env.get("XDG_DATA_HOME") or os.path.join(home_dir(env), ".local", "share")
+
+
+def data_dir(env: Mapping[str, str]) -> str:
+    """The folder for what ckpt installs, and stores, for a user."""
+    return os.path.join(data_home(env), "ckpt")

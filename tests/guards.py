@@ -19,7 +19,7 @@ from helpers import git, tree_state
 
 from ckpt.git.repository import discover
 from ckpt.install import guard, hooks
-from ckpt.install.target import Step, Target
+from ckpt.install.record import Step, Target
 
 # Where git is to leave no traces of its own.
 OFF = {"CKPT_DISABLE": "1"}

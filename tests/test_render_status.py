@@ -14,8 +14,7 @@ from ckpt.commands.status import rows
 from ckpt.engine.space import Held
 from ckpt.engine.status import Footprint, Status, TriggerStatus
 from ckpt.git.trigger_log import Failure, Success, TriggerNotes
-from ckpt.install.target import Finding
-from ckpt.models import GitState, Kind
+from ckpt.models import Finding, GitState, Kind
 
 NOW = MOMENT + timedelta(hours=2)
 HOUR_AGO = NOW.timestamp() - 3600

@@ -15,7 +15,8 @@ from ckpt.engine import status
 from ckpt.engine.health import Flaw, find_flaws, find_unasked
 from ckpt.errors import CkptError, DiskError
 from ckpt.install import parts, trial
-from ckpt.install.target import Finding, Target
+from ckpt.install.record import Target
+from ckpt.models import Finding
 from ckpt.render import Paint, columns, printable, wrapped
 
 _STYLES = {WRONG: "red", DOUBTFUL: "id", FIXED: "green", WELL: "green"}

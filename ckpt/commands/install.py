@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ckpt.cli import Context
 from ckpt.install import parts
 from ckpt.install.agents import AGENTS
-from ckpt.install.target import TO_DO, Step, Target
+from ckpt.install.record import TO_DO, Step, Target
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,9 +61,8 @@ def run(
     is_global: bool,
     edit_tracked: bool,
 ) -> int:
-    modules = tuple(name for name, wanted in (("guard", guard), ("wrapper", wrapper)) if wanted)
-    unasked = "none" if agents and not modules else "all"
-    selection = parts.Selection(parts.read_hooks(hooks or unasked), modules, unique(agents))
+    default = "none" if agents and not guard and not wrapper else "all"
+    selection = parts.Selection(parts.read_hooks(hooks or default), guard, wrapper, unique(agents))
     target = make_target(context, is_global=is_global, edit_tracked=edit_tracked)
     steps = parts.install(target, selection)
     tell(context, steps, "not installed")

@@ -19,7 +19,8 @@ from ckpt.errors import CkptError
 from ckpt.git.repository import Repository
 from ckpt.ids import is_id
 from ckpt.install import parts
-from ckpt.install.target import Finding, Target
+from ckpt.install.record import Target
+from ckpt.models import Finding
 from ckpt.render import Paint, age, columns, printable, quoted, size, wrapped
 
 Row = tuple[str, str, str]  # label, style, text

@@ -8,7 +8,7 @@ import argparse
 from ckpt.cli import Context
 from ckpt.commands.install import add_choices, make_target, tell, unique
 from ckpt.install import parts
-from ckpt.install.target import TO_DO
+from ckpt.install.record import TO_DO
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +47,7 @@ def _selection(
         return parts.EVERYTHING
     return parts.Selection(
         parts.read_hooks(hooks or "none"),
-        tuple(name for name, wanted in (("guard", guard), ("wrapper", wrapper)) if wanted),
+        guard,
+        wrapper,
         unique(agents),
     )

@@ -25,8 +25,7 @@ from typing import Any
 from ckpt import disk, jsontext
 from ckpt.errors import Refused
 from ckpt.git.repository import NotARepository, Repository, TooBroad, check_breadth, discover
-from ckpt.install.record import data_dir
-from ckpt.paths import from_json, is_within, to_json, to_str
+from ckpt.paths import data_dir, from_json, is_within, to_json, to_str
 
 _A_DAY = 86400
 GONE_FOR = 7 * _A_DAY  # seconds; then nobody is going to put it back

@@ -21,8 +21,7 @@ from ckpt.git.operation import in_progress
 from ckpt.git.refs import branch_name
 from ckpt.git.repository import Repository
 from ckpt.git.trigger_log import TriggerLog, TriggerNotes
-from ckpt.install.target import INSTALLED, REPLACED, Finding
-from ckpt.models import Checkpoint, GitState, Kind
+from ckpt.models import INSTALLED, REPLACED, Checkpoint, Finding, GitState, Kind
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
 from ckpt.settings.sources import EVERY_TRIGGER, TRIGGERS
 

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Puts ckpt's hooks into the settings of a coding agent, and takes them out again.
+"""The settings of coding agents: ckpt's hooks are added to them, and removed again.
 
-The file is the user's or the team's, so that only what is ckpt's is added or removed, in its
-text. One that is tracked, or lies outside the worktree, is left alone unless `edit_tracked`;
-one that is no valid JSON always is. What was put in, and where, is noted: if nobody has changed
-the file since, taking it out gives back every byte, and a file that was made goes. Otherwise
-ckpt's entries are known by the command that they run.
+The file is the user's or the team's, so only ckpt's entries are added or removed, in its text. One
+that is tracked, or outside the worktree, is left alone unless `edit_tracked`; one that is not
+valid JSON always is. What was added, and where, is noted: if the file has not changed since,
+removing it restores every byte. Otherwise ckpt's entries are found by the command they run.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,23 +17,24 @@ from shlex import quote, split
 from typing import Any
 
 from ckpt import disk
-from ckpt.errors import CkptError
 from ckpt.install import edit
-from ckpt.install.edit import Draft, Node, NotJson
-from ckpt.install.record import NEW, Record, missing_folders, remove_folders
-from ckpt.install.target import (
+from ckpt.install.edit import Node, NotJson
+from ckpt.install.record import (
     ADDED,
     CHANGED,
-    INSTALLED,
     KEPT,
     NOTE,
     REMOVED,
-    REPLACED,
     TO_DO,
-    Finding,
+    Record,
     Step,
     Target,
+    missing_folders,
+    remove_folders,
+    write_file,
 )
+from ckpt.models import INSTALLED, REPLACED, Finding
+from ckpt.paths import home_dir
 
 _SECONDS = 10
 
@@ -112,56 +111,213 @@ FORMATS = {
     ),
 }
 AGENTS = tuple(FORMATS)
-
-
-def command(python: str, agent: str) -> str:
-    """What the agent's shell runs."""
-    return f"{quote(python)}{_tail(agent)}"
-
-
-def is_ours(entry: object, agent: str) -> bool:
-    """Whether an entry runs ckpt, by whichever Python."""
-    text = entry.get("command") if isinstance(entry, dict) else None
-    return isinstance(text, str) and text.endswith(_tail(agent))
-
-
-def _tail(agent: str) -> str:
-    return f" -I -m ckpt hook {agent}"
-
-
-def entry(agent: str, event: str, python: str) -> dict[str, Any]:
-    """An item of an event's list."""
-    known = FORMATS[agent]
-    matcher = known.events[event]
-    pattern = {} if matcher is None else {"matcher": matcher}
-    run = {"command": command(python, agent), "timeout": known.timeout}
-    if not known.has_groups:
-        return {**run, **pattern}
-    return {**pattern, "hooks": [{"type": "command", **run}]}
-
-
-def user_path(agent: str, env: Mapping[str, str]) -> str:
-    """The settings that hold for all of a user's projects."""
-    known = FORMATS[agent]
-    moved = env.get(known.variable) if known.variable else None
-    if moved:
-        return os.path.join(os.path.abspath(moved), os.path.basename(known.user))
-    if not env.get("HOME"):
-        raise CkptError("$HOME is not set", hint="set HOME to your home folder, then try again")
-    return os.path.join(env["HOME"], known.user)
-
-
-# -- The text of an agent's settings: what is ckpt's in it, with it and without it
-
 _HOOKS = "hooks"
+_FOR_SHARED = ("--edit-tracked", "--global")
 
 
 class Unfit(Exception):
     """The file cannot be edited, for this reason."""
 
 
+def install(target: Target, agent: str) -> list[Step]:
+    everywhere = None if target.is_global else user_path(agent, target.env)
+    if everywhere is not None and _is_current(everywhere, agent, target.python):
+        return [Step(KEPT, f"{agent}, for all of your repositories", everywhere)]
+    path = _path(target, agent)
+    try:
+        text = _read(path)
+        if text is not None and found(text, agent) == wanted(agent, target.python):
+            return [Step(KEPT, agent, path)]
+        if _is_foreign(target, path):
+            advice = tuple(f"git ckpt install --agent {agent} {o}" for o in _FOR_SHARED)
+            what = f"{agent}: its settings file is shared with others; edit it, or your own"
+            return [Step(TO_DO, what, path, advice)]
+        is_renewed = text is not None and bool(_take_out(target.record, agent, path))
+        _put_in(target.record, agent, path, target.python)
+    except Unfit as reason:
+        return [_to_correct(agent, path, reason)]
+    if is_renewed:
+        return [Step(CHANGED, f"{agent}, which calls {target.python} now", path)]
+    return [Step(ADDED, f"{agent}: its hooks", path), *_notes(target, agent, path, text is None)]
+
+
+def uninstall(target: Target, agent: str) -> list[Step]:
+    """Out of every file that is noted, and of the one that would be used here now."""
+    noted = _noted(target.record, agent)
+    steps: list[Step] = []
+    for path in dict.fromkeys([*noted, _path(target, agent)]):
+        try:
+            if not found(_read(path) or "", agent):
+                _note(target.record, agent, path, None)
+            elif path in noted or not _is_foreign(target, path):
+                steps += _take_out(target.record, agent, path)
+            else:
+                advice = (f"git ckpt uninstall --agent {agent} --edit-tracked",)
+                what = f"{agent}: its hooks are left in a shared file"
+                steps.append(Step(NOTE, what, path, advice))
+        except Unfit as reason:
+            steps += [_to_correct(agent, path, reason)] if path in noted else []
+    return steps
+
+
+def files(target: Target) -> list[str]:
+    """All files that an install may write, for any agent."""
+    noted = [path for agent in FORMATS for path in _noted(target.record, agent)]
+    has_place = target.env.get("HOME") or not target.is_global
+    return noted + ([_path(target, agent) for agent in FORMATS] if has_place else [])
+
+
+def inspect(target: Target) -> list[Finding]:
+    """The state of the agents that ckpt is, or was, installed for."""
+    return [finding for agent in FORMATS for finding in _inspected(target, agent)]
+
+
+def _inspected(target: Target, agent: str) -> Iterator[Finding]:
+    mend = f"git ckpt install --agent {agent}"
+    path = _path(target, agent)
+    is_noted = path in _noted(target.record, agent)
+    for place in (path, user_path(agent, target.env)) if target.env.get("HOME") else (path,):
+        try:
+            hooks = found(_read(place) or "", agent)
+        except Unfit as reason:
+            if place == path and is_noted:
+                yield Finding(agent, REPLACED, f"'{place}': {reason}", mend)
+            continue
+        if not hooks:
+            continue
+        if set(hooks) != set(FORMATS[agent].events):
+            yield Finding(agent, REPLACED, f"'{place}' has only some of its hooks", mend)
+        elif not os.access(python := _python_of(hooks, agent), os.X_OK):
+            yield Finding(agent, REPLACED, f"'{python}', which it starts, is gone", mend)
+        else:
+            yield Finding(agent, INSTALLED, f"'{place}'")
+        return
+    if is_noted:
+        yield Finding(agent, REPLACED, f"its hooks were taken out of '{path}'", mend)
+
+
+def _to_correct(agent: str, path: str, reason: Unfit) -> Step:
+    return Step(TO_DO, f"{agent}: {reason}", path, ("correct the file, then try again",))
+
+
+def _notes(target: Target, agent: str, path: str, is_new: bool) -> Iterator[Step]:
+    if FORMATS[agent].note:
+        yield Step(NOTE, FORMATS[agent].note, path)
+    if is_new and not target.is_global:
+        exclude = os.path.join(target.require_repo().common_dir, "info", "exclude")
+        what = "this file names a program of this machine; to keep it out of commits"
+        yield Step(NOTE, what, path, (f"echo /{FORMATS[agent].local} >> {quote(exclude)}",))
+
+
+# -- The files
+
+
+def user_path(agent: str, env: Mapping[str, str]) -> str:
+    """The settings for all of a user's projects."""
+    known = FORMATS[agent]
+    moved = env.get(known.variable) if known.variable else None
+    if moved:
+        return os.path.join(os.path.abspath(moved), os.path.basename(known.user))
+    return os.path.join(home_dir(env), known.user)
+
+
+def _path(target: Target, agent: str) -> str:
+    """The file to edit: where a link leads, so that it stays one."""
+    if target.is_global:
+        return os.path.realpath(user_path(agent, target.env))
+    return os.path.realpath(os.path.join(target.require_repo().worktree, FORMATS[agent].local))
+
+
+def _is_foreign(target: Target, path: str) -> bool:
+    """Whether the file is tracked or outside the worktree."""
+    if target.is_global or target.edit_tracked:
+        return False
+    repo = target.require_repo()
+    top = os.path.join(repo.worktree, "")
+    if not path.startswith(top):
+        return True
+    from ckpt.git.index import read_staged
+
+    name = os.fsencode(path[len(top) :])
+    return any(staged.path == name for staged in read_staged(repo).index.entries)
+
+
+def _read(path: str) -> str | None:
+    """The text of a settings file; None if there is none."""
+    try:
+        return disk.read(path).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise Unfit("it cannot be read: not UTF-8") from None
+    except OSError as error:
+        raise Unfit(f"it cannot be read: {error.strerror}") from None
+
+
+def _is_current(path: str, agent: str, python: str) -> bool:
+    try:
+        return found(_read(path) or "", agent) == wanted(agent, python)
+    except Unfit:
+        return False
+
+
+def _put_in(record: Record, agent: str, path: str, python: str) -> None:
+    before = _read(path)
+    text, new = _with_ours(before or "", agent, python)
+    made = missing_folders(os.path.dirname(path))
+    notes = {"sha256": _digest(text), "new": new, "is_new": before is None, "made": made}
+    _note(record, agent, path, notes)
+    disk.make_folders(os.path.dirname(path))
+    write_file(path, text.encode("utf-8"))
+
+
+def _take_out(record: Record, agent: str, path: str) -> list[Step]:
+    text = _read(path)
+    notes = _noted(record, agent).get(path, {})
+    steps = []
+    if text is not None and found(text, agent):
+        is_as_left = notes.get("sha256") == _digest(text)
+        rest = edit.cut(text, notes["new"]) if is_as_left else _without_ours(text, agent)
+        if notes.get("is_new") and _is_bare(rest, agent):
+            disk.unlink(path)
+            remove_folders(notes.get("made", []))
+        else:
+            write_file(path, rest.encode("utf-8"))
+        steps = [Step(REMOVED, f"{agent}: its hooks", path)]
+    _note(record, agent, path, None)
+    return steps
+
+
+def _noted(record: Record, agent: str) -> dict[str, Any]:
+    """What was added, by the files that it was added to."""
+    return record.get(f"agent {agent}")
+
+
+def _note(record: Record, agent: str, path: str, notes: dict[str, Any] | None) -> None:
+    others = {name: each for name, each in _noted(record, agent).items() if name != path}
+    record.put(f"agent {agent}", others if notes is None else {**others, path: notes})
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8")).hexdigest()
+
+
+# -- The text
+
+
 def wanted(agent: str, python: str) -> dict[str, list[Any]]:
-    return {event: [entry(agent, event, python)] for event in FORMATS[agent].events}
+    """The items of ours, by events."""
+    return {event: [_item(agent, event, python)] for event in FORMATS[agent].events}
+
+
+def _item(agent: str, event: str, python: str) -> dict[str, Any]:
+    known = FORMATS[agent]
+    matcher = known.events[event]
+    pattern = {} if matcher is None else {"matcher": matcher}
+    run = {"command": f"{quote(python)} -I -m ckpt hook {agent}", "timeout": known.timeout}
+    if not known.has_groups:
+        return {**run, **pattern}
+    return {**pattern, "hooks": [{"type": "command", **run}]}
 
 
 def found(text: str, agent: str) -> dict[str, list[Any]]:
@@ -169,15 +325,26 @@ def found(text: str, agent: str) -> dict[str, list[Any]]:
     hooks = _parse(text, agent).get(_HOOKS) if text.strip() else None
     events = {} if hooks is None else edit.load(text, hooks)
     lists = {event: items for event, items in events.items() if isinstance(items, list)}
-    ours = {event: [i for i in items if _has_ours(i, agent)] for event, items in lists.items()}
+    ours = {event: [i for i in items if _runs(i, agent)] for event, items in lists.items()}
     return {event: items for event, items in ours.items() if items}
 
 
-def _has_ours(item: object, agent: str) -> bool:
+def _runs(item: object, agent: str) -> list[str]:
+    """The commands in an item that run ckpt, by whichever Python."""
     inner = item.get(_HOOKS) if isinstance(item, dict) else None
-    return is_ours(item, agent) or (
-        isinstance(inner, list) and any(is_ours(one, agent) for one in inner)
-    )
+    entries = [item, *(inner if isinstance(inner, list) else ())]
+    commands = [entry.get("command") for entry in entries if isinstance(entry, dict)]
+    tail = f" -I -m ckpt hook {agent}"
+    return [each for each in commands if isinstance(each, str) and each.endswith(tail)]
+
+
+def _python_of(hooks: dict[str, list[Any]], agent: str) -> str:
+    """The interpreter that our items start."""
+    runs = [run for items in hooks.values() for item in items for run in _runs(item, agent)]
+    try:
+        return split(runs[0])[0]
+    except (ValueError, IndexError):
+        return ""
 
 
 def _parse(text: str, agent: str) -> Node:
@@ -196,321 +363,56 @@ def _parse(text: str, agent: str) -> Node:
     return root
 
 
-def python_of(found: dict[str, list[Any]], agent: str) -> str:
-    """The interpreter that our entries start."""
-    items = [item for event in found.values() for item in event]
-    runs = [one for item in items for one in (item, *item.get(_HOOKS, ())) if is_ours(one, agent)]
-    try:
-        return split(runs[0]["command"])[0]
-    except (ValueError, IndexError):
-        return ""
-
-
-def whole(agent: str, python: str) -> str:
-    """A settings file with nothing but ckpt's hooks."""
-    return edit.written({**FORMATS[agent].required, _HOOKS: wanted(agent, python)})
-
-
-def is_current(text: str, agent: str, python: str) -> bool:
-    """Whether all of ours is there as it is to be."""
-    return found(text, agent) == wanted(agent, python)
-
-
-def add(draft: Draft, agent: str, wanted: dict[str, list[Any]]) -> None:
-    for key, value in FORMATS[agent].required.items():
-        root = _parse(draft.text, agent)
-        if root.get(key) is None:
-            draft.insert(edit.added_member(draft.text, root, key, value))
-    root = _parse(draft.text, agent)
-    if root.get(_HOOKS) is None:
-        draft.insert(edit.added_member(draft.text, root, _HOOKS, wanted))
-        return
-    for event, items in wanted.items():
-        hooks = _parse(draft.text, agent).get(_HOOKS)
-        assert hooks is not None, "looked for above"
-        there = hooks.get(event)
-        if there is None:
-            draft.insert(edit.added_member(draft.text, hooks, event, items))
-        else:
-            draft.insert(edit.added_item(draft.text, there, items[0]))
-
-
-def is_bare(text: str, agent: str) -> bool:
-    """Whether nothing is left in a file that ckpt has made."""
+def _with_ours(text: str, agent: str, python: str) -> tuple[str, list[list[int]]]:
+    ours, required = wanted(agent, python), FORMATS[agent].required
     if not text.strip():
-        return True
-    left = edit.load(text, _parse(text, agent))
+        return edit.insert(text, [(len(text), edit.written({**required, _HOOKS: ours}))])
+    root = _parse(text, agent)
+    hooks = root.get(_HOOKS)
+    members = [(key, value) for key, value in required.items() if root.get(key) is None]
+    insertions = []
+    if hooks is None:
+        members.append((_HOOKS, ours))
+    else:
+        lists = {event: node for event in ours if (node := hooks.get(event)) is not None}
+        insertions = [edit.added(text, lists[e], [(None, ours[e][0])]) for e in lists]
+        missing = [(event, ours[event]) for event in ours if event not in lists]
+        insertions += [edit.added(text, hooks, missing)] if missing else []
+    insertions += [edit.added(text, root, members)] if members else []
+    return edit.insert(text, insertions)
+
+
+def _is_bare(text: str, agent: str) -> bool:
+    """Whether nothing is left in a file that ckpt has made."""
+    left = edit.load(text, _parse(text, agent)) if text.strip() else {}
     return {key: value for key, value in left.items() if value != {}} in (
         {},
         dict(FORMATS[agent].required),
     )
 
 
-def without_ours(text: str, agent: str) -> str:
+def _without_ours(text: str, agent: str) -> str:
     """The text without ckpt's entries, and without lists and objects that are empty then."""
-    while True:
-        shorter = _without_one(text, agent)
-        if shorter is None:
-            return text
+    while (shorter := _without_one(text, agent)) is not None:
         text = shorter
+    return text
 
 
 def _without_one(text: str, agent: str) -> str | None:
     """The text without the first entry that is ours; None if there is none."""
     root = _parse(text, agent)
-    hooks = root.get(_HOOKS)
-    for at, event in enumerate(() if hooks is None else hooks.items):
-        for number, item in enumerate(event.items):
-            if _has_ours(edit.load(text, item), agent):
-                assert hooks is not None, "it has this event"
-                return _cut_out(
-                    text, (root, _last(root, _HOOKS)), (hooks, at), (event, number), agent
-                )
+    at, hooks = root.index(_HOOKS), root.get(_HOOKS)
+    for number, event in enumerate(() if hooks is None else hooks.items):
+        for place, item in enumerate(event.items):
+            if not _runs(edit.load(text, item), agent):
+                continue
+            inner = item.get(_HOOKS) if item.kind == "object" else None
+            if inner is not None and len(inner.items) > 1:  # a group with entries of others
+                ours = [bool(_runs(edit.load(text, entry), agent)) for entry in inner.items]
+                return edit.without(text, inner, ours.index(True))
+            assert hooks is not None and at is not None, "there is an event"
+            for node, index in ((event, place), (hooks, number)):
+                if len(node.items) > 1:
+                    return edit.without(text, node, index)
+            return edit.without(text, root, at)
     return None
-
-
-def _cut_out(
-    text: str,
-    outer: tuple[Node, int],
-    middle: tuple[Node, int],
-    inner: tuple[Node, int],
-    agent: str,
-) -> str:
-    """Cut an item out, or the outermost of what holds nothing else; of a group with entries of
-    others, only ours."""
-    group = inner[0].items[inner[1]]
-    entries = group.get(_HOOKS) if group.kind == "object" else None
-    if entries is not None and len(entries.items) > 1:
-        ours = [is_ours(edit.load(text, one), agent) for one in entries.items]
-        return edit.without(text, entries, ours.index(True))
-    for node, number in (inner, middle):
-        if len(node.items) > 1:
-            return edit.without(text, node, number)
-    return edit.without(text, *outer)
-
-
-def _last(node: Node, key: str) -> int:
-    return max(number for number, name in enumerate(node.keys) if name == key)
-
-
-# -- Puts ckpt's hooks into the settings of a coding agent, and takes them out again
-
-
-def install(target: Target, agent: str) -> list[Step]:
-    if not target.is_global and _is_current(user_path(agent, target.env), agent, target.python):
-        return [Step(KEPT, f"{agent}, for all of your repositories", user_path(agent, target.env))]
-    path = _path(target, agent)
-    try:
-        text = _read(path)
-        if text is not None and is_current(text, agent, target.python):
-            return [Step(KEPT, agent, path)]
-        if _is_foreign(target, path):
-            return [_by_hand(agent, path)]
-        before = [] if text is None else _take_out(target.record, agent, path)
-        _put_in(target.record, agent, path, target.python)
-    except Unfit as reason:
-        return [_mend(agent, path, reason)]
-    if before:
-        return [Step(CHANGED, f"{agent}, which calls {target.python} now", path)]
-    return [Step(ADDED, f"{agent}: its hooks", path), *_notes(target, agent, path, text is None)]
-
-
-def uninstall(target: Target, agent: str) -> list[Step]:
-    """Out of every file that is noted, and of the one that would be used here now."""
-    record = target.record
-    steps: list[Step] = []
-    for path in dict.fromkeys([*_noted(record, agent), _path(target, agent)]):
-        is_noted = path in _noted(record, agent)
-        try:
-            if not found(_read(path) or "", agent):
-                _forget(record, agent, path)
-            elif is_noted or not _is_foreign(target, path):
-                steps += _take_out(record, agent, path)
-            else:
-                advice = (f"git ckpt uninstall --agent {agent} --edit-tracked",)
-                what = f"{agent}: its hooks are left in a shared file"
-                steps.append(Step(NOTE, what, path, advice))
-        except Unfit as reason:
-            steps += [_mend(agent, path, reason)] if is_noted else []
-    return steps
-
-
-def files(target: Target) -> list[str]:
-    """All that is written to put it in, for any agent."""
-    noted = [path for agent in FORMATS for path in _noted(target.record, agent)]
-    has_place = target.env.get("HOME") or not target.is_global
-    return noted + ([_path(target, agent) for agent in FORMATS] if has_place else [])
-
-
-def inspect(target: Target) -> list[Finding]:
-    """Of the agents that ckpt is, or was, installed for."""
-    return [found for agent in FORMATS for found in _inspected(target, agent)]
-
-
-def _inspected(target: Target, agent: str) -> Iterator[Finding]:
-    mend = f"git ckpt install --agent {agent}"
-    path = _path(target, agent)
-    for place in (path, user_path(agent, target.env)) if target.env.get("HOME") else (path,):
-        try:
-            hooks = found(_read(place) or "", agent)
-        except Unfit as reason:
-            if place in _noted(target.record, agent):
-                yield Finding(agent, REPLACED, f"'{place}': {reason}", mend)
-            continue
-        if not hooks:
-            continue
-        if set(hooks) != set(FORMATS[agent].events):
-            yield Finding(agent, REPLACED, f"'{place}' has only some of its hooks", mend)
-        elif not os.access(python_of(hooks, agent), os.X_OK):
-            gone = f"'{python_of(hooks, agent)}', which it starts, is gone"
-            yield Finding(agent, REPLACED, gone, mend)
-        else:
-            yield Finding(agent, INSTALLED, f"'{place}'")
-        return
-    if path in _noted(target.record, agent):
-        yield Finding(agent, REPLACED, f"its hooks were taken out of '{path}'", mend)
-
-
-# -- places ----------------------------------------------------------------------------
-
-
-def _path(target: Target, agent: str) -> str:
-    """The file to edit: where a link leads, so that it stays one."""
-    if target.is_global:
-        return os.path.realpath(user_path(agent, target.env))
-    return os.path.realpath(os.path.join(target.require_repo().worktree, FORMATS[agent].local))
-
-
-def _is_foreign(target: Target, path: str) -> bool:
-    """Whether others get what is written there."""
-    if target.is_global or target.edit_tracked:
-        return False
-    repo = target.require_repo()
-    top = os.path.join(repo.worktree, "")
-    if not path.startswith(top):
-        return True
-    from ckpt.git.index import read_staged
-
-    name = os.fsencode(path[len(top) :])
-    return any(staged.path == name for staged in read_staged(repo).index.entries)
-
-
-def _by_hand(agent: str, path: str) -> Step:
-    advice = (f"git ckpt install --agent {agent} --edit-tracked", _for_all(agent))
-    what = f"{agent}: its settings file is shared with others; edit it all the same, or your own"
-    return Step(TO_DO, what, path, advice)
-
-
-def _for_all(agent: str) -> str:
-    return f"git ckpt install --agent {agent} --global"
-
-
-def _mend(agent: str, path: str, reason: Unfit) -> Step:
-    return Step(TO_DO, f"{agent}: {reason}", path, ("correct the file, then try again",))
-
-
-def _notes(target: Target, agent: str, path: str, is_new: bool) -> Iterator[Step]:
-    if FORMATS[agent].note:
-        yield Step(NOTE, FORMATS[agent].note, path)
-    if is_new and not target.is_global:
-        line = f"/{FORMATS[agent].local}"
-        exclude = os.path.join(target.require_repo().common_dir, "info", "exclude")
-        what = "this file names a program of this machine; to keep it out of commits"
-        yield Step(NOTE, what, path, (f"echo {line} >> {quote(exclude)}",))
-
-
-# -- the text --------------------------------------------------------------------------
-
-
-def _read(path: str) -> str | None:
-    """The text of a settings file; None if there is none."""
-    try:
-        return disk.read(path).decode("utf-8")
-    except FileNotFoundError:
-        return None
-    except (UnicodeDecodeError, OSError) as error:
-        told = "not UTF-8" if isinstance(error, ValueError) else error.strerror
-        raise Unfit(f"it cannot be read: {told}") from None
-
-
-def _is_current(path: str, agent: str, python: str) -> bool:
-    try:
-        text = _read(path)
-        return text is not None and is_current(text, agent, python)
-    except Unfit:
-        return False
-
-
-# -- putting in ------------------------------------------------------------------------
-
-
-def _put_in(record: Record, agent: str, path: str, python: str) -> None:
-    text = _read(path)
-    draft = Draft(text or "")
-    if not draft.text.strip():
-        draft.insert(edit.Insertion(len(draft.text), whole(agent, python)))
-    else:
-        add(draft, agent, wanted(agent, python))
-    made = missing_folders(os.path.dirname(path))
-    _note(record, agent, path, draft, is_new=text is None, made=made)
-    disk.make_folders(os.path.dirname(path))
-    _write(path, draft.text)
-
-
-def _write(path: str, text: str) -> None:
-    """Put a file in place in one step, with the bits that it had."""
-    temporary = path + NEW
-    if os.path.lexists(temporary):  # what a killed process has not finished
-        disk.unlink(temporary)
-    with disk.replacing(path, temporary, 0o666) as fd:
-        disk.write(fd, text.encode("utf-8"))
-        if os.path.exists(path):
-            disk.chmod(fd, stat.S_IMODE(os.stat(path).st_mode))
-
-
-# -- taking out ------------------------------------------------------------------------
-
-
-def _take_out(record: Record, agent: str, path: str) -> list[Step]:
-    text = _read(path)
-    notes = _noted(record, agent).get(path, {})
-    if text is None or not found(text, agent):
-        _forget(record, agent, path)
-        return []
-    is_as_left = notes.get("sha256") == _digest(text)
-    rest = edit.cut(text, notes["new"]) if is_as_left else without_ours(text, agent)
-    if notes.get("is_new") and is_bare(rest, agent):
-        disk.unlink(path)
-        remove_folders(notes.get("made", []))
-    else:
-        _write(path, rest)
-    _forget(record, agent, path)
-    return [Step(REMOVED, f"{agent}: its hooks", path)]
-
-
-# -- what is noted ---------------------------------------------------------------------
-
-
-def _part(agent: str) -> str:
-    return f"agent {agent}"
-
-
-def _noted(record: Record, agent: str) -> dict[str, Any]:
-    """What was put in, by the files that it was put into."""
-    return record.get(_part(agent))
-
-
-def _note(
-    record: Record, agent: str, path: str, draft: Draft, *, is_new: bool, made: list[str]
-) -> None:
-    notes = {"sha256": _digest(draft.text), "new": draft.new(), "is_new": is_new, "made": made}
-    record.put(_part(agent), {**_noted(record, agent), path: notes})
-
-
-def _forget(record: Record, agent: str, path: str) -> None:
-    left = {name: notes for name, notes in _noted(record, agent).items() if name != path}
-    record.put(_part(agent), left)
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8")).hexdigest()

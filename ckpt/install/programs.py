@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The programs that `install` asks before it writes anything: git, man, Python.
+"""How people find ckpt: `git ckpt`, its man page; and the programs that `install` asks for it.
 
-`install` is a command that a person types and may start processes, which the engine never
-does; here is the one place for it. No program that is not there is an error.
+Where the console script is not on PATH, an alias in the user's configuration stands for it. The
+man page is linked where `man` looks for it. `install` is a command that a person types and may
+start processes, which the engine never does: git, man and Python are started here only.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ from shlex import quote
 from ckpt import disk
 from ckpt.errors import CkptError, Refused
 from ckpt.git.config import GitConfig
-from ckpt.install.record import data_home, missing_folders, remove_folders
-from ckpt.install.target import (
+from ckpt.install.record import (
     ADDED,
     CHANGED,
-    INSTALLED,
     KEPT,
-    MISSING,
     NOTE,
     REMOVED,
-    Finding,
     Step,
     Target,
+    missing_folders,
+    remove_folders,
 )
 from ckpt.locks import NOT_SHARED
+from ckpt.models import INSTALLED, MISSING, Finding
+from ckpt.paths import data_home
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_SECONDS = 20
+_CONFIGURED_HOOKS = (2, 54)
 
 
 def asset(name: str) -> Path:
@@ -48,50 +51,22 @@ def asset(name: str) -> Path:
     return path
 
 
-# -- The programs that `install` asks before it writes anything: git, man, Python
-
-_SECONDS = 20
-CONFIGURED_HOOKS = (2, 54)
+# -- Programs
 
 
-def git_version(env: Mapping[str, str]) -> tuple[int, int] | None:
-    """The version of the git on PATH; None without git."""
-    told = _output(["git", "version"], env)
-    found = re.search(r"version (\d+)\.(\d+)", told or "")
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def has_configured_hooks(env: Mapping[str, str]) -> bool:
-    """Whether git runs hooks that its configuration names."""
-    version = git_version(env)
-    return version is not None and version >= CONFIGURED_HOOKS
-
-
-def man_finds(page: str, env: Mapping[str, str]) -> bool | None:
-    """Whether `man` has a page; None where there is no `man`."""
-    if find("man", env) is None:
-        return None
-    return bool((_output(["man", "-w", page], env) or "").strip())
-
-
-def runs_alone(python: str, env: Mapping[str, str]) -> bool:
-    """Whether an interpreter finds ckpt without the user's own site folder and PYTHONPATH."""
-    return _output([python, "-I", "-c", "import ckpt.cli"], env) is not None
-
-
-def run(words: Sequence[str], env: Mapping[str, str], folder: str) -> tuple[int, str, str]:
+def run(words: Sequence[str], env: Mapping[str, str], folder: str = "/") -> tuple[int, str, str]:
     """Run a program to its end: status, output, errors."""
     try:
         ran = subprocess.run(
-            list(words),
+            [find(words[0], env) or words[0], *words[1:]],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,
             cwd=folder,
         )
-    except FileNotFoundError:
-        return 127, "", f"'{words[0]}' is not there"
+    except OSError as error:
+        return 127, "", f"'{words[0]}': {error.strerror}"
     except subprocess.TimeoutExpired:
         return 124, "", f"'{words[0]}' took more than {_SECONDS} s"
     return ran.returncode, os.fsdecode(ran.stdout), os.fsdecode(ran.stderr)
@@ -101,133 +76,126 @@ def find(program: str, env: Mapping[str, str]) -> str | None:
     return shutil.which(program, path=env.get("PATH", os.defpath))
 
 
-def _output(words: Sequence[str], env: Mapping[str, str]) -> str | None:
-    """What a program prints; None if it is missing or fails."""
-    program = find(words[0], env)
-    if program is None:
-        return None
-    try:
-        ran = subprocess.run(
-            [program, *words[1:]],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            cwd="/",
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return os.fsdecode(ran.stdout) if ran.returncode == 0 else None
+def has_configured_hooks(env: Mapping[str, str]) -> bool:
+    """Whether the git on PATH runs hooks that its configuration names."""
+    found = re.search(r"version (\d+)\.(\d+)", run(["git", "version"], env)[1])
+    return found is not None and (int(found[1]), int(found[2])) >= _CONFIGURED_HOOKS
 
 
-# -- `git ckpt` where the console script is not on PATH: an alias in the user's configuration
+def runs_alone(python: str, env: Mapping[str, str]) -> bool:
+    """Whether an interpreter finds ckpt without the user's own site folder and PYTHONPATH."""
+    return run([python, "-I", "-c", "import ckpt.cli"], env)[0] == 0
 
-_KEY = "alias.ckpt"
-_MARK = ' -I -m ckpt "$@"; }; f'
+
+# -- The alias and the man page, which serve all of a user's repositories
+
+_ALIAS = "alias.ckpt"
+_ALIAS_END = ' -I -m ckpt "$@"; }; f'
+_PAGE = "git-ckpt"
+_MAN = "man"
 
 
 def install(target: Target) -> list[Step]:
-    program = find("git-ckpt", target.env)
-    if program is not None:
-        return [] if _is_ours(program, target.python) else [_other_program(target, program)]
-    wanted = alias(target.python)
-    set_now = GitConfig.load(target.env).get(_KEY)
-    if set_now == wanted:
-        return [Step(KEPT, "alias 'git ckpt'", _KEY)]
-    if set_now and _MARK not in set_now:
-        what = f"alias 'git ckpt': you have one of your own ({set_now})"
-        return [Step(NOTE, what, _KEY, ("git config --global --unset alias.ckpt",))]
-    config = target.user_config_file
-    try:
-        config.remove(_is_our_entry)
-        config.add("alias", None, [("ckpt", wanted)])
-    except (OSError, Refused) as error:
-        what = f"alias 'git ckpt' could not be set: {error}"
-        return [Step(NOTE, what, config.path, (f"{quote(target.python)} -I -m ckpt",))]
-    what = "alias 'git ckpt', because git-ckpt is not on PATH"
-    return [Step(CHANGED if set_now else ADDED, what, f"{config.path}: {_KEY}")]
+    return _add_alias(target) + _link_man_page(target)
 
 
 def uninstall(target: Target) -> list[Step]:
     config = target.user_config_file
-    if not config.remove(_is_our_entry):
-        return []
-    return [Step(REMOVED, "alias 'git ckpt'", f"{config.path}: {_KEY}")]
+    steps = []
+    if config.remove(_is_our_alias):
+        steps.append(Step(REMOVED, "alias 'git ckpt'", f"{config.path}: {_ALIAS}"))
+    return steps + _unlink_man_page(target)
 
 
 def inspect(target: Target) -> list[Finding]:
     program = find("git-ckpt", target.env)
     if program is not None:
         return [Finding("git ckpt", INSTALLED, f"'{program}'")]
-    if _MARK in (GitConfig.load(target.env).get(_KEY) or ""):
+    if _ALIAS_END in (GitConfig.load(target.env).get(_ALIAS) or ""):
         return [Finding("git ckpt", INSTALLED, "alias in git's configuration")]
     mend = f"{quote(target.python)} -I -m ckpt install"
     return [Finding("git ckpt", MISSING, "git-ckpt is not on PATH, and there is no alias", mend)]
 
 
-def alias(python: str) -> str:
-    return f'!f() {{ cd "./$GIT_PREFIX" && exec {quote(python)}{_MARK}'
+def _add_alias(target: Target) -> list[Step]:
+    program = find("git-ckpt", target.env)
+    if program is not None:
+        if _starts(program, target.python):
+            return []
+        what = f"'git ckpt' starts another installation than the hooks, which call {target.python}"
+        return [Step(NOTE, what, program, ("git ckpt install   (to let the hooks call that one)",))]
+    wanted = f'!f() {{ cd "./$GIT_PREFIX" && exec {quote(target.python)}{_ALIAS_END}'
+    set_now = GitConfig.load(target.env).get(_ALIAS)
+    if set_now == wanted:
+        return [Step(KEPT, "alias 'git ckpt'", _ALIAS)]
+    if set_now and _ALIAS_END not in set_now:
+        what = f"alias 'git ckpt': you have one of your own ({set_now})"
+        return [Step(NOTE, what, _ALIAS, ("git config --global --unset alias.ckpt",))]
+    config = target.user_config_file
+    try:
+        config.remove(_is_our_alias)
+        config.add("alias", None, [("ckpt", wanted)])
+    except (OSError, Refused) as error:
+        what = f"alias 'git ckpt' could not be set: {error}"
+        return [Step(NOTE, what, config.path, (f"{quote(target.python)} -I -m ckpt",))]
+    what = "alias 'git ckpt', because git-ckpt is not on PATH"
+    return [Step(CHANGED if set_now else ADDED, what, f"{config.path}: {_ALIAS}")]
 
 
-def _is_our_entry(key: str, value: str) -> bool:
-    return key == _KEY and _MARK in value
+def _is_our_alias(key: str, value: str) -> bool:
+    return key == _ALIAS and _ALIAS_END in value
 
 
-def _is_ours(program: str, python: str) -> bool:
-    """Whether a console script starts this interpreter: it lies beside it, or names it."""
+def _starts(program: str, python: str) -> bool:
+    """Whether a console script starts this interpreter: it is beside it, or names it."""
     if os.path.dirname(os.path.realpath(program)) == os.path.dirname(python):
         return True
-    with open(program, "rb") as file:
-        return os.fsencode(python) in file.read(4096)
+    return os.fsencode(python) in disk.beginning(program, 4096)
 
 
-def _other_program(target: Target, program: str) -> Step:
-    what = f"'git ckpt' starts another installation than the hooks, which call {target.python}"
-    return Step(NOTE, what, program, ("git ckpt install   (to let the hooks call that one)",))
-
-
-# -- The man page, for `git help ckpt` and `man git-ckpt`: a link where `man` looks for it
-
-_PAGE = "git-ckpt"
-_PART = "man"
-
-
-def install_man_link(target: Target) -> list[Step]:
-    path, page = _link(target), str(asset("man/git-ckpt.1"))
-    if os.path.islink(path) and os.readlink(path) == page:
-        return [Step(KEPT, "man page", path)]
-    was_ours = _is_ours_man_link(target, path)
-    if not was_ours and (os.path.lexists(path) or man_finds(_PAGE, target.env) is not False):
+def _link_man_page(target: Target) -> list[Step]:
+    link, page = _man_link(target), str(asset("man/git-ckpt.1"))
+    if os.path.islink(link) and os.readlink(link) == page:
+        return [Step(KEPT, "man page", link)]
+    was_ours = _is_our_link(target, link)
+    if not was_ours and (os.path.lexists(link) or find("man", target.env) is None):
         return []
-    notes = target.user_record.get(_PART)
-    made = notes.get("made", []) or missing_folders(os.path.dirname(path))
-    target.user_record.put(_PART, {"page": page, "made": made})
+    if not was_ours and _man_finds_it(target):
+        return []
+    notes = target.user_record.get(_MAN)
+    made = notes.get("made", []) or missing_folders(os.path.dirname(link))
+    target.user_record.put(_MAN, {"page": page, "made": made})
     if was_ours:
-        disk.unlink(path)
-    NOT_SHARED.make_folders(os.path.dirname(path))
-    disk.symlink(page, path)
-    if not man_finds(_PAGE, target.env):  # it does not look there either
-        return uninstall_man_link(target)[1:]
-    return [Step(CHANGED if was_ours else ADDED, "man page", path)]
+        disk.unlink(link)
+    NOT_SHARED.make_folders(os.path.dirname(link))
+    disk.symlink(page, link)
+    if not _man_finds_it(target):  # it does not look there either
+        return _unlink_man_page(target)[1:]
+    return [Step(CHANGED if was_ours else ADDED, "man page", link)]
 
 
-def uninstall_man_link(target: Target) -> list[Step]:
-    path = _link(target)
-    is_ours = _is_ours_man_link(target, path)
+def _unlink_man_page(target: Target) -> list[Step]:
+    link = _man_link(target)
+    is_ours = _is_our_link(target, link)
     if is_ours:
-        disk.unlink(path)
-    if is_ours or not os.path.lexists(path):  # one that was killed may have noted it only
-        remove_folders(target.user_record.get(_PART).get("made", []))
-        target.user_record.drop(_PART)
-    return [Step(REMOVED, "man page", path)] if is_ours else []
+        disk.unlink(link)
+    if is_ours or not os.path.lexists(link):  # an install that was killed may have noted it only
+        remove_folders(target.user_record.get(_MAN).get("made", []))
+        target.user_record.drop(_MAN)
+    return [Step(REMOVED, "man page", link)] if is_ours else []
 
 
-def _link(target: Target) -> str:
+def _man_finds_it(target: Target) -> bool:
+    code, path, _ = run(["man", "-w", _PAGE], target.env)
+    return code == 0 and bool(path.strip())
+
+
+def _man_link(target: Target) -> str:
     return os.path.join(data_home(target.env), "man", "man1", f"{_PAGE}.1")
 
 
-def _is_ours_man_link(target: Target, path: str) -> bool:
-    if not os.path.islink(path):
+def _is_our_link(target: Target, link: str) -> bool:
+    if not os.path.islink(link):
         return False
-    page = target.user_record.get(_PART).get("page")
-    return os.readlink(path) in (page, str(asset("man/git-ckpt.1")))
+    page = target.user_record.get(_MAN).get("page")
+    return os.readlink(link) in (page, str(asset("man/git-ckpt.1")))

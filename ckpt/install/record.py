@@ -1,96 +1,154 @@
 # SPDX-License-Identifier: MIT
-"""What was installed in one place, so that it can be taken out again to the byte.
+"""Where to install, what was done there, and what has to be remembered for uninstall.
 
-One small private JSON file, an object for each part that asks. It is written before the
-part acts, so that what was begun and not finished can be undone as well. Without the file,
-uninstall still finds what is ckpt's by its marks; lost is then only what those cannot
-tell, such as whether a file ended without a newline. What it says is what gets cut out of
-other people's files, so it is believed only under its checksum.
+Every part of `install` (hooks, guard, wrapper, agents, alias, man page) has the functions
+`install(target)` and `uninstall(target)`, which return the steps taken, and `inspect(target)`,
+which changes nothing and returns findings. None of them prints. The record is written before a
+part acts, so that an install that was killed can be undone as well.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ckpt import disk, jsontext
-from ckpt.errors import CkptError, Refused
+from ckpt.errors import Refused
 from ckpt.git.config import ConfigError, parse_file
-from ckpt.locks import is_dead, remove_dead, replace_locked
+from ckpt.git.repository import Repository
+from ckpt.install import edit
+from ckpt.locks import NOT_SHARED, Sharing, is_dead, remove_dead, replace_locked
+from ckpt.paths import config_home, data_dir, home_dir
+
+# What a step did. `to-do`: a trigger that was requested is not installed, because only the user
+# may do what it takes; `note`: what was requested is installed, and this is good to know.
+ADDED, CHANGED, REMOVED, KEPT = "added", "changed", "removed", "kept"
+TO_DO, NOTE = "to-do", "note"
+NEW = ".ckpt-new"  # how the names of files end that are written before they take their place
+_PATIENCE = 2.0
 
 
-def global_config_path(env: Mapping[str, str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was done, in words that complete 'Added …', or is left to the user.
+
+    `place` is the file, or the config key after its file and a colon. `advice` is what to
+    type or to add, line by line.
+    """
+
+    action: str
+    what: str
+    place: str
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to install: one repository or, with `is_global`, all of the user's.
+
+    `python` is the absolute path of the interpreter that triggers start. `repo` is None only
+    where `is_global` is true and the current directory is in no repository.
+    """
+
+    repo: Repository | None
+    env: Mapping[str, str]
+    python: str
+    is_global: bool = False
+    edit_tracked: bool = False
+
+    def require_repo(self) -> Repository:
+        if self.repo is None:
+            raise Refused(
+                "this can only be installed into a repository",
+                hint="change into one, or name it with -C DIR",
+            )
+        return self.repo
+
+    @property
+    def place(self) -> str:
+        """How the user's record names this place."""
+        return "global" if self.is_global else self.require_repo().common_dir
+
+    @property
+    def record(self) -> Record:
+        """What was installed here before; of `is_global`, what was installed for the user."""
+        if self.is_global:
+            return self.user_record
+        return Record(os.path.join(self.require_repo().common_dir, "ckpt", "installed.json"))
+
+    @property
+    def user_record(self) -> Record:
+        return Record(os.path.join(data_dir(self.env), "installed.json"), is_users=True)
+
+    @property
+    def config_file(self) -> ConfigFile:
+        """Git's configuration for the place to install to: the repository's or the user's."""
+        if self.is_global:
+            return self.user_config_file
+        path = os.path.join(self.require_repo().common_dir, "config")
+        return ConfigFile(path, self.record)
+
+    @property
+    def user_config_file(self) -> ConfigFile:
+        return ConfigFile(_global_config_path(self.env), self.user_record)
+
+
+def _global_config_path(env: Mapping[str, str]) -> str:
     """The file that `git config --global` writes."""
     named = env.get("GIT_CONFIG_GLOBAL")
     if named is not None:
         return os.path.abspath(named or os.devnull)
-    plain = os.path.join(_home(env), ".gitconfig")
+    plain = os.path.join(home_dir(env), ".gitconfig")
     other = os.path.join(config_home(env), "git", "config")
     return other if os.path.exists(other) and not os.path.exists(plain) else plain
 
 
-def config_home(env: Mapping[str, str]) -> str:
-    return env.get("XDG_CONFIG_HOME") or os.path.join(_home(env), ".config")
-
-
-def data_home(env: Mapping[str, str]) -> str:
-    """What the XDG rules call the user's data folder."""
-    return env.get("XDG_DATA_HOME") or os.path.join(_home(env), ".local", "share")
-
-
-def data_dir(env: Mapping[str, str]) -> str:
-    """The folder for files that ckpt installs for a user."""
-    return os.path.join(data_home(env), "ckpt")
-
-
-def _home(env: Mapping[str, str]) -> str:
-    home = env.get("HOME")
-    if not home:
-        raise CkptError("$HOME is not set", hint="set HOME to your home folder, then try again")
-    return home
-
-
-# -- What was installed in one place, so that it can be taken out again to the byte
-
-_MADE = "made"  # the folders that the record itself needed
-
-
 class Record:
-    """The notes of the parts, by their names; a damaged file counts as none."""
+    """The notes of the parts, by their names; a damaged file counts as empty."""
 
     def __init__(self, path: str, *, is_users: bool = False) -> None:
         self.path = path
         self._is_users = is_users
 
     def get(self, name: str) -> dict[str, Any]:
-        """What the part of that name noted; empty if nothing."""
         notes = self._read().get(name)
         return notes if isinstance(notes, dict) else {}
 
     def put(self, name: str, notes: Mapping[str, Any]) -> None:
-        """Note something in place of what was noted; empty notes go."""
+        """Replace the notes of a part; empty notes are dropped."""
         kept = self._read()
         if kept.get(name, {}) == dict(notes):
             return
         kept.pop(name, None)
         if notes:
             kept[name] = dict(notes)
-        made = kept.setdefault(_MADE, missing_folders(os.path.dirname(self.path)))
-        if kept.keys() == {_MADE}:
+        made = kept.setdefault("made", missing_folders(os.path.dirname(self.path)))
+        if kept.keys() == {"made"}:
             disk.remove(self.path)
             remove_folders(made)
-        else:
-            document = {"format": 1, "parts": kept, "sum": _checksum(kept)}
-            if self._is_users:
-                disk.ensure_user_dir(os.path.dirname(self.path))
-            disk.replace(self.path, jsontext.dump(document))
+            return
+        if self._is_users:
+            disk.ensure_user_dir(os.path.dirname(self.path))
+        document = {"format": 1, "parts": kept, "sum": _checksum(kept)}
+        disk.replace(self.path, jsontext.dump(document))
 
     def drop(self, name: str) -> None:
         self.put(name, {})
+
+    # The places that use something which serves all of a user's repositories.
+
+    def users(self, name: str) -> list[str]:
+        places: list[str] = self.get(name).get("places", [])
+        return [place for place in places if place == "global" or os.path.isdir(place)]
+
+    def put_users(self, name: str, places: Iterable[str]) -> None:
+        unique = list(dict.fromkeys(places))
+        self.put(name, {"places": unique} if unique else {})
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -103,85 +161,37 @@ class Record:
 
 
 def _checksum(parts: dict[str, Any]) -> str:
+    """Text is cut out of other people's files by what the record says."""
     return hashlib.new("sha256", jsontext.dump(parts)).hexdigest()
 
 
-def missing_folders(path: str) -> list[str]:
-    """The folder and those above it that are not there, the outermost first."""
-    missing: list[str] = []
-    while not os.path.isdir(path):
-        missing.insert(0, path)
-        path = os.path.dirname(path)
-    return missing
-
-
-def remove_folders(made: list[str]) -> None:
-    """Take folders away that were made before, as far as nobody else has put anything there."""
-    for folder in reversed(made):
-        try:
-            disk.rmdir(folder)
-        except OSError:
-            return
-
-
-# -- Puts sections into a file of git's configuration, and takes them out again to the byte
-
-_PATIENCE = 2.0
-_TOKEN = re.compile(
-    rb"""
-      (?P<header> \[ [A-Za-z0-9.-]* (?: [ \t\r]+ "(?: [^"\\\n] | \\[^\n] )*" )? \] )
-    | (?P<entry> [A-Za-z][A-Za-z0-9-]* [ \t]*
-        (?: = (?: "(?: [^"\\\n] | \\(?:\r\n|.) )*" | \\(?:\r\n|.) | [^"\\#;\n] )*
-              (?: [#;][^\n]* )? )?
-        \r? (?: \n | \Z ) )
-    | (?P<comment> [#;] [^\n]* \n? )
-    | (?P<blank> [ \t\r]* \n | [ \t\r]+ )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-Pairs = Sequence[tuple[str, str]]
-IsOurs = Callable[[str, str], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    start: int
-    end: int
-    key: str = ""
-    value: str = ""
-
-
 class ConfigFile:
-    """One file of git's configuration; `record` remembers how it was before."""
+    """One file of git's configuration; the record remembers how it ended before."""
 
     def __init__(self, path: str, record: Record) -> None:
         self.path = path
         self._record = record
-
-    def values(self, key: str) -> list[str]:
-        """What the file itself, without what it includes, says of a key as git lists it."""
-        return [
-            entry.value or "" for entry in parse_file(self._read(), self.path) if entry.key == key
-        ]
+        self._part = f"config:{path}"
 
     def entries(self) -> list[tuple[str, str]]:
+        """Keys and values of the file itself, without what it includes."""
         return [(entry.key, entry.value or "") for entry in parse_file(self._read(), self.path)]
 
-    def add(self, section: str, subsection: str | None, pairs: Pairs) -> None:
-        """A new section: one of a hook before all others of hooks, any other at the end."""
-        before = "hook" if section == "hook" else None
+    def add(self, section: str, subsection: str | None, pairs: Sequence[tuple[str, str]]) -> None:
+        """Add a section: that of a hook before all other hooks, any other at the end."""
+        self.entries()  # a file that git cannot read is refused
         text = self._read()
         if text and not text.endswith(b"\n"):
             self._note(length_without_newline=len(text))
         if not os.path.lexists(self.path):
             self._note(created=True)
-        self._replace(text, with_section(text, section, subsection, pairs, before=before))
+        is_first = section == "hook"
+        self._replace(text, edit.with_section(text, section, subsection, pairs, is_first=is_first))
 
-    def remove(self, is_ours: IsOurs) -> bool:
-        """Take out the entries that a function of key and value says are ours; False if none."""
+    def remove(self, is_ours: Callable[[str, str], bool]) -> bool:
+        """Remove the entries that a function of key and value says are ours; False if none."""
         text = self._read()
-        left = without_entries(text, is_ours)
+        left = edit.without_entries(text, is_ours)
         if left == text:
             return False
         notes = self._record.get(self._part)
@@ -193,12 +203,8 @@ class ConfigFile:
         return True
 
     def forget(self) -> None:
-        """Nothing of ours is in the file any more: what it was like need not be known."""
+        """Drop what is known of the file, once nothing of ours is in it."""
         self._record.drop(self._part)
-
-    @property
-    def _part(self) -> str:
-        return f"config:{self.path}"
 
     def _note(self, **notes: int) -> None:
         self._record.put(self._part, {**self._record.get(self._part), **notes})
@@ -222,109 +228,56 @@ class ConfigFile:
             )
 
 
-def with_section(
-    text: bytes, section: str, subsection: str | None, pairs: Pairs, *, before: str | None = None
-) -> bytes:
-    """The text with a new section, at the end or before the first of a kind."""
-    lines = [_header(section, subsection), *(f"\t{name} = {_quoted(v)}" for name, v in pairs)]
-    added = os.fsencode("".join(line + "\n" for line in lines))
-    for token in _tokens(text):
-        if before and token.kind == "header" and token.key.startswith(before + "."):
-            return text[: token.start] + added + text[token.start :]
-    gap = b"" if not text or text.endswith(b"\n") else b"\n"
-    return text + gap + added
+# Files of others, and folders for them
 
 
-def without_entries(text: bytes, is_ours: IsOurs) -> bytes:
-    """The text without the entries that are ours, and without a header that only they had."""
-    doomed: list[_Token] = []
-    header: _Token | None = None
-    inside: list[_Token] = []
-
-    def finish() -> None:
-        ours = [t for t in inside if t.kind == "entry" and is_ours(t.key, t.value)]
-        doomed.extend(ours)
-        if ours and header and not any(t.kind != "blank" and t not in ours for t in inside):
-            doomed.append(header)
-
-    for token in _tokens(text):
-        if token.kind == "header":
-            finish()
-            header, inside = token, []
-        else:
-            inside.append(token)
-    finish()
-    for token in sorted(doomed, key=lambda token: token.start, reverse=True):
-        text = _without(text, token)
-    return text
+def read_file(path: str) -> bytes:
+    """The contents of a plain file; empty for a symbolic link, a folder or no file."""
+    if os.path.islink(path) or not os.path.isfile(path):
+        return b""
+    with suppress(OSError):
+        return disk.read(path)
+    return b""
 
 
-def _without(text: bytes, token: _Token) -> bytes:
-    """Without a token, and without its line if nothing else stands on it."""
-    start = len(text[: token.start].rstrip(b" \t"))
-    begins_line = start == 0 or text[start - 1 : start] == b"\n"
-    end = token.end
-    if token.kind == "header":
-        rest = re.compile(rb"[ \t\r]*(\n|\Z)").match(text, end)
-        end = rest.end() if rest else end
-    if not begins_line and text[token.end - 1 : token.end] == b"\n":
-        return text[: token.start] + b"\n" + text[end:]
-    return text[:start] + text[end:]
+def write_file(
+    path: str, text: bytes, mode: int | None = None, sharing: Sharing = NOT_SHARED
+) -> None:
+    """Put a file in place in one step; without a mode, with the permissions that it had."""
+    temporary = path + NEW
+    with suppress(FileNotFoundError):
+        disk.unlink(temporary)
+    with disk.replacing(path, temporary, mode or 0o666) as fd:
+        disk.write(fd, text)
+        if mode is None and os.path.exists(path):
+            disk.chmod(fd, stat.S_IMODE(os.stat(path).st_mode))
+        elif mode is not None:
+            sharing.adjust(temporary)
 
 
-def _tokens(text: bytes) -> list[_Token]:
-    at = 3 if text.startswith(b"\xef\xbb\xbf") else 0
-    found: list[_Token] = []
-    header = ""
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None or not match.lastgroup:
-            line = text.count(b"\n", 0, at) + 1
-            raise ConfigError(f"bad config line {line}", hint="mend that line of git's config")
-        token = _Token(match.lastgroup, match.start(), match.end())
-        if token.kind == "header":
-            header = os.fsdecode(match[0])
-            token = _Token(
-                "header", *match.span(), _parsed(header + " name")[0].removesuffix("name")
-            )
-        elif token.kind == "entry":
-            token = _Token("entry", *match.span(), *_parsed(header + os.fsdecode(match[0])))
-        found.append(token)
-        at = match.end()
-    return found
-
-
-def _parsed(text: str) -> tuple[str, str]:
-    [entry] = parse_file(os.fsencode(text), "")
-    return entry.key, entry.value or ""
-
-
-def _header(section: str, subsection: str | None) -> str:
-    if subsection is None:
-        return f"[{section}]"
-    escaped = subsection.replace("\\", "\\\\").replace('"', '\\"')
-    return f'[{section} "{escaped}"]'
-
-
-def _quoted(value: str) -> str:
-    escaped = value
-    for char, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
-        escaped = escaped.replace(char, written)
-    needs = value != value.strip(" ") or any(char in value for char in ";#\r")
-    return f'"{escaped}"' if needs else escaped
-
-
-# -- What an install or uninstall that was killed has not finished
-
-NEW = ".ckpt-new"
-
-
-def left(paths: Iterable[str]) -> list[str]:
-    """Those of them that a killed process has left."""
+def left_over(paths: Iterable[str]) -> list[str]:
+    """The temporary files for these that a killed process has left."""
     return [path + NEW for path in paths if is_dead(path + NEW)]
 
 
-def clear(paths: Iterable[str]) -> None:
-    """Take away what was to become these files."""
+def clear_left_over(paths: Iterable[str]) -> None:
     for path in paths:
         remove_dead(path + NEW)
+
+
+def missing_folders(path: str) -> list[str]:
+    """The folder and those above it that do not exist, the outermost first."""
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.insert(0, path)
+        path = os.path.dirname(path)
+    return missing
+
+
+def remove_folders(made: list[str]) -> None:
+    """Remove folders that were made before, as long as they are empty."""
+    for folder in reversed(made):
+        try:
+            disk.rmdir(folder)
+        except OSError:
+            return

@@ -22,6 +22,7 @@ from ckpt import disk
 from ckpt.engine.capture import Present
 from ckpt.errors import CkptError, UsageError
 from ckpt.git.repository import Repository
+from ckpt.paths import GUARD_NOTES, data_dir
 from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
 from ckpt.triggers.processes import Process
 
@@ -229,7 +230,6 @@ def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Not
 def has_saved(start: str, env: Mapping[str, str], pid: int) -> bool:
     """Whether a process belongs to a command that the guard was asked about: what is on disk
     by now, that command has made, and the state before it must stay the newest."""
-    from ckpt.install import guard
     from ckpt.triggers.processes import upwards
 
     try:
@@ -238,8 +238,14 @@ def has_saved(start: str, env: Mapping[str, str], pid: int) -> bool:
         return False
     outer = outermost(list(upwards(pid)), _alias_of(repo))
     return outer is not None and any(
-        Notes(path).has(outer, repo.worktree) for path in guard.notes_paths(repo)
+        Notes(path).has(outer, repo.worktree) for path in _notes_paths(repo)
     )
+
+
+def _notes_paths(repo: Repository) -> tuple[str, str]:
+    """Where the guard that is called in a repository may have its notes."""
+    own = os.path.join(repo.common_dir, "ckpt")
+    return os.path.join(own, GUARD_NOTES), os.path.join(data_dir(repo.env), GUARD_NOTES)
 
 
 def outermost(row: Sequence[Process], alias_of: Callable[[str], str | None]) -> Process | None:

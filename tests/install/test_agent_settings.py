@@ -17,7 +17,8 @@ from helpers import git
 from ckpt.git.repository import discover
 from ckpt.install import agents, parts
 from ckpt.install.agents import AGENTS, FORMATS
-from ckpt.install.target import Finding, Step, Target
+from ckpt.install.record import Step, Target
+from ckpt.models import Finding
 
 every_agent = pytest.mark.parametrize("agent", AGENTS)
 
@@ -309,7 +310,7 @@ def test_what_became_of_it_is_seen(agent: str, repo: Path, tmp_path: Path) -> No
 
 
 def test_everything_comes_out_together(repo: Path) -> None:
-    selection = parts.Selection((), (), AGENTS)
+    selection = parts.Selection((), agents=AGENTS)
     parts.install(target(repo), selection)
     assert all(settings_of(repo, agent).exists() for agent in AGENTS)
     parts.uninstall(target(repo), parts.EVERYTHING)

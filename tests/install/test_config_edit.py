@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ckpt.errors import Busy
 from ckpt.git.config import ConfigError, parse_file
-from ckpt.install.record import ConfigFile, Record, with_section, without_entries
+from ckpt.install.edit import with_section, without_entries
+from ckpt.install.record import ConfigFile, Record
 
 TEXTS = [
     b"",
@@ -36,10 +37,10 @@ def is_ours(key: str, value: str) -> bool:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("before", [None, "hook"])
-def test_what_is_added_can_be_read_and_taken_out_to_the_byte(text: bytes, before: str) -> None:
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_is_added_can_be_read_and_taken_out_to_the_byte(text: bytes, is_first: bool) -> None:
     pairs = [("event", "pre-commit"), ("command", "a \"b\" \\ # ; 'c'\t")]
-    added = with_section(text, "hook", "ckpt", pairs, before=before)
+    added = with_section(text, "hook", "ckpt", pairs, is_first=is_first)
 
     ours = [(f"hook.ckpt.{name}", value) for name, value in pairs]
     assert [entry for entry in entries(added) if entry in ours] == ours
@@ -56,7 +57,7 @@ def test_any_value_comes_back(value: str) -> None:
 
 
 def test_hooks_of_ours_come_before_those_of_others() -> None:
-    added = with_section(TEXTS[5], "hook", "ckpt", [("event", "x")], before="hook")
+    added = with_section(TEXTS[5], "hook", "ckpt", [("event", "x")], is_first=True)
 
     assert entries(added)[0] == ("hook.ckpt.event", "x")
 
@@ -73,14 +74,6 @@ def test_a_comment_under_our_header_keeps_it() -> None:
     text = b"[alias]\n\t# mine\n\tckpt = x\n"
 
     assert without_entries(text, lambda *_: True) == b"[alias]\n\t# mine\n"
-
-
-def test_an_entry_beside_a_header_goes_alone() -> None:
-    text = b"[alias] ckpt = x\n\tst = status\n"
-
-    left = without_entries(text, lambda key, _: key == "alias.ckpt")
-
-    assert left == b"[alias] \n\tst = status\n"
 
 
 def test_a_file_that_git_cannot_read_is_refused_untouched(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from seam import observe
 from ckpt import disk
 from ckpt.install import hooks
 from ckpt.install.hooks import has_block
-from ckpt.install.record import Record
-from ckpt.install.target import ADDED, KEPT, TO_DO
+from ckpt.install.record import ADDED, KEPT, TO_DO, Record
 
 EVENT = "pre-commit"
 FIRST = [b"#!/bin/sh\n", b"#!/bin/sh", b"#!/usr/bin/env python3\n", b"#!/bin/bash -e\n\n", b""]
@@ -34,7 +33,7 @@ def put_in(path: Path) -> str:
 
 def take_out(path: Path) -> None:
     hooks.take_out(str(path), EVENT)
-    hooks.give_back(str(path), EVENT)
+    hooks._give_back(str(path), EVENT)
 
 
 def make(path: Path, kind: str) -> None:

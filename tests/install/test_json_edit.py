@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckpt.install.edit import (
-    Draft,
-    Insertion,
     NotJson,
-    added_item,
-    added_member,
+    added,
     cut,
+    insert,
     load,
     parse,
     without,
@@ -46,11 +44,10 @@ JSON = st.recursive(
     ],
 )
 def test_a_member_is_added_in_the_style_of_the_file(before: str, after: str) -> None:
-    draft = Draft(before)
-    draft.insert(added_member(before, parse(before), "k", 1))
+    text, parts = insert(before, [added(before, parse(before), [("k", 1)])])
 
-    assert draft.text == after
-    assert cut(draft.text, draft.new()) == before
+    assert text == after
+    assert cut(text, parts) == before
 
 
 @pytest.mark.parametrize(
@@ -64,8 +61,7 @@ def test_a_member_is_added_in_the_style_of_the_file(before: str, after: str) -> 
     ],
 )
 def test_comments_stay_where_they_are_understood(before: str, after: str) -> None:
-    insertion = added_item(before, parse(before, comments=True), 1)
-    text = before[: insertion.at] + insertion.text + before[insertion.at :]
+    text, _ = insert(before, [added(before, parse(before, comments=True), [(None, 1)])])
 
     assert text == after
     assert 1 in load(text, parse(text, comments=True))
@@ -140,17 +136,16 @@ def test_any_document_is_read_as_json_reads_it(value: Any, indent: Any, plain: b
 
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.sampled_from([None, 0, 2, "\t"]))
 def test_what_is_put_in_is_there_and_goes_again(value: dict[str, Any], indent: Any) -> None:
-    before = json.dumps(value, indent=indent)
-    key = "key" + "".join(value)
-    draft = Draft(before)
-    draft.insert(added_member(before, parse(before), key, []))
-    for _ in range(2):
-        node = parse(draft.text).get(key)
-        assert node is not None
-        draft.insert(added_item(draft.text, node, VALUE))
+    root = {"v": value, "list": []}
+    before = json.dumps(root, indent=indent)
+    node = parse(before)
+    inner, outer = node.get("list"), node
+    assert inner is not None
+    new = [added(before, inner, [(None, VALUE)] * 2), added(before, outer, [("a", 1), ("b", [])])]
+    text, parts = insert(before, new)
 
-    assert json.loads(draft.text) == {**value, key: [VALUE, VALUE]}
-    assert cut(draft.text, draft.new()) == before
+    assert json.loads(text) == {**root, "list": [VALUE, VALUE], "a": 1, "b": []}
+    assert cut(text, parts) == before
 
 
 @given(st.lists(JSON, min_size=1, max_size=4), st.data())
@@ -165,8 +160,4 @@ def test_any_item_can_be_taken_out(items: list[Any], data: st.DataObject) -> Non
 
 
 def test_a_whole_file_ends_with_a_newline() -> None:
-    draft = Draft("")
-    draft.insert(Insertion(0, written({"a": [1]})))
-
-    assert draft.text == '{\n  "a": [\n    1\n  ]\n}\n'
-    assert cut(draft.text, draft.new()) == ""
+    assert written({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}\n'

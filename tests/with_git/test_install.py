@@ -17,7 +17,7 @@ from helpers import Ran, ckpt_here, git, tree_state
 
 from ckpt.git.repository import discover
 from ckpt.install import hooks as native_hooks
-from ckpt.install.target import Target
+from ckpt.install.record import Target
 
 EVENTS = ["pre-commit", "pre-merge-commit", "pre-rebase", "pre-push", "post-checkout"]
 SHELL = 'echo "$0 $*" >>ran.log; cat >>ran.log; exit ${STATUS:-0}\n'
