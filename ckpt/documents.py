@@ -319,24 +319,16 @@ def status(found: Status) -> Document:
 
 def _held(held: Held | None) -> Document:
     if held is None:
-        return {"total": None, "trash": None, "measured_at": None}
-    at = None if held.at is None else moment(held.at)
-    return {"total": held.total, "trash": held.trash, "measured_at": at}
+        return {"total": None, "trash": None}
+    return {"total": held.total, "trash": held.trash}
 
 
 def gc(done: Collected) -> Document:
-    packed = done.repacked
     return document(
         emptied=list(done.emptied),
         cleared=[to_json(path) for path in done.cleared],
-        objects={
-            "packed": packed.objects,
-            "loose_bytes": packed.loose_bytes,
-            "pack_bytes": packed.pack_bytes,
-            "removed": packed.removed,
-        },
+        objects={"loose": done.loose, "loose_bytes": done.loose_bytes},
         refs={"packed": done.packed_refs},
-        space={"total": done.space.total, "trash": done.space.trash},
     )
 
 

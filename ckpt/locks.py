@@ -166,13 +166,6 @@ def prune_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
 
 
 @contextmanager
-def gc_lock(common_dir: str, *, timeout: float) -> Iterator[None]:
-    """Be the only command that collects garbage in a repository."""
-    with _common_lock(common_dir, "gc-lock", timeout):
-        yield
-
-
-@contextmanager
 def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
     private_dir = os.path.join(common_dir, "ckpt")
     disk.ensure_dir(private_dir)

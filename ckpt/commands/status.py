@@ -98,7 +98,7 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
         plural = "" if found.foreign_refs == 1 else "s"
         yield "", "", f"{found.foreign_refs} ref{plural} of other tools below refs/checkpoints/"
     if found.refs:
-        yield "Space", "", _space(found, now)
+        yield "Space", "", _space(found)
     refs = f"{found.refs} ref{'' if found.refs == 1 else 's'}"
     private = size(found.footprint.size)
     yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
@@ -113,13 +113,12 @@ def _counts(found: Status) -> str:
     return f"{found.here} here ({', '.join(kinds)})"
 
 
-def _space(found: Status, now: datetime | None) -> str:
+def _space(found: Status) -> str:
     held = found.held
     if held is None:
-        return "not measured yet; 'git ckpt gc' does"
+        return "not measured: it takes too long here"
     trash = f", and {size(held.trash)} wait in the trash" if held.trash else ""
-    when = "" if held.at is None else f" (as of {_ago(held.at, now)})"
-    return f"{size(held.total)} that only checkpoints hold{trash}{when}"
+    return f"{size(held.total)} that only checkpoints hold{trash}"
 
 
 def _triggers(found: Status, now: datetime | None) -> Iterator[Row]:

@@ -263,7 +263,8 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     message = record.compose_message(changed)
     text = record.commit_text(data.tree, data.parents, message, checkpoint.timestamp)
     try:
-        commit = repo.objects.add_kept(b"commit", text)
+        commit = repo.objects.add(b"commit", text)
+        repo.objects.flush()
         if record.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
             disk.fsync_files(record.note(repo.common_dir, checkpoint.id, commit.decode()))
         _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)

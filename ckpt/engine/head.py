@@ -218,7 +218,7 @@ def head_report(
     if present.commit == then and then is not None:
         ahead = behind = 0
     elif present.commit is not None and then is not None:
-        from ckpt.git.history import ahead_behind
+        from ckpt.git.reachability import ahead_behind
 
         counts = ahead_behind(repo.objects, present.commit, then)
         if counts is not None:

@@ -29,11 +29,11 @@ from ckpt.git import record as made_here
 from ckpt.git.config import GitConfig, parse_bool
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import read_staged
-from ckpt.git.objects import MissingObject, absent
+from ckpt.git.loose import names_in
+from ckpt.git.objects import MissingObject, absent, damaged_packs
 from ckpt.git.operation import ROOM
 from ckpt.git.reachability import git_dirs, in_worktree
 from ckpt.git.refspecs import Refspec, is_left_out, origin_of, parse, star, target_of
-from ckpt.git.repack import damaged_packs, pack_stems, unindexed_packs
 from ckpt.git.repository import Repository
 from ckpt.locks import SECOND_NAME, dead_locks, prune_lock
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
@@ -42,7 +42,7 @@ _GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "sha
 _OLD = 3600.0  # seconds; no git command holds a lock for so long
 _PATIENCE = 10.0  # seconds, for another process that writes down broken refs
 _BROKEN_REFS = "broken-refs"
-_FILES = ("lock", "last-rollback", "prune-lock", "gc-lock", "made-here")
+_FILES = ("lock", "last-rollback", "prune-lock", "made-here")
 _FOLDERS_OF_REFS = ("checkpoints", "checkpoints-trash")
 
 
@@ -137,13 +137,14 @@ def _out_of_reach(repo: Repository) -> str | None:
     folder = repo.objects.path
     for away in absent(folder):
         return f"bring '{away}' back, from which this repository borrows objects"
-    packs = [stem + ending for ending in (".pack", ".idx") for stem in pack_stems(folder, ending)]
-    for path in (folder, *packs, *_loose(folder)):
+    packs = os.path.join(folder, "pack")
+    for path in (folder, *(os.path.join(packs, n) for n in names_in(packs)), *_loose(folder)):
         if not os.access(path, os.R_OK):
             return f"make '{path}' readable"
-    for pack in unindexed_packs(repo.objects):
+    unindexed, damaged = damaged_packs(repo.objects)
+    for pack in unindexed:
         return f"git index-pack {quote(pack)}"
-    for pack in damaged_packs(repo.objects):
+    for pack in damaged:
         return f"restore '{pack}' from a copy of the repository, or move it away"
     head = repo.refs.head().commit
     if head is not None:
@@ -224,10 +225,11 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
         last = f"tail -n 1 {quote(log)} | cut -d' ' -f2"
         by_hand = f"if its reflog ends with its last commit: {last} > {quote(path)}"
         yield Flaw("HEAD", True, told, by_hand=by_hand)
-    for pack in unindexed_packs(repo.objects):
+    unindexed, damaged = damaged_packs(repo.objects)
+    for pack in unindexed:
         told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
         yield Flaw("objects", False, told, by_hand=f"git index-pack {quote(pack)}")
-    for pack in damaged_packs(repo.objects):
+    for pack in damaged:
         by_hand = f"restore '{pack}' from a copy of the repository, or move it away"
         told = f"what is in '{pack}' cannot be read: the file is damaged"
         yield Flaw("objects", True, told, by_hand=by_hand)

@@ -20,7 +20,6 @@ from ckpt.engine.collector import without_collector
 from ckpt.engine.journal import hidden_worktrees, needed_by_rollbacks
 from ckpt.engine.nested import linked_from_around
 from ckpt.engine.retention import Decision, decide
-from ckpt.engine.space import Space
 from ckpt.engine.trash import pack_refs
 from ckpt.errors import Busy, CkptError
 from ckpt.git import record
@@ -122,28 +121,9 @@ def _measured(repo: Repository, most_reads: int | None) -> Left | None:
     from ckpt.engine.space import TooMuch, measure
 
     try:
-        return _Left(measure(repo, most_reads))
+        return measure(repo, most_reads)
     except TooMuch:
         return None
-
-
-class _Left:
-    """What checkpoints hold while some are let go. One that was taken or dropped by somebody since
-    that was measured holds nothing."""
-
-    def __init__(self, space: Space) -> None:
-        self._known = set(space.living)
-        self._dropping = space.dropping()
-
-    @property
-    def total(self) -> int:
-        return self._dropping.total
-
-    def drop(self, name: str, /) -> int:
-        return self._dropping.drop(name) if name in self._known else 0
-
-    def size(self, name: str, /) -> int:
-        return self._dropping.size(name) if name in self._known else 0
 
 
 def carry_out(
@@ -208,7 +188,6 @@ def prune_by_itself(repo: Repository, settings: Settings, made: str, seconds: fl
             if result is not None:
                 success = Success(time(), monotonic() - started, _told(result), "")
                 _log(repo).note_success(TRIGGER, success)
-                _pack(repo, seconds - (monotonic() - started))
     except Exception as error:  # nobody asked for it: whatever it is, the save has succeeded
         _log(repo).note_failure(TRIGGER, time(), _message(error))
     if monotonic() - started < seconds:
@@ -233,13 +212,6 @@ def _prune(
         needed = {made: "just taken"}
         decisions = look(repo, settings.policy, now, needed, most_reads=_MOST_READS)
         return carry_out(repo, decisions, now, has_time=has_time)
-
-
-def _pack(repo: Repository, seconds: float) -> None:
-    """Loose objects into a pack, once in hundreds of saves, if time is left."""
-    from ckpt.engine.gc import collect_by_itself
-
-    collect_by_itself(repo, seconds)
 
 
 def _told(result: PruneResult) -> str:

@@ -36,11 +36,10 @@ from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
 from ckpt.git import index as staging
 from ckpt.git import patch, record
 from ckpt.git.formats import ObjectID
-from ckpt.git.history import seconds
 from ckpt.git.index import Index, IndexEntry
 from ckpt.git.objects import MissingObject
 from ckpt.git.patch import LARGEST, BadPatch
-from ckpt.git.reachability import unreachable
+from ckpt.git.reachability import seconds, unreachable
 from ckpt.git.repository import Repository, is_collecting
 from ckpt.git.trees import (
     FOLDER,

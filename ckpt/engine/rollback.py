@@ -310,7 +310,7 @@ class _Rollback:
             return self._captured(force, given_up)
         except MissingObject:  # maybe one that only the cache names, and that can be made again
             scan_cache.forget(self._repo)
-            with _telling_what_is_gone(self._repo), self._repo.objects.wary():
+            with _telling_what_is_gone(self._repo):
                 return self._captured(force, given_up)
 
     def _captured(
@@ -431,7 +431,7 @@ class _Rollback:
         repo, present, plan = self._repo, self._present, prepared.plan
         if present.source is not None and len(present.fresh) <= _FEW:
             present.cache = None
-        with _telling_what_is_gone(repo), repo.objects.wary():
+        with _telling_what_is_gone(repo):
             try:
                 changing = [a.path for a in plan.actions if a.before is not None]
                 present, unreadable = hold(repo, self._worktree, present, changing)

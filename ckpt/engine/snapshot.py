@@ -33,11 +33,11 @@ from ckpt.git import operation as operation_record
 from ckpt.git import record
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import ASSUME_VALID, SKIP_WORKTREE, Index, IndexEntry, Staged, stage_trees
+from ckpt.git.loose import TEMPORARY_OBJECT, clear_dead
 from ckpt.git.objects import MissingObject, ObjectsPruned, ObjectStore
 from ckpt.git.record import StateFile, Texts, read_commit
 from ckpt.git.refs import Head, branch_name, object_id
 from ckpt.git.repository import Repository, wait_for_pruning
-from ckpt.git.temporaries import TEMPORARY_OBJECT, clear_dead
 from ckpt.git.trees import (
     FOLDER,
     GITLINK,
@@ -81,9 +81,9 @@ def rely_on_unnamed(objects: ObjectStore, files: Mapping[str, bytes], tree: Obje
             continue
         with suppress(MissingObject, UnsafeTree):
             if path == _MERGED:
-                objects.reuse(only_in(objects, named, tree))
+                objects.keep(only_in(objects, named, tree))
             else:
-                objects.reuse(_stashed(objects, named))
+                objects.keep(_stashed(objects, named))
 
 
 def _stashed(objects: ObjectStore, stash: ObjectID) -> Iterator[ObjectID]:
@@ -165,7 +165,7 @@ def flush_what_git_wrote(objects: ObjectStore, present: Present, compared: Compa
     was = None if before is None or before.compared is None else before.compared.commit
     if compared.commit is not None and compared.commit != was:
         new.add(compared.commit)
-    for lost in sorted(objects.rely_on(new | staged) & staged):
+    for lost in sorted(objects.keep(new | staged) & staged):
         if not objects.is_partial:
             raise MissingObject(lost, "damaged object")
 
@@ -222,7 +222,7 @@ def _keeps(repo: Repository, commit: ObjectID) -> bool:
         head = record.read_commit(objects, found.parents[0]).tree if found.parents[1:] else None
         state = record.read_commit(objects, found.parents[-1]).tree
         for tree in (found.tree, *filter(None, stage_trees(objects, state))):
-            objects.reuse(only_in(objects, tree, head))
+            objects.keep(only_in(objects, tree, head))
         objects.flush()
     except (MissingObject, ObjectsPruned):
         return False
@@ -480,24 +480,13 @@ def publish(
         noted = record.note(repo.common_dir, draft.id, commit.decode()) if is_ours else ()
         relied_on |= repo.objects.flush(noted)
         if repo.refs.create(draft.ref.encode(), commit):
-            if not _stays(repo) or not is_whole(commit, relied_on):
+            is_over = wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
+            if not is_over or not is_whole(commit, relied_on):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)
         time.sleep(0.001)
         catalog = Catalog(repo)
-
-
-def _stays(repo: Repository) -> bool:
-    """Have what a ref names by now where no gc or repack takes it that had counted before; False
-    if it is gone, or such a gc does not end."""
-    if not wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT):
-        return False
-    try:
-        repo.objects.stay_loose()
-    except ObjectsPruned:
-        return False
-    return True
 
 
 # -- Save: from the present to a checkpoint that survives a crash

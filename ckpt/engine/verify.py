@@ -18,9 +18,9 @@ from ckpt.engine.recorded import Recorded
 from ckpt.errors import CkptError, NotFound, UsageError, is_want
 from ckpt.git import record
 from ckpt.git.formats import ObjectID
-from ckpt.git.history import behind, ends_of_history
 from ckpt.git.index import read_flags
 from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.reachability import behind, ends_of_history
 from ckpt.git.refs import SYMREF
 from ckpt.git.repository import Repository
 from ckpt.git.trees import GITLINK, is_null, parse_tree

@@ -1,53 +1,189 @@
 # SPDX-License-Identifier: MIT
-"""Are objects there, whole, and what they are taken for? Each is read once and to its end.
+"""What git's refs, reflogs, indexes and operations of all worktrees hold, and what nothing does.
 
-An object is sound if one of its copies (loose, in a pack, here or in an alternate) can be
-read, is of the expected kind and has the content that its id stands for: what ckpt and git
-ask of an object before they use it. Contents are read in the order in which packs have them,
-large ones in pieces, so that memory grows with the number of objects and not with their size.
-
-Left out: what an object refers to, which is for those who know what it is good for.
+Distances between commits, the history that only one commit has, and unreachable objects for
+`rescue`. Walks read commits newest first and stop where everything left is common; what is too
+far apart, or cut off by a shallow clone, gives None rather than a guess.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
-from binascii import unhexlify
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ckpt import disk
 from ckpt.errors import CkptError, is_want
 from ckpt.git import operation
-from ckpt.git.formats import ObjectID, to_hex, to_raw
-from ckpt.git.history import seconds, time_in
+from ckpt.git.formats import ObjectID, to_hex
 from ckpt.git.index import Index, UnsupportedIndex, read_index
-from ckpt.git.loose import DamagedObject, exists, loose_path
-from ckpt.git.objects import MissingObject, ObjectStore, object_folders
-from ckpt.git.packs import Pack, PackList
+from ckpt.git.loose import loose_ids, loose_path
+from ckpt.git.objects import MissingObject, ObjectStore
 from ckpt.git.refs import IDENTITY
-from ckpt.git.repack import cruft_objects, loose_objects, pack_stems, packed_commits
 from ckpt.git.repository import Repository
-from ckpt.git.streams import LARGE
+from ckpt.git.streams import DamagedObject
+from ckpt.git.trees import FOLDER, GITLINK, UnsafeTree, read_tree
 from ckpt.paths import to_str
 
+if TYPE_CHECKING:
+    from ckpt.git.packs import OpenPack
+
 _OURS = ("refs/checkpoints", "refs/checkpoints-trash")
-_FOLDER = 0o040000
+_COMMITTER = re.compile(rb"(?m)^committer .*> (-?\d+) [-+]\d{4}$")
+_TREE = re.compile(rb"tree ([0-9a-f]+)\n")
+_LEFT, _RIGHT = 1, 2
+_MOST_COMMITS = 20_000
+_LAST_SECOND = 253_370_764_799  # of the year 9998: whatever the zone, a calendar has it
+_MOST_DIGITS = 15
+
+
+# -- History
+
+
+def ahead_behind(objects: ObjectStore, left: ObjectID, right: ObjectID) -> tuple[int, int] | None:
+    """(commits only in `left`, commits only in `right`); None if that cannot be told."""
+    walk = _Apart(objects, left, [right])
+    try:
+        while walk.one_sided():
+            walk.step()
+            if len(walk.sides) > _MOST_COMMITS:
+                return None
+        walk.settle()
+    except CkptError:
+        return None
+    sides = list(walk.sides.values())
+    return None if walk.unreadable else (sides.count(_LEFT), sides.count(_RIGHT))
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The commits that one leads to, itself included, and others do not, or more of them where a
+    clock ran backwards; `unreadable` are those that are named and cannot be read."""
+
+    commits: tuple[ObjectID, ...]
+    unreadable: tuple[ObjectID, ...]
+
+
+def behind(
+    objects: ObjectStore, commit: ObjectID, others: Iterable[ObjectID], ends: Set[ObjectID]
+) -> Behind:
+    """Walk back from a commit to what others hold; at `ends` a shallow clone ends."""
+    walk = _Apart(objects, commit, others, ends)
+    while walk.left:
+        walk.step()
+    commits = (i for i, side in walk.sides.items() if side == _LEFT and i not in walk.unreadable)
+    return Behind(tuple(commits), tuple(walk.unreadable))
+
+
+class _Apart:
+    """A walk back from both sides, newest first. `left` and `right` are the commits still to be
+    looked at that are known to be on one side only."""
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        commit: ObjectID,
+        others: Iterable[ObjectID],
+        ends: Set[ObjectID] = frozenset(),
+    ) -> None:
+        self._objects = objects
+        self._ends = ends
+        self.sides = dict.fromkeys(others, _RIGHT)
+        self.sides[commit] = self.sides.get(commit, 0) | _LEFT
+        self.left: set[ObjectID] = set()
+        self.right: set[ObjectID] = set()
+        self.unreadable: set[ObjectID] = set()
+        self._queue: list[tuple[int, ObjectID]] = []
+        self._parents: dict[ObjectID, list[ObjectID]] = {}
+        for each in list(self.sides):
+            self._add(each)
+
+    def one_sided(self) -> bool:
+        return bool(self.left or self.right)
+
+    def step(self) -> None:
+        _, commit = heapq.heappop(self._queue)
+        self.left.discard(commit)
+        self.right.discard(commit)
+        for parent in self._parents[commit]:
+            known = self.sides.get(parent, 0)
+            self.sides[parent] = known | self.sides[commit]
+            if self.sides[parent] != known:
+                self._add(parent)
+
+    def settle(self) -> None:
+        """Where a clock ran backwards, common commits were passed before that was known."""
+        todo = [commit for commit, side in self.sides.items() if side == _LEFT | _RIGHT]
+        while todo:
+            for parent in self._parents.get(todo.pop(), ()):
+                if self.sides.get(parent, _LEFT | _RIGHT) != _LEFT | _RIGHT:
+                    self.sides[parent] = _LEFT | _RIGHT
+                    todo.append(parent)
+
+    def _add(self, commit: ObjectID) -> None:
+        self.left.discard(commit)
+        self.right.discard(commit)
+        try:
+            header = _header(self._objects, commit)
+        except MissingObject:  # which may be a tag, among the others
+            if self.sides[commit] & _LEFT:
+                self.unreadable.add(commit)
+            return
+        if self.sides[commit] == _LEFT:
+            self.left.add(commit)
+        elif self.sides[commit] == _RIGHT:
+            self.right.add(commit)
+        self._parents[commit] = [] if commit in self._ends else _parents_in(header)
+        heapq.heappush(self._queue, (-time_in(header), commit))
+
+
+def ends_of_history(common_dir: str) -> frozenset[ObjectID]:
+    """The commits at which a shallow clone ends: their parents are elsewhere."""
+    try:
+        found = disk.read(os.path.join(common_dir, "shallow"), disk.LARGE)
+        return frozenset(map(ObjectID, found.split()))
+    except OSError as error:
+        if is_want(error):
+            raise
+        return frozenset()
+
+
+def _header(objects: ObjectStore, commit: ObjectID) -> bytes:
+    return objects.read(commit, b"commit").partition(b"\n\n")[0]
+
+
+def seconds(digits: str | bytes) -> int:
+    """A time since 1970 that anybody may have written, as one that a calendar has."""
+    return min(max(int(digits[:_MOST_DIGITS]), 0), _LAST_SECOND)
+
+
+def time_in(header: bytes) -> int:
+    """When the commit with that header was made; 0 if it does not say so."""
+    match = _COMMITTER.search(header)
+    return seconds(match[1]) if match else 0
+
+
+def _parents_in(header: bytes) -> list[ObjectID]:
+    lines = header.split(b"\n")
+    return [ObjectID(line[7:]) for line in lines if line.startswith(b"parent ")]
+
+
+# -- Worktrees, and what git holds
 
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Raw ids: `tips` of any kind, `trees` that only an index may hold, and `whole`, objects all
-    of whose contents are among these, too, so that nobody has to look into them."""
+    """`tips` are objects of any kind, `staged` the blobs and trees of indexes."""
 
-    tips: set[bytes]
-    trees: set[bytes]
-    whole: set[bytes]
+    tips: set[ObjectID]
+    staged: set[ObjectID]
 
 
 def held_by_git(repo: Repository) -> Roots:
-    found = Roots(set(map(unhexlify, repo.refs.others())), set(), set())
+    found = Roots(set(repo.refs.others()), set())
     for git_dir in git_dirs(repo):
         found.tips.update(_heads(repo, git_dir))
         found.tips.update(_logged(os.path.join(git_dir, "logs"), repo.object_format.hex_length))
@@ -87,18 +223,18 @@ def in_worktree(git_dir: str) -> str:
     return f", in worktree '{worktree_of(git_dir) or git_dir}'"
 
 
-def _heads(repo: Repository, git_dir: str) -> Iterator[bytes]:
+def _heads(repo: Repository, git_dir: str) -> Iterator[ObjectID]:
     refs = type(repo.refs)(git_dir, repo.common_dir, repo.object_format.hex_length)
     try:
         commit = refs.head().commit
     except (CkptError, OSError):
         return
     if commit is not None:
-        yield unhexlify(commit)
-    yield from map(unhexlify, refs.own())
+        yield commit
+    yield from refs.own()
 
 
-def _logged(logs: str, hex_length: int) -> set[bytes]:
+def _logged(logs: str, hex_length: int) -> set[ObjectID]:
     """The old and the new value of each line of each reflog."""
     found: set[bytes] = set()
     for folder, folders, names in os.walk(logs):
@@ -115,7 +251,7 @@ def _logged(logs: str, hex_length: int) -> set[bytes]:
             for line in lines:
                 found.update(line[: 2 * hex_length + 1].split(b" "))
     ids = (word for word in found if len(word) == hex_length and word.strip(b"0"))
-    return {unhexlify(word) for word in ids if not word.strip(b"0123456789abcdef")}
+    return {ObjectID(word) for word in ids if not word.strip(b"0123456789abcdef")}
 
 
 def _indexes(repo: Repository, git_dir: str) -> Iterator[Index]:
@@ -132,32 +268,23 @@ def _indexes(repo: Repository, git_dir: str) -> Iterator[Index]:
 
 
 def _add_staged(index: Index, found: Roots) -> None:
-    found.whole.update(map(unhexlify, [entry.id for entry in index.entries]))
-    # The tree of a folder whose entries are all here, and so are the trees of those in it.
-    found.whole.update(map(unhexlify, index.trees.values()))
+    found.staged.update(ObjectID(entry.id) for entry in index.entries)
+    found.staged.update(ObjectID(each) for each in index.trees.values())
 
 
-# -- Objects that nothing names any more: no ref, reflog, index or operation of any worktree
+# -- Unreachable objects
 
 _STATE = b"ckpt: state of "  # how the message of a state commit begins
 _STATE_COMMITTER = b"\ncommitter %s 0 +0000" % IDENTITY
-_MOST_COMMITS = 200_000
-_MOST_TREES = 100_000  # to be read of git's own history
-_FIRST_COMMITS = 500  # whose trees are looked at in any case
+_MOST_READS = 400_000  # commits and trees
 _FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
-_ENTRIES = {
-    20: re.compile(rb"([0-7]+) [^\0]+\0([\0-\xff]{20})"),
-    32: re.compile(rb"([0-7]+) [^\0]+\0([\0-\xff]{32})"),
-}
-_FOLDERS = (b"40000", b"040000")
-_GITLINK = b"160000"
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """The ends of it: commits that are no other's parent, trees and blobs that no commit and
-    no tree of these has. With the time of each, in seconds since 1970: a commit's own, and
-    of the others the one when git wrote them, or used them last."""
+    """The ends of it: commits that are no other's parent, trees and blobs that are in no commit
+    and no tree of these. With the time of each, in seconds since 1970: a commit's own, and of the
+    others the one when git wrote them, or used them last."""
 
     commits: dict[ObjectID, int]
     trees: dict[ObjectID, int]
@@ -165,360 +292,148 @@ class Unreachable:
 
 
 def unreachable(repo: Repository) -> Unreachable:
-    """Find them; reads only."""
-    cruft = cruft_objects(repo.objects)
-    loose = set(loose_objects(repo.objects))
-    reach = _Reach(repo.objects, loose)
-    try:
-        lost = _look_for(repo, reach, {*cruft, *loose})
-        commits = {to_hex(raw_id): reach.time_of(raw_id) for raw_id in lost.ends}
-    finally:
-        reach.close()
-
-    def time_of(raw_id: bytes) -> int:
-        return cruft.get(raw_id) or _mtime(repo.objects, raw_id)
-
+    """Find the objects that no ref, reflog, index or operation of any worktree holds; what is in
+    packs that git keeps for reachable objects is looked through for commits only."""
+    objects = repo.objects
+    times = _last_used(objects)
+    walk = _Walk(objects)
+    walk.mark(_tips(repo))
+    lost: dict[bytes, set[ObjectID]] = {b"commit": set(), b"tree": set(), b"blob": set()}
+    for object_id in times.keys() - walk.marked:
+        lost.setdefault(objects.kind(object_id) or b"", set()).add(object_id)
+    if not walk.is_cut_off:
+        lost[b"commit"] |= {i for i in _packed_commits(objects) if i not in walk.marked}
+    found = {commit: walk.commit(commit) for commit in lost[b"commit"]}
+    named = {commit: data for commit, data in found.items() if data is not None}
+    # A save or rescue that was killed has written a state commit: it hides nothing.
+    states = {commit for commit in named if _is_state(objects, commit)}
+    parents = {parent for commit in named.keys() - states for parent in named[commit][2]}
+    ends = named.keys() - states - parents
+    below = _Walk(objects, walk.marked)
+    below.mark(named[commit][1] for commit in named.keys() - states)
+    trees = lost[b"tree"] - below.marked - {named[commit][1] for commit in states}
+    inner = _Walk(objects, walk.marked | below.marked)
+    for tree in lost[b"tree"] - below.marked:
+        inner.mark(child for _, _, child in inner.entries(tree))
     return Unreachable(
-        commits,
-        {to_hex(raw_id): time_of(raw_id) for raw_id in lost.trees},
-        {to_hex(raw_id): time_of(raw_id) for raw_id in lost.blobs},
+        {commit: named[commit][0] for commit in ends},
+        {tree: times[tree] for tree in trees - inner.marked},
+        {blob: times[blob] for blob in lost[b"blob"] - below.marked - inner.marked},
     )
 
 
-def _look_for(repo: Repository, reach: _Reach, judged: set[bytes]) -> _Lost:
-    reach.mark_commits(_tips(repo, reach))
-    reach.mark_trees(_FIRST_COMMITS)
-    lost = _Lost(reach, judged - reach.marked)
-    if lost.blobs or lost.trees:
-        reach.mark_trees(_MOST_COMMITS)
-        lost.forget(reach.marked)
-    return lost
+def _last_used(objects: ObjectStore) -> dict[ObjectID, int]:
+    """When each loose object and each of a cruft pack was used last."""
+    found: dict[ObjectID, int] = {}
+    for pack in _own_packs(objects):
+        if pack.is_cruft:
+            found |= {to_hex(raw_id): time for raw_id, time in pack.times().items()}
+    for name in loose_ids(objects.path, objects.object_format.hex_length):
+        try:
+            modified = os.stat(loose_path(objects.path, name)).st_mtime
+        except OSError:
+            continue
+        found.setdefault(ObjectID(name), seconds(str(int(modified))))
+    return found
 
 
-def _tips(repo: Repository, reach: _Reach) -> Iterator[bytes]:
-    """Where everything that is named begins; what an index has is marked by the way."""
+def _own_packs(objects: ObjectStore) -> list[OpenPack]:
+    packs = () if objects.packs is None else objects.packs.all
+    return [pack for pack in packs if pack.path.startswith(os.path.join(objects.path, ""))]
+
+
+def _packed_commits(objects: ObjectStore) -> Iterator[ObjectID]:
+    """The commits of packs that hold more than what a partial clone fetched."""
+    for pack in _own_packs(objects):
+        try:
+            if not pack.is_promised:
+                yield from map(to_hex, pack.commits())
+        except DamagedObject:
+            continue
+
+
+def _tips(repo: Repository) -> Iterator[ObjectID]:
     roots = held_by_git(repo)
-    reach.marked |= roots.whole
-    reach.also_trees += roots.trees
     yield from roots.tips
-    yield from map(unhexlify, repo.refs.checkpoints().values())
-    yield from map(unhexlify, repo.refs.trash().values())
+    yield from roots.staged
+    yield from repo.refs.checkpoints().values()
+    yield from repo.refs.trash().values()
     for git_dir in git_dirs(repo):
         files = operation.read(git_dir).contents if os.path.isdir(git_dir) else {}
         for text in files.values():
-            yield from map(unhexlify, _FULL_ID.findall(text))
+            yield from map(ObjectID, _FULL_ID.findall(text))
 
 
-class _Reach:
-    """What was found to be named."""
+def _is_state(objects: ObjectStore, commit: ObjectID) -> bool:
+    """Whether it is one that a checkpoint keeps its state in."""
+    header, _, message = objects.read(commit, b"commit").partition(b"\n\n")
+    return header.endswith(_STATE_COMMITTER) and message.startswith(_STATE)
 
-    def __init__(self, objects: ObjectStore, loose: set[bytes]) -> None:
-        self.objects = objects
-        self._loose = loose
-        self._packs = PackList(objects.object_format)
-        self._packs.look([objects.path])
-        self.marked: set[bytes] = set()
-        self.also_trees: list[bytes] = []
+
+class _Walk:
+    """Marks objects and all that they refer to; commits first, as trees may become too many."""
+
+    def __init__(self, objects: ObjectStore, marked: Set[ObjectID] = frozenset()) -> None:
+        self._objects = objects
+        self.marked = set(marked)
         self.is_cut_off = False
-        self._entries = _ENTRIES[objects.object_format.oid_length]
-        self._trees: list[tuple[int, bytes]] = []
-        self._trees_left = _MOST_TREES
+        self._reads_left = _MOST_READS
 
-    def mark_commits(self, tips: Iterable[bytes]) -> None:
-        todo = list(tips)
-        count = 0
+    def mark(self, tips: Iterable[ObjectID]) -> None:
+        todo, trees = list(tips), []
         while todo:
-            commit = todo.pop()
-            if commit in self.marked:
+            object_id = todo.pop()
+            if object_id in self.marked or not self._may_read():
                 continue
-            self.marked.add(commit)
-            named = self._named_by_tip(commit)
-            if named is None:
-                continue
-            count += 1
-            self.is_cut_off = count >= _MOST_COMMITS
-            if self.is_cut_off:
-                break
-            time, tree, parents = named
-            self._trees.append((time, tree))
-            todo += parents
-        self._trees.sort()
-
-    def _named_by_tip(self, tip: bytes) -> tuple[int, bytes, list[bytes]] | None:
-        """What a commit names; a tag leads to one, and a tree is kept for later."""
-        for _ in range(5):  # a tag of a tag
-            found = self.commit(tip)
+            found = self.commit(object_id)
             if found is not None:
-                return found
-            data = self._read(tip, b"tag")
-            if not data:
-                self.marked.discard(tip)
-                self.also_trees.append(tip)
-                return None
-            tip = to_raw(data.partition(b"\n")[0].removeprefix(b"object ")) or tip
-            self.marked.add(tip)
-        return None
-
-    def mark_trees(self, most_commits: int) -> None:
-        """Of the newest so many commits that are left, of the indexes, and of odd tips."""
-        while self.also_trees:
-            self.mark_tree(self.also_trees.pop(), self.marked)
-        for _ in range(min(most_commits, len(self._trees))):
-            self.mark_tree(self._trees.pop()[1], self.marked)
-
-    def mark_tree(self, tree: bytes, into: set[bytes]) -> None:
-        """Mark a tree and all in it that is not marked anyway."""
-        todo = [tree]
-        while todo:
-            current = todo.pop()
-            if current in into or current in self.marked or self._trees_left <= 0:
+                self.marked.add(object_id)
+                trees.append(found[1])
+                todo += found[2]
                 continue
-            into.add(current)
-            self._trees_left -= 1
-            todo += self._mark_contents(current, into)
-
-    def mark_inside(self, tree: bytes, into: set[bytes]) -> None:
-        """Mark all that is in a tree, and not the tree itself."""
-        for folder in self._mark_contents(tree, into):
-            self.mark_tree(folder, into)
-
-    def _mark_contents(self, tree: bytes, into: set[bytes]) -> list[bytes]:
-        """Mark the contents of files right in a tree; returns the trees of its folders."""
-        folders = []
-        for mode, child in self._entries.findall(self._read(tree, b"tree")):
-            if mode in _FOLDERS:
-                folders.append(child)
-            elif mode != _GITLINK:
-                into.add(child)
-        return folders
-
-    def time_of(self, commit: bytes) -> int:
-        found = self.commit(commit)
-        return 0 if found is None else found[0]
-
-    def commit(self, commit: bytes) -> tuple[int, bytes, list[bytes]] | None:
-        """The time, the tree and the parents of one that can be read."""
-        header = self._read(commit, b"commit").partition(b"\n\n")[0]
-        lines = header.split(b"\n")
-        tree = to_raw(lines[0].removeprefix(b"tree ")) if lines[0].startswith(b"tree ") else None
-        if tree is None:
-            return None
-        parents = [to_raw(line[7:]) for line in lines if line.startswith(b"parent ")]
-        return time_in(header), tree, [parent for parent in parents if parent]
-
-    def is_state(self, commit: bytes) -> bool:
-        """Whether it is one that a checkpoint keeps its state in."""
-        header, _, message = self._read(commit, b"commit").partition(b"\n\n")
-        return header.endswith(_STATE_COMMITTER) and message.startswith(_STATE)
-
-    def _read(self, raw_id: bytes, kind: bytes) -> bytes:
-        """The content of an object; nothing, if it cannot be read or is of another kind. What
-        is in a pack is not compared with its id: that would take as long again."""
-        place = None if raw_id in self._loose else self._packs.find(raw_id)
-        try:
-            if place is None:
-                return self.objects.read(to_hex(raw_id), kind)
-            found, data = self._packs.read(*place)
-        except (MissingObject, DamagedObject):
-            return b""
-        return data if found == kind else b""
-
-    def close(self) -> None:
-        self._packs.close()
-
-
-class _Lost:
-    """Objects that are not marked, sorted out: `ends` are commits, and what `trees` and `blobs`
-    have left is in none of them."""
-
-    def __init__(self, reach: _Reach, unmarked: set[bytes]) -> None:
-        kinds: dict[bytes | None, set[bytes]] = {b"commit": set(), b"tree": set(), b"blob": set()}
-        for raw_id in unmarked:
-            kinds.setdefault(reach.objects.kind(to_hex(raw_id)), set()).add(raw_id)
-        commits = kinds[b"commit"]
-        if not reach.is_cut_off:
-            commits |= set(packed_commits(reach.objects)) - reach.marked
-        below: set[bytes] = set()
-        parents: dict[bytes, list[bytes]] = {}
-        trees: dict[bytes, bytes] = {}
-        for commit in commits:
-            found = reach.commit(commit)
-            if found is not None:
-                _, trees[commit], parents[commit] = found
-        # What a save or rescue that was killed has written of a checkpoint hides nothing, neither
-        # a commit nor what was staged, which is in a tree of it.
-        halves = {commit for commit in _ends(commits, parents) if reach.is_state(commit)}
-        self.ends = _ends(commits - halves, parents)
-        for commit in trees.keys() - halves:
-            reach.mark_tree(trees[commit], below)
-        others = kinds[b"tree"] - {trees[commit] for commit in halves & trees.keys()}
-        self.trees = others - below
-        for tree in others:
-            reach.mark_inside(tree, below)
-        self.trees -= below
-        self.blobs = kinds[b"blob"] - below
-
-    def forget(self, marked: set[bytes]) -> None:
-        """Leave out what turns out to be named after all."""
-        self.trees -= marked
-        self.blobs -= marked
-
-
-def _ends(commits: set[bytes], parents: dict[bytes, list[bytes]]) -> set[bytes]:
-    """Those that are a parent of none of them."""
-    return commits.difference(*(parents.get(commit, ()) for commit in commits))
-
-
-def _mtime(objects: ObjectStore, raw_id: bytes) -> int:
-    try:
-        return seconds(str(int(os.stat(loose_path(objects.path, to_hex(raw_id))).st_mtime)))
-    except OSError:
-        return 0
-
-
-# -- Are objects there, whole, and what they are taken for? Each is read once and to its end
-
-MISSING, DAMAGED, UNREADABLE, WRONG_KIND, PROMISED = (
-    "missing",
-    "damaged",
-    "unreadable",
-    "wrong-kind",
-    "promised",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with an object that was expected to be of a kind."""
-
-    problem: str
-    kind: bytes
-    id: ObjectID
-    detail: str
-
-
-class Inspection:
-    """Objects that were looked at, and those at fault by kind and id.
-
-    `progress` is called with the number of objects and bytes that were read.
-    """
-
-    def __init__(
-        self, objects: ObjectStore, progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        self.objects = objects
-        self.faults: dict[tuple[bytes, ObjectID], Fault] = {}
-        self._sound: set[tuple[bytes, ObjectID]] = set()
-        self._progress = progress
-        self.read_bytes = 0
-
-    @property
-    def read_objects(self) -> int:
-        return len(self._sound)
-
-    def fault(self, kind: bytes, object_id: ObjectID) -> Fault | None:
-        return self.faults.get((kind, object_id))
-
-    def read(self, kind: bytes, object_id: ObjectID) -> bytes | None:
-        """The content of a small object; None if it is at fault."""
-        if (kind, object_id) in self.faults:
-            return None
-        try:
-            data = self.objects.read(object_id, kind)
-        except (MissingObject, OSError) as error:
-            self._blame(kind, object_id, error)
-            return None
-        self._passed(kind, object_id, len(data))
-        return data
-
-    def condemn(self, kind: bytes, object_id: ObjectID, detail: str) -> None:
-        """Note that what an object says cannot be."""
-        shown = f"damaged {kind.decode()} {shown_id(object_id)}: {detail}"
-        self.faults[kind, object_id] = Fault(DAMAGED, kind, object_id, shown)
-
-    def check_blobs(self, blobs: Collection[ObjectID]) -> None:
-        """Read contents to their end; those that were read before are not again."""
-        left = {blob for blob in blobs if not self._is_known(blob)}
-        sizes = self.objects.sizes(left)  # in the order of the packs
-        for blob, size in sizes.items():
-            self._check_blob(blob, size)
-        for blob in sorted(left - sizes.keys()):
-            self._check_blob(blob, 0)
-
-    def distrust_packs(self) -> None:
-        """Find fault with what only a pack has that does not end as its index says: each object
-        may be right, but git reads none of them."""
-        folders = object_folders(self.objects.path)
-        stems = [stem for folder in folders for stem in pack_stems(folder)]
-        packs = [Pack(stem, self.objects.object_format, []) for stem in stems]
-        broken = [pack for pack in packs if not pack.is_whole()]
-        others = [pack for pack in packs if pack.is_whole()]
-        for kind, object_id in list(self._sound) if broken else ():
-            raw_id = unhexlify(object_id)
-            is_elsewhere = _holds(others, raw_id) or any(
-                exists(loose_path(folder, object_id)) for folder in folders
-            )
-            if not is_elsewhere and _holds(broken, raw_id):
-                self._sound.discard((kind, object_id))
-                self.condemn(kind, object_id, "its pack does not match the index of that")
-
-    def _is_known(self, blob: ObjectID) -> bool:
-        return (b"blob", blob) in self._sound or (b"blob", blob) in self.faults
-
-    def _check_blob(self, blob: ObjectID, size: int) -> None:
-        try:
-            if size > LARGE:
-                self.objects.check(blob, b"blob")
+            if self._objects.kind(object_id) == b"tag":
+                self.marked.add(object_id)
+                todo += self._tagged(object_id)
             else:
-                self.objects.read(blob, b"blob")
-        except (MissingObject, OSError) as error:
-            self._blame(b"blob", blob, error)
-        else:
-            self._passed(b"blob", blob, size)
+                trees.append(object_id)
+        trees.reverse()  # the newest first
+        while trees:
+            tree = trees.pop()
+            if tree in self.marked:
+                continue
+            self.marked.add(tree)
+            for _, mode, child in self.entries(tree) if self._may_read() else ():
+                if mode == FOLDER:
+                    trees.append(child)
+                elif mode != GITLINK:
+                    self.marked.add(child)
 
-    def _passed(self, kind: bytes, object_id: ObjectID, size: int) -> None:
-        if (kind, object_id) not in self._sound:
-            self._sound.add((kind, object_id))
-            self.read_bytes += size
-            if self._progress is not None:
-                self._progress(len(self._sound), self.read_bytes)
+    def _may_read(self) -> bool:
+        self._reads_left -= 1
+        self.is_cut_off = self._reads_left < 0
+        return not self.is_cut_off
 
-    def _blame(self, kind: bytes, object_id: ObjectID, error: Exception) -> None:
-        if isinstance(error, OSError) and is_want(error):
-            raise error
-        problem, detail = self._diagnosis(kind, object_id, error)
-        self.faults[kind, object_id] = Fault(problem, kind, object_id, detail)
+    def _tagged(self, tag: ObjectID) -> list[ObjectID]:
+        try:
+            return [ObjectID(self._objects.read(tag, b"tag").split(b"\n")[0][len(b"object ") :])]
+        except MissingObject:
+            return []
 
-    def _diagnosis(self, kind: bytes, object_id: ObjectID, error: Exception) -> tuple[str, str]:
-        name, shown = kind.decode(), shown_id(object_id)
-        error = self._denial(object_id) or error
-        if isinstance(error, OSError):  # of what has to be laid down on the way, for one
-            return UNREADABLE, f"unreadable {name} {shown}: {error.strerror}"
-        if not self.objects.has(object_id):
-            return MISSING, f"missing {name} {shown}"
-        found = self.objects.kind(object_id)
-        if found is not None and found != kind:
-            return WRONG_KIND, f"{shown} is a {found.decode()}, not a {name}"
-        return DAMAGED, f"damaged {name} {shown}"
+    def commit(self, commit: ObjectID) -> tuple[int, ObjectID, list[ObjectID]] | None:
+        """The time, the tree and the parents of a commit; None if it is none that can be read."""
+        if self._objects.kind(commit) != b"commit":
+            return None
+        try:
+            header = _header(self._objects, commit)
+        except MissingObject:
+            return None
+        tree = _TREE.match(header)
+        return None if tree is None else (time_in(header), ObjectID(tree[1]), _parents_in(header))
 
-    def _denial(self, object_id: ObjectID) -> OSError | None:
-        """Why we may not look where an object is, or may be, if that is so: it could be sound."""
-        for folder in object_folders(self.objects.path):
-            packs = [stem + ending for stem in pack_stems(folder) for ending in (".pack", ".idx")]
-            for path in (loose_path(folder, object_id), *packs):
-                try:
-                    os.close(disk.opened(path))
-                except PermissionError as error:
-                    return error
-                except OSError as error:
-                    if is_want(error):
-                        raise
-        return None
-
-
-def _holds(packs: list[Pack], raw_id: bytes) -> bool:
-    return any(pack.find(raw_id) is not None for pack in packs)
-
-
-def shown_id(object_id: ObjectID) -> str:
-    return object_id.decode("ascii", "backslashreplace")[:64]
+    def entries(self, tree: ObjectID) -> list[tuple[bytes, int, ObjectID]]:
+        if self._objects.kind(tree) != b"tree":
+            return []
+        try:
+            return read_tree(self._objects, tree)
+        except (MissingObject, UnsafeTree):
+            return []

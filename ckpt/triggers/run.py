@@ -519,7 +519,7 @@ def _find_again(manager: CheckpointManager, checkpoint: Checkpoint) -> None:
 
 def _moved(manager: CheckpointManager, before: Checkpoint) -> Moved | None:
     from ckpt.git.formats import ObjectID
-    from ckpt.git.history import ahead_behind
+    from ckpt.git.reachability import ahead_behind
     from ckpt.git.refs import branch_name
 
     repo = manager.repository

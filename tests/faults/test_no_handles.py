@@ -24,7 +24,7 @@ COMMANDS = {
     "save": ("save", "again"),
     "verify": ("verify", "--all"),
     "prune": ("prune",),
-    "gc": ("gc", "--force"),
+    "gc": ("gc",),
 }
 
 

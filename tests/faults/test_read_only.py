@@ -51,7 +51,7 @@ def test_who_only_looks_is_served_on_a_read_only_file_system(
 def test_who_writes_says_that_the_file_system_is_read_only_and_what_to_do(
     command: str, scene: Scene
 ) -> None:
-    words = {"rollback": scene.words, "gc": ("gc", "--force"), "pin": ("pin", "target")}
+    words = {"rollback": scene.words, "gc": ("gc",), "pin": ("pin", "target")}
     top = scene.copy()
 
     ran = read_only(top, *words.get(command, (command,)), cwd=top)

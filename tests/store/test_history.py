@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from byhand import MOMENT, NOWHERE, commit, object_store
 
-from ckpt.git import history
+from ckpt.git import reachability as history
 from ckpt.git.formats import ObjectID
-from ckpt.git.history import ahead_behind, behind
 from ckpt.git.objects import ObjectStore
+from ckpt.git.reachability import ahead_behind, behind
 
 
 @pytest.fixture

@@ -222,21 +222,6 @@ def test_a_loose_object_is_not_written_again_but_made_young(store: ObjectStore) 
     assert loose(store, HELLO).stat().st_mtime > OLD
 
 
-def test_a_named_object_in_a_pack_is_not_written_again_and_its_pack_is_made_young(
-    store: ObjectStore,
-) -> None:
-    path = pack(Path(store.path), b"hello\n", b"other")
-    os.utime(path, (OLD, OLD))
-    store.add(b"blob", b"hello\n")
-    assert store.packed == {HELLO}
-    store.leave_packed({HELLO})
-    store.flush()
-
-    assert not loose(store, HELLO).exists()
-    assert path.stat().st_mtime > OLD
-    assert store.read(HELLO, b"blob") == b"hello\n"
-
-
 def test_one_in_a_pack_that_nothing_names_is_written_again(store: ObjectStore) -> None:
     """A gc at work may take the pack away, however young it is by now."""
     path = pack(Path(store.path), b"hello\n", b"other")
@@ -276,27 +261,6 @@ def test_one_that_is_damaged_in_its_pack_is_written_by_the_next_attempt(store: O
     store.flush()
 
     assert store.read(HELLO, b"blob") == b"hello\n"
-
-
-def test_a_pack_is_made_young_once_for_all_its_objects(store: ObjectStore) -> None:
-    pack(Path(store.path), b"hello\n", b"other")
-    with observed() as seen:
-        for _ in range(2):
-            store.add(b"blob", b"hello\n")
-            store.add(b"blob", b"other")
-
-    assert len([path for _, path in seen if path.endswith(".pack")]) == 1
-
-
-def test_a_pack_is_made_young_again_for_the_next_save(store: ObjectStore) -> None:
-    path = pack(Path(store.path), b"hello\n")
-    store.add(b"blob", b"hello\n")
-    store.leave_packed({HELLO})
-    store.flush()
-    os.utime(path, (OLD, OLD))
-    store.add(b"blob", b"hello\n")
-
-    assert path.stat().st_mtime > OLD
 
 
 def test_a_pack_that_came_after_the_first_look_is_seen_after_the_flush(store: ObjectStore) -> None:

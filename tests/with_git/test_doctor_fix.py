@@ -614,7 +614,7 @@ def test_what_has_the_name_of_a_private_file_and_is_none_is_in_nobodys_way(
     assert os.path.lexists(path)
 
 
-@pytest.mark.parametrize("name", ["lock", "last-rollback", "prune-lock", "gc-lock", "made-here"])
+@pytest.mark.parametrize("name", ["lock", "last-rollback", "prune-lock", "made-here"])
 @pytest.mark.parametrize("what", ["folder", "link", "pipe"])
 def test_what_is_in_place_of_a_private_file_is_told_with_the_command_that_moves_it(
     saved: dict[str, Any], repo: Path, name: str, what: str

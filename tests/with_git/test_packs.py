@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever git packs, ckpt reads as git reads it, without dulwich; damage is an error."""
+"""Whatever git packs, ckpt reads as git reads it; damage is an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from seam import SETUP, observe
 
-from ckpt.git import packs, record
+from ckpt.git import record
 from ckpt.git.formats import SHA1, ObjectID, get_object_format
 from ckpt.git.objects import MissingObject, ObjectsPruned, ObjectStore
 from ckpt.git.trees import REGULAR, TreeEntry, write_tree
@@ -106,24 +105,6 @@ def test_objects_are_read_as_git_reads_them(
     check_all(top, object_format)
 
 
-@pytest.mark.parametrize("object_format", FORMATS)
-def test_a_multi_pack_index_is_used_while_it_is_right(object_format: str, tmp_path: Path) -> None:
-    top = history(tmp_path / "repo", object_format)
-    git("-c", "pack.packSizeLimit=8k", "repack", "-adfq", cwd=top)
-    git("multi-pack-index", "write", cwd=top)
-    check_all(top, object_format)
-    with closing(opened(top, object_format)) as store:
-        known = listed(top)
-        loaded = count_indexes(store, lambda: store.missing(known))
-        assert loaded == 0
-    (top / "new").write_text("in a pack that is not in the index\n")
-    git("add", "new", cwd=top)
-    git("repack", "-dq", cwd=top)
-    check_all(top, object_format)
-    git("repack", "-adfq", cwd=top)
-    check_all(top, object_format)
-
-
 def test_a_multi_pack_index_that_names_packs_that_are_gone_is_not_used(tmp_path: Path) -> None:
     top = history(tmp_path / "repo")
     git("-c", "pack.packSizeLimit=8k", "repack", "-adfq", cwd=top)
@@ -135,16 +116,44 @@ def test_a_multi_pack_index_that_names_packs_that_are_gone_is_not_used(tmp_path:
     check_all(top)
 
 
-def count_indexes(store: ObjectStore, ask: Callable[[], object]) -> int:
-    """How many indexes of packs are opened to answer."""
-    loaded: list[str] = []
-    load = packs.load_pack_index
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            packs, "load_pack_index", lambda path, *rest: loaded.append(path) or load(path, *rest)
-        )
-        ask()
-    return len(loaded)
+@pytest.mark.parametrize("object_format", FORMATS)
+def test_packs_beside_a_multi_pack_index_are_read(object_format: str, tmp_path: Path) -> None:
+    top = history(tmp_path / "repo", object_format)
+    git("-c", "pack.packSizeLimit=8k", "repack", "-adfq", cwd=top)
+    git("multi-pack-index", "write", cwd=top)
+    check_all(top, object_format)
+    (top / "new").write_text("in a pack that is not in the index\n")
+    git("add", "new", cwd=top)
+    git("repack", "-dq", cwd=top)
+    check_all(top, object_format)
+
+
+def test_an_index_of_version_1_is_read(tmp_path: Path) -> None:
+    top = history(tmp_path / "repo")
+    git("repack", "-adfq", cwd=top)
+    (path,) = (top / ".git/objects/pack").glob("*.pack")
+    path.with_suffix(".idx").unlink()
+    git("index-pack", "--index-version=1", str(path), cwd=top)
+    only_packs(top)
+
+    check_all(top)
+
+
+def test_what_a_killed_process_leaves_of_a_pack_is_cleared_by_gc(tmp_path: Path) -> None:
+    top = tmp_path / "repo"
+    git("init", "-q", str(top))
+    script = (
+        SETUP + "import os; from ckpt.git.objects import ObjectStore;"
+        "from ckpt.git.formats import SHA1;"
+        "store = ObjectStore(sys.argv[1], SHA1);"
+        "seam.observe(lambda what, path: what == 'rename' and os._exit(0));"
+        "[store.add(b'blob', b'%d' % n) for n in range(500)]; store.flush()"
+    )
+    subprocess.run([sys.executable, "-c", script, str(top / ".git/objects")], check=True)
+    assert {path.name[:4] for path in (top / ".git/objects/pack").iterdir()} == {"tmp_"}
+    git("gc", "-q", "--prune=now", cwd=top)
+
+    assert [*(top / ".git/objects/pack").iterdir()] == []
 
 
 def test_an_index_with_offsets_of_64_bits_is_read(tmp_path: Path) -> None:
@@ -156,32 +165,6 @@ def test_an_index_with_offsets_of_64_bits_is_read(tmp_path: Path) -> None:
     only_packs(top)
 
     check_all(top)
-
-
-def test_an_index_of_version_1_is_read_with_dulwich(tmp_path: Path) -> None:
-    top = history(tmp_path / "repo")
-    git("repack", "-adfq", cwd=top)
-    (path,) = (top / ".git/objects/pack").glob("*.pack")
-    path.with_suffix(".idx").unlink()
-    git("index-pack", "--index-version=1", str(path), cwd=top)
-    only_packs(top)
-
-    check_all(top)
-
-
-def test_dulwich_is_not_imported_for_what_git_writes_today(tmp_path: Path) -> None:
-    top = history(tmp_path / "repo")
-    git("repack", "-adfq", cwd=top)
-    head = git("rev-parse", "HEAD^{tree}", cwd=top).strip()
-    script = (
-        "import sys; from ckpt.git.objects import ObjectStore;"
-        "from ckpt.git.formats import SHA1; from ckpt.git.trees import walk;"
-        "store = ObjectStore(sys.argv[1], SHA1);"
-        "[store.read(e.id, b'blob') for _, e in walk(store, sys.argv[2].encode())];"
-        "store.add(b'blob', b'new'); store.flush(); store.close();"
-        "assert not [name for name in sys.modules if name.startswith('dulwich')]"
-    )
-    subprocess.run([sys.executable, "-c", script, str(top / ".git/objects"), head], check=True)
 
 
 # Borrowed objects
@@ -254,25 +237,6 @@ def test_git_takes_our_packs_for_its_own(count: int, object_format: str, tmp_pat
     check_all(top, object_format)
 
 
-def test_what_a_killed_process_leaves_of_a_pack_is_cleared_by_gc(tmp_path: Path) -> None:
-    top = tmp_path / "repo"
-    git("init", "-q", str(top))
-    script = (
-        SETUP + "import os; from ckpt.git.objects import ObjectStore;"
-        "from ckpt.git.formats import SHA1;"
-        "store = ObjectStore(sys.argv[1], SHA1);"
-        "seam.observe(lambda what, path: what == 'rename' and os._exit(0));"
-        "[store.add(b'blob', b'%d' % n) for n in range(500)]; store.flush()"
-    )
-    subprocess.run([sys.executable, "-c", script, str(top / ".git/objects")], check=True)
-    left = {path.name[:4] for path in (top / ".git/objects/pack").iterdir()}
-    assert left == {"tmp_", "pack"}
-    git("gc", "-q", "--prune=now", cwd=top)
-
-    # Which the next save takes away that writes a pack, when it is sure that nobody needs it.
-    assert [path.suffix for path in (top / ".git/objects/pack").iterdir()] == [".keep"]
-
-
 @pytest.mark.parametrize("count", [10, 500])
 def test_a_prune_before_the_names_are_given_is_noticed(count: int, tmp_path: Path) -> None:
     top = tmp_path / "repo"
@@ -294,24 +258,6 @@ def test_a_prune_before_the_names_are_given_is_noticed(count: int, tmp_path: Pat
             observe(None)
         store.discard()
     assert list((top / ".git/objects/pack").iterdir()) == []
-
-
-def test_no_repack_takes_what_was_flushed_until_its_ref_is_made(tmp_path: Path) -> None:
-    top = tmp_path / "repo"
-    git("init", "-q", str(top))
-    with closing(opened(top)) as store:
-        for number in range(300):
-            store.add(b"blob", b"%d" % number)
-        names = store.flush()
-        assert store.missing(names) == set()
-        assert all(map(store.has, names))
-        git("gc", "-q", "--prune=now", cwd=top)
-        git("repack", "-a", "-d", "-q", cwd=top)
-        assert store.missing(names) == set()
-
-        store.discard()  # as if a ref had been made
-        git("gc", "-q", "--prune=now", cwd=top)
-        assert store.missing(names) == names
 
 
 # Damage
