@@ -268,6 +268,9 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         if record.holds(repo.common_dir, checkpoint.id, checkpoint.commit):
             disk.fsync_files(record.note(repo.common_dir, checkpoint.id, commit.decode()))
         _require(repo.refs.replace(checkpoint.ref.encode(), old, commit), checkpoint)
+        if repo.objects.missing({commit}):  # a prune at work did not see the ref
+            repo.objects.add(b"commit", text)
+            repo.objects.flush()
     finally:
         repo.objects.discard()
     return load(repo, checkpoint.id, commit)

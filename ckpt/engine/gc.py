@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """gc: expire the trash, clear what killed processes left, pack our refs.
 
-Objects are git's to pack and to collect: how many of them wait for its gc is counted, and with
-`now` its `gc --prune=now` is run, the only git process that the engine starts. What that removes
-besides is told before.
+Objects are git's to pack and to collect: how many of them wait for its gc is counted.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,9 +20,9 @@ from ckpt import disk
 from ckpt.engine import trash
 from ckpt.engine.prune import IN_TRASH
 from ckpt.engine.trash import pack_refs
-from ckpt.errors import Busy, CkptError, Refused
+from ckpt.errors import Busy
 from ckpt.git.loose import clear_dead, dead_files, loose_ids, loose_path, names_in
-from ckpt.git.reachability import Unreachable, git_dirs, unreachable
+from ckpt.git.reachability import git_dirs
 from ckpt.git.repository import Repository
 from ckpt.locks import dead_unfinished, prune_lock
 
@@ -48,44 +46,12 @@ class Collected:
     loose_bytes: int
 
 
-def collect(
-    repo: Repository,
-    *,
-    now: bool = False,
-    tell: Callable[[Unreachable], None] = lambda lost: None,
-    today: datetime | None = None,
-) -> Collected:
-    """Do all of it; with `now`, run git's gc last, after `tell` was called with all that it
-    removes besides."""
+def collect(repo: Repository, today: datetime | None = None) -> Collected:
+    """Do all of it."""
     repo.check_writable()
-    git = _git() if now else ""
     emptied = _expire_trash(repo, today or datetime.now(timezone.utc))
     cleared = clear(repo)
-    refs = pack_refs(repo, 1)
-    if now:
-        tell(unreachable(repo))
-        _run_gc(git, repo)
-    return Collected(tuple(emptied), tuple(cleared), refs, *_loose(repo))
-
-
-def _git() -> str:
-    from shutil import which
-
-    found = which("git")
-    if found is None:
-        raise Refused("git is not installed", hint="git ckpt gc, without --now")
-    return found
-
-
-def _run_gc(git: str, repo: Repository) -> None:
-    from subprocess import DEVNULL, run
-
-    words = [git, f"--git-dir={repo.git_dir}", "gc", "--quiet", "--prune=now"]
-    repo.objects.look_again()
-    done = run(words, stdin=DEVNULL, capture_output=True, check=False)
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
-        raise CkptError(f"git gc failed: {lines[-1]}", hint="git gc --prune=now")
+    return Collected(tuple(emptied), tuple(cleared), pack_refs(repo, 1), *_loose(repo))
 
 
 def _loose(repo: Repository) -> tuple[int, int]:

@@ -112,7 +112,11 @@ def loose_pieces(path: str) -> Iterator[bytes]:
     """The content of a loose object without its header, in pieces."""
     with _reading(path) as file:
         head, zero = b"", b""
-        for piece in inflated(lambda length, at: os.pread(file.fileno(), length, at), 0):
+
+        def read(length: int, at: int) -> bytes:
+            return os.pread(file.fileno(), length, at)
+
+        for piece in inflated(read, 0, alone=True):
             if not zero:
                 head, zero, piece = (head + piece).partition(b"\0")
             yield piece

@@ -90,6 +90,7 @@ class OpenPack:
         self._pack = Pack(stem, object_format=get_object_format(object_format.name))
         self._fd = -1
         self._is_indexed = True
+        self._is_checked = False
         self._ends: list[int] = []
 
     def find(self, raw_id: bytes) -> int | None:
@@ -135,6 +136,7 @@ class OpenPack:
         """Kind and content of an object."""
         if self.entry(offset).size > LARGEST_WHOLE and self.kind(offset) != b"blob":
             raise DamagedObject("an object too large for its kind")
+        self._check()
         number, data = self._pack.get_raw(ObjectID(raw_id))
         return _NUMBERS[number], data
 
@@ -149,10 +151,17 @@ class OpenPack:
     def is_whole(self) -> bool:
         """Whether the pack begins as one, and ends as its index says."""
         try:
-            guarded(lambda: self._pack.data)()
+            self._check()
         except DamagedObject:
             return False
         return True
+
+    @guarded
+    def _check(self) -> None:
+        """dulwich compares the ends only when it opens the pack, and goes on the next time."""
+        if not self._is_checked:
+            self._pack.check_length_and_checksum()
+            self._is_checked = True
 
     # Without inflating
 
@@ -214,6 +223,7 @@ class OpenPack:
         """The content of an object, in pieces unless it is a delta."""
         _, size, start, base = self.entry(offset)
         if base is None and size > LARGE:
+            self._check()
             return inflated(lambda length, at: self._bytes(at, length), start)
         return iter((self.read(raw_id, offset)[1],))
 

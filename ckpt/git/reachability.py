@@ -25,7 +25,6 @@ from ckpt.git.objects import MissingObject, ObjectStore
 from ckpt.git.refs import IDENTITY
 from ckpt.git.repository import Repository
 from ckpt.git.streams import DamagedObject
-from ckpt.git.trees import FOLDER, GITLINK, UnsafeTree, read_tree
 from ckpt.paths import to_str
 
 if TYPE_CHECKING:
@@ -277,6 +276,11 @@ def _add_staged(index: Index, found: Roots) -> None:
 _STATE = b"ckpt: state of "  # how the message of a state commit begins
 _STATE_COMMITTER = b"\ncommitter %s 0 +0000" % IDENTITY
 _MOST_READS = 400_000  # commits and trees
+_ENTRIES = {
+    length: re.compile(rb"([0-7]+) [^\0]+\0([\0-\xff]{%d})" % length) for length in (20, 32)
+}
+_FOLDERS = (b"40000", b"040000")
+_GITLINK = b"160000"
 _FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 
 
@@ -313,8 +317,8 @@ def unreachable(repo: Repository) -> Unreachable:
     below.mark(named[commit][1] for commit in named.keys() - states)
     trees = lost[b"tree"] - below.marked - {named[commit][1] for commit in states}
     inner = _Walk(objects, walk.marked | below.marked)
-    for tree in lost[b"tree"] - below.marked:
-        inner.mark(child for _, _, child in inner.entries(tree))
+    for tree in trees:
+        inner.mark(child for mode, child in inner.entries(tree) if mode != _GITLINK)
     return Unreachable(
         {commit: named[commit][0] for commit in ends},
         {tree: times[tree] for tree in trees - inner.marked},
@@ -378,6 +382,7 @@ class _Walk:
         self.marked = set(marked)
         self.is_cut_off = False
         self._reads_left = _MOST_READS
+        self._entries = _ENTRIES[objects.object_format.oid_length]
 
     def mark(self, tips: Iterable[ObjectID]) -> None:
         todo, trees = list(tips), []
@@ -402,10 +407,10 @@ class _Walk:
             if tree in self.marked:
                 continue
             self.marked.add(tree)
-            for _, mode, child in self.entries(tree) if self._may_read() else ():
-                if mode == FOLDER:
+            for mode, child in self.entries(tree) if self._may_read() else ():
+                if mode in _FOLDERS:
                     trees.append(child)
-                elif mode != GITLINK:
+                elif mode != _GITLINK:
                     self.marked.add(child)
 
     def _may_read(self) -> bool:
@@ -430,10 +435,12 @@ class _Walk:
         tree = _TREE.match(header)
         return None if tree is None else (time_in(header), ObjectID(tree[1]), _parents_in(header))
 
-    def entries(self, tree: ObjectID) -> list[tuple[bytes, int, ObjectID]]:
+    def entries(self, tree: ObjectID) -> list[tuple[bytes, ObjectID]]:
+        """Mode and id of what a tree names, whatever the names; nothing if it cannot be read."""
         if self._objects.kind(tree) != b"tree":
             return []
         try:
-            return read_tree(self._objects, tree)
-        except (MissingObject, UnsafeTree):
+            data = self._objects.read(tree, b"tree")
+        except MissingObject:
             return []
+        return [(mode, to_hex(raw_id)) for mode, raw_id in self._entries.findall(data)]

@@ -101,8 +101,11 @@ def deflated(header: bytes, pieces: Iterable[bytes], level: int) -> Iterator[byt
     yield packer.flush()
 
 
-def inflated(read: Callable[[int, int], bytes], position: int) -> Iterator[bytes]:
-    """The content of a zlib stream in a file, given a function that reads a length at a place."""
+def inflated(
+    read: Callable[[int, int], bytes], position: int, *, alone: bool = False
+) -> Iterator[bytes]:
+    """The content of a zlib stream in a file, given a function that reads a length at a place.
+    If it is `alone`, nothing may follow it."""
     unpacker = zlib.decompressobj()
     while not unpacker.eof:
         compressed = unpacker.unconsumed_tail
@@ -117,3 +120,5 @@ def inflated(read: Callable[[int, int], bytes], position: int) -> Iterator[bytes
             raise DamagedObject("a compressed object ends too early")
         if piece:
             yield piece
+    if alone and (unpacker.unused_data or read(1, position)):
+        raise DamagedObject("something follows a compressed object")

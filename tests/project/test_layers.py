@@ -45,7 +45,8 @@ FILTER_DRIVERS = {"worktree/filters.py"}  # commands that the user's git runs as
 REFTABLES = {"git/reftable.py"}  # which only git reads and writes
 PROGRAMS = {"install/programs.py"}  # asked by a command that a person types
 PRE_COMMIT = {"triggers/precommit.py", "triggers/processes.py"}  # asked by git for its patch
-THE_COMMAND = {"triggers/run.py"}  # what `git ckpt run` is given to run
+# What `git ckpt run` is given to run, and the gc of git that `gc --now` asks for.
+THE_COMMAND = {"triggers/run.py", "commands/gc.py"}
 FACE = {"__init__"}  # offers the public names of every layer, imported on first use
 
 

@@ -19,7 +19,6 @@ from scenes import divide, write
 
 from ckpt.engine.rescue import Lost, choose
 from ckpt.errors import NotFound, UsageError
-from ckpt.git import reachability
 
 KEYS = ["kind", "id", "timestamp", "subject", "files", "bytes", "patch"]
 OWN = ["manifest.json", "index-flags.json"]
@@ -487,20 +486,6 @@ def test_a_commit_that_was_packed_though_nothing_needs_it_is_found(repo: Path) -
     assert not list((repo / ".git/objects").glob("??"))
     assert {each["id"] for each in lost()} == stashes
     assert bring_back(stashes.pop())["stats"]["files_changed"] == 1
-
-
-def test_a_content_that_only_old_history_has_is_not_lost(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reachability, "_FIRST_COMMITS", 2)
-    for number in range(8):
-        write(repo, "README.md", f"version {number}\n")
-        git("commit", "-q", "-a", "-m", f"version {number}")
-    write(repo, "lost", "lost\n")
-    git("add", ".")
-    git("reset", "-q", "--hard")
-
-    assert [each["subject"] for each in lost()] == ["lost"]
 
 
 def test_with_longer_ids_it_works_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
