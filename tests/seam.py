@@ -10,11 +10,9 @@ a handle says which. What the callback itself changes is not reported. Reading i
 from __future__ import annotations
 
 import builtins
-import ctypes
 import io
 import os
 import stat
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +57,6 @@ HANDLE = {
 }
 # A file that is renamed to a name of ckpt's own in the worktree loses its name.
 UNFINISHED = ".ckpt-tmp-"
-RENAMES = ("renameat2", "renameatx_np")
 
 _callback: Callback | None = None
 _inside = threading.local()
@@ -135,12 +132,6 @@ def _patch() -> None:
     _set(os, "open", _open(os.open))
     _set(builtins, "open", _open_file(builtins.open))
     _set(io, "open", builtins.open)
-    # Not in the standard library of every Python, and taken from the C library at import.
-    _set(ctypes.CDLL, "__getitem__", _function_of(ctypes.CDLL.__getitem__))
-    for name, module in list(sys.modules.items()):
-        for key, value in list(vars(module).items()) if name.startswith("ckpt") else ():
-            if isinstance(value, ctypes._CFuncPtr) and value.__name__ in RENAMES:
-                _set(module, key, _foreign(value))
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
@@ -260,22 +251,6 @@ def _open_file(call: Callable[..., Any]) -> Callable[..., Any]:
         text = io.TextIOWrapper(buffered, encoding, errors, newline, buffering == 1)
         text.mode = mode
         return text
-
-    return observed
-
-
-def _function_of(call: Callable[..., Any]) -> Callable[..., Any]:
-    def observed(library: Any, name: Any) -> Any:
-        found = call(library, name)
-        return _foreign(found) if name in RENAMES else found
-
-    return observed
-
-
-def _foreign(call: Callable[..., Any]) -> Callable[..., Any]:
-    def observed(source_fd: int, source: bytes, fd: int, target: bytes, flags: int) -> Any:
-        about_to("rename", _below(fd, target))
-        return call(source_fd, source, fd, target, flags)
 
     return observed
 

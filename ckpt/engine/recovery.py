@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -31,7 +30,7 @@ from ckpt.engine.apply import (
 )
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.conversions import Smudger, Unrestorable
+from ckpt.engine.conversions import Smudger
 from ckpt.engine.head import branches_to_return, head_report, move_head, strayed
 from ckpt.engine.journal import ABORT, CONTINUE, Action, FileState, FolderChange, HeadMove, Journal
 from ckpt.engine.recorded import Recorded, opened
@@ -42,7 +41,6 @@ from ckpt.git import index as staging
 from ckpt.git import record as made_here
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import Index
-from ckpt.git.objects import MissingObject
 from ckpt.git.refs import Head
 from ckpt.git.repository import Repository
 from ckpt.git.streams import UnreadableFile
@@ -50,7 +48,7 @@ from ckpt.locks import Waiting, worktree_lock
 from ckpt.models import HEAD_FILE, REF_PREFIX, Checkpoint, Kind, RollbackResult, Skipped
 from ckpt.paths import folders_of, to_str
 from ckpt.settings.settings import Settings
-from ckpt.worktree.write import Worktree, is_meant_for
+from ckpt.worktree.write import Worktree
 
 _Change = TypeVar("_Change", Action, FolderChange)
 
@@ -438,43 +436,8 @@ class _Recovery:
     # -- temporary files of the rollback that died
 
     def _clear_unfinished(self) -> None:
-        """Remove them. One that holds neither state was somebody's file until the last moment: it
-        gets its name back, and is saved like any other."""
+        """Remove them."""
         for folder in {action.path.rpartition(b"/")[0] for action in self._record.actions}:
             with suppress(PermissionError):  # no save takes them, and files in there are listed
                 for path in self._worktree.unfinished(folder):
-                    self._clear_one(path)
-
-    def _clear_one(self, path: bytes) -> None:
-        folder, _, name = path.rpartition(b"/")
-        for action in self._record.actions:
-            its_folder, _, its_name = action.path.rpartition(b"/")
-            if folder != its_folder or not is_meant_for(name, its_name):
-                continue
-            if not self._is_ours(path, action):
-                if self._at(action.path) not in (None, action.before, action.after):
-                    return
-                self._worktree.put_back(path, action.path)
-            if self._worktree.lstat(path) is not None and self._is_ours(path, action):
-                self._worktree.discard(path)
-            return
-
-    def _is_ours(self, path: bytes, action: Action) -> bool:
-        """Whether a temporary file is as in one of the states, or as far as it was written."""
-        found = self._at(path)
-        for state in filter(None, (action.before, action.after)):
-            if found is not None and found.is_link == state.is_link:
-                if found.entry.id == state.entry.id:
-                    return True
-                if not found.is_link and self._begins(path, self._smudger.pieces(state)):
-                    return True
-        return False
-
-    def _begins(self, path: bytes, pieces: Iterable[bytes]) -> bool:
-        """Whether a file has nothing but the beginning of a content."""
-        with self._worktree.open(path) as file, suppress(MissingObject, Unrestorable):
-            for piece in pieces:
-                part = file.read(len(piece))
-                if part != piece:
-                    return piece.startswith(part)
-        return False
+                    self._worktree.discard(path)

@@ -3,25 +3,18 @@
 
 Each folder on the way is opened by handle, one component at a time, and never through
 a symbolic link: a link swapped in between two calls cannot send a write elsewhere. A
-file appears under its name whole or not at all (temporary file, then rename). Nothing
-here decides what to change, and nothing is removed but one file or one empty folder.
-
-Whoever replaces or removes a file says which one was found there. A name changes hands in
-one step, so that what was there last can be looked at once more before it goes; if it is
-another file, or was written to since, it gets its name back. Who writes to it is waited for.
-What remains: a program that keeps the file open may still write to it when it has gone.
+file appears under its name whole or not at all (temporary file, then rename), and whoever
+replaces or removes one says which was found there: just before, it is looked at once more.
+Nothing here decides what to change, and nothing is removed but one file or one empty folder.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import io
 import os
 import re
-import signal
 import stat
-import time
 from binascii import crc32
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -29,198 +22,9 @@ from types import TracebackType
 
 from ckpt import disk, paths
 from ckpt.errors import CkptError
-from ckpt.paths import identity, renamed_identity
+from ckpt.paths import identity
 
-_MOMENT = 0.005
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-class Patience:
-    """How long writers are waited for, all of them together."""
-
-    def __init__(self, seconds: float = 2) -> None:
-        self._left = seconds
-
-    def wait(self) -> bool:
-        """Wait a moment; False if there is no time left for it."""
-        if self._left <= 0:
-            return False
-        time.sleep(_MOMENT)
-        self._left -= _MOMENT
-        return True
-
-
-def has_writers(name: bytes, dir_fd: int) -> bool:
-    """Whether anybody can write to a file without opening it, also through a mapping; False where
-    the system does not tell."""
-    set_lease = getattr(fcntl, "F_SETLEASE", None)
-    if set_lease is None:
-        return False
-    try:
-        fd = os.open(name, _OPEN, dir_fd=dir_fd)
-    except OSError:
-        return False
-    try:
-        # Whoever opens it now is told to us, by a signal that ends nobody; closing it is the end.
-        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(fd, set_lease, fcntl.F_RDLCK)
-    except OSError as error:
-        return error.errno == errno.EAGAIN
-    finally:
-        os.close(fd)
-    return False
-
-
-# -- Files that a rollback has begun to write and not yet named, or has taken a name from
-
-_PREFIX = ".ckpt-tmp-"
-_NAME = re.compile(rb"\.ckpt-tmp-([0-9a-f]*)-([0-9a-f]{8})[0-9a-f]{8}")
-
-
-def unfinished_name(rollback: bytes, name: bytes) -> bytes:
-    """A new one, in the place of a file of that name."""
-    return disk.temporary_name(f"{_PREFIX}{rollback.decode()}-{_mark(name)}", 4).encode()
-
-
-def is_unfinished(name: bytes, rollback: bytes | None) -> bool:
-    """Whether a file of this name is one that a rollback has begun to write."""
-    if rollback is None:
-        return False
-    found = _NAME.fullmatch(name)
-    return found is not None and found[1] == rollback
-
-
-def is_meant_for(unfinished: bytes, name: bytes) -> bool:
-    """Whether it may have been made in the place of a file of that name."""
-    found = _NAME.fullmatch(unfinished)
-    return found is not None and found[2].decode() == _mark(name)
-
-
-def _mark(name: bytes) -> str:
-    return f"{crc32(name):08x}"
-
-
-# -- Let a name in a folder change hands without losing what had it at the last moment
-
-Found = os.stat_result | None
-
-
-def give(temporary: bytes, name: bytes, found: Found, dir_fd: int, patience: Patience) -> bool:
-    """Give a finished file the name of what was found, or of nothing. False if something else
-    stands there by now: that stays, and the finished file goes."""
-    ours = _status(temporary, dir_fd)
-    try:
-        is_still = _is_still(name, found, dir_fd)
-        is_given = is_still and _swap(temporary, name, found, dir_fd, patience)
-    except (FileExistsError, FileNotFoundError):
-        is_given = False
-    except BaseException:
-        _discard(temporary, (ours, found), dir_fd)
-        raise
-    if not is_given:
-        _discard(temporary, (ours,), dir_fd)
-    return is_given
-
-
-def take(
-    temporary: bytes, name: bytes, found: os.stat_result, dir_fd: int, patience: Patience
-) -> bool:
-    """Remove the file that was found; False if something else stands there by now, which stays."""
-    try:
-        if not _is_still(name, found, dir_fd):
-            return False
-        _check_no_folder(found, name)
-        disk.set_aside(name, temporary, dir_fd=dir_fd)
-        if _is_let_go(temporary, found, dir_fd, patience):
-            return True
-        disk.to_free(temporary, name, dir_fd)
-    except (FileExistsError, FileNotFoundError):
-        pass
-    except BaseException:
-        _discard(temporary, (found,), dir_fd)
-        raise
-    return False
-
-
-def put_back(temporary: bytes, name: bytes, dir_fd: int) -> None:
-    """Give a file its name back, in exchange for what has it now."""
-    try:
-        disk.exchange(temporary, name, dir_fd)
-    except FileNotFoundError:
-        disk.to_free(temporary, name, dir_fd)
-
-
-def _swap(temporary: bytes, name: bytes, found: Found, dir_fd: int, patience: Patience) -> bool:
-    if found is None:
-        disk.to_free(temporary, name, dir_fd)
-        return True
-    _check_no_folder(found, name)
-    if not disk.exchange(temporary, name, dir_fd):
-        disk.rename(temporary, name, dir_fd=dir_fd)
-        return True
-    if _is_let_go(temporary, found, dir_fd, patience):
-        return True
-    put_back(temporary, name, dir_fd)
-    return False
-
-
-def _is_let_go(temporary: bytes, found: os.stat_result, dir_fd: int, patience: Patience) -> bool:
-    """Remove what has lost its name, if it is still what was found when nobody writes to it."""
-    while _is_as_found(temporary, found, dir_fd) and has_writers(temporary, dir_fd):
-        if not patience.wait():
-            break
-    if not _is_as_found(temporary, found, dir_fd):
-        return False
-    try:
-        disk.unlink(temporary, dir_fd=dir_fd)
-    except OSError:
-        _unlink_again(temporary, dir_fd)
-    return True
-
-
-def _is_as_found(temporary: bytes, found: os.stat_result, dir_fd: int) -> bool:
-    status = _status(temporary, dir_fd)
-    return status is not None and renamed_identity(status) == renamed_identity(found)
-
-
-def _unlink_again(temporary: bytes, dir_fd: int) -> None:
-    """The change is made: if what is left of it stays, that is no reason to leave the path alone,
-    but one to stop, so that recovery takes it away."""
-    try:
-        disk.unlink(temporary, dir_fd=dir_fd)
-    except OSError as error:
-        raise OSError(errno.EIO, error.strerror, temporary) from error
-
-
-def _discard(temporary: bytes, known: tuple[Found, ...], dir_fd: int) -> None:
-    """Remove a temporary file if it is one of these; any other is somebody's own."""
-    status = _status(temporary, dir_fd)
-    identities = [renamed_identity(each) for each in known if each is not None]
-    if status is not None and renamed_identity(status) in identities:
-        disk.discard(temporary, dir_fd=dir_fd)
-
-
-def _check_no_folder(found: os.stat_result, name: bytes) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-
-
-def _is_still(name: bytes, found: Found, dir_fd: int) -> bool:
-    now = _status(name, dir_fd)
-    if now is None or found is None:
-        return now is found
-    return identity(now) == identity(found)
-
-
-def _status(name: bytes, dir_fd: int) -> Found:
-    try:
-        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-# -- Change files of a worktree, with every path-safety rule in this one place
-
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A folder that somebody uses stays; some file systems cannot flush one, and need not.
 _IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
@@ -230,6 +34,17 @@ _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
 # the top for each of a few thousand nested folders would take minutes.
 _DEEP = 64
 _KEPT = 64
+
+_PREFIX = ".ckpt-tmp-"
+_NAME = re.compile(rb"\.ckpt-tmp-([0-9a-f]*)-[0-9a-f]{16}")
+
+Found = os.stat_result | None
+
+
+def is_unfinished(name: bytes, rollback: bytes | None) -> bool:
+    """Whether a file of this name is one that a rollback has begun to write."""
+    found = None if rollback is None else _NAME.fullmatch(name)
+    return found is not None and found[1] == rollback
 
 
 class UnsafePath(CkptError):
@@ -252,7 +67,6 @@ class Worktree:
         self.new_folders: Mapping[bytes, int] = {}
         self.made: set[bytes] = set()
         self.rollback = b""
-        self._patience = Patience()
 
     def __enter__(self) -> Worktree:
         return self
@@ -296,8 +110,7 @@ class Worktree:
     def open(self, path: bytes) -> io.FileIO:
         """A file, to be read in pieces."""
         folder, name = _split(path)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return io.FileIO(os.open(name, flags, dir_fd=self._folder(folder)))
+        return io.FileIO(os.open(name, _FILE_FLAGS, dir_fd=self._folder(folder)))
 
     def in_the_way(self, path: bytes) -> bytes | None:
         """What stands where a folder on the way to a path would have to be."""
@@ -337,18 +150,16 @@ class Worktree:
         """
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
-        temporary = unfinished_name(self.rollback, name)
+        temporary = self._temporary(name)
         fd = disk.create(temporary, 0o600, dir_fd=handle)
         try:
-            try:
-                for piece in pieces:
-                    disk.write(fd, piece)
-                disk.chmod(fd, permissions)
-            except BaseException:
-                disk.discard(temporary, dir_fd=handle)
-                raise
-            is_given = give(temporary, name, found, handle, self._patience)
-            return os.fstat(fd) if is_given else None
+            for piece in pieces:
+                disk.write(fd, piece)
+            disk.chmod(fd, permissions)
+            return os.fstat(fd) if self._give(temporary, name, found, handle) else None
+        except BaseException:
+            disk.discard(temporary, dir_fd=handle)
+            raise
         finally:
             os.close(fd)
 
@@ -356,17 +167,33 @@ class Worktree:
         """Put a symbolic link at `path`, likewise."""
         folder, name = _split(path)
         handle = self._folder(folder, create=True)
-        temporary = unfinished_name(self.rollback, name)
+        temporary = self._temporary(name)
         disk.symlink(target, temporary, dir_fd=handle)
-        if not give(temporary, name, found, handle, self._patience):
-            return None
-        return os.stat(name, dir_fd=handle, follow_symlinks=False)
+        try:
+            if not self._give(temporary, name, found, handle):
+                return None
+        except BaseException:
+            disk.discard(temporary, dir_fd=handle)
+            raise
+        return _status(name, handle)
+
+    def _temporary(self, name: bytes) -> bytes:
+        """A new name for what will stand in the place of a file of that name."""
+        prefix = f"{_PREFIX}{self.rollback.decode()}-{crc32(name):08x}"
+        return disk.temporary_name(prefix, 4).encode()
+
+    def _give(self, temporary: bytes, name: bytes, found: Found, handle: int) -> bool:
+        """Give a finished file the name of what was found, if that still stands there."""
+        if _is_still(name, found, handle):
+            disk.rename(temporary, name, dir_fd=handle)
+            return True
+        disk.discard(temporary, dir_fd=handle)
+        return False
 
     def set_permissions(self, path: bytes, permissions: int) -> os.stat_result | None:
         """Set a file's bits; None, and nothing done, if it has other names that they count for."""
         folder, name = _split(path)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(name, flags, dir_fd=self._folder(folder))
+        fd = os.open(name, _FILE_FLAGS, dir_fd=self._folder(folder))
         try:
             if os.fstat(fd).st_nlink > 1:
                 return None
@@ -382,13 +209,10 @@ class Worktree:
             handle = self._folder(folder)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        temporary = unfinished_name(self.rollback, name)
-        return take(temporary, name, found, handle, self._patience)
-
-    def put_back(self, unfinished: bytes, path: bytes) -> None:
-        """Give an unfinished file the name of another in its folder, and the other its."""
-        folder, name = _split(path)
-        put_back(_split(unfinished)[1], name, self._folder(folder))
+        if not _is_still(name, found, handle):
+            return False
+        disk.unlink(name, dir_fd=handle)
+        return True
 
     def discard(self, unfinished: bytes) -> None:
         """Remove an unfinished file."""
@@ -433,9 +257,8 @@ class Worktree:
     def sync(self, path: bytes) -> None:
         """Make a file's content, or the names in a folder, durable."""
         folder, name = _split(path)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            fd = os.open(name or b".", flags, dir_fd=self._folder(folder))
+            fd = os.open(name or b".", _FILE_FLAGS, dir_fd=self._folder(folder))
         except (OSError, UnsafePath):  # a link, or gone again: nothing of ours to flush
             return
         try:
@@ -530,3 +353,17 @@ def _check(name: bytes, path: bytes) -> None:
 
 def _shown(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
+
+
+def _is_still(name: bytes, found: Found, handle: int) -> bool:
+    now = _status(name, handle)
+    if now is None or found is None:
+        return now is found
+    return identity(now) == identity(found)
+
+
+def _status(name: bytes, handle: int) -> Found:
+    try:
+        return os.stat(name, dir_fd=handle, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
