@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What is wrong in a repository: refs, objects, index, journals, locks, private files.
+"""What is wrong in a repository: refs, objects, index, journals, locks, private files, remotes.
 
-`doctor --fix` mends what loses nothing: stale locks and unfinished files of ours, a damaged cache,
-and refs of ours that name nothing (put back where the commit is known, else removed and written
-down in `ckpt/broken-refs`). All else is reported with the command that mends it.
+`doctor --fix` mends only what loses nothing: stale locks of ours, a damaged cache, and refs of ours
+that name nothing (put back where the commit is known, else removed and written down in
+`ckpt/broken-refs`). All else is reported with the command to type.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import cache
 from shlex import join, quote
 from typing import NamedTuple
 
 from ckpt import disk, jsontext
-from ckpt.engine import gc, journal, scan_cache
+from ckpt.engine import journal, scan_cache
 from ckpt.engine.catalog import load
 from ckpt.engine.journal import JOURNAL, is_interrupted
 from ckpt.engine.recorded import Recorded
@@ -29,20 +27,18 @@ from ckpt.git import record as made_here
 from ckpt.git.config import GitConfig, parse_bool
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import read_staged
-from ckpt.git.loose import names_in
-from ckpt.git.objects import MissingObject, absent, damaged_packs
+from ckpt.git.objects import MissingObject
 from ckpt.git.operation import ROOM
 from ckpt.git.reachability import git_dirs, in_worktree
-from ckpt.git.refspecs import Refspec, is_left_out, origin_of, parse, star, target_of
 from ckpt.git.repository import Repository
 from ckpt.locks import SECOND_NAME, dead_locks, prune_lock
-from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
+from ckpt.models import Checkpoint
 
 _GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
 _OLD = 3600.0  # seconds; no git command holds a lock for so long
 _PATIENCE = 10.0  # seconds, for another process that writes down broken refs
 _BROKEN_REFS = "broken-refs"
-_FILES = ("lock", "last-rollback", "prune-lock", "made-here")
+_OURS = "refs/checkpoints"
 _FOLDERS_OF_REFS = ("checkpoints", "checkpoints-trash")
 
 
@@ -80,13 +76,12 @@ def _refs(repo: Repository) -> Iterator[Flaw]:
         told = f"while there is a ref 'refs/{name}', nothing can be saved or dropped"
         by_hand = f"git update-ref refs/moved-aside/{name} refs/{name} ''"
         yield Flaw("refs", True, told, by_hand=f"{by_hand} && git update-ref -d refs/{name}")
-    doubt = cache(lambda: _out_of_reach(repo))  # which may take a while
+    doubt = _doubt(repo)
     for target in targets:
         problem = _names_nothing(repo, target)
         if problem is not None:
             told = f"'{target.ref}' names nothing: {problem}"
-            mend = None if doubt() else _mend_ref(repo, target)
-            yield Flaw("refs", True, told, mend, by_hand=doubt())
+            yield Flaw("refs", True, told, None if doubt else _mend_ref(repo, target), doubt)
             continue
         checkpoint = _checkpoint(repo, target)
         if checkpoint is None:
@@ -96,20 +91,40 @@ def _refs(repo: Repository) -> Iterator[Flaw]:
             continue
         lack = _lack(repo, checkpoint)
         if lack is not None:
-            told = f"'{target.id}' cannot be gone back to: {lack}"
-            by_hand = doubt() or f"git ckpt verify {target.id}"
+            told = f"'{target.id}' cannot be rolled back to: {lack}"
+            by_hand = doubt or f"git ckpt verify {target.id}"
             yield Flaw("checkpoints", True, told, by_hand=by_hand)
 
 
 def _names_nothing(repo: Repository, target: Target) -> str | None:
-    """Why a ref leads to no object that can be read; None if it leads to one."""
+    """Why a ref leads to no object; None if it leads to one, be it damaged."""
     if target.commit is None or target.problem is not None:
         return target.problem
+    return None if repo.objects.has(target.commit) else f"missing commit {target.commit.decode()}"
+
+
+def _doubt(repo: Repository) -> str | None:
+    """What to see to first where objects may be missing only because they cannot be reached."""
+    for flaw in _objects(repo):
+        return flaw.by_hand
+    folder = repo.objects.path
+    if os.path.exists(os.path.join(folder, "info", "alternates")):
+        return "see whether the object folders in 'objects/info/alternates' are there"
+    packs = os.path.join(folder, "pack")
+    for name in disk.names_in(packs):
+        stem, ending = os.path.splitext(os.path.join(packs, name))
+        if ending == ".pack" and not _is_index(stem + ".idx"):
+            return f"git index-pack {quote(stem + ending)}"
+    return None if os.access(folder, os.R_OK | os.X_OK) else f"make '{folder}' readable"
+
+
+def _is_index(path: str) -> bool:
+    """Whether there is an index of a pack, by how it begins and how long it is at least."""
     try:
-        repo.objects.read(target.commit, repo.objects.kind(target.commit) or b"commit")
-    except MissingObject as error:
-        return error.message
-    return None
+        with open(path, "rb") as file:
+            return file.read(4) == b"\xfftOc" and os.fstat(file.fileno()).st_size > 1024
+    except OSError:
+        return False
 
 
 def _checkpoint(repo: Repository, target: Target) -> Checkpoint | None:
@@ -132,60 +147,29 @@ def _lack(repo: Repository, checkpoint: Checkpoint) -> str | None:
     return None
 
 
-def _out_of_reach(repo: Repository) -> str | None:
-    """What to see to first where objects may be missing only because they cannot be reached."""
-    folder = repo.objects.path
-    for away in absent(folder):
-        return f"bring '{away}' back, from which this repository borrows objects"
-    packs = os.path.join(folder, "pack")
-    for path in (folder, *(os.path.join(packs, n) for n in names_in(packs)), *_loose(folder)):
-        if not os.access(path, os.R_OK):
-            return f"make '{path}' readable"
-    unindexed, damaged = damaged_packs(repo.objects)
-    for pack in unindexed:
-        return f"git index-pack {quote(pack)}"
-    for pack in damaged:
-        return f"restore '{pack}' from a copy of the repository, or move it away"
-    head = repo.refs.head().commit
-    if head is not None:
-        try:
-            repo.objects.read(head, b"commit")
-        except MissingObject:
-            return None if repo.objects.is_partial and not repo.objects.has(head) else "git fsck"
-    return None
-
-
-def _loose(folder: str) -> Iterator[str]:
-    for child in os.scandir(folder):
-        if len(child.name) == 2 and child.is_dir(follow_symlinks=False):
-            yield child.path
-            if os.access(child.path, os.R_OK | os.X_OK):
-                yield from (inner.path for inner in os.scandir(child.path))
-
-
 def _mend_ref(repo: Repository, target: Target) -> Callable[[], str]:
     """Put the ref back to what the record of checkpoints made here says, if that
     can be read, or else remove it; its old content is written down first."""
     name = target.ref.encode("utf-8", "surrogateescape")
 
+    def is_good(commit: ObjectID | None) -> bool:
+        return _checkpoint(repo, Target(target.ref, target.id, commit)) is not None
+
     def mend() -> str:
         repo.check_writable()
         noted = map(str.encode, made_here.commits_of(repo.common_dir, target.id))
         known = [repo.refs.named_by(commit) for commit in noted]
-        fitting = [each for each in known if each is not None and _is_good(each)]
+        good = next((each for each in known if each is not None and is_good(each)), None)
         path = _write_down(repo, target)
-        if fitting:
-            done = repo.refs.mend(name, target.said, fitting[0])
-            told = f"put back, to {fitting[0].decode()}; its old content is in '{path}'"
+        if good is not None:
+            done = repo.refs.mend(name, target.said, good)
+            told = f"put back, to {good.decode()}; its old content is in '{path}'"
         else:
             done = repo.refs.mend(name, target.said, None)
             told = f"removed, and written down in '{path}'; 'git ckpt rescue' lists lost commits"
         if not done:
             raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
         return told
-
-    def _is_good(commit: ObjectID) -> bool:
-        return _checkpoint(repo, Target(target.ref, target.id, commit)) is not None
 
     return mend
 
@@ -215,9 +199,10 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
     try:
         if head is not None:
             repo.objects.read(head, b"commit")
-    except MissingObject as error:
-        told = f"its commit cannot be read; what is saved does not know it: {error.message}"
-        yield Flaw("HEAD", True, told, by_hand=_out_of_reach(repo) or "git fsck")
+    except CkptError as error:
+        if not repo.objects.is_partial:
+            told = f"its commit cannot be read: {error.message}"
+            yield Flaw("HEAD", True, told, by_hand="git fsck")
     broken = repo.refs.broken_branch()
     if broken is not None:
         path, log = broken
@@ -225,14 +210,6 @@ def _objects(repo: Repository) -> Iterator[Flaw]:
         last = f"tail -n 1 {quote(log)} | cut -d' ' -f2"
         by_hand = f"if its reflog ends with its last commit: {last} > {quote(path)}"
         yield Flaw("HEAD", True, told, by_hand=by_hand)
-    unindexed, damaged = damaged_packs(repo.objects)
-    for pack in unindexed:
-        told = f"what is in '{pack}' cannot be found: its index is missing or damaged"
-        yield Flaw("objects", False, told, by_hand=f"git index-pack {quote(pack)}")
-    for pack in damaged:
-        by_hand = f"restore '{pack}' from a copy of the repository, or move it away"
-        told = f"what is in '{pack}' cannot be read: the file is damaged"
-        yield Flaw("objects", True, told, by_hand=by_hand)
 
 
 def _index(repo: Repository) -> Iterator[Flaw]:
@@ -314,41 +291,21 @@ def _no_folders(repo: Repository) -> Iterator[Flaw]:
 
 
 def _files(repo: Repository) -> Iterator[Flaw]:
-    unfinished = gc.unfinished(repo)
-    if unfinished:
-        told = f"{_count(len(unfinished), 'unfinished file')} of ckpt commands that were killed"
-        yield Flaw("leftovers", False, told, _clear_unfinished(repo))
     if scan_cache.is_damaged(repo):
         told = "the cache of the last save is damaged; the next one makes it anew"
         yield Flaw("cache", False, told, _forget_cache(repo))
     for git_dir in git_dirs(repo):
-        folder = os.path.join(git_dir, "ckpt")
-        for path in (os.path.join(folder, name) for name in _FILES):
-            if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
-                told = f"'{path}' is not a file, so commands may fail"
-                yield Flaw("private files", True, told, by_hand=join(["mv", path, path + ".away"]))
-        yield from _modes(folder)
-
-
-def _modes(folder: str) -> Iterator[Flaw]:
-    """Private files that other users can read or write, or own."""
-    paths = [*_below(folder)]
-    found = [path for path in paths if disk.is_open(path)]
-    written = [p for p in found if disk.is_writable(p) and not os.path.isdir(p)]
-    readable = [path for path in found if path not in written]
-    if readable:
-        told = f"{_named(readable)} can be read by other users"
-        yield Flaw("private files", False, told, by_hand=join(["chmod", "go=", *readable]))
-    if written:
-        told = f"other users could write to {_named(written)}, so it is not used"
-        by_hand = f"if nobody else has written there: {join(['chmod', '600', *written])}"
-        yield Flaw("private files", False, told, by_hand=by_hand)
-    git_dir = os.path.dirname(folder)
-    others = [path for path in paths if os.path.lexists(path) and _is_others(path, git_dir)]
-    if others:
-        told = f"{_named(others)} belongs to another user, so it is not used"
-        by_hand = f"if nobody else has written there: {claim(others, git_dir)}"
-        yield Flaw("private files", False, told, by_hand=by_hand)
+        paths = [*_below(os.path.join(git_dir, "ckpt"))]
+        others = [path for path in paths if _is_others(path, git_dir)]
+        if others:
+            told = f"{_named(others)} belongs to another user, so it is not used"
+            by_hand = f"if nobody else has written there: {claim(others, git_dir)}"
+            yield Flaw("private files", False, told, by_hand=by_hand)
+        opened = [path for path in paths if path not in others and disk.is_open(path)]
+        if opened:
+            told = f"other users may read or write {_named(opened)}"
+            by_hand = join(["chmod", "go=", *opened])
+            yield Flaw("private files", False, told, by_hand=by_hand)
 
 
 def _is_others(path: str, git_dir: str) -> bool:
@@ -366,21 +323,12 @@ def _below(path: str, levels: int = 3) -> Iterator[str]:
             yield from _below(os.path.join(path, name), levels - 1)
 
 
-def _clear_unfinished(repo: Repository) -> Callable[[], str]:
-    def clear() -> str:
-        gc.clear(repo)
-        return "removed"
-
-    return clear
-
-
 def _forget_cache(repo: Repository) -> Callable[[], str]:
     def forget() -> str:
         scan_cache.forget(repo)
         if scan_cache.is_damaged(repo):
             path = scan_cache.path_of(repo)
-            hint = f"rm -r {quote(path)}" if os.path.isdir(path) else f"rm -f {quote(path)}"
-            raise CkptError(f"'{path}' cannot be removed", hint=hint)
+            raise CkptError(f"'{path}' cannot be removed", hint=f"rm -r {quote(path)}")
         return "removed"
 
     return forget
@@ -394,114 +342,57 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-# -- What a plain `git push` or `git fetch` would do to checkpoints that nobody asked it to
-
-_ID = "20260101-000000-000-0000"
-_ANY = (f"{REF_PREFIX}{_ID}", f"{TRASH_PREFIX}{_ID[:8]}/{_ID}")  # there will be one like these
-_BOTH = "refs/checkpoints"  # what the names of checkpoints, dropped or not, begin with
-_EVERYTHING = "+refs/*:refs/*"
-
-
-@dataclass(frozen=True, slots=True)
-class _Remote:
-    name: str
-    is_mirror: bool
-    push: tuple[Refspec, ...]
-    fetch: tuple[Refspec, ...]
-    prunes: bool
-
-    def key(self, name: str) -> str:
-        return quote(f"remote.{self.name}.{name}")
+# -- remotes -----------------------------------------------------------------------
 
 
 def find_unasked(repo: Repository) -> Iterator[Flaw]:
-    """A flaw for each remote that checkpoints leave by, and for each that takes them away."""
-    names = [*_ANY, *_existing(repo)]
-    for remote in _remotes(repo.config):
-        yield from _pushed(remote, names)
-        yield from _fetched(remote, names)
-
-
-def _existing(repo: Repository) -> Iterator[str]:
-    for prefix in (REF_PREFIX, TRASH_PREFIX):
-        try:
-            yield from (prefix + name for name in repo.refs.contents_below(prefix))
-        except CkptError:  # of damaged refs, of which `repair` tells
-            return
-
-
-def _remotes(config: GitConfig) -> Iterator[_Remote]:
-    found: dict[str, dict[str, list[str]]] = {}
-    for key, value, _ in config.items("remote"):
+    """A flaw for each remote to which a plain `git push` sends checkpoints, and for each from
+    which a fetch with pruning takes them away."""
+    prunes_all = _is_on(_values(repo.config, "fetch").get("prune"))
+    remotes: dict[str, dict[str, list[str]]] = {}
+    for key, values in _values(repo.config, "remote").items():
         name, dot, variable = key.rpartition(".")
         if dot:
-            found.setdefault(name, {}).setdefault(variable, []).append(value)
-    prunes = ["false", *(value for key, value, _ in config.items("fetch") if key == "prune")]
-    for name, values in found.items():
-        yield _Remote(
-            name,
-            parse_bool(values.get("mirror", ["false"])[-1]) is True,
-            tuple(map(parse, values.get("push", ()))),
-            tuple(map(parse, values.get("fetch", ()))),
-            parse_bool(values.get("prune", prunes)[-1]) is True,
-        )
+            remotes.setdefault(name, {})[variable] = values
+    for name, found in remotes.items():
+        pushed = next(filter(_takes_ours, found.get("push", ())), None)
+        if _is_on(found.get("mirror")) and "push" not in found:
+            pushed = "mirror"
+        if pushed is not None and not _leaves_out(found.get("push", ())):
+            why = "mirror is set" if pushed == "mirror" else f"push is '{pushed}'"
+            told = f"'git push {quote(name)}' sends checkpoints along: remote.{name}.{why}"
+            key = quote(f"remote.{name}.push")
+            everything = f"git config {key} '+refs/*:refs/*'; " if pushed == "mirror" else ""
+            by_hand = f"{everything}git config --add {key} '^refs/checkpoints*'"
+            yield Flaw("push", False, told, by_hand=by_hand)
+        fetched = next((one for one in found.get("fetch", ()) if _takes_ours(one, to=True)), None)
+        if fetched is not None and not _leaves_out(found["fetch"]):
+            prunes = _is_on(found.get("prune")) if "prune" in found else prunes_all
+            how = "git fetch" if prunes else "git fetch --prune"
+            told = f"'{how} {quote(name)}' takes away all checkpoints that the other side lacks: "
+            told += f"remote.{name}.fetch is '{fetched}'"
+            key = quote(f"remote.{name}.fetch")
+            by_hand = f"git config --add {key} '^refs/checkpoints*'"
+            yield Flaw("fetch", prunes, told, by_hand=by_hand)
 
 
-def _pushed(remote: _Remote, names: list[str]) -> Iterator[Flaw]:
-    refspecs = remote.push or ((parse(":"),) if remote.is_mirror else ())
-    guilty = [one for one in refspecs if _sends_any(one, names, refspecs, remote.is_mirror)]
-    if not guilty:
-        return
-    if not remote.push:
-        why = f"remote.{remote.name}.mirror is set"
-    else:
-        why = f"remote.{remote.name}.push is '{guilty[0].text}'"
-    told = f"'git push {quote(remote.name)}' sends checkpoints along: {why}"
-    yield Flaw("push", False, told, by_hand=_keep_back(remote, guilty))
+def _values(config: GitConfig, section: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, value, _ in config.items(section):
+        found.setdefault(key, []).append(value)
+    return found
 
 
-def _sends_any(
-    one: Refspec, names: list[str], refspecs: tuple[Refspec, ...], is_mirror: bool
-) -> bool:
-    targets = (target_of(one, name, is_mirror=is_mirror) for name in names)
-    return any(at is not None and not is_left_out(at, refspecs) for at in targets)
+def _is_on(values: list[str] | None) -> bool:
+    return parse_bool(values[-1]) is True if values else False
 
 
-def _keep_back(remote: _Remote, guilty: list[Refspec]) -> str:
-    key = remote.key("push")
-    own = [one for one in guilty if not one.is_matching and _is_own(one.source)]
-    if len(own) == len(guilty):  # made for checkpoints: nothing else goes by them
-        return f"git config --fixed-value --unset-all {key} {quote(own[0].text)}"
-    wide = next(one for one in guilty if one not in own)
-    beyond = target_of(wide, _BOTH, is_mirror=remote.is_mirror)
-    leave_out = f"git config --add {key} {quote(f'^{beyond}*')}"
-    # A mirror with any refspec goes by its refspecs alone.
-    return leave_out if remote.push else f"git config {key} {quote(_EVERYTHING)}; {leave_out}"
+def _takes_ours(refspec: str, *, to: bool = False) -> bool:
+    """Whether a refspec's source, or its other side, covers the refs of checkpoints."""
+    source, _, target = refspec.lstrip("+").partition(":")
+    pattern = (target if to else source).rstrip("*")
+    return "*" in refspec and bool(pattern) and f"{_OURS}/x".startswith(pattern)
 
 
-def _is_own(pattern: str) -> bool:
-    """Whether it is for checkpoints and nothing else."""
-    return pattern.startswith(_BOTH) or star(pattern, _BOTH) is None
-
-
-def _fetched(remote: _Remote, names: list[str]) -> Iterator[Flaw]:
-    for one in remote.fetch:
-        origins = [origin_of(one, name) for name in names]
-        if all(at is None or is_left_out(at, remote.fetch) for at in origins):
-            continue
-        # A refspec for checkpoints alone is there because somebody wants them.
-        beyond = None if _is_own(one.target) else origin_of(one, _BOTH)
-        if not remote.prunes and beyond is None:
-            continue
-        how = "git fetch" if remote.prunes else "git fetch --prune"
-        told = (
-            f"'{how} {quote(remote.name)}' takes away all checkpoints that the other side lacks: "
-            f"remote.{remote.name}.fetch is '{one.text}'"
-        )
-        yield Flaw("fetch", remote.prunes, told, by_hand=_keep_here(remote, beyond))
-
-
-def _keep_here(remote: _Remote, beyond: str | None) -> str:
-    if beyond is None:
-        return f"git config {remote.key('prune')} false"
-    return f"git config --add {remote.key('fetch')} {quote(f'^{beyond}*')}"
+def _leaves_out(refspecs: list[str] | tuple[str, ...]) -> bool:
+    return any(one.startswith(f"^{_OURS}") for one in refspecs)
