@@ -20,22 +20,22 @@ from functools import cached_property
 from hashlib import sha256
 from typing import IO, NamedTuple
 
-from ckpt import disk, paths
+from ckpt import disk
 from ckpt.engine.journal import FileState
-from ckpt.engine.reading import VanishedFile, add_stable, is_fresh
+from ckpt.engine.reading import add_stable, is_fresh, opened, read_stable
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import Staged
 from ckpt.git.loose import LARGEST_WHOLE
 from ckpt.git.objects import LARGEST_KEPT, MissingObject, ObjectStore
+from ckpt.git.record import read_commit
 from ckpt.git.repository import Repository
-from ckpt.git.streams import UnreadableFile, file_pieces
-from ckpt.git.trees import FOLDER, GITLINK, REGULAR, TreeEntry, lookup, walk, write_tree
+from ckpt.git.streams import file_pieces
+from ckpt.git.trees import FOLDER, GITLINK, REGULAR, Entries, TreeEntry, lookup, walk, write_tree
 from ckpt.paths import identity
 from ckpt.worktree.filters import Conversion, Filters, Unconvertible, clean
 from ckpt.worktree.scan import Deadline
 
 RAW = b"raw"
-_ATTEMPTS = 4
 _LFS = "lfs"
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:[a-z0-9.-]+ .*\n)*?"
@@ -183,13 +183,14 @@ class Cleaner:
         repo: Repository,
         objects: ObjectStore,
         read_staged: Callable[[], Staged],
-        head_blob: Callable[[bytes], ObjectID | None],
+        head: ObjectID | None,
         deadline: Deadline | None = None,
     ) -> None:
         self._repo = repo
         self._objects = objects
         self._read_staged = read_staged
-        self._head_blob = head_blob
+        self._head = head
+        self._trees: dict[ObjectID, Entries] = {}
         self._filters = open_filters(repo, deadline)
         self.cache = ConversionCache(repo.private_dir, repo.worktree)
         self.converted: dict[bytes, Converted] = {}
@@ -218,8 +219,7 @@ class Cleaner:
 
     def add(self, path: bytes, full: bytes, asked: Conversion) -> tuple[ObjectID, os.stat_result]:
         """Add a file's blob, with its stat data; VanishedFile or UnreadableFile."""
-        found = self._add_lfs(path, full) if asked.driver == _LFS else None
-        blob, converted, status = found or self._add(path, full, asked)
+        blob, converted, status = self._add(path, full, asked)
         if converted is not None:
             self.converted[path] = converted
         # A file whose driver failed has its bytes as the blob, and is tried again.
@@ -235,39 +235,16 @@ class Cleaner:
             self._rules[asked] = f"{asked} {self._filters.drivers.get(asked.driver or '')}"
         return self._rules[asked]
 
-    def _add_lfs(
-        self, path: bytes, full: bytes
-    ) -> tuple[ObjectID, Converted, os.stat_result] | None:
-        """Take the pointer in index and HEAD, if it names just this content in the local store."""
-        blob = self._staged.get(path)
-        if _LFS not in self._filters.drivers or blob is None or not self._is_in_lfs(path, blob):
-            return None
-        content = open_lfs(self._repo, blob)
-        if content is None:
-            return None
-        with content, os.fdopen(_opened(full), "rb") as file, suppress(UnreadableFile):
-            status, began = os.fstat(file.fileno()), time.time_ns()
-            raw = _file_id(self._objects, file)
-            if raw != _file_id(self._objects, content):
-                return None
-            if is_fresh(status, began) and raw != _file_id(self._objects, file):
-                return None
-            if identity(status) == identity(os.fstat(file.fileno())):
-                return blob, Converted(raw, in_lfs=True), status
-        return None
-
-    def _is_in_lfs(self, path: bytes, blob: ObjectID) -> bool:
-        """Tell whether the local store has the content, and `git lfs prune` leaves it there."""
-        content = open_lfs(self._repo, blob) if blob == self._head_blob(path) else None
-        if content is not None:
-            content.close()
-        return content is not None
-
     def _add(
         self, path: bytes, full: bytes, asked: Conversion
     ) -> tuple[ObjectID, Converted | None, os.stat_result]:
         has_driver = asked.driver in self._filters.drivers
-        data, status = _read_stable(full)
+        if has_driver and asked.driver == _LFS:
+            found = self._add_lfs(path, full)
+            if found is not None:
+                return found
+        blob: ObjectID | None
+        data, status = read_stable(full, LARGEST_KEPT)
         if data is None:  # a large file
             raw, status = add_stable(self._objects, full)
             blob = self._filtered(path, asked, full, None) if has_driver else raw
@@ -289,6 +266,37 @@ class Cleaner:
         is_plain = data is not None and asked[2:] == (False, None, None) and _is_crlf(data)
         return blob, Converted(raw, is_plain=is_plain), status
 
+    def _add_lfs(
+        self, path: bytes, full: bytes
+    ) -> tuple[ObjectID, Converted, os.stat_result] | None:
+        """Take the pointer in index and HEAD, if it names just this content in the local store."""
+        blob = self._staged.get(path)
+        content = open_lfs(self._repo, blob) if blob and self._is_in_lfs(path, blob) else None
+        if blob is None or content is None:
+            return None
+        with content:
+            raw = _file_id(self._objects, content)
+        found, status = add_stable(self._objects.scratch(), full)
+        return (blob, Converted(raw, in_lfs=True), status) if found == raw else None
+
+    def _is_in_lfs(self, path: bytes, blob: ObjectID) -> bool:
+        """Tell whether the local store has the content, and `git lfs prune` leaves it there."""
+        content = open_lfs(self._repo, blob) if blob == self._head_blob(path) else None
+        if content is not None:
+            content.close()
+        return content is not None
+
+    def _head_blob(self, path: bytes) -> ObjectID | None:
+        if self._head is None:
+            return None
+        objects = self._repo.objects
+        try:
+            tree = read_commit(objects, self._head).tree
+            entry = lookup(objects, tree, path, self._trees)
+        except MissingObject:
+            return None
+        return None if entry is None else entry.id
+
     def _cleaned(self, path: bytes, asked: Conversion, full: bytes, data: bytes) -> ObjectID | None:
         """Add what git stores for a file in memory; None if its driver fails."""
         if asked.driver in self._filters.drivers:
@@ -309,7 +317,7 @@ class Cleaner:
         from ckpt.worktree.filters import FilterFailed
 
         assert asked.driver is not None
-        with self._filters.file() if data is not None else os.fdopen(_opened(full), "rb") as source:
+        with self._filters.file() if data is not None else os.fdopen(opened(full), "rb") as source:
             if data is not None:
                 source.write(data)
                 source.seek(0)
@@ -338,41 +346,6 @@ class Cleaner:
 
 def _is_crlf(data: bytes) -> bool:
     return data.count(b"\r\n") == data.count(b"\n") == data.count(b"\r")
-
-
-def _opened(full: bytes) -> int:
-    try:
-        return paths.open_file(full)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise VanishedFile(full) from error
-    except OSError as error:
-        raise UnreadableFile(error.errno, error.strerror) from error
-
-
-def _read_stable(full: bytes) -> tuple[bytes | None, os.stat_result]:
-    """Read a file that others may be writing; no bytes if it is large."""
-    for _ in range(_ATTEMPTS):
-        fd = _opened(full)
-        try:
-            before, began = os.fstat(fd), time.time_ns()
-            if stat.S_ISREG(before.st_mode) and before.st_size > LARGEST_KEPT:
-                return None, before
-            data = _read(fd, before.st_size)
-            is_same = not is_fresh(before, began) or _read(fd, before.st_size) == data
-            is_same = is_same and identity(os.fstat(fd)) == identity(before)
-        except OSError as error:
-            raise UnreadableFile(error.errno, error.strerror) from error
-        finally:
-            os.close(fd)
-        if is_same and len(data) == before.st_size and stat.S_ISREG(before.st_mode):
-            return data, before
-    raise UnreadableFile.changing()
-
-
-def _read(fd: int, size: int) -> bytes:
-    os.lseek(fd, 0, os.SEEK_SET)
-    with open(fd, "rb", closefd=False) as file:
-        return file.read(size + 1)
 
 
 class _Known(NamedTuple):

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
-from ckpt.engine.index_facts import facts_of
 from ckpt.engine.journal import journal_size
 from ckpt.engine.reading import VanishedFile, add_stable, git_modes
 from ckpt.engine.rules import attribute_tree, read_excludes, scan_rules
@@ -58,7 +57,7 @@ def diff(
         # Nothing is written: without a budget, no file that is there looks as if it were gone.
         settings = replace(settings, max_new_bytes=NO_LIMIT, max_new_files=NO_LIMIT)
         present = capture(repo, settings, objects, cache=scan_cache.load(repo), reads_index=False)
-        tree = present.tree(objects)
+        tree = present.tree
     else:
         tree = ObjectID(after.tree.encode())
     changes = [
@@ -323,7 +322,7 @@ def _scan(repo: Repository, staged: Staged, allowance: Allowance) -> Scan:
     """Everything that git looks at: what ckpt leaves out besides is untracked content too."""
     if journal_size(repo.private_dir) > _LARGEST_JOURNAL:
         raise TooMuch
-    facts = facts_of(staged, None)
+    facts = scan_cache.facts_of(staged, None)
     rules = replace(
         scan_rules(repo, Settings(), read_excludes(repo), facts, staged),
         deny=IgnoreStack.root(),
@@ -417,7 +416,7 @@ class _Comparison:
 
     @cached_property
     def _attributes(self) -> AttributeTree | None:
-        staged = facts_of(self._staged, None).attributes
+        staged = scan_cache.facts_of(self._staged, None).attributes
         return attribute_tree(self._repo, staged, self._found).tree
 
     def _cleaned(self, asked: Conversion, data: bytes, entry: IndexEntry) -> ObjectID:

@@ -8,16 +8,17 @@ What a file was on disk is what git makes of that content: by the conversions in
 a filter's smudge command.
 
 Left out, because a patch does not tell: permissions but for the executable bit, line endings
-that git would not write itself, and folders in which nothing is left.
+that git would not write itself, folders in which nothing is left, and what only edited rules
+let in.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from ckpt.engine.capture import Present, status_off_disk
+from ckpt.engine.capture import Correction, Present, status_off_disk
 from ckpt.engine.conversions import Converted, open_filters
 from ckpt.engine.rules import Included, attribute_tree, ignore_stack
 from ckpt.git.formats import ObjectID
@@ -32,7 +33,7 @@ from ckpt.worktree.filters import Filters
 from ckpt.worktree.scan import Scan
 
 _OTHER_INDEX = "it was made for another content"
-_ATTRIBUTES = b".gitattributes"
+_ATTRIBUTES, _IGNORE = b".gitattributes", b".gitignore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,34 +116,67 @@ def _read(repo: Repository, blob: ObjectID) -> bytes:
 
 def lay_over(
     repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
-) -> list[str]:
-    """Make the present one in which the files are as edited; returns what is not certain."""
-    for path, edited in changes.items():
-        if edited is None:
-            present.correct(path, None, status_off_disk(0, 0))
+) -> tuple[Present, list[str]]:
+    """Return the state in which the files are as edited, and what is not certain about it."""
+    files: dict[bytes, Correction] = {}
+    converted = {}
     with _Checkout(repo, present, changes) as checkout:
         for path, edited in changes.items():
-            if edited is not None:
-                _put(repo, present, path, edited, checkout.of(path, edited))
-    for rules in reconsider(repo, present, changes):
-        present.lacks_edits = True
-        checkout.doubts.append(f"what only the edits of '{to_str(rules)}' let in was not found")
-    return checkout.doubts
+            if edited is None:
+                files[path] = None
+                continue
+            size, raw = checkout.of(path, edited)
+            blob = repo.objects.add(b"blob", edited.content)
+            status = status_off_disk(_mode(present, path, edited.mode), size)
+            files[path] = TreeEntry(edited.mode, blob), status
+            if raw is not None:
+                converted[path] = raw
+    found = present.with_files(repo.objects, files)
+    found = replace(found, converted={**found.converted, **converted})
+    rules = [path for path in changes if path.rpartition(b"/")[2] == _IGNORE]
+    if rules:
+        hidden = _hidden(repo, found, {path.rpartition(b"/")[0] for path in rules})
+        found = found.with_files(repo.objects, dict.fromkeys(hidden))
+    opened = [path for path in rules if _lets_more_in(repo, changes[path])]
+    doubts = (f"what only the edits of '{to_str(p)}' let in was not found" for p in opened)
+    return replace(found, lacks_edits=bool(opened)), [*checkout.doubts, *doubts]
 
 
-def _put(
-    repo: Repository,
-    present: Present,
-    path: bytes,
-    edited: Edited,
-    on_disk: tuple[int, Converted | None],
-) -> None:
-    size, converted = on_disk
-    status = status_off_disk(_mode(present, path, edited.mode), size)
-    blob = repo.objects.add(b"blob", edited.content)
-    present.correct(path, TreeEntry(edited.mode, blob), status)
-    if converted is not None:
-        present.converted[path] = converted
+def _hidden(repo: Repository, present: Present, folders: Collection[bytes]) -> list[bytes]:
+    """List what is untracked in some folders and ignored by the rules that are edited there."""
+    ignore_case = repo.config.get_bool("core.ignorecase", False)
+
+    def read(folder: bytes) -> bytes | None:
+        path = folder + b"/" + _IGNORE if folder else _IGNORE
+        entry = present.entry(path)
+        if entry is None or entry.mode == SYMLINK:
+            return present.excludes.get(to_str(path))
+        return repo.objects.read(entry.id, b"blob")
+
+    ignore = IgnoreTree(ignore_stack(present.excludes, ignore_case), read, ignore_case=ignore_case)
+    included = Included(present.include, ignore_case)
+    tracked = {*present.index.paths(), *present.index.gitlinks}
+    return [
+        path
+        for path in present.entries
+        if path not in tracked
+        and is_within(path, tuple(folders))
+        and ignore.ignored(path, False)
+        and not included.takes(path, False, ignore)
+    ]
+
+
+def _lets_more_in(repo: Repository, edited: Edited | None) -> bool:
+    """Tell whether a rule is gone, or one has come that takes others back."""
+    if edited is None:
+        return True
+    before = set() if edited.base is None else _rules(repo.objects.read(edited.base, b"blob"))
+    now = _rules(edited.content)
+    return bool(before - now) or any(rule.startswith(b"!") for rule in now - before)
+
+
+def _rules(text: bytes) -> set[bytes]:
+    return {line for line in text.split(b"\n") if line.strip() and not line.startswith(b"#")}
 
 
 def _mode(present: Present, path: bytes, mode: int) -> int:
@@ -223,55 +257,10 @@ def _attributes(
 ) -> AttributeTree | None:
     """Read the attributes, with those files that are edited themselves."""
     found = Scan()
-    found.attribute_files |= {path for path, _ in present.notes("attributes")}
+    found.attribute_files.update(present.attribute_files)
     instead = {
         path: edited.content
         for path, edited in changes.items()
         if path.rpartition(b"/")[2] == _ATTRIBUTES and edited is not None
     }
     return attribute_tree(repo, present.index.attributes, found, instead).tree
-
-
-# -- Ignore rules among the edits that are laid over the present
-
-_NAME = b".gitignore"
-
-
-def reconsider(
-    repo: Repository, present: Present, changes: Mapping[bytes, Edited | None]
-) -> list[bytes]:
-    """Take out what edited rules hide; returns those that may let more in than the old ones."""
-    edited = [path for path in changes if path.rpartition(b"/")[2] == _NAME]
-    if not edited:
-        return []
-    ignore_case = repo.config.get_bool("core.ignorecase", False)
-
-    def read(folder: bytes) -> bytes | None:
-        path = folder + b"/" + _NAME if folder else _NAME
-        entry = present.entries.get(path)
-        if entry is None or entry.mode == SYMLINK:
-            return present.excludes.get(to_str(path))
-        return repo.objects.read(entry.id, b"blob")
-
-    ignore = IgnoreTree(ignore_stack(present.excludes, ignore_case), read, ignore_case=ignore_case)
-    included = Included(present.include, ignore_case)
-    within = tuple(path.rpartition(b"/")[0] for path in edited)
-    tracked = {*present.index.paths(), *present.index.gitlinks}
-    for path in [path for path in present.entries if path not in tracked]:
-        is_hidden = is_within(path, within) and ignore.ignored(path, False)
-        if is_hidden and not included.takes(path, False, ignore):
-            present.drop(path)
-    return [path for path in edited if _lets_more_in(repo, changes[path])]
-
-
-def _lets_more_in(repo: Repository, edited: Edited | None) -> bool:
-    """Whether a rule is gone, or one has come that takes others back."""
-    if edited is None:
-        return True
-    before = set() if edited.base is None else _rules(repo.objects.read(edited.base, b"blob"))
-    now = _rules(edited.content)
-    return bool(before - now) or any(rule.startswith(b"!") for rule in now - before)
-
-
-def _rules(text: bytes) -> set[bytes]:
-    return {line for line in text.split(b"\n") if line.strip() and not line.startswith(b"#")}

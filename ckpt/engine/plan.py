@@ -208,7 +208,7 @@ class _Planner:
         where a file is on disk in one state only, because a sparse checkout leaves it out."""
         present, target, objects = self._present, self._target, self._objects
         seen = set()
-        for change in diff_trees(objects, self._present_tree, target.tree, present.trees):
+        for change in diff_trees(objects, self._present_tree, target.tree):
             seen.add(change[0])
             yield change
         raw = write_raw(objects, present.converted)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""From the files that a scan found to blobs: those that stat data prove, and those to be read.
+"""From the files that a scan found to blobs, listings and trees.
 
 What a file's stat data prove is asked of git's index and of what an earlier scan knew; all
-else is read, and converted where git would. A file that vanishes meanwhile is left out and
-noted, one that cannot be read is listed.
+else is read, and converted where git would. A file that vanishes meanwhile is noted, one that
+cannot be read is listed.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ import os
 import stat
 import time
 from binascii import unhexlify
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import paths
-from ckpt import paths as reach
 from ckpt.git.formats import ObjectID
-from ckpt.git.index import Staged, matches
-from ckpt.git.objects import MissingObject, ObjectStore
-from ckpt.git.record import read_commit
+from ckpt.git.index import IndexEntry, Staged, matches
+from ckpt.git.objects import ObjectStore
 from ckpt.git.repository import Repository, nested_head
-from ckpt.git.rules import IgnoreTree, is_like_dot_git
 from ckpt.git.streams import LARGE, UnreadableFile
 from ckpt.git.trees import (
     EXECUTABLE,
@@ -32,33 +30,19 @@ from ckpt.git.trees import (
     REGULAR,
     SYMLINK,
     TreeEntry,
-    lookup,
     read_tree,
     serialise,
 )
 from ckpt.models import SkipReason
-from ckpt.paths import folders_of, identity, read_plain_file
+from ckpt.paths import identity
 from ckpt.worktree import cache
-from ckpt.worktree.cache import UNSURE, Listing, Listings, Stat, owner_of, stat_of
-from ckpt.worktree.filters import Conversion
+from ckpt.worktree.cache import UNSURE, Listing, Listings, owner_of, stat_of
 from ckpt.worktree.modes import is_executable
-from ckpt.worktree.scan import Deadline, Scan, ScanRules
-from ckpt.worktree.write import is_unfinished
+from ckpt.worktree.scan import Deadline, Scan
 
 if TYPE_CHECKING:
     from ckpt.engine.conversions import Cleaner
-
-    class KnownContents(Protocol):
-        """Something that knows a file's blob from its stat data."""
-
-        def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None: ...
-
-    class Taken(Protocol):
-        """What was made of the files of a scan; `unsure` are those to be looked at again."""
-
-        entries: dict[bytes, TreeEntry]
-        stats: dict[bytes, os.stat_result]
-        unsure: set[bytes]
+    from ckpt.worktree.filters import Conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +54,7 @@ class GitModes:
     symlinks: bool
 
     def of(self, path: bytes, status: os.stat_result) -> int:
-        """The mode of a tree entry for a file or link with these stat data."""
+        """Return the mode of a tree entry for a file or link with these stat data."""
         if stat.S_ISLNK(status.st_mode):
             return SYMLINK
         staged = self.staged.get(path, REGULAR)
@@ -82,44 +66,51 @@ class GitModes:
 
 
 def git_modes(repo: Repository, staged: Staged | None) -> GitModes:
-    """Without the index, only where the file system says all."""
+    """Without the index, only where the file system tells all modes."""
     file_mode = repo.config.get_bool("core.filemode", True)
     symlinks = repo.config.get_bool("core.symlinks", True)
     entries = () if staged is None or (file_mode and symlinks) else staged.index.entries
     return GitModes({e.path: e.mode for e in entries if e.stage == 0}, file_mode, symlinks)
 
 
-# -- What a commit has at a path, for many paths of few folders
+# -- when stat data can be relied on
+
+_TICK = 100_000_000
+_COARSE_TICK = 2_000_000_000
+_SECOND = 1_000_000_000
+_EARLIEST = -(1 << 63)  # nanoseconds that a listing can hold; of older files nothing is kept
 
 
-class HeadBlobs:
-    """The ids of a commit's files; without a commit there are none."""
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Says which stat data can be relied on; `began` is when the scan began, by the clock of
+    the file system. Where times are whole seconds, two of them must have passed. Only on
+    `device` do the times of folders tell of changes to the names in them."""
 
-    def __init__(self, objects: ObjectStore, commit: ObjectID | None) -> None:
-        self._objects = objects
-        self._commit = commit
-        self._folders: dict[bytes, dict[bytes, ObjectID]] = {}
+    began: int
+    device: int | None = None
 
-    def __call__(self, path: bytes) -> ObjectID | None:
-        folder, _, name = path.rpartition(b"/")
-        if folder not in self._folders:
-            self._folders[folder] = self._read(folder)
-        return self._folders[folder].get(name)
+    def is_settled(self, status: os.stat_result) -> bool:
+        """Tell whether a change made since the scan began will show in the stat data."""
+        mtime, ctime = status.st_mtime_ns, status.st_ctime_ns
+        tick = _TICK if ctime % _SECOND else _COARSE_TICK
+        return _EARLIEST < mtime < self.began - tick and ctime < self.began - tick
 
-    def _read(self, folder: bytes) -> dict[bytes, ObjectID]:
-        if self._commit is None:
-            return {}
-        objects = self._objects
-        try:
-            entry = lookup(objects, read_commit(objects, self._commit).tree, folder)
-            if entry is None or entry.mode != FOLDER:
-                return {}
-            return {name: found for name, _, found in read_tree(objects, entry.id)}
-        except MissingObject:
-            return {}
+    def is_settled_folder(self, status: os.stat_result) -> bool:
+        """Tell the same of a folder, in which names may change."""
+        return status.st_dev == self.device and self.is_settled(status)
 
 
-# -- From a file that others may be writing to a blob that some moment really had
+# By which nothing is ever settled: nothing is kept for the next time.
+NEVER = Clock(0)
+
+
+def is_fresh(status: os.stat_result, now: int) -> bool:
+    """Tell whether a file can change once more by then and keep the same stat data."""
+    return not Clock(now).is_settled(status)
+
+
+# -- a file that others may be writing, as it was at some moment
 
 _ATTEMPTS = 4
 
@@ -133,217 +124,108 @@ def add_stable(objects: ObjectStore, path: bytes) -> tuple[ObjectID, os.stat_res
 
     VanishedFile or UnreadableFile if that is not possible.
     """
+    data, status = read_stable(path, LARGE)
+    if data is not None:
+        return objects.add(b"blob", data), status
+    for _ in range(_ATTEMPTS):
+        fd = opened(path)
+        try:
+            before = os.fstat(fd)
+            blob = objects.add_file(fd, before.st_size)  # which reads it twice
+            after = os.fstat(fd)
+        except UnreadableFile:
+            continue
+        finally:
+            os.close(fd)
+        if identity(before) == identity(after):
+            return blob, after
+    raise UnreadableFile.changing()
+
+
+def read_stable(path: bytes, most: int) -> tuple[bytes | None, os.stat_result]:
+    """Read a file or link as it was at some moment; None for a file larger than `most`."""
     for _ in range(_ATTEMPTS):
         try:
-            data, status = _read(path)
+            before = paths.lstat(path)
+            if stat.S_ISLNK(before.st_mode):
+                data, after, is_same = paths.readlink(path), paths.lstat(path), True
+            else:
+                fd = paths.open_file(path)
+                try:
+                    before, began = os.fstat(fd), time.time_ns()
+                    if stat.S_ISREG(before.st_mode) and before.st_size > most:
+                        return None, before
+                    data = _read(fd, before.st_size)
+                    is_same = stat.S_ISREG(before.st_mode) and (
+                        not is_fresh(before, began) or _read(fd, before.st_size) == data
+                    )
+                    after = os.fstat(fd)
+                finally:
+                    os.close(fd)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise VanishedFile(path) from error
         except OSError as error:
             raise UnreadableFile(error.errno, error.strerror) from error
-        if status is not None:
-            return objects.add(b"blob", data), status
-        added = _add_large(objects, path)
-        if added is not None:
-            return added
+        if is_same and identity(before) == identity(after) and len(data) == after.st_size:
+            return data, after
     raise UnreadableFile.changing()
 
 
-def _read(path: bytes) -> tuple[bytes, os.stat_result | None]:
-    """The content of a link or a small file; without stat data if it has to be read again."""
-    before = paths.lstat(path)
-    if stat.S_ISLNK(before.st_mode):
-        data, after = paths.readlink(path), paths.lstat(path)
-    elif before.st_size > LARGE:
-        return b"", None
-    else:
-        began = time.time_ns()
-        data, before, after = _read_file(path)
-        if is_fresh(before, began):
-            again, _, after = _read_file(path)
-            if again != data:
-                return b"", None
-    is_stable = identity(before) == identity(after) and len(data) == after.st_size
-    return data, after if is_stable else None
-
-
-def _read_file(path: bytes) -> tuple[bytes, os.stat_result, os.stat_result]:
-    fd = paths.open_file(path)
+def opened(path: bytes) -> int:
     try:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
-            raise UnreadableFile.changing()
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(before.st_size + 1), before, os.fstat(fd)
-    finally:
-        os.close(fd)
+        return paths.open_file(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise VanishedFile(path) from error
+    except OSError as error:
+        raise UnreadableFile(error.errno, error.strerror) from error
 
 
-def _add_large(objects: ObjectStore, path: bytes) -> tuple[ObjectID, os.stat_result] | None:
-    """Add a file that is not to be held in memory; None if it is not large, or is changing."""
-    try:
-        fd = paths.open_file(path)
-    except OSError:
-        return None
-    try:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode) or before.st_size <= LARGE:
-            return None
-        blob = objects.add_file(fd, before.st_size)  # which reads it twice in any case
-        after = os.fstat(fd)
-        return (blob, after) if identity(before) == identity(after) else None
-    except UnreadableFile:
-        return None
-    finally:
-        os.close(fd)
+def _read(fd: int, size: int) -> bytes:
+    os.lseek(fd, 0, os.SEEK_SET)
+    with open(fd, "rb", closefd=False) as file:
+        return file.read(size + 1)
 
 
-def is_fresh(status: os.stat_result, now: int) -> bool:
-    """Whether a file could have changed once more by then with the same stat data."""
-    return not Clock(now).is_settled(status)
+# -- listings as git sees them
+
+CODES = {
+    REGULAR: cache.REGULAR,
+    EXECUTABLE: cache.EXECUTABLE,
+    SYMLINK: cache.LINK,
+    GITLINK: cache.GITLINK,
+}
+MODES = {code: mode for mode, code in CODES.items()} | {
+    code - cache.NEW: mode for mode, code in CODES.items()
+}
 
 
-# -- What was moved while a worktree was looked at, and met at neither of its places
+def entry_of(listing: Listing, number: int) -> TreeEntry:
+    """Return what a tree holds of a file of a folder."""
+    return TreeEntry(MODES[listing.codes[number]], ObjectID(listing.ids[number].hex().encode()))
 
 
-def missed(
-    top: bytes,
-    rules: Callable[[], ScanRules],
-    listed: Mapping[bytes, Stat],
-    listings: Listings,
-    vanished: Collection[bytes],
-    clock: Clock,
-) -> dict[bytes, os.stat_result | None]:
-    """What is there now and was not taken: in folders that changed, and what had vanished.
-
-    Folders of `listed` were listed, with stat data from before. Of a folder that is gone again
-    already, and so on its way still, there are no stat data.
-    """
-    base = os.path.join(top, b"")
-    found = _there(base, vanished)
-    changed = _changed(base, listed, listings, clock, has_lost=bool(vanished))
-    if vanished:  # a folder further up may have been away for a moment
-        changed |= {b"", *folders_of(vanished)}
-    if changed:
-        found |= _come_into(base, changed, rules(), listings, vanished)
-        found |= _there(base, vanished)  # it may have been in one of these, and be back
-    return found
-
-
-def _there(base: bytes, paths: Iterable[bytes]) -> dict[bytes, os.stat_result | None]:
-    stats = ((path, _lstat(base + path)) for path in paths)
-    return {path: status for path, status in stats if status is not None}
-
-
-def _changed(
-    base: bytes, listed: Mapping[bytes, Stat], known: Listings, clock: Clock, *, has_lost: bool
-) -> set[bytes]:
-    """The folders into which something may have been moved that nobody met.
-
-    Those that were not listed are looked at only if something may have left a folder since the
-    scan began, which it has if something is known to be gone.
-    """
-    changed, recent = set(), set()
-    for folder, then in listed.items():
-        now = _lstat(base + folder)
-        if now is None or stat_of(now) != then:
-            changed.add(folder)
-        elif not clock.is_settled_folder(now):
-            recent.add(folder)
-    if not (changed or recent or has_lost):
-        return set()
-    for folder, then in known.folders_as_compared():
-        if folder not in listed:
-            now = _lstat(base + folder)
-            if now is None or stat_of(now) != then:
-                changed.add(folder)
-    # What comes and goes in one folder only was in it when that was listed, or is new.
-    is_in_one = len(changed | recent) == 1 and not has_lost
-    return set() if is_in_one else changed
-
-
-def _come_into(
-    base: bytes,
-    changed: Iterable[bytes],
-    rules: ScanRules,
-    listings: Listings,
-    vanished: Collection[bytes],
-) -> dict[bytes, os.stat_result | None]:
-    """What is in folders by now that a scan would take."""
-
-    def read_ignore_file(folder: bytes) -> bytes | None:
-        return read_plain_file(os.path.join(base + folder, b".gitignore"))
-
-    ignore = IgnoreTree(rules.ignore, read_ignore_file, ignore_case=rules.ignore_case)
-    found: dict[bytes, os.stat_result | None] = {}
-    gone = {*vanished}
-    # The inner ones first: one that is gone must not be in the folder around it after that.
-    for listing in filter(None, map(listings.get, sorted(changed, key=len, reverse=True))):
-        children = _children(base + listing.folder)
-        if children is None:
-            gone.add(listing.folder)
-            continue
-        for path, is_folder in _come(children, listing, gone):
-            if _is_taken(path, is_folder, rules, ignore):
-                status = _lstat(base + path)
-                if is_folder or status is not None:
-                    found[path] = status
-    return found
-
-
-def _come(
-    children: Iterable[reach.Child], listing: Listing, gone: Collection[bytes]
-) -> Iterator[tuple[bytes, bool]]:
-    """What a folder holds that it did not hold when it was listed, or some time since, and
-    whether that is a folder."""
-    prefix = listing.prefix
-    known = {*map(prefix.__add__, (*listing.names, *listing.watched, *listing.trees))}
-    known.update(path for _, path, _ in listing.notes)
-    known.difference_update(gone)
-    for child in children:
-        if prefix + child.name not in known:
-            yield prefix + child.name, child.is_dir(follow_symlinks=False)
-
-
-def _is_taken(path: bytes, is_folder: bool, rules: ScanRules, ignore: IgnoreTree) -> bool:
-    """Whether a scan would take it, or look into it."""
-    name = path.rpartition(b"/")[2]
-    if is_like_dot_git(name) or path in rules.git_dirs:
-        return False
-    if is_unfinished(name, rules.unfinished) and not is_folder:
-        return False
-    return not (ignore.ignored(path, is_folder) or rules.deny.ignored(path, is_folder))
-
-
-def _children(place: bytes) -> Sequence[reach.Child] | None:
-    try:
-        return reach.children(place)
-    except OSError:
-        return None
-
-
-def _lstat(place: bytes) -> os.stat_result | None:
-    try:
-        return reach.lstat(place)
-    except OSError:
-        return None
-
-
-# -- From the files that a scan found to blobs: those that stat data prove, and those to be read
+def entries_of(listing: Listing) -> dict[bytes, TreeEntry]:
+    """Return what trees hold of the files of a folder, by path."""
+    paths = map(listing.prefix.__add__, listing.names)
+    return {path: entry_of(listing, number) for number, path in enumerate(paths)}
 
 
 class IndexContents:
     """What git's index proves about files that git does not convert.
 
     Even these may have been converted by rules that are gone, or their blob be missing: so
-    a file's size must be its blob's. And its ctime must be that of the entry, whatever
-    core.trustCtime lets git overlook: else a file is only read in vain.
+    a file's size must be its blob's. The ctime must be that of the entry, whatever
+    core.trustCtime lets git overlook.
     """
 
     def __init__(self, staged: Staged, objects: ObjectStore, *, file_mode: bool) -> None:
         self._staged = staged
         self._objects = objects
-        self._entries = {e.path: e for e in staged.index.entries if e.stage == 0}
         self._file_mode = file_mode
+
+    @cached_property
+    def _entries(self) -> dict[bytes, IndexEntry]:
+        return {e.path: e for e in self._staged.index.entries if e.stage == 0}
 
     def entry(self, path: bytes, status: os.stat_result) -> TreeEntry | None:
         found = self._entries.get(path)
@@ -375,8 +257,7 @@ class ListedContents:
         return entry_of(listing, at)
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaning:
+class Cleaning(NamedTuple):
     """What git converts in a worktree; the cleaner is opened for the first file that needs it."""
 
     asked: Callable[[bytes], Conversion | None]
@@ -384,122 +265,68 @@ class Cleaning:
 
 
 class Reader:
-    """Turns files into `entries`; those of `unsure` follow from more than their bytes and the
-    rules, `fresh` are those that no earlier scan knew, and the `vanished` were gone. What a look
-    a moment ago has read is in `read`."""
+    """Makes `entries` of files, by what is known of them or by reading them.
+
+    Entries of `unsure` follow from more than the file's bytes and the rules. What was found
+    and is gone when its turn comes is in `vanished`.
+    """
 
     def __init__(
         self,
         top: bytes,
         objects: ObjectStore,
         modes: GitModes,
+        clock: Clock,
         cleaning: Cleaning | None,
         *,
-        index: KnownContents | None,
-        before: KnownContents | None = None,
-        read: Mapping[bytes, tuple[ObjectID, os.stat_result]] | None = None,
+        index: IndexContents | None,
+        before: ListedContents,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._top = top
         self._objects = objects
         self._modes = modes
-        self.cleaning = cleaning
-        self.cleaner: Cleaner | None = None
-        self._progress = progress
-        self._done = [0, 0]
+        self._clock = clock
+        self._cleaning = cleaning
         self._index = index
         self._before = before
-        self._read = read or {}
+        self._progress = progress
+        self._done = [0, 0]
+        self.cleaner: Cleaner | None = None
         self.entries: dict[bytes, TreeEntry] = {}
         self.stats: dict[bytes, os.stat_result] = {}
-        self.fresh: dict[bytes, os.stat_result] = {}
         self.unsure: set[bytes] = set()
         self.vanished: set[bytes] = set()
-        self.corrected: dict[bytes, tuple[TreeEntry, TreeEntry | None]] = {}
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self.cleaner is not None:
             self.cleaner.close()
 
-    def take(self, files: Mapping[bytes, os.stat_result], skipped: dict[bytes, SkipReason]) -> None:
-        for path, status in files.items():
-            entry = None if self._before is None else self._before.entry(path, status)
+    def take(self, found: Scan, deadline: Deadline | None) -> None:
+        """Take the files of a scan: tracked ones first, then others, the smallest first, until
+        the time is up."""
+        order = list(found.files)
+        if deadline is not None:
+            others = found.untracked
+            order.sort(key=lambda p: (p in others, found.files[p].st_size * (p in others), p))
+        for path in order:
+            status = found.files[path]
+            entry = self._before.entry(path, status)
             if entry is None:
+                if deadline is not None and deadline.is_over and path in found.untracked:
+                    found.leave_for_later(path)
+                    continue
                 try:
                     entry, status = self._take_one(path, status)
                 except VanishedFile:
                     self.vanished.add(path)
+                    found.miss(path)
                     continue
                 except UnreadableFile:
-                    skipped[path] = SkipReason.UNREADABLE
+                    found.skipped[path] = SkipReason.UNREADABLE
                     continue
-                self.fresh[path] = status
             self.entries[path] = entry
             self.stats[path] = status
-
-    def take_in_time(self, paths: Iterable[bytes], found: Scan, deadline: Deadline) -> None:
-        """Take files until the time is up, the smallest first, so that these are as many as can
-        be; of the rest, those that need not be read."""
-        for path in sorted(paths, key=lambda path: (found.files[path].st_size, path)):
-            status = found.files[path]
-            if deadline.is_over and not self._is_known(path, status):
-                found.leave_for_later(path)
-            else:
-                self.take({path: status}, found.skipped)
-
-    def _is_known(self, path: bytes, status: os.stat_result) -> bool:
-        return self._before is not None and self._before.entry(path, status) is not None
-
-    def _take_one(self, path: bytes, status: os.stat_result) -> tuple[TreeEntry, os.stat_result]:
-        asked = self._asked(path, status)
-        if self.cleaning is None or asked is None:
-            entry = None if self._index is None else self._index.entry(path, status)
-            if entry is not None:
-                return entry, status
-            known_blob = self._read_before(path, status)
-            if known_blob is not None:
-                return TreeEntry(self._modes.of(path, status), known_blob), status
-            blob, status = add_stable(self._objects, os.path.join(self._top, path))
-            self._tell(status)
-            return TreeEntry(self._modes.of(path, status), blob), status
-        if self.cleaner is None:
-            self.cleaner = self.cleaning.open()
-        known = self.cleaner.known(path, status, asked)
-        if known is None:
-            place = os.path.join(self._top, path)
-            known, status = self.cleaner.add(path, place, asked)
-            self._tell(status)
-        if path not in self.cleaner.fixed:
-            self.unsure.add(path)
-        return TreeEntry(self._modes.of(path, status), known), status
-
-    def _read_before(self, path: bytes, status: os.stat_result) -> ObjectID | None:
-        blob, then = self._read.get(path, (None, None))
-        return blob if then is not None and identity(then) == identity(status) else None
-
-    def read(self, clock: Clock) -> dict[bytes, tuple[ObjectID, os.stat_result]]:
-        """What another look need not read again: bytes as they were, of files that have settled."""
-        found = {}
-        for path, status in self.fresh.items():
-            entry = self.entries.get(path) or self.corrected.get(path, (None, None))[1]
-            if entry and clock.is_settled(status) and self._asked(path, status) is None:
-                found[path] = entry.id, status
-        return found
-
-    def _asked(self, path: bytes, status: os.stat_result) -> Conversion | None:
-        """What git converts in a file; a link is left alone, also one that is a plain file."""
-        if self.cleaning is None or self._modes.of(path, status) == SYMLINK:
-            return None
-        return self.cleaning.asked(path)
-
-    def _tell(self, status: os.stat_result) -> None:
-        """Report what was read so far, in files and bytes."""
-        if self._progress is not None:
-            self._done = [self._done[0] + 1, self._done[1] + status.st_size]
-            self._progress(*self._done)
 
     def take_gitlinks(
         self, paths: Iterable[bytes], recorded: Mapping[bytes, bytes], folders: Container[bytes]
@@ -514,145 +341,94 @@ class Reader:
             if commit is not None:
                 self.entries[path] = TreeEntry(GITLINK, ObjectID(commit))
 
-    def take_changed(
-        self, listings: Listings, files: Mapping[bytes, os.stat_result], clock: Clock
-    ) -> set[bytes]:
-        """Correct files in listings; returns the folders that they are in."""
+    def correct(self, listings: Listings, files: Mapping[bytes, os.stat_result]) -> set[bytes]:
+        """Read files that changed in folders that did not; return the folders."""
         by_folder: dict[bytes, list[bytes]] = {}
         for path in files:
             by_folder.setdefault(path.rpartition(b"/")[0], []).append(path)
         for folder, names in by_folder.items():
             listing = listings.get(folder)
             assert listing is not None, "a file that changed is in a folder that did not"
-            self._correct(listing, names, files, clock)
+            places = {name: at for at, name in enumerate(listing.names)}
+            gone = [
+                at
+                for path in names
+                if not self._correct(
+                    listing, at := places[path[len(listing.prefix) :]], path, files[path]
+                )
+            ]
+            for at in sorted(gone, reverse=True):
+                listing.drop(at)
             listings.touch(folder)
         return set(by_folder)
 
-    def _correct(
-        self,
-        listing: Listing,
-        paths: list[bytes],
-        files: Mapping[bytes, os.stat_result],
-        clock: Clock,
-    ) -> None:
-        start = len(listing.prefix)
-        places = {name: at for at, name in enumerate(listing.names)}
-        gone = []
-        for path in paths:
-            at = places[path[start:]]
-            before = entry_of(listing, at)
-            self.corrected[path] = before, None
-            try:
-                entry, status = self._take_one(path, files[path])
-            except VanishedFile:
-                self.vanished.add(path)
-                gone.append(at)
-                continue
-            except UnreadableFile:
-                gone.append(at)
-                reason = str(SkipReason.UNREADABLE).encode()
-                listing.notes.append(("skipped", path, reason))
-                continue
-            self.fresh[path] = status
-            self.corrected[path] = before, entry
-            listing.codes[at] = CODES[entry.mode]
-            listing.ids[at] = bytes.fromhex(entry.id.decode())
-            listing.stats[at], listing.owners[at] = stat_of(status), owner_of(status)
-            if path in self.unsure or not clock.is_settled(status):
-                listing.unsure.add(at)
-            else:
-                listing.unsure.discard(at)
-        for at in sorted(gone, reverse=True):
-            listing.drop(at)
+    def _correct(self, listing: Listing, at: int, path: bytes, status: os.stat_result) -> bool:
+        """Read one file into its listing; False if it is not to be had."""
+        try:
+            entry, status = self._take_one(path, status)
+        except VanishedFile:
+            self.vanished.add(path)
+            return False
+        except UnreadableFile:
+            listing.notes.append(("skipped", path, str(SkipReason.UNREADABLE).encode()))
+            return False
+        listing.codes[at], listing.ids[at] = CODES[entry.mode], unhexlify(entry.id)
+        listing.stats[at], listing.owners[at] = stat_of(status), owner_of(status)
+        if path in self.unsure or not self._clock.is_settled(status):
+            listing.unsure.add(at)
+        else:
+            listing.unsure.discard(at)
+        return True
+
+    def _take_one(self, path: bytes, status: os.stat_result) -> tuple[TreeEntry, os.stat_result]:
+        place = os.path.join(self._top, path)
+        asked = None
+        if self._cleaning is not None and self._modes.of(path, status) != SYMLINK:
+            asked = self._cleaning.asked(path)
+        if self._cleaning is None or asked is None:
+            entry = None if self._index is None else self._index.entry(path, status)
+            if entry is not None:
+                return entry, status
+            blob, status = add_stable(self._objects, place)
+            self._tell(status)
+            return TreeEntry(self._modes.of(path, status), blob), status
+        if self.cleaner is None:
+            self.cleaner = self._cleaning.open()
+        known = self.cleaner.known(path, status, asked)
+        if known is None:
+            known, status = self.cleaner.add(path, place, asked)
+            self._tell(status)
+        if path not in self.cleaner.fixed:
+            self.unsure.add(path)
+        return TreeEntry(self._modes.of(path, status), known), status
+
+    def _tell(self, status: os.stat_result) -> None:
+        """Report what was read so far, in files and bytes."""
+        if self._progress is not None:
+            self._done = [self._done[0] + 1, self._done[1] + status.st_size]
+            self._progress(*self._done)
 
 
-# -- From what a scan found, and the blobs of it, to listings; and from listings to trees
-
-_TICK = 100_000_000
-_COARSE_TICK = 2_000_000_000
-_SECOND = 1_000_000_000
-_EARLIEST = -(1 << 63)  # nanoseconds that a listing can hold; of older files nothing is kept
-
-CODES = {
-    REGULAR: cache.REGULAR,
-    EXECUTABLE: cache.EXECUTABLE,
-    SYMLINK: cache.LINK,
-    GITLINK: cache.GITLINK,
-}
-MODES = {code: mode for mode, code in CODES.items()} | {
-    code - cache.NEW: mode for mode, code in CODES.items()
-}
-
-
-def entry_of(listing: Listing, number: int) -> TreeEntry:
-    """What a tree holds of a file of a folder."""
-    return TreeEntry(MODES[listing.codes[number]], ObjectID(listing.ids[number].hex().encode()))
-
-
-def entries_of(listing: Listing | None) -> dict[bytes, TreeEntry]:
-    """What trees hold of the files of a folder, by path."""
-    if listing is None:
-        return {}
-    paths = map(listing.prefix.__add__, listing.names)
-    return {path: entry_of(listing, number) for number, path in enumerate(paths)}
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Says which stat data can be relied on; `began` is when the scan began, by the clock of
-    the file system. Where times are whole seconds, they may be those of two seconds. Only on
-    `device` do the times of folders tell of changes to the names in them."""
-
-    began: int
-    device: int | None = None
-
-    def is_settled_folder(self, status: os.stat_result) -> bool:
-        """The same for a folder, in which names may change."""
-        return status.st_dev == self.device and self.is_settled(status)
-
-    def is_settled(self, status: os.stat_result) -> bool:
-        """True if a change made since the scan began will show in the stat data."""
-        return self.is_safe(status.st_mtime_ns, status.st_ctime_ns)
-
-    def is_safe(self, mtime: int, ctime: int) -> bool:
-        """The same, from the two times."""
-        tick = _TICK if ctime % _SECOND else _COARSE_TICK
-        return _EARLIEST < mtime < self.began - tick and ctime < self.began - tick
-
-    def is_earlier(self, status: os.stat_result) -> bool:
-        """False for what was made since the scan began, if that is known."""
-        return self is NEVER or status.st_mtime_ns <= self.began
-
-
-# By which nothing is ever settled: nobody wants to know next time.
-NEVER = Clock(0)
+# -- from what a scan found, and the blobs of it, to listings
 
 
 class Gatherer:
     """Makes listings of the folders of a scan, and puts them among others that were known."""
 
-    def __init__(
-        self,
-        known: Listings,
-        found: Scan,
-        taken: Taken,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, known: Listings, found: Scan, taken: Reader, clock: Clock) -> None:
         self._known = known
         self._found = found
-        self._entries = taken.entries
-        self._stats = taken.stats
+        self._taken = taken
         self._clock = clock
-        self._unsure = taken.unsure
         self._listings: dict[bytes, Listing] = {}
 
     def put(self) -> set[bytes]:
-        """Put all folders of the scan in their place, without trees; returns their paths."""
+        """Put all folders of the scan in their place, without trees; return their paths."""
         for folder, (status, inside) in self._found.walked.items():
             self._add_walked(folder, status, inside)
         for folder, bits in self._found.folders.items():
             self._listing(folder).bits = bits
-        for path, entry in self._entries.items():
+        for path, entry in self._taken.entries.items():
             self._add_file(path, entry)
         for path, status in self._found.watched.items():
             self._add_watched(path, status)
@@ -689,8 +465,8 @@ class Gatherer:
     def _add_file(self, path: bytes, entry: TreeEntry) -> None:
         folder, _, name = path.rpartition(b"/")
         listing = self._listings.get(folder) or self._listing(folder)
-        status = self._stats.get(path)
-        if status is None or path in self._unsure or not self._clock.is_settled(status):
+        status = self._taken.stats.get(path)
+        if status is None or path in self._taken.unsure or not self._clock.is_settled(status):
             listing.unsure.add(len(listing.names))
         code = CODES[entry.mode]
         listing.codes.append(code - cache.NEW if path in self._found.untracked else code)
@@ -700,7 +476,7 @@ class Gatherer:
         listing.owners.append((0, 0, 0) if status is None else owner_of(status))
 
     def _add_watched(self, path: bytes, status: os.stat_result) -> None:
-        """A file that decided on something, or the same that was taken as well."""
+        """Add a file that decided on something, if it was not taken as well."""
         folder, _, name = path.rpartition(b"/")
         listing = self._listing(folder)
         if name in listing.names:
@@ -725,7 +501,7 @@ class Gatherer:
         for folder in found.empty_folders:
             self._listing(folder).notes.append(("empty", folder, b""))
         for path, text in found.ignore_files.items():
-            if path not in self._entries:
+            if path not in self._taken.entries:
                 self._note(path, "ignore", text)
         for path in found.gitlinks:
             self._note(path, "gitlink", b"")
@@ -736,11 +512,11 @@ class Gatherer:
         self._listing(path.rpartition(b"/")[0]).notes.append((what, path, value))
 
 
-def write_trees(objects: ObjectStore, listings: Listings, changed: set[bytes]) -> ObjectID:
-    """Write the trees of changed folders and of all above them; returns the top one's id.
+# -- from listings to trees
 
-    Those above are added to `changed`: another object store needs them as well.
-    """
+
+def write_trees(objects: ObjectStore, listings: Listings, changed: set[bytes]) -> ObjectID:
+    """Write the trees of changed folders and of all above them; return the top one's id."""
     by_length: dict[int, set[bytes]] = {}
     for folder in changed:
         by_length.setdefault(len(folder), set()).add(folder)
@@ -750,7 +526,6 @@ def write_trees(objects: ObjectStore, listings: Listings, changed: set[bytes]) -
             parent = _write_one(objects, listings, folder)
             if parent is not None:
                 by_length.setdefault(len(parent), set()).add(parent)
-                changed.add(parent)
     top = listings.get(b"")
     if top is None or not top.tree:
         return objects.add(b"tree", b"")
@@ -758,9 +533,9 @@ def write_trees(objects: ObjectStore, listings: Listings, changed: set[bytes]) -
 
 
 def _write_one(objects: ObjectStore, listings: Listings, folder: bytes) -> bytes | None:
-    """Write a folder's tree; returns the folder around it if that has to be written too."""
+    """Write a folder's tree; return the folder around it if that has to be written too."""
     listing = listings.get(folder)
-    tree = b"" if listing is None else write_listing(objects, listing)
+    tree = b"" if listing is None else _write_listing(objects, listing)
     if listing is not None and tree != listing.tree:
         listing.tree = tree
         listings.touch(folder)
@@ -778,7 +553,7 @@ def _write_one(objects: ObjectStore, listings: Listings, folder: bytes) -> bytes
     return above
 
 
-def write_listing(objects: ObjectStore, listing: Listing) -> bytes:
+def _write_listing(objects: ObjectStore, listing: Listing) -> bytes:
     """Write the tree of one folder whose inner folders are written; empty for nothing."""
     children = [
         (name, MODES[code], ObjectID(id.hex().encode()))
@@ -788,3 +563,37 @@ def write_listing(objects: ObjectStore, listing: Listing) -> bytes:
         (name, FOLDER, ObjectID(id.hex().encode())) for name, id in listing.trees.items() if id
     ]
     return unhexlify(objects.add(b"tree", serialise(children))) if children else b""
+
+
+def edit_tree(
+    objects: ObjectStore, tree: ObjectID, changes: Mapping[bytes, TreeEntry | None]
+) -> ObjectID:
+    """Write a tree in which some paths hold something else, or nothing."""
+    return _edited(objects, tree, changes) or objects.add(b"tree", b"")
+
+
+def _edited(
+    objects: ObjectStore, tree: ObjectID | None, changes: Mapping[bytes, TreeEntry | None]
+) -> ObjectID | None:
+    """Return None for a folder in which nothing is left."""
+    entries = () if tree is None else read_tree(objects, tree)
+    children = {name: TreeEntry(mode, id) for name, mode, id in entries}
+    inside: dict[bytes, dict[bytes, TreeEntry | None]] = {}
+    for path, entry in changes.items():
+        name, slash, rest = path.partition(b"/")
+        if slash:
+            inside.setdefault(name, {})[rest] = entry
+        elif entry is not None:
+            children[name] = entry
+        elif name in children and children[name].mode != FOLDER:
+            del children[name]
+    for name, below in inside.items():
+        known = children.get(name)
+        folder = known.id if known is not None and known.mode == FOLDER else None
+        written = _edited(objects, folder, below)
+        if written is not None:
+            children[name] = TreeEntry(FOLDER, written)
+        elif folder is not None:
+            del children[name]
+    rows = [(name, *entry) for name, entry in children.items()]
+    return objects.add(b"tree", serialise(rows)) if rows else None

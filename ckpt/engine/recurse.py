@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from shlex import quote
+from stat import S_IFDIR
 
 from ckpt.engine import snapshot
-from ckpt.engine.capture import Present
+from ckpt.engine.capture import Correction, Present, status_off_disk
 from ckpt.engine.diff import MOST_LEVELS
 from ckpt.engine.journal import is_interrupted
 from ckpt.engine.nested import enter_nested, link
@@ -80,17 +81,17 @@ class _Family:
     deadline: Deadline | None
     entered: set[str]
 
-    def completing(self, repo: Repository, level: int = 0) -> Callable[[Present], None]:
+    def completing(self, repo: Repository, level: int = 0) -> Callable[[Present], Present]:
         """What saves those within; a save that is tried again enters them anew."""
         known = {*self.entered}
 
-        def complete(present: Present) -> None:
+        def complete(present: Present) -> Present:
             self.entered.intersection_update(known)
-            self._save_within(repo, present, level)
+            return self._save_within(repo, present, level)
 
         return complete
 
-    def _save_within(self, repo: Repository, present: Present, level: int) -> None:
+    def _save_within(self, repo: Repository, present: Present, level: int) -> Present:
         states = []
         taken: dict[bytes, Checkpoint] = {}
         for state in present.nested:
@@ -101,9 +102,13 @@ class _Family:
             except (CkptError, OSError) as error:
                 problem = _reason(error)
             states.append(replace(state, problem=problem))
-        present.nested = link(states, taken)
-        for state in present.nested:
-            _set_gitlink(present, state)
+        nested = link(states, taken)
+        gitlinks: dict[bytes, Correction] = {}
+        for state in nested:
+            gitlinks.update(_gitlink(present, state))
+        if gitlinks:
+            present = present.with_files(repo.objects, gitlinks)
+        return replace(present, nested=nested)
 
     def _save(self, around: Repository, path: bytes, level: int) -> Checkpoint:
         if level > MOST_LEVELS:
@@ -148,15 +153,16 @@ def _reason(error: CkptError | OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _set_gitlink(present: Present, state: NestedState) -> None:
-    """The commit in the tree is the one at which the nested checkpoint was taken."""
+def _gitlink(present: Present, state: NestedState) -> dict[bytes, Correction]:
+    """Have the tree name the commit at which the nested checkpoint was taken."""
     path = to_bytes(state.path)
-    entry = present.entries.get(path)
+    entry = present.entry(path)
     if state.checkpoint is None or state.commit_hash is None or entry is None:
-        return
+        return {}
     commit = ObjectID(state.commit_hash.encode())
-    if entry.mode == GITLINK and len(commit) == len(entry.id):
-        present.put(path, TreeEntry(GITLINK, commit))
+    if entry.mode != GITLINK or commit == entry.id or len(commit) != len(entry.id):
+        return {}
+    return {path: (TreeEntry(GITLINK, commit), status_off_disk(S_IFDIR, 0))}
 
 
 # -- rollback ------------------------------------------------------------------------

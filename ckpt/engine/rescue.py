@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import count, islice
@@ -503,15 +503,9 @@ def _published(repo: Repository, request: SaveRequest, held: _Held, *, is_ours: 
             stats=_stats(repo, held),
         )
         parents = tuple(filter(None, (held.head, state)))
-        return publish(
-            repo, Catalog(repo), draft, held.tree, parents, _is_whole(repo), is_ours=is_ours
-        )
+        return publish(repo, Catalog(repo), draft, held.tree, parents, is_ours=is_ours)
     finally:
         objects.discard()
-
-
-def _is_whole(repo: Repository) -> Callable[[ObjectID, Set[ObjectID]], bool]:
-    return lambda commit, relied_on: not repo.objects.missing({commit, *relied_on})
 
 
 def _state_tree(repo: Repository, held: _Held) -> ObjectID:
@@ -547,8 +541,8 @@ def _laid_over(
     request: SaveRequest,
     progress: Callable[[int, int], None] | None,
 ) -> Checkpoint:
-    def complete(present: Present) -> None:
-        overlay.lay_over(repo, present, changes)
+    def complete(present: Present) -> Present:
+        return overlay.lay_over(repo, present, changes)[0]
 
     made = snapshot.save(repo, settings, request, progress=progress, complete=complete)
     if made.checkpoint is None:
@@ -610,7 +604,7 @@ def _under_another_id(repo: Repository, found: Checkpoint) -> Checkpoint:
     """The same checkpoint anew: somebody else's has its id."""
     data = record.read_commit(repo.objects, ObjectID(found.commit.encode()))
     try:
-        return publish(repo, Catalog(repo), found, data.tree, data.parents, _is_whole(repo))
+        return publish(repo, Catalog(repo), found, data.tree, data.parents)
     finally:
         repo.objects.discard()
 

@@ -29,7 +29,7 @@ from ckpt.engine.apply import (
     without,
     writes_converted,
 )
-from ckpt.engine.capture import Present, capture, index_state
+from ckpt.engine.capture import Correction, Present, capture
 from ckpt.engine.catalog import Catalog, still_holds
 from ckpt.engine.conversions import Converted, Smudger, Unrestorable
 from ckpt.engine.head import WITHOUT_HEAD, branches_to_return, head_report, move_head
@@ -40,10 +40,9 @@ from ckpt.engine.recorded import Recorded, file_state, opened
 from ckpt.engine.sessions import Write
 from ckpt.engine.sessions import look as look_at_content
 from ckpt.engine.snapshot import (
-    LAST_ATTEMPT,
+    ATTEMPTS,
     LOCK_TIMEOUT,
     LONGEST_WAIT,
-    Losses,
     SaveRequest,
     write,
 )
@@ -69,10 +68,6 @@ MAX_UNTRACKED_REMOVALS = 1000
 
 # Files that change while it runs are saved so many times; from then on they are left alone.
 MOST_SAVES = 10
-
-# Of a worktree that differs in so few files from what the scan cache knows, that need not know
-# what is about to go again.
-_FEW = 64
 
 _PATIENCE = 0.5  # seconds: an editor's `git status` may hold a lock for a moment
 _LONGEST_LINK = 4095
@@ -124,8 +119,7 @@ def rollback(
     that this takes back, and has to be the last one still when nobody else can begin another."""
     if b"" in options.paths:  # the top of the worktree is all of it
         options = replace(options, paths=())
-    losses = Losses(repo)
-    for attempt in range(LAST_ATTEMPT + 1):
+    for attempt in range(1, ATTEMPTS + 1):
         lock = worktree_lock(
             repo.private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=options.waiting
         )
@@ -138,9 +132,8 @@ def rollback(
             try:
                 found = opened(repo, target, options.known)
                 return _Rollback(repo, settings, found, options, worktree).go()
-            except (ObjectsPruned, HeadMoved, MissingObject) as error:  # nothing is touched yet
-                is_lost = isinstance(error, MissingObject) and not losses.may_pass(error)
-                if is_lost or attempt == LAST_ATTEMPT:
+            except (ObjectsPruned, HeadMoved, MissingObject):  # nothing is touched yet
+                if attempt == ATTEMPTS:
                     raise
             finally:  # also if there was nothing to do: git prunes what is left lying about
                 repo.objects.discard()
@@ -310,8 +303,7 @@ class _Rollback:
             return self._captured(force, given_up)
         except MissingObject:  # maybe one that only the cache names, and that can be made again
             scan_cache.forget(self._repo)
-            with _telling_what_is_gone(self._repo):
-                return self._captured(force, given_up)
+            return self._captured(force, given_up)
 
     def _captured(
         self, force: frozenset[bytes], given_up: frozenset[bytes]
@@ -326,15 +318,12 @@ class _Rollback:
             progress=options.progress,
             cache=scan_cache.load(repo),
             clock=NEVER if options.dry_run else scan_cache.clock(repo),
-            reads_index=False,
         )
-        tree = present.tree(objects)
-        index_state(objects, present)
         undone = options.created | options.replaced
 
         def plan_of(paths: tuple[bytes, ...]) -> Plan:
             return make_plan(
-                present, tree, target, objects, self._worktree, paths, given_up, undone
+                present, present.tree, target, objects, self._worktree, paths, given_up, undone
             )
 
         plan = plan_of(options.paths)
@@ -419,32 +408,29 @@ class _Rollback:
 
     def _is_staged(self) -> bool:
         """Whether the index is the target's."""
-        target, state = self._target, self._present.index_state
-        if target.is_foreign or state is None:
+        target, entries = self._target, self._present.index_entries
+        if target.is_foreign:
             return False
-        return state.is_in(target.objects, target.state_tree)
+        return staging.is_stored(target.objects, target.state_tree, entries)
 
     # -- 3. save the present
 
     def _secure(self, prepared: _Prepared) -> _Prepared:
         """Take the safety checkpoint; all that the plan changes was read once more for it."""
         repo, present, plan = self._repo, self._present, prepared.plan
-        if present.source is not None and len(present.fresh) <= _FEW:
-            present.cache = None
-        with _telling_what_is_gone(repo):
-            try:
-                changing = [a.path for a in plan.actions if a.before is not None]
-                present, unreadable = hold(repo, self._worktree, present, changing)
-                plan = plan.leaving(dict.fromkeys(unreadable, str(SkipReason.UNREADABLE)))
-                plan = replace(plan, actions=tuple(_as_held(plan.actions, present)))
-                prepared = replace(prepared, plan=plan)
-                _check_trees(repo, present, changing)
-                self._present = present
-                self._record = self._journal_of(prepared)
-                self._save(prepared.move)
-            except (MissingObject, ObjectsPruned):  # maybe of a checkpoint that has gone
-                scan_cache.forget(repo)
-                raise
+        try:
+            changing = [a.path for a in plan.actions if a.before is not None]
+            present, unreadable = hold(repo, self._worktree, present, changing)
+            plan = plan.leaving(dict.fromkeys(unreadable, str(SkipReason.UNREADABLE)))
+            plan = replace(plan, actions=tuple(_as_held(plan.actions, present)))
+            prepared = replace(prepared, plan=plan)
+            _check_trees(repo, present, changing)
+            self._present = present
+            self._record = self._journal_of(prepared)
+            self._save(prepared.move)
+        except (MissingObject, ObjectsPruned):  # maybe of a checkpoint that has gone
+            scan_cache.forget(repo)
+            raise
         return prepared
 
     def _save(self, move: HeadMove | None) -> None:
@@ -460,7 +446,8 @@ class _Rollback:
         if saved is None:
             raise RollbackError("the safety checkpoint was not made", hint="git ckpt save")
         if present.source is not None:  # whose own checkpoint may go, now that this one is there
-            present.source = scan_cache.held_by(present.source, saved)
+            source = scan_cache.held_by(present.source, saved)
+            self._present = replace(present, source=source)
         self._safety = saved
         self._record = replace(self._record, safety=saved.id, safety_commit=saved.commit)
 
@@ -514,7 +501,7 @@ class _Rollback:
         if record.operation:
             now = read_now(repo.refs)
             if now != self._present.operation:
-                self._present.operation = now
+                self._present = replace(self._present, operation=now)
                 self._save_again()
             head.clear(repo)
         applier = Applier(
@@ -545,14 +532,16 @@ class _Rollback:
             return False
         self._saves += 1
         first = next(iter(found))
+        files: dict[bytes, Correction] = {}
         for path in found:
             with suppress(*(() if path == first else (OSError, UnsafePath))):
                 status = self._worktree.lstat(path)
                 state = status and look(
                     self._repo.objects, self._worktree, path, status, store=True
                 )
-                if state:
-                    self._present.put(path, state.entry, status)
+                if state and status is not None:
+                    files[path] = state.entry, status
+        self._present = self._present.with_files(self._repo.objects, files)
         self._save_again()
         return True
 
@@ -566,7 +555,7 @@ class _Rollback:
         staged = staging.read_staged(repo)
         is_late = present.staged.mtime_ns != present.index.mtime_ns  # it is not of that moment
         if is_late or not staging.same(staged.index, present.staged.index):
-            present.restage(staged)
+            self._present = present.with_index(repo.objects, staged)
             self._save_again()
             index = None
         if index is None:
@@ -613,6 +602,8 @@ def hold(
     """Have the present hold these files as they are on disk: read now, and in the object store
     even where only Git LFS has them. Returns those, too, that cannot be read."""
     unreadable = set()
+    files: dict[bytes, Correction] = {}
+    stored = {}
     modes = present.modes
     for path in paths:
         try:
@@ -625,9 +616,13 @@ def hold(
             continue  # gone, or no file by now: it is looked at again when it is its turn
         converted = present.converted.get(path)
         if file_state(path, present.entry(path), modes, converted) != state:
-            present.put(path, state.entry, status)
+            files[path] = state.entry, status
         elif converted is not None and converted.in_lfs:
-            present.converted[path] = Converted(state.entry.id)
+            stored[path] = Converted(state.entry.id)
+    if files:
+        present = present.with_files(repo.objects, files)
+    if stored:
+        present = replace(present, converted={**present.converted, **stored})
     return present, unreadable
 
 
@@ -643,14 +638,10 @@ def _as_held(actions: Iterable[Action], present: Present) -> Iterator[Action]:
 
 
 def _check_trees(repo: Repository, present: Present, paths: Iterable[bytes]) -> None:
-    """Have all trees written again if one on the way to a file is damaged."""
-    tree = present.tree(repo.objects)
+    """MissingObject if a tree on the way to a file is damaged: the next attempt writes it anew."""
     read: dict[ObjectID, Entries] = {}  # each once: a folder may have thousands of the files
-    try:
-        for path in paths:
-            lookup(repo.objects, tree, path, read)
-    except MissingObject:
-        present.mark_edited()
+    for path in paths:
+        lookup(repo.objects, present.tree, path, read)
 
 
 def check_removals(plan: Plan, present: Present, consented: Container[bytes]) -> None:
@@ -693,17 +684,6 @@ def listed(paths: Mapping[bytes, str]) -> tuple[Skipped, ...]:
 def _changes_content(action: Action) -> bool:
     before, after = action.before, action.after
     return before is None or after is None or before.entry.id != after.entry.id
-
-
-@contextmanager
-def _telling_what_is_gone(repo: Repository) -> Iterator[None]:
-    """Refuse with a way out where the index or HEAD names what the object store has not."""
-    try:
-        yield
-    except MissingObject as error:
-        from ckpt.engine.snapshot import refusal
-
-        raise refusal(repo) or error from None
 
 
 def _stopped(error: OSError | Busy | MissingObject, is_begun: bool) -> CkptError:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 
-from ckpt.engine.index_facts import IndexFacts
 from ckpt.engine.journal import journal_exists
+from ckpt.engine.scan_cache import IndexFacts
 from ckpt.errors import Refused
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import SKIP_WORKTREE, Staged
@@ -77,7 +77,7 @@ _WILD = frozenset("*?[\\!")
 def scan_rules(
     repo: Repository,
     settings: Settings,
-    excludes: dict[str, bytes],
+    excludes: Mapping[str, bytes],
     index: IndexFacts,
     staged: Staged | None,
     force: tuple[bytes, ...] = (),
@@ -126,7 +126,7 @@ def _absent_ignore_files(repo: Repository, staged: Staged) -> dict[bytes, bytes]
     return found
 
 
-def ignore_stack(excludes: dict[str, bytes], ignore_case: bool) -> IgnoreStack:
+def ignore_stack(excludes: Mapping[str, bytes], ignore_case: bool) -> IgnoreStack:
     """The rules below every `.gitignore`: the user's excludes, then the repository's."""
     return IgnoreStack.root(
         parse(excludes.get("global", b""), ignore_case=ignore_case),

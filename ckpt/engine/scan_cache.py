@@ -1,66 +1,134 @@
 # SPDX-License-Identifier: MIT
 """The scan cache: what the last save found, so that the next one looks only at what changed.
 
-A private file of the worktree (`scan` in `<git dir>/ckpt`), written last and only after the
-checkpoint that holds every object it names; a process that lives on keeps it in memory as
-well. It counts only while that checkpoint is there: else an id in it might name an object
-that git has pruned. Damaged, foreign, or of another format, it is thrown away and made anew.
-`marshal` is no match for bytes that are made to harm it, as in a repository that came with an
-archive: a cache is read only if it names this very folder, by what no archive can know of it.
-
-It is not written after every small change: what it does not know is read again, which
-takes less time than to write the whole.
+A private file of the worktree (`scan` in `<git dir>/ckpt`), written after the checkpoint that
+holds every object it names, and valid only while that checkpoint is there. A damaged one, or
+one of another format or folder, is thrown away: `marshal` must not see bytes that others made,
+so it is read only if it names this very folder by what no archive can know of it. Not written
+after every small change: what it does not know is read again.
 """
 
 from __future__ import annotations
 
 import marshal
 import os
-import stat
 import time
 import zlib
-from binascii import unhexlify
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha1
-from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from ckpt import disk
 from ckpt.disk import LARGE
 from ckpt.engine.catalog import still_holds
-from ckpt.engine.index_facts import IndexFacts
-from ckpt.engine.reading import CODES, NEVER, Clock
+from ckpt.engine.reading import NEVER, Clock
 from ckpt.engine.summary import Compared
 from ckpt.git.formats import ObjectID
-from ckpt.git.index import INTENT_TO_ADD, STAGE, IndexEntry, Staged, whole_trees
-from ckpt.git.objects import ObjectStore
+from ckpt.git.index import SKIP_WORKTREE, STAGE, Staged
 from ckpt.git.repository import Repository
-from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK
-from ckpt.locks import remove_dead
+from ckpt.git.trees import TreeEntry
 from ckpt.models import Checkpoint
-from ckpt.worktree.cache import (
-    Chunk,
-    Listing,
-    Listings,
-    Note,
-    Stat,
-    both,
-    owner_of,
-    packed,
-    stat_of,
-)
+from ckpt.paths import folders_above
+from ckpt.worktree.cache import Chunk, Listings, Note
 from ckpt.worktree.scan import dates_folders
 
-if TYPE_CHECKING:
-    from ckpt.engine.capture import Present
+# -- what a save needs to know of git's index if that is the same as last time
 
-    Part = tuple[list[tuple[Any, ...]], list[bytes], list[bytes], dict[bytes, Stat]]
+_MODE = slice(24, 28)
+_GITLINK = (0o160000).to_bytes(4, "big")
+_ATTRIBUTES = b".gitattributes"
+
+Identity = tuple[int, int, int, int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """`tracked` are the sorted paths, joined by NUL; `is_sparse` if some entries are marked
+    skip-worktree. `state` are the entries for this index in a state tree, once written."""
+
+    identity: Identity | None
+    mtime_ns: int | None
+    tracked: bytes
+    gitlinks: dict[bytes, bytes]
+    attributes: dict[bytes, bytes]
+    is_sparse: bool
+    state: dict[bytes, tuple[int, bytes]] | None = None
+
+    def plain(self) -> tuple[Any, ...]:
+        """Return the same as data that `marshal` takes."""
+        return (
+            self.identity,
+            self.mtime_ns,
+            self.tracked,
+            self.gitlinks,
+            self.attributes,
+            self.is_sparse,
+            self.state,
+        )
+
+    def paths(self) -> tuple[bytes, ...]:
+        return tuple(self.tracked.split(b"\0")) if self.tracked else ()
+
+    def state_entries(self) -> dict[bytes, TreeEntry]:
+        assert self.state is not None, "written by every capture"
+        return {name: TreeEntry(mode, ObjectID(id)) for name, (mode, id) in self.state.items()}
+
+    def with_state(self, state: Mapping[bytes, TreeEntry]) -> IndexFacts:
+        return replace(self, state={name: (e.mode, e.id) for name, e in state.items()})
+
+
+def facts_of(staged: Staged, identity: Identity | None) -> IndexFacts:
+    entries = staged.index.entries
+    gitlinks = {e.path: e.id for e in entries if e.stat[_MODE] == _GITLINK}
+    tracked = [e.path for e in entries]  # sorted as it is
+    if gitlinks or any(e.flags & STAGE for e in entries):
+        tracked = sorted({*tracked} - gitlinks.keys())
+    return IndexFacts(
+        identity=identity,
+        mtime_ns=staged.mtime_ns,
+        tracked=b"\0".join(tracked),
+        gitlinks=gitlinks,
+        attributes={e.path: e.id for e in entries if e.path.endswith(_ATTRIBUTES) and not e.stage},
+        is_sparse=any(entry.flags & SKIP_WORKTREE for entry in entries),
+    )
+
+
+def index_identity(repo: Repository) -> Identity | None:
+    """What changes whenever git writes the index; None if there is none.
+
+    Git puts a new file in its place each time, which ends in a checksum of its own.
+    """
+    try:
+        fd = disk.opened(repo.index_path)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        length = repo.object_format.oid_length
+        end = os.pread(fd, length, max(status.st_size - length, 0))
+        if not any(end) and status.st_size <= disk.LARGE:  # index.skipHash
+            end = repo.object_format.new_hash(os.pread(fd, status.st_size, 0)).digest()
+    finally:
+        os.close(fd)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, end
+
+
+def doubtful_folders(before: IndexFacts, now: IndexFacts) -> set[bytes]:
+    """Folders in which other paths are tracked than before, and all above them."""
+    if before.tracked == now.tracked and before.gitlinks == now.gitlinks:
+        return set()
+    paths = {*before.paths()} ^ {*now.paths()}
+    paths |= before.gitlinks.keys() ^ now.gitlinks.keys()
+    return {folder for path in paths for folder in (b"", *folders_above(path))}
+
+
+# -- the cache
 
 _NAME = "scan"
 _ANY_FORMAT = b"ckpt scan "
-_MAGIC = _ANY_FORMAT + b"6\n"
+_MAGIC = _ANY_FORMAT + b"7\n"
 _START = len(_MAGIC) + 32  # bytes: whose it is, its length and its checksum
 _MARSHAL = 4
 _ONE_IN = 400  # paths that must have changed for the file to be written again
@@ -154,10 +222,8 @@ def _dates_folders(repo: Repository) -> bool:
     return bool(known)
 
 
-def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
-    """Keep what a save found; that it cannot be written is no error, nobody depends on it."""
-    assert present.cache is not None
-    found = replace(present.cache, index=present.index, chunks=present.listings.pack())
+def store(repo: Repository, found: ScanCache, holder: Checkpoint) -> None:
+    """Keep what a save found; that it cannot be written is no error."""
     cache = held_by(found, holder)
     paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
     path = path_of(repo)
@@ -166,14 +232,6 @@ def store(repo: Repository, present: Present, holder: Checkpoint) -> None:
             disk.replace_cache(path, _dump(repo, cache))
             cache = replace(cache, unwritten=0)
     repo.kept[_NAME] = cache
-
-
-def clear_left_over(repo: Repository) -> None:
-    """Take away what a killed process has not finished; `store` writes over it."""
-    path = path_of(repo)
-    if disk.is_left_over(path):
-        with suppress(OSError):
-            remove_dead(disk.unfinished(path))
 
 
 def path_of(repo: Repository) -> str:
@@ -191,12 +249,12 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
     document: Any = (
         cache.rules,
         cache.attributes,
-        cache.index.dump(),
+        cache.index.plain(),
         [chunk.plain() for chunk in cache.chunks],
         cache.holder,
         cache.tree,
         cache.state,
-        None if cache.compared is None else cache.compared.plain(),
+        tuple(cache.compared or ()),
     )
     body = marshal.dumps(document, _MARSHAL)
     return [_MAGIC, _identity(repo), _checksum(body), body]
@@ -218,12 +276,12 @@ def _read(repo: Repository) -> ScanCache | None:
     return ScanCache(
         rules=rules,
         attributes=attributes,
-        index=IndexFacts.load(index),
+        index=IndexFacts(*index),
         chunks=[*map(Chunk.of, chunks)],
         holder=holder,
         tree=ObjectID(tree),
         state=ObjectID(state),
-        compared=compared and Compared.of(compared),
+        compared=Compared(*compared) if compared else None,
     )
 
 
@@ -234,234 +292,3 @@ def _is_whole(head: bytes, body: bytes | memoryview) -> bool:
 
 def _checksum(body: bytes | memoryview) -> bytes:
     return len(body).to_bytes(8, "big") + zlib.crc32(body).to_bytes(4, "big")
-
-
-# -- The first scan of a worktree, when nothing is known of it but what git's index says
-
-_STAT = Struct(">10L")
-_SECOND = 1_000_000_000
-_WORD = 0xFFFFFFFF
-_BATCH = 4000  # files, whose blobs are looked up together
-_FORK_PAYS = 2000  # files
-# How files look that git calls so: their kind, and whether the owner may run them.
-_ON_DISK = {REGULAR: 0o100000, EXECUTABLE: 0o100100, SYMLINK: 0o120100}
-_REPOSITORY = frozenset({b"HEAD", b"objects", b"refs"})
-_UNUSUAL = INTENT_TO_ADD | STAGE
-
-
-class Seed(NamedTuple):
-    """Listings as the index would have them. Folders of `odd` hold something else, and the
-    `files` are to be read; the trees of `changed` are not known. `listed` are the stat data that
-    folders had before they were listed."""
-
-    listings: Listings
-    odd: set[bytes]
-    files: set[bytes]
-    changed: set[bytes]
-    listed: dict[bytes, Stat]
-
-
-def seed(
-    top: bytes,
-    staged: Staged,
-    objects: ObjectStore,
-    clock: Clock,
-    is_denied: Callable[[bytes], bool],
-    is_converted: Callable[[bytes], bool] | None,
-) -> Seed | None:
-    """Listings from the index; None where it does not tell enough."""
-    entries = staged.index.entries
-    if not entries or any(entry.flags & _UNUSUAL for entry in entries):
-        return None
-    planter = _Planter(top, staged, objects, clock, is_denied, is_converted)
-    folders = sorted(planter.inside)
-    half = len(folders) // 2
-    parts = both(
-        lambda: planter.plant(folders[:half]),
-        lambda: planter.plant(folders[half:]),
-        pays=len(entries) > _FORK_PAYS,
-    )
-    chunks = [chunk for part in parts for chunk in part[0]]
-    return Seed(
-        Listings(map(Chunk.of, chunks)),
-        {folder for part in parts for folder in part[1]},
-        {path for part in parts for path in part[2]},
-        planter.unknown,
-        parts[0][3] | parts[1][3],
-    )
-
-
-class _Planter:
-    def __init__(
-        self,
-        top: bytes,
-        staged: Staged,
-        objects: ObjectStore,
-        clock: Clock,
-        is_denied: Callable[[bytes], bool],
-        is_converted: Callable[[bytes], bool] | None,
-    ) -> None:
-        self._base = os.path.join(top, b"")
-        self._staged = staged
-        self._objects = objects
-        self._clock = clock
-        self._is_denied = is_denied
-        self._is_converted = is_converted
-        self._files: dict[bytes, list[IndexEntry]] = {}
-        self.inside: dict[bytes, list[bytes]] = {b"": []}
-        self._group(staged.index.entries)
-        self._trees = self._known_trees()
-        self.unknown = {folder for folder in self.inside if folder not in self._trees}
-        self._index_mtime = staged.mtime_ns or 0
-        self._sizes: dict[ObjectID, int] = {}
-        self._odd: list[bytes] = []
-        self._unread: list[bytes] = []
-        self._listed: dict[bytes, Stat] = {}
-
-    def _group(self, entries: Iterable[IndexEntry]) -> None:
-        """Sort files and folders into the folder that they are in."""
-        files, inside = self._files, self.inside
-        for entry in entries:
-            folder = entry.path.rpartition(b"/")[0]
-            if folder in files:
-                files[folder].append(entry)
-                continue
-            files[folder] = [entry]
-            new = []
-            while folder not in inside:
-                new.append(folder)
-                folder = folder.rpartition(b"/")[0]
-            for folder in reversed(new):
-                above, _, name = folder.rpartition(b"/")
-                inside[above].append(name)
-                inside[folder] = []
-
-    def _known_trees(self) -> dict[bytes, bytes]:
-        """The trees of folders that git remembers, if they are whole: else they are written."""
-        trees = whole_trees(self._objects, self._staged.index)
-        return {folder: unhexlify(tree) for folder, tree in trees.items()}
-
-    def plant(self, folders: list[bytes]) -> Part:
-        """Listings of some folders, packed; which of them are odd, and the files to be read."""
-        self._odd, self._unread, self._listed = [], [], {}
-        blobs = {entry.id for folder in folders for entry in self._files.get(folder, ())}
-        self._sizes = self._objects.sizes(map(ObjectID, blobs))
-        chunks: list[tuple[Any, ...]] = []
-        for batch in self._batches(folders):
-            chunks += [chunk.plain() for chunk in packed(batch)]
-        self._sizes = {}
-        return chunks, self._odd, self._unread, self._listed
-
-    def _batches(self, folders: list[bytes]) -> Iterator[list[Listing]]:
-        batch: list[Listing] = []
-        files = 0
-        for folder in folders:
-            listing = self._listing(folder)
-            if listing is not None:
-                batch.append(listing)
-                files += len(listing.names)
-            if files > _BATCH:
-                yield batch
-                batch, files = [], 0
-        yield batch
-
-    def _listing(self, folder: bytes) -> Listing | None:
-        """A folder as the index has it, with stat data from the disk; None if there is none."""
-        place = self._base + folder
-        try:
-            status = os.lstat(place)
-            if not stat.S_ISDIR(status.st_mode):  # a link may lead to such a folder
-                raise NotADirectoryError
-            names = os.listdir(place)
-        except OSError:
-            self._odd.append(folder.rpartition(b"/")[0])
-            return None
-        self._listed[folder] = stat_of(status)
-        listing = Listing(folder)
-        entries, inside = self._files.get(folder, []), self.inside[folder]
-        self._add_files(listing, entries)
-        prefix = listing.prefix
-        listing.trees = {name: self._trees.get(prefix + name, b"") for name in inside}
-        listing.tree = self._trees.get(folder, b"")
-        listing.is_walked = True
-        if b".gitattributes" in listing.names:
-            listing.notes.append(("attributes", listing.prefix + b".gitattributes", b""))
-        if folder:
-            listing.bits = status.st_mode & 0o777
-        if self._is_ordinary(listing, names):
-            if self._clock.is_settled_folder(status):
-                listing.status = stat_of(status)
-        else:
-            self._odd.append(folder)
-        if folder and self._is_denied(folder):
-            self._odd.append(folder.rpartition(b"/")[0])
-        return listing
-
-    def _is_ordinary(self, listing: Listing, names: list[bytes]) -> bool:
-        """Whether a folder holds the names that the index has there, and no others."""
-        there = set(names)
-        if not listing.folder:
-            there.discard(b".git")
-        count = len(listing.names) + len(listing.trees)
-        return (
-            len(there) == count
-            and there.issuperset(listing.names)
-            and there.issuperset(listing.trees)
-            and not there >= _REPOSITORY
-        )
-
-    def _add_files(self, listing: Listing, entries: list[IndexEntry]) -> None:
-        fields = _STAT.iter_unpack(b"".join([entry.stat for entry in entries]))
-        rows = [
-            (entry, field, status)
-            for entry, field, status in zip(entries, fields, self._look_at(entries), strict=True)
-            if status is not None and field[6] in _ON_DISK
-        ]
-        if len(rows) < len(entries):  # something is gone, or a submodule
-            self._odd.append(listing.folder)
-        start = len(listing.prefix)
-        listing.names = [entry.path[start:] for entry, _, _ in rows]
-        listing.codes = bytearray([CODES[field[6]] for _, field, _ in rows])
-        listing.ids = [unhexlify(entry.id) for entry, _, _ in rows]
-        listing.stats = [stat_of(status) for _, _, status in rows]
-        listing.owners = [owner_of(status) for _, _, status in rows]
-        for number, (entry, field, status) in enumerate(rows):
-            if not self._is_proof(entry, field, listing.stats[number]):
-                self._doubt(listing, number, status, field[6])
-
-    def _doubt(self, listing: Listing, number: int, status: os.stat_result, mode: int) -> None:
-        """A file that has to be read, if it is still one."""
-        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(mode):
-            self._odd.append(listing.folder)
-        listing.unsure.add(number)
-        self._unread.append(listing.prefix + listing.names[number])
-
-    def _look_at(self, entries: list[IndexEntry]) -> list[os.stat_result | None]:
-        places = [self._base + entry.path for entry in entries]
-        try:
-            return [*map(os.lstat, places)]
-        except OSError:
-            return [*map(_lstat, places)]
-
-    def _is_proof(self, entry: IndexEntry, fields: tuple[int, ...], status: Stat) -> bool:
-        """Whether a file has the stat data of its entry, these can be relied on, and its blob
-        has its size; else it was converted by rules that may be gone."""
-        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, staged, _, _, size = fields
-        mtime, ctime, inode, length, mode = status
-        return (
-            mtime == mtime_s * _SECOND + mtime_ns
-            and ctime == ctime_s * _SECOND + ctime_ns
-            and inode & _WORD == ino
-            and length == size == self._sizes.get(ObjectID(entry.id))
-            and mode & 0o170100 == _ON_DISK[staged]
-            and mtime < self._index_mtime
-            and self._clock.is_safe(mtime, ctime)
-            and (self._is_converted is None or not self._is_converted(entry.path))
-        )
-
-
-def _lstat(place: bytes) -> os.stat_result | None:
-    try:
-        return os.lstat(place)
-    except OSError:
-        return None

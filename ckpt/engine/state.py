@@ -11,20 +11,19 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 
 from ckpt.engine import snapshot
 from ckpt.engine.apply import look
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.plan import GIT_DIR
 from ckpt.engine.rules import inside
-from ckpt.engine.snapshot import LAST_ATTEMPT, LONGEST_WAIT, NO_TIME, SaveRequest, checked, publish
+from ckpt.engine.snapshot import NO_TIME, SaveRequest, again_if_pruned, checked, publish
 from ckpt.errors import CkptError, UsageError
 from ckpt.git import record
 from ckpt.git.formats import ObjectID
-from ckpt.git.objects import ObjectsPruned, ObjectStore
+from ckpt.git.objects import ObjectStore
 from ckpt.git.record import StateFile
-from ckpt.git.repository import Repository, wait_for_pruning
+from ckpt.git.repository import Repository
 from ckpt.git.trees import write_tree
 from ckpt.models import Checkpoint, Outcome, SaveResult, Scope
 from ckpt.paths import folders_above, is_repository, is_within, to_str
@@ -91,20 +90,11 @@ def _unreadable(path: bytes, reason: str) -> CkptError:
 def save(repo: Repository, request: SaveRequest) -> SaveResult:
     """Keep the state of a request; a trigger is content with the newest if that is equal."""
     request = checked(request)
-    for attempt in range(LAST_ATTEMPT + 1):
-        try:
-            return _save(repo, request)
-        except ObjectsPruned:
-            if attempt == LAST_ATTEMPT:
-                raise
-            wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
-        finally:  # of what was not written nothing is left
-            repo.objects.discard()
-    raise AssertionError("the last attempt returns or raises")
+    return again_if_pruned(repo, lambda: _save(repo, request))
 
 
 def _save(repo: Repository, request: SaveRequest) -> SaveResult:
-    objects, catalog = repo.objects, Catalog(repo)
+    catalog = Catalog(repo)
     draft = draft_of(repo, request)
     if not request.wants_own_ref:
         for found in _newest(catalog, request.session):
@@ -112,12 +102,8 @@ def _save(repo: Repository, request: SaveRequest) -> SaveResult:
                 break
             if request.is_met_by(found):
                 return SaveResult(Outcome.UNCHANGED, found)
-
-    def is_whole(commit: ObjectID, relied_on: AbstractSet[ObjectID]) -> bool:
-        return not objects.missing({commit, *relied_on})
-
     tree, state = (ObjectID(name.encode()) for name in (draft.tree, draft.state_commit))
-    made = publish(repo, catalog, draft, tree, (state,), is_whole)
+    made = publish(repo, catalog, draft, tree, (state,))
     return SaveResult(Outcome.CREATED, made)
 
 

@@ -51,7 +51,7 @@ class Request:
     session: str | None = None
     recurse: bool = False
     is_stranger: bool = False
-    complete: Callable[[Repository, Present], None] | None = None
+    complete: Callable[[Repository, Present], Present] | None = None
 
 
 class NothingToSave(Exception):

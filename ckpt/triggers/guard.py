@@ -369,16 +369,17 @@ def _request(trigger: str, repo: Repository, command: Command, is_script: bool =
     return Request(trigger, complete=stop_if_clean)
 
 
-def stop_if_clean(repo: Repository, present: Present) -> None:
+def stop_if_clean(repo: Repository, present: Present) -> Present:
     """Give a save up if there is nothing that could be lost."""
     if _is_clean(repo, present):
         raise NothingToSave
+    return present
 
 
 def _is_clean(repo: Repository, present: Present) -> bool:
     """Whether everything is as in the commit at HEAD, in the worktree and in the index."""
-    from ckpt.engine.capture import index_state
     from ckpt.git import record
+    from ckpt.git.objects import MissingObject
 
     if not os.path.lexists(repo.index_path) and not present.entries:
         return True  # a worktree or submodule that git is about to fill
@@ -388,10 +389,10 @@ def _is_clean(repo: Repository, present: Present) -> bool:
         return False
     if any(not (found.in_lfs or found.is_plain) for found in present.converted.values()):
         return False
-    head = record.read_commit(repo.objects, present.head.commit).tree
-    tree = present.tree(repo.objects)
-    if tree != head:
+    try:
+        head = record.read_commit(repo.objects, present.head.commit).tree
+    except MissingObject:
         return False
-    staged = index_state(repo.objects, present)
-    is_unmerged = any(name.startswith(b"stages/") for name in staged.entries)
-    return staged.entries[record.INDEX].id == head and not is_unmerged
+    staged = present.index_entries
+    is_unmerged = any(name.startswith(b"stages/") for name in staged)
+    return present.tree == head == staged[record.INDEX].id and not is_unmerged

@@ -194,29 +194,29 @@ class HiddenEdits:
         self._env = env
         self.warnings: list[str] = []
 
-    def lay_over(self, repo: Repository, present: Present) -> None:
+    def lay_over(self, repo: Repository, present: Present) -> Present:
         self.warnings.clear()
         above = pre_commits(os.getppid())
         folders = stores(self._env, sys.prefix)
         for process in above:
             patch = find_patch(folders, process)
-            problem = None if patch is None else self._problem_with(repo, present, patch)
-            if patch is not None and problem is None:
-                return
+            found = present if patch is None else self._laid_over(repo, present, patch)
+            if patch is not None and not isinstance(found, str):
+                return found
             # That of an outer pre-commit may well be for another repository.
             if patch is not None and process is above[0]:
                 what = f"the unstaged edits in '{patch.path}' are not in this checkpoint"
-                self._give_up(present, f"{what}: {problem}")
-                return
+                return self._without_edits(present, f"{what}: {found}")
         if not above and self._env.get("PRE_COMMIT"):
-            self._give_up(present, _UNKNOWN)
+            return self._without_edits(present, _UNKNOWN)
+        return present
 
-    def _give_up(self, present: Present, message: str) -> None:
-        present.lacks_edits = True
+    def _without_edits(self, present: Present, message: str) -> Present:
         self.warnings.append(message)
+        return replace(present, lacks_edits=True)
 
-    def _problem_with(self, repo: Repository, present: Present, patch: PatchFile) -> str | None:
-        """Lay a patch over what is on disk; returns why that cannot be done."""
+    def _laid_over(self, repo: Repository, present: Present, patch: PatchFile) -> Present | str:
+        """Lay a patch over what is on disk, or say why that cannot be done."""
         from ckpt.engine import overlay
         from ckpt.git.patch import BadPatch, parse
 
@@ -229,8 +229,9 @@ class HiddenEdits:
             return str(error)
         except CkptError as error:
             return error.message
-        self.warnings += overlay.lay_over(repo, present, changes)
-        return None
+        present, doubts = overlay.lay_over(repo, present, changes)
+        self.warnings += doubts
+        return present
 
 
 def _lent_index(repo: Repository, env: Mapping[str, str]) -> Index:

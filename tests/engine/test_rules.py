@@ -11,8 +11,8 @@ import pytest
 from byhand import NOWHERE, index, worktree
 from byhand import open_repository as opened
 
-from ckpt.engine.index_facts import facts_of
 from ckpt.engine.rules import read_excludes, scan_rules
+from ckpt.engine.scan_cache import facts_of
 from ckpt.git.index import IndexEntry, read_staged
 from ckpt.git.repository import Repository
 from ckpt.git.trees import GITLINK

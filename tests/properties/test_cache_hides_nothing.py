@@ -20,7 +20,7 @@ from helpers import fsck, git
 from properties.walk import knowing_nothing
 
 from ckpt import paths
-from ckpt.engine import capture, reading, scan_cache
+from ckpt.engine import capture, reading
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
 from ckpt.worktree import cache
@@ -321,7 +321,6 @@ def test_a_save_with_a_cache_finds_what_one_without_finds(
 ) -> None:
     if seed % 2:
         monkeypatch.setattr(cache, "_FORK_PAYS", 2)
-        monkeypatch.setattr(scan_cache, "_FORK_PAYS", 2)
     looks = Looks(monkeypatch)
     dice = random.Random(seed)
     worktree = Worktree(tmp_path / "work", dice)

@@ -23,6 +23,7 @@ from helpers import fsck, git, status_by_content, tree_state
 from scenes import staged
 
 from ckpt.engine import journal, scan_cache
+from ckpt.engine.reading import IndexContents
 from ckpt.engine.summary import count_lines
 from ckpt.errors import Refused
 from ckpt.git.formats import ObjectID
@@ -376,7 +377,7 @@ def knowing_nothing(everything: bool) -> Iterator[None]:
         patch.setattr(scan_cache, "load", lambda repo: None)
         patch.setattr(scan_cache, "store", lambda repo, present, holder: None)
         if everything:
-            patch.setattr(scan_cache, "seed", lambda *_: None)
+            patch.setattr(IndexContents, "entry", lambda *_: None)
         yield
 
 

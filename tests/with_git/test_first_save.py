@@ -19,9 +19,7 @@ from helpers import fsck, git, loose_object, verified
 from saving import FrozenTimes, Saver, content, overwrite, paths, write_all
 
 from ckpt import paths as reach
-from ckpt.engine import scan_cache
 from ckpt.git.index import IndexEntry, read_index, write_index
-from ckpt.worktree.cache import both
 
 FILES = {
     "a": b"a 1\n",
@@ -66,23 +64,6 @@ def saver(top: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Saver]:
 def test_nothing_is_read_that_the_index_knows(saver: Saver) -> None:
     saver.save()
     assert saver.read == []
-
-
-@pytest.mark.parametrize("is_forked", [False, True])
-def test_two_processes_find_what_one_finds(
-    saver: Saver, is_forked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(first: Callable[[], Any], second: Callable[[], Any], *, pays: bool) -> Any:
-        assert pays
-        return both(first, second, pays=is_forked)
-
-    monkeypatch.setattr(scan_cache, "_FORK_PAYS", 0)
-    monkeypatch.setattr(scan_cache, "both", run)
-    write_all(saver.top, {"d/x": b"x 2\n", "k/l/m/n": b"n 2\n", "d/new": b"new\n"})
-    saved = saver.save()
-
-    assert {*saver.read} == {"d/x", "k/l/m/n", "d/new"}
-    assert content(saver.top, saved, "k/l/m/n") == b"n 2\n"
 
 
 @pytest.mark.parametrize(
@@ -320,25 +301,6 @@ def test_an_index_with_less_or_other_stat_data_proves_nothing(saver: Saver, fiel
     rewrite_index(saver.top, forget)
     saver.save()
     assert {*saver.read} == {*FILES, "link"}
-
-
-def test_of_large_inode_numbers_git_knows_the_end(
-    saver: Saver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planted: list[scan_cache.Seed | None] = []
-    seed = scan_cache.seed
-
-    def remembered(*words: Any) -> scan_cache.Seed | None:
-        planted.append(seed(*words))
-        return planted[-1]
-
-    monkeypatch.setattr(scan_cache, "seed", remembered)
-    for name in ("lstat", "stat", "fstat"):
-        monkeypatch.setattr(os, name, with_large_inodes(getattr(os, name)))
-    saver.save(check=False)
-
-    assert planted[0] is not None
-    assert planted[0].files == set()
 
 
 def with_large_inodes(look: Any) -> Any:

@@ -119,58 +119,6 @@ def test_a_conflict_of_which_a_side_is_gone_stays_one(repo: Path, number: int) -
     assert staged == [f"100644 {sides[n - 1]} {n}\tREADME.md" for n in kept]
 
 
-def test_if_no_side_is_left_it_is_staged_as_at_head(repo: Path) -> None:
-    at_head = git("rev-parse", "HEAD:README.md").strip()
-    for blob in conflict(repo):
-        lose(repo, blob)
-
-    ckpt("save", "start", code=0)
-
-    git("add", "README.md")
-    ckpt("rollback", "start", code=0)
-    assert git("ls-files", "--stage", "README.md") == f"100644 {at_head} 0\tREADME.md\n"
-
-
-@pytest.mark.parametrize(
-    ("at_head", "lost", "left"),
-    [("p", "p", "p/x"), ("p/x", "p/x", "p")],
-    ids=["a folder has its place", "a file has the place of its folder"],
-)
-def test_nothing_of_head_is_staged_where_something_else_is(
-    repo: Path, at_head: str, lost: str, left: str
-) -> None:
-    """As a merge leaves it in which a file met a folder."""
-    write(repo, at_head, "at HEAD\n")
-    git("add", at_head)
-    git("commit", "-q", "-m", "p")
-    blobs = [git("hash-object", "-w", "--stdin", stdin=text).strip() for text in "12"]
-    git("update-index", "--force-remove", at_head)
-    lines = f"100644 {blobs[0]} 2\t{lost}\n100644 {blobs[1]} 0\t{left}\n"
-    git("update-index", "--index-info", stdin=lines)
-    lose(repo, blobs[0])
-
-    ckpt("save", "start", code=0)
-
-    git("update-index", "--force-remove", lost)
-    ckpt("rollback", "start", code=0)
-    assert git("ls-files", "--stage", "p", "p/x") == f"100644 {blobs[1]} 0\t{left}\n"
-    ckpt("verify", "--all", code=0)
-
-
-def test_a_file_that_was_staged_anew_comes_back_as_if_it_had_not_been(repo: Path) -> None:
-    """And not as staged to be removed."""
-    write(repo, "README.md", "staged\n")
-    git("add", "README.md")
-    lose(repo, git("rev-parse", ":README.md").strip())
-    write(repo, "README.md", "edited since\n")
-    ckpt("save", "start", code=0)
-    git("add", "README.md")
-
-    ckpt("rollback", "start", code=0)
-
-    assert git("status", "--short") == " M README.md\n"
-
-
 @pytest.mark.parametrize("tree", ["HEAD^{tree}", "HEAD:src"])
 def test_a_tree_of_head_that_is_gone_keeps_nothing_from_being_saved(repo: Path, tree: str) -> None:
     write(repo, "src/main.py", "committed\n")

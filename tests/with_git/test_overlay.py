@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 from helpers import git
 
-from ckpt.engine.capture import Present
-from ckpt.engine.overlay import Edited, edits, lay_over
-from ckpt.engine.snapshot import SaveRequest, save
+from ckpt.engine.overlay import Edited, edits
 from ckpt.git.index import read_staged
 from ckpt.git.patch import BadPatch, parse
 from ckpt.git.repository import Repository, discover
-from ckpt.settings.settings import Settings
 
 
 @pytest.fixture
@@ -161,27 +158,3 @@ def test_no_configuration_keeps_the_patch_of_pre_commit_from_being_read(
 
     content = b"a\n\nB\n\nc\nd\ne\n"
     assert plain(apply(opened, patch)) == {"n\u00e4me".encode(): (0o100644, content)}
-
-
-def test_git_shall_see_that_a_file_is_edited_although_it_is_not_on_disk(
-    repo: Path, opened: Repository
-) -> None:
-    """The file there has the stat data of the index; the edited one cannot have had them."""
-    (repo / "README.md").write_text("# Another\n")
-    patch = diff()
-    git("checkout", "-q", "--", "README.md")
-    for path in (repo / "README.md", repo / "src/app.py"):
-        os.utime(path, (1_000_000_000, 1_000_000_000))
-    (repo / "intended").write_text("")
-    git("add", "--intent-to-add", "intended")  # so that every file is looked at
-    git("status", "--porcelain")  # which takes note of the new times
-
-    def complete(present: Present) -> None:
-        assert b"README.md" in present.fresh
-        assert lay_over(opened, present, apply(opened, patch)) == []
-
-    saved = save(opened, Settings(), SaveRequest(), complete=complete).checkpoint
-
-    assert saved is not None
-    assert "unseen" not in git("show", f"{saved.state_commit}:index-flags.json")
-    assert git("show", f"{saved.commit}:README.md") == "# Another\n"
