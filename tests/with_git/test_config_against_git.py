@@ -59,7 +59,7 @@ class Machine:
         return listing(self.git("config", "--list", "-z", "--includes", cwd=cwd))
 
     def of_ckpt(self, git_dir: str | None = None) -> Listing:
-        reader = Reader(self.env, git_dir or self.git_dir, self.git_dir, None)
+        reader = Reader(self.env, git_dir or self.git_dir, self.git_dir)
         reader.read()
         return [as_listed(entry.key, entry.value) for entry in reader.entries]
 
