@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Find a repository as git would, and refuse what cannot be served.
+"""Find a repository as git would, open it, and refuse what cannot be served.
 
-Knows where things are: the worktree's own git dir, the common dir that linked
-worktrees share, the index, the folder for private files. Refusals come before
-anything is written and before the repository's configuration is believed: another
-user's repository, a bare one, the home folder or `/` as a worktree, a format that
-only a newer git understands. Reading a repository asks for less than writing to it:
-`check_writable` says so. Starts no git process.
+Refusals come before anything is written and before the repository's configuration is believed:
+another user's repository, a bare one, the home folder or `/` as a worktree, a format that only
+a newer git knows. By hand: dulwich.repo takes 58 ms to import and refuses partial clones.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,209 +23,9 @@ from ckpt.git.objects import ObjectStore
 from ckpt.git.refs import Refs
 from ckpt.locks import Sharing, read_sharing
 
-_KNOWN_EXTENSIONS = {
-    "noop",
-    "noop-v1",
-    "objectformat",
-    "partialclone",
-    "preciousobjects",
-    "refstorage",
-    "relativeworktrees",
-    "worktreeconfig",
-}
-_EXTENSIONS_OF_VERSION_1 = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}
-_TOO_OLD = "'pip install --upgrade git-ckpt' may bring one that knows it"
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryFormat:
-    """`is_partial`: objects may be missing here because a remote promised to have them."""
-
-    hash_name: str = "sha1"
-    ref_storage: str = "files"
-    is_partial: bool = False
-
-
-def read_format(config: GitConfig, config_file: str) -> RepositoryFormat:
-    """The format that a repository's own config file declares; refuses an unknown one."""
-    own = [(name, value) for name, value, file in config.items("core") if file == config_file]
-    version = dict(own).get("repositoryformatversion", "0")
-    if version not in ("0", "1"):
-        raise Refused(f"expected git repo version <= 1, found {version}", hint=_TOO_OLD)
-    extensions = {
-        name.lower(): value
-        for name, value, file in config.items("extensions")
-        if file == config_file
-    }
-    _check_extensions(version, extensions)
-    return RepositoryFormat(
-        hash_name=_known(extensions, "objectformat", ("sha1", "sha256"), "object format"),
-        # A newer git may name a place too, as in `files:///elsewhere`; that is unknown here.
-        ref_storage=_known(extensions, "refstorage", ("files", "reftable"), "ref storage format"),
-        is_partial="partialclone" in extensions or _has_promisor(config.items("remote")),
-    )
-
-
-def _check_extensions(version: str, extensions: Iterable[str]) -> None:
-    for name in extensions:
-        if version == "0" and name in _EXTENSIONS_OF_VERSION_1:
-            raise Refused(
-                f"repo version is 0, but v1-only extension found: '{name}'",
-                hint="git config -f .git/config core.repositoryFormatVersion 1",
-            )
-        if version == "1" and name not in _KNOWN_EXTENSIONS:
-            raise Refused(f"unknown repository extension found: '{name}'", hint=_TOO_OLD)
-
-
-def _known(extensions: dict[str, str], name: str, known: tuple[str, ...], what: str) -> str:
-    value = extensions.get(name, known[0])
-    if value not in known:
-        raise Refused(f"unknown {what} '{value}'", hint=_TOO_OLD)
-    return value
-
-
-def _has_promisor(remotes: Iterable[tuple[str, str, str]]) -> bool:
-    promises = {name: value.lower() for name, value, _ in remotes if name.endswith(".promisor")}
-    return any(value in ("true", "yes", "on", "1") for value in promises.values())
-
-
-# -- Whether a repository of another user, or a bare one, may be used: git's rules for it
-
-_OF_A_WORKTREE = ("/.git/worktrees/", "/.git/modules/")
-
-
-def check_declared_safe(subject: str, start: str, env: Mapping[str, str]) -> None:
-    """Refuse a repository of another user, unless it is declared safe."""
-    is_safe = False
-    for value in GitConfig.load(env).get_all("safe.directory"):
-        is_safe = bool(value) and (is_safe or _means(value, subject, start, env))
-    if not is_safe:
-        from shlex import quote
-
-        raise Refused(
-            f"detected dubious ownership in repository at '{subject}'",
-            hint=f"git config --global --add safe.directory {quote(subject)}",
-        )
-
-
-def _means(value: str, subject: str, start: str, env: Mapping[str, str]) -> bool:
-    if value in ("*", "."):
-        return value == "*" or subject == start
-    path = expand_user(value, env)
-    if path is None or not os.path.isabs(path):
-        return False
-    try:
-        if path.endswith("/*"):
-            return subject.startswith(os.path.join(os.path.realpath(path[:-1], strict=True), ""))
-        return subject == os.path.realpath(path, strict=True)
-    except OSError:
-        return False  # as one file of settings may serve several machines
-
-
-def check_bare(git_dir: str, env: Mapping[str, str]) -> None:
-    """Refuse a bare repository that was come upon, if only named ones are to be used."""
-    is_of_worktree = git_dir.endswith("/.git") or any(part in git_dir for part in _OF_A_WORKTREE)
-    wanted = GitConfig.load(env).get("safe.barerepository")
-    if wanted == "explicit" and not is_of_worktree:
-        raise Refused(
-            f"cannot use bare repository '{git_dir}' (safe.bareRepository is 'explicit')",
-            hint="name it with GIT_DIR",
-        )
-
-
-# -- Folders that are no worktree to take checkpoints of, whatever git or its settings say
-
-_GITS_OWN = (
-    *("objects", "refs", "reftable", "logs", "hooks", "info", "worktrees", "modules", "lfs"),
-    *("ckpt", "rr-cache", "branches", "remotes"),
-)
-
-
-class TooBroad(Refused):
-    """The worktree is `/`, the home folder or a folder above it."""
-
-
-def check_exists(worktree: str) -> None:
-    """A folder that is gone is not one from which all files were deleted."""
-    try:
-        if not stat.S_ISDIR(os.stat(worktree).st_mode):
-            raise FileNotFoundError
-    except FileNotFoundError:
-        from shlex import quote
-
-        told = f"the work tree '{worktree}' does not exist"
-        hint = f"to have its files come back, first: mkdir -p {quote(worktree)}"
-        raise CkptError(told, hint=hint) from None
-
-
-def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
-    """A worktree that is the home folder or holds it would sweep in everything."""
-    check_exists(worktree)
-    home = os.path.realpath(env["HOME"]) if env.get("HOME") else None
-    if worktree == "/" or (home and os.path.join(home, "").startswith(os.path.join(worktree, ""))):
-        raise TooBroad(
-            f"refusing to take checkpoints of '{worktree}': it is or holds the home folder",
-            hint="work in a repository of its own, or name its folder with -C DIR",
-        )
-
-
-def check_apart(worktree: str, git_dir: str, common_dir: str) -> None:
-    """A worktree that is a git dir, or what git keeps in one: to go back there would take away
-    the objects and refs that came since. Git runs some hooks so. A linked worktree may lie in
-    a folder of its own in the git dir that it shares."""
-    shared = [os.path.join(common_dir, name) for name in _GITS_OWN]
-    if worktree == common_dir or _is_within(worktree, git_dir, *shared):
-        raise Refused(
-            "this operation must be run in a work tree",
-            hint=f"'{worktree}' is git's own; in a hook: unset GIT_DIR, and name the work tree "
-            "with 'git -C DIR ckpt'",
-        )
-
-
-def _is_within(path: str, *folders: str) -> bool:
-    """Whether a path is one of these folders, or in one."""
-    return os.path.join(path, "").startswith(tuple(os.path.join(f, "") for f in folders))
-
-
-# -- Links in a git dir by which what is written into it would end up elsewhere
-
-# At the top of a git dir, and never written to here.
-_READ = {"annex", "branches", "config", "config.worktree", "description", "hooks", "info", "lfs"}
-
-
-def link_out(git_dir: str, around: str) -> str | None:
-    """The first link in a git dir that leads out of it and of the one around it, if any does."""
-    inside = os.path.join(os.path.realpath(around), "")
-    for link in _links(git_dir):
-        if not os.path.join(os.path.realpath(link), "").startswith(inside):
-            return link
-    return None
-
-
-def _links(git_dir: str) -> Iterator[str]:
-    for entry in (*_entries(git_dir), *_entries(os.path.join(git_dir, "objects"))):
-        if entry.is_symlink() and entry.name not in _READ:
-            yield entry.path
-    folders = [os.path.join(git_dir, name) for name in ("refs", "logs")]
-    for folder in folders:  # which grow meanwhile
-        entries = _entries(folder)
-        yield from (entry.path for entry in entries if entry.is_symlink())
-        folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:  # there is none, or a file, or a link that has been told of
-        return []
-
-
-# -- Find a repository as git would, and refuse what cannot be served
-
 MAIN_WORKTREE = "main"
-# Of `git commit -a`, `git commit -- PATH` and `git stash`.
-_FOR_A_MOMENT = re.compile(r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?")
+# The index that `git commit -a`, `git commit -- PATH` and `git stash` make for a moment.
+_LENT_INDEX = re.compile(r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?")
 _OFF = ("false", "no", "off", "0")
 
 
@@ -244,10 +40,169 @@ class NotARepository(CkptError):
         )
 
 
+class TooBroad(Refused):
+    """The worktree is `/`, the home folder or a folder above it."""
+
+
+# -- The format that the config file declares
+
+_EXTENSIONS_OF_VERSION_1 = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}
+_KNOWN_EXTENSIONS = _EXTENSIONS_OF_VERSION_1 | {
+    *("noop", "partialclone", "preciousobjects", "worktreeconfig")
+}
+_TOO_OLD = "'pip install --upgrade git-ckpt' may bring one that knows it"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFormat:
+    """`is_partial`: objects may be missing here because a remote promised to have them."""
+
+    hash_name: str = "sha1"
+    ref_storage: str = "files"
+    is_partial: bool = False
+
+
+def read_format(config: GitConfig, config_file: str) -> RepositoryFormat:
+    """The format that a repository's own config file declares; refuses an unknown one."""
+    own = {name: value for name, value, file in config.items("core") if file == config_file}
+    version = own.get("repositoryformatversion", "0")
+    if version not in ("0", "1"):
+        raise Refused(f"expected git repo version <= 1, found {version}", hint=_TOO_OLD)
+    found = config.items("extensions")
+    extensions = {name.lower(): value for name, value, file in found if file == config_file}
+    for name in extensions:
+        if version == "0" and name in _EXTENSIONS_OF_VERSION_1:
+            raise Refused(
+                f"repo version is 0, but v1-only extension found: '{name}'",
+                hint="git config -f .git/config core.repositoryFormatVersion 1",
+            )
+        if version == "1" and name not in _KNOWN_EXTENSIONS:
+            raise Refused(f"unknown repository extension found: '{name}'", hint=_TOO_OLD)
+    remotes = {n: v.lower() for n, v, _ in config.items("remote") if n.endswith(".promisor")}
+    return RepositoryFormat(
+        _known(extensions, "objectformat", ("sha1", "sha256"), "object format"),
+        _known(extensions, "refstorage", ("files", "reftable"), "ref storage format"),
+        "partialclone" in extensions or any(value not in _OFF for value in remotes.values()),
+    )
+
+
+def _known(extensions: dict[str, str], name: str, known: tuple[str, ...], what: str) -> str:
+    value = extensions.get(name, known[0])
+    if value not in known:
+        raise Refused(f"unknown {what} '{value}'", hint=_TOO_OLD)
+    return value
+
+
+# -- Whether it may be used
+
+
+def _check_owner(git_dir: str, top: str | None, start: str, env: Mapping[str, str]) -> None:
+    """Git's safe.directory rule; only protected configuration may lift it."""
+    sudo = env.get("SUDO_UID", "")
+    trusted = {os.geteuid()}
+    if os.geteuid() == 0 and sudo.isascii() and sudo.isdigit() and len(sudo) < 20:
+        trusted.add(int(sudo))
+    subject = top or git_dir
+    # Where all may write, as in /tmp, anybody can make a `.git` that leads to a git dir of ours.
+    paths = [subject, git_dir, *([] if top is None else [os.path.join(top, ".git")])]
+    if all(os.lstat(path).st_uid in trusted for path in paths):
+        return
+    is_safe = False
+    for value in GitConfig.load(env).get_all("safe.directory"):
+        is_safe = bool(value) and (is_safe or _means(value, subject, start, env))
+    if not is_safe:
+        from shlex import quote
+
+        raise Refused(
+            f"detected dubious ownership in repository at '{subject}'",
+            hint=f"git config --global --add safe.directory {quote(subject)}",
+        )
+
+
+def _means(value: str, subject: str, start: str, env: Mapping[str, str]) -> bool:
+    """Whether a value of safe.directory covers a folder."""
+    if value in ("*", "."):
+        return value == "*" or subject == start
+    path = expand_user(value, env)
+    if path is None or not os.path.isabs(path):
+        return False
+    try:
+        if path.endswith("/*"):
+            return subject.startswith(os.path.join(os.path.realpath(path[:-1], strict=True), ""))
+        return subject == os.path.realpath(path, strict=True)
+    except OSError:
+        return False  # one file of settings may serve several machines
+
+
+def _check_bare(git_dir: str, env: Mapping[str, str]) -> None:
+    """Refuse a bare repository that was come upon, if only named ones are to be used."""
+    parts = ("/.git/worktrees/", "/.git/modules/")
+    is_of_worktree = git_dir.endswith("/.git") or any(part in git_dir for part in parts)
+    if not is_of_worktree and GitConfig.load(env).get("safe.barerepository") == "explicit":
+        raise Refused(
+            f"cannot use bare repository '{git_dir}' (safe.bareRepository is 'explicit')",
+            hint="name it with GIT_DIR",
+        )
+
+
+def check_exists(worktree: str) -> None:
+    """A folder that is gone is not one from which all files were deleted."""
+    if not os.path.isdir(worktree):
+        from shlex import quote
+
+        raise CkptError(
+            f"the work tree '{worktree}' does not exist",
+            hint=f"to have its files come back, first: mkdir -p {quote(worktree)}",
+        )
+
+
+def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
+    """A worktree that is the home folder or holds it would sweep in everything."""
+    check_exists(worktree)
+    home = os.path.realpath(env["HOME"]) if env.get("HOME") else None
+    if worktree == "/" or (home and _is_within(home, worktree)):
+        raise TooBroad(
+            f"refusing to take checkpoints of '{worktree}': it is or holds the home folder",
+            hint="work in a repository of its own, or name its folder with -C DIR",
+        )
+
+
+def _check_apart(worktree: str, git_dir: str, common_dir: str) -> None:
+    """Refuse a worktree that is a git dir, or what git keeps in one, as git runs some hooks: a
+    rollback there would remove newer objects and refs."""
+    names = ("objects", "refs", "reftable", "logs", "hooks", "info", "worktrees", "modules", "ckpt")
+    kept = (os.path.join(common_dir, name) for name in names)
+    if worktree == common_dir or any(_is_within(worktree, f) for f in (git_dir, *kept)):
+        raise Refused(
+            "this operation must be run in a work tree",
+            hint=f"'{worktree}' is git's own; in a hook: unset GIT_DIR, and name the work tree "
+            "with 'git -C DIR ckpt'",
+        )
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
+
+
+def link_out(git_dir: str, around: str) -> str | None:
+    """The first symbolic link that leads out of a git dir and of the one around it, by which what
+    is written would end up elsewhere."""
+    written = ("", "objects", "refs", "refs/heads", "refs/checkpoints", "logs", "logs/refs")
+    for folder in (os.path.join(git_dir, name) for name in written):
+        for name in disk.names_in(folder):
+            link = os.path.join(folder, name)
+            is_link = os.path.islink(link) and name not in ("config", "description", "hooks")
+            if is_link and not _is_within(os.path.realpath(link), os.path.realpath(around)):
+                return link
+    return None
+
+
+# -- One worktree of one repository
+
+
 @dataclass(frozen=True)
 class Repository:
-    """One worktree of one repository; close it when done. Only if it `runs_filters` are commands
-    of filter drivers known."""
+    """Close it when done. Commands of filter drivers are known only if it `runs_filters`."""
 
     git_dir: str
     common_dir: str
@@ -271,7 +226,7 @@ class Repository:
 
     @property
     def git_dirs(self) -> tuple[str, str]:
-        """Where git keeps what is not the worktree's; they may lie in it all the same."""
+        """Both git dirs; they may be inside the worktree all the same."""
         return self.git_dir, self.common_dir
 
     @property
@@ -288,7 +243,7 @@ class Repository:
 
     @cached_property
     def kept(self) -> dict[str, object]:
-        """What a process that lives on need not read again; whoever put it there checks it."""
+        """What a process that lives on need not read again; the module that stored it checks it."""
         return {}
 
     @cached_property
@@ -407,14 +362,14 @@ def discover(path: str, env: Mapping[str, str]) -> Repository:
         git_dir, top = _search(start, env)
         _check_owner(git_dir, top, start, env)
         if top is None:
-            check_bare(git_dir, env)
+            _check_bare(git_dir, env)
     common_dir = _common_dir(git_dir)
     config = GitConfig.load(env, git_dir=git_dir, common_dir=common_dir)
     format = read_format(config, os.path.join(common_dir, "config"))
     is_linked = git_dir != common_dir
     worktree = _worktree(start, git_dir, top, is_linked, config, env)
     check_breadth(worktree, env)
-    check_apart(worktree, git_dir, common_dir)
+    _check_apart(worktree, git_dir, common_dir)
     return Repository(
         git_dir=git_dir,
         common_dir=common_dir,
@@ -433,7 +388,7 @@ def _index_path(git_dir: str, worktree: str, named: str | None) -> str:
         return own
     path = os.path.join(worktree, named)
     is_made_by_git = os.path.realpath(os.path.dirname(path)) == git_dir
-    is_lent = is_made_by_git and _FOR_A_MOMENT.fullmatch(os.path.basename(path))
+    is_lent = is_made_by_git and _LENT_INDEX.fullmatch(os.path.basename(path))
     return own if is_lent else _itself(path)
 
 
@@ -567,39 +522,17 @@ def _no_worktree() -> Refused:
     )
 
 
-def _check_owner(git_dir: str, top: str | None, start: str, env: Mapping[str, str]) -> None:
-    """Git's safe.directory rule; only protected configuration may lift it."""
-    subject = top or git_dir
-    paths = [subject, git_dir]
-    if top is not None:
-        # Where all may write, as in /tmp, anybody can make one that leads to a git dir of ours.
-        paths.append(os.path.join(top, ".git"))
-    if all(os.lstat(path).st_uid in _trusted_uids(env) for path in paths):
-        return
+# -- A `git gc` that prunes at once, which no file of ours can keep from taking new objects
 
-    check_declared_safe(subject, start, env)
-
-
-def _trusted_uids(env: Mapping[str, str]) -> set[int]:
-    me = os.geteuid()
-    sudo = env.get("SUDO_UID", "")
-    is_number = sudo.isascii() and sudo.isdigit() and len(sudo) < 20
-    return {me, int(sudo)} if me == 0 and is_number else {me}
-
-
-# -- Is a `git gc` at work that takes objects which are not named yet, as with `--prune=now`?
-
-_EXPIRE = "gc.pruneexpire"
-# Git takes an option also by its beginning, if no other begins so.
-_PRUNE = re.compile(r"(?s)--p(?:r(?:u(?:ne?)?)?)?=(.*)")
-# What is younger than that was not written a moment ago, by whichever clock.
-_IN_DAYS = re.compile(r"(?i)never|false|0*[1-9][0-9]*[. ](?:day|week|month|year)s?(?:[. ]ago)?")
+_AT_ONCE = ("--prune=now", "--prune=all")
 
 
 def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> bool:
-    """Return when no gc is at work that prunes at once, or after that time: then False."""
+    """Wait until no `git gc --prune=now` is at work; False if one still is after that time."""
     end = time.monotonic() + seconds
-    while _prunes_at_once(common_dir, config):
+    while set(words := _gc_words(common_dir)) & {*_AT_ONCE} or (
+        words and config.get("gc.pruneexpire") in ("now", "all")
+    ):
         if time.monotonic() >= end:
             return False
         time.sleep(0.01)
@@ -607,34 +540,17 @@ def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> bool
 
 
 def is_collecting(common_dir: str) -> bool:
-    """Whether any gc is at work, as far as the system tells."""
-    return _told_to_gc(common_dir) is not None
+    """Whether a `git gc` is at work, as far as the system tells."""
+    return bool(_gc_words(common_dir))
 
 
-def _prunes_at_once(common_dir: str, config: GitConfig) -> bool:
-    told = _told_to_gc(common_dir)
-    if told is None:
-        return False
-    asked = [found[1] for found in map(_PRUNE.fullmatch, told) if found is not None]
-    if not asked and any(_EXPIRE in word.lower() for word in told):
-        return True  # whatever it is: nobody asks for what is usual
-    expire = asked[-1] if asked else config.get(_EXPIRE)
-    return expire is not None and _IN_DAYS.fullmatch(expire) is None
-
-
-def _told_to_gc(common_dir: str) -> list[str] | None:
-    """The words and the environment of the gc at work; None if there is none, or it is over, or
-    the system does not tell."""
+def _gc_words(common_dir: str) -> list[str]:
+    """The command line of the gc at work; none if it has ended or cannot be read."""
     try:
         pid = int(disk.beginning(os.path.join(common_dir, "gc.pid"), 64).split()[0])
-        words = _words(f"/proc/{pid}/cmdline")
-        is_gc = "gc" in words or os.path.basename(words[0]) == "git-gc"
-        # Else it is the number of a dead one, by which another process goes now.
-        return [*words, *_words(f"/proc/{pid}/environ")] if is_gc else None
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = os.fsdecode(file.read()).split("\0")
     except (OSError, ValueError, IndexError):
-        return None
-
-
-def _words(path: str) -> list[str]:
-    with open(path, "rb") as file:
-        return os.fsdecode(file.read()).split("\0")
+        return []
+    # Else the number is another process's by now.
+    return words if "gc" in words or os.path.basename(words[0]) == "git-gc" else []

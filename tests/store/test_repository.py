@@ -433,14 +433,6 @@ def test_known_extensions_are_served(extension: str, tmp_path: Path) -> None:
     assert opened(with_config(tmp_path / "repo", "1", "\t" + extension))
 
 
-def test_a_reftable_repository_cannot_be_written_and_the_way_out_is_told(tmp_path: Path) -> None:
-    found = opened(with_config(tmp_path / "repo", "1", "\trefStorage = reftable"))
-
-    with pytest.raises(Refused, match="keeps its refs in reftables") as caught:
-        found.check_writable()
-    assert caught.value.hint == "git refs migrate --ref-format=files"
-
-
 def test_refs_in_another_place_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="unknown ref storage format 'files:///elsewhere'"):
         opened(with_config(tmp_path / "repo", "1", "\trefStorage = files:///elsewhere"))
