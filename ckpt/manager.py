@@ -41,7 +41,6 @@ from ckpt.api.arguments import (
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.journal import is_interrupted, running_rollback
-from ckpt.engine.snapshot import SaveRequest
 from ckpt.errors import Busy, CkptError, DiskError, NotFound, Refused, UsageError
 from ckpt.git.record import texts_of
 from ckpt.git.repository import Repository, discover
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from ckpt.engine.prune import PruneResult
     from ckpt.engine.rollback import RollbackOptions
     from ckpt.engine.sessions import Write
+    from ckpt.engine.snapshot import SaveRequest
     from ckpt.locks import Waiting
     from ckpt.settings.policy import Policy
 
@@ -204,6 +204,8 @@ class CheckpointManager:
         are ignored. With `recurse`, submodules and other repositories inside get checkpoints of
         their own.
         """
+        from ckpt.engine.snapshot import SaveRequest
+
         check_texts(name=name, description=description, session=session, trigger=trigger)
         check_mappings(metadata=metadata, context=context)
         kind = as_kind(kind)

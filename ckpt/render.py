@@ -15,7 +15,6 @@ from shlex import join, quote
 from time import time
 from unicodedata import combining, east_asian_width
 
-from ckpt.git.patch import quote_path
 from ckpt.models import (
     GONE_REPOSITORY,
     HEAD_FILE,
@@ -166,6 +165,8 @@ def quoted(path: str) -> str:
         text = "\0"
     if text.isprintable() and '"' not in text:
         return text
+    from ckpt.git.patch import quote_path  # of names that few have
+
     return quote_path(raw).decode("ascii")
 
 

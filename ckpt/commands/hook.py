@@ -8,7 +8,6 @@ what is waiting for it, unless `on_error` says so; an agent never.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from time import monotonic
@@ -20,6 +19,8 @@ from ckpt.models import Outcome, SaveResult
 from ckpt.settings.settings import disabled_by_env
 
 if TYPE_CHECKING:
+    import argparse
+
     from ckpt.triggers.agents.event import Agent
     from ckpt.triggers.fire import Fired
 

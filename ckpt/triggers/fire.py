@@ -14,14 +14,17 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic, time
+from typing import TYPE_CHECKING
 
 from ckpt import ids
-from ckpt.engine.capture import Present
 from ckpt.errors import Busy, CkptError
 from ckpt.git.repository import Repository
 from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.settings.settings import Settings, disabled_by_env, session_of_env
 from ckpt.settings.sources import TRIGGERS
+
+if TYPE_CHECKING:
+    from ckpt.engine.capture import Present
 
 # What the same failure, or the same wrong setting, is told of once by a burst of triggers.
 _BURST = 10.0

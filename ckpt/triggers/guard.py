@@ -17,14 +17,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ckpt import disk
-from ckpt.engine.capture import Present
 from ckpt.errors import CkptError, UsageError
 from ckpt.git.repository import Repository
 from ckpt.paths import GUARD_NOTES, data_dir
 from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
 from ckpt.triggers.processes import Process
+
+if TYPE_CHECKING:
+    from ckpt.engine.capture import Present
 
 # Git's own options, before the command, that take the next word as well.
 _WITH_VALUE = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The direction of imports, and who may print, read the environment, start processes.
 
-A module or folder of ckpt/ belongs to one layer and knows those below it, never its
-neighbours in the same layer. A new one has to be given its place here.
+A package imports from its own rank and from those below it; two packages of one rank that stand
+apart know nothing of each other. A new module right below ckpt/ has to be given its rank here.
 """
 
 from __future__ import annotations
@@ -17,37 +17,26 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
-LAYERS = [
-    {"bytecode", "interrupts", "shadowing"},
-    {"errors", "jsontext"},
-    {"ids", "paths", "state"},
-    {"models"},
-    {"disk"},
-    {"locks"},
-    {"git"},
-    {"settings", "worktree"},
-    {"engine"},
-    {"api"},
-    {"manager"},
-    {"aio", "crash"},
-    {"triggers", "install"},
-    {"diagnosis"},
-    {"documents", "render"},
-    {"output"},
-    {"commands"},
-    {"cli"},
-    {"__main__"},
+# From the lowest rank to the highest.
+RANKS: list[list[set[str]]] = [
+    [{"disk", "errors", "ids", "interrupts", "jsontext", "locks", "models", "paths", "state"}],
+    [{"git"}],
+    [{"settings"}, {"worktree"}],
+    [{"engine"}],
+    [{"aio", "api", "manager"}],
+    [{"crash", "diagnosis", "install", "triggers"}],
+    [{"__main__", "cli", "commands", "documents", "output", "render"}],
 ]
-RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
-PEERS = {"commands": {"cli"}}  # for the type of what cli passes to every command
+RANK = {unit: rank for rank, rows in enumerate(RANKS) for row in rows for unit in row}
+ROW = {unit: row for rows in RANKS for row in rows for unit in row}
 SECOND_HALF = {"worktree/cache.py"}  # a fork of ours that looks at files, and ends
+REFTABLES = {"git/reftable.py"}  # read and written by git itself
 FILTER_DRIVERS = {"worktree/filters.py"}  # commands that the user's git runs as well
-REFTABLES = {"git/reftable.py"}  # which only git reads and writes
 PROGRAMS = {"install/programs.py"}  # asked by a command that a person types
 PRE_COMMIT = {"triggers/precommit.py", "triggers/processes.py"}  # asked by git for its patch
 # What `git ckpt run` is given to run, and the gc of git that `gc --now` asks for.
 THE_COMMAND = {"triggers/run.py", "commands/gc.py"}
-FACE = {"__init__"}  # offers the public names of every layer, imported on first use
+FACE = {"__init__"}  # offers the public names of every rank, imported on first use
 
 
 def unit(path: Path) -> str:
@@ -107,25 +96,25 @@ def using(*patterns: str, outside: Set[str] = frozenset()) -> list[str]:
     ]
 
 
-def test_every_module_has_a_place_in_the_layers() -> None:
-    assert {unit(path) for path, _ in modules()} - FACE <= set(RANK)
+def test_every_module_has_a_rank() -> None:
+    assert {unit(path) for path, _ in modules()} - FACE == set(RANK)
 
 
-def test_a_module_imports_only_from_below() -> None:
-    wrong = [
+def test_a_module_imports_nothing_from_above() -> None:
+    wrong = {
         f"{path.relative_to(PACKAGE)} imports {name}"
         for path, tree in modules()
         if unit(path) not in FACE
         for name in neighbours(tree) - below(unit(path))
-    ]
+    }
 
-    assert wrong == []
+    assert wrong == set()
 
 
 def below(mine: str) -> set[str]:
     lower = {name for name in RANK if RANK[name] < RANK[mine]}
     face = FACE if RANK[mine] > RANK["manager"] else set()
-    return lower | face | {mine} | PEERS.get(mine, set())
+    return lower | face | ROW[mine]
 
 
 def test_dulwich_is_known_to_the_store_alone() -> None:
@@ -174,7 +163,7 @@ def test_nobody_else_starts_processes_but_for_the_command_that_run_is_given() ->
 
 
 def test_what_dulwich_does_unsafely_is_never_called() -> None:
-    """Its object writer leaves locks and does not fsync; its reftable writer takes none."""
+    """Its object writer leaves locks behind, and its reftable writer takes none."""
     assert using(".add_object*", "index.commit", "dulwich.reftable*") == []
 
 
