@@ -8,18 +8,13 @@ changes. `Seen` is all of it that has to come back.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from helpers import git, tree_state
-
-from ckpt.git.repository import discover
-from ckpt.install import guard, hooks
-from ckpt.install.record import Step, Target
+from helpers import ckpt_here, git, tree_state
 
 # Where git is to leave no traces of its own.
 OFF = {"CKPT_DISABLE": "1"}
@@ -80,19 +75,20 @@ def copy(template: Path, top: Path) -> Path:
     return top
 
 
-def target(top: Path, **more: Any) -> Target:
-    env = dict(os.environ)
-    return Target(discover(str(top), env), env, **{"python": sys.executable, **more})
+def install(top: Path, *words: str) -> None:
+    """The guard, or what else `words` say, and no hooks."""
+    ckpt_here("install", "--hooks", "none", *(words or ["--guard"]), cwd=top, code=0)
 
 
-def install(top: Path, **more: Any) -> list[Step]:
-    return guard.install(target(top, **more))
+def start_with(script: Path, program: Path) -> None:
+    """Let a script that was installed start something else than this Python."""
+    text = re.sub(r"(?m)^python=.*", f"python='{program}'", script.read_text())
+    script.write_text(text)
 
 
 def install_all(top: Path) -> None:
-    """The guard and all hooks, as `git ckpt install --guard` does."""
-    hooks.install(target(top))
-    guard.install(target(top))
+    """The guard and all hooks."""
+    ckpt_here("install", "--guard", cwd=top, code=0)
 
 
 def spoil(top: Path, how: str = "all") -> None:

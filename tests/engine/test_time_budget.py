@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from byhand import open_repository
 from helpers import git, tree_state
-from properties.walk import knowing_nothing
 from saving import committed, content, difference, paths, write_all
 
 from ckpt.engine import capture as budget
@@ -37,6 +37,17 @@ DIRTY = {"a": b"edited\n", "src/deep/c": b"edited too\n"}
 NEW = {"new": b"1", "src/new": b"22", "data/x": b"333", "data/in/y": b"4444"}
 # What a walk did not get to: files where something is tracked, and the rest as one folder.
 UNREACHED = {"new": "budget", "src/new": "budget", "data": "budget"}
+
+
+@contextmanager
+def knowing_nothing(everything: bool) -> Iterator[None]:
+    """Saves inside start from git's index, or not even from that, and leave no cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan_cache, "load", lambda repo: None)
+        patch.setattr(scan_cache, "store", lambda repo, present, holder: None)
+        if everything:
+            patch.setattr(scan_cache, "seed", lambda *_: None)
+        yield
 
 
 @pytest.fixture

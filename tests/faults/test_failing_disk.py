@@ -86,7 +86,7 @@ def _recover(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) 
         recovered = driver.run(top, "rollback", way)
         assert recovered.code == 0, recovered
         scene.check(top, scene.after if way == "--continue" else scene.before)
-    elif struck.did("unlink", "/.git/ckpt/journal"):
+    elif struck.did("rename", "/.git/ckpt/last-rollback"):
         scene.check(top, scene.after)
     else:
         scene.check(top, scene.before)
@@ -116,7 +116,7 @@ def test_a_recovery_that_fails_can_be_repeated(
     way: str, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
     scene = other_branch(tmp_path / "before")
-    at = ("rename", "edited") if way == "--continue" else ("unlink", "/journal")
+    at = ("rename", "edited") if way == "--continue" else ("rename", "/last-rollback")
     crash = Blow(1, *at, error=errno.EIO)
     failed = scene.copy("failed")
     assert driver.run(failed, *scene.words, blow=crash).code == 1

@@ -77,7 +77,7 @@ def test_a_save_after_a_killed_rollback_holds_nothing_temporary_and_leaves_what_
 def _recover(driver: Driver, scene: Scene, top: Path, struck: Struck, way: str) -> Look:
     """Bring the rollback to the end asked for; returns the state that is there now."""
     begun = struck.did("rename", "/.git/ckpt/journal")
-    ended = struck.did("unlink", "/.git/ckpt/journal")
+    ended = struck.did("rename", "/.git/ckpt/last-rollback")
     assert has_journal(top) == (begun and not ended)
     reached = scene.after
     if not begun:
@@ -106,7 +106,9 @@ def test_a_recovery_killed_anywhere_can_be_repeated_or_turned_round(
     name: str, way: str, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
     scene = SCENES[name](tmp_path / "before")
-    crash = kill(1, "rename", "edited") if way == "--continue" else kill(1, "unlink", "/journal")
+    crash = (
+        kill(1, "rename", "edited") if way == "--continue" else kill(1, "rename", "/last-rollback")
+    )
     crashed = scene.copy("crashed")
     assert driver.run(crashed, *scene.words, blow=crash).killed
     scene = Scene(crashed, scene.words, scene.before, scene.after, scene.checkpoints)
@@ -135,7 +137,9 @@ def test_after_an_abort_undo_takes_back_the_rollback_before(driver: Driver, tmp_
     later = save(top, "later")
     write(top, "src/edited", "after that\n")
     state = look(top)
-    assert driver.run(top, "rollback", later, blow=kill(1, "unlink", "/.git/ckpt/journal")).killed
+    assert driver.run(
+        top, "rollback", later, blow=kill(1, "rename", "/.git/ckpt/last-rollback")
+    ).killed
 
     assert driver.run(top, "rollback", "--abort").code == 0
     assert differences(look(top), state) == []
@@ -173,7 +177,9 @@ def test_all_that_changed_is_flushed_before_the_journal_goes(
 
     operations = driver.run(top, *scene.words).operations
 
-    journal = next(at for at in operations if at[0] == "unlink" and at[1].endswith("/journal"))
+    journal = next(
+        at for at in operations if at[0] == "rename" and at[1].endswith("/last-rollback")
+    )
     before = operations[: operations.index(journal)]
     flushed = {os.path.relpath(path, top) for name, path in before if name.startswith("fsync")}
     changed = scene.before.state.files.items() ^ scene.after.state.files.items()

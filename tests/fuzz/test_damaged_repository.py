@@ -53,13 +53,13 @@ def model(repo: Path, tmp_path: Path) -> Path:
         ckpt_here("save", f"number {number}", cwd=repo, code=0)
     (repo / ".git/objects/info/alternates").write_text("../../../elsewhere/objects\n")
     (repo / ".git/info/exclude").write_text("*.log\n!keep\n")
-    (repo / ".gitignore").write_text("*.o\n!/src/[a-z]*.o\n")
-    (repo / ".gitattributes").write_text("*.txt text eol=crlf\n")
-    (repo / "ckpt.toml").write_text("[retention]\nkeep_last = 5\n")
     git("tag", "-a", "-m", "x", "v1", cwd=repo)
     git("pack-refs", "--all", cwd=repo)
     git("repack", "-q", "-a", "-d", cwd=repo)
     ckpt_here("rollback", "latest~1", cwd=repo, code=0)
+    (repo / ".gitignore").write_text("*.o\n!/src/[a-z]*.o\n")
+    (repo / ".gitattributes").write_text("*.txt text eol=crlf\n")
+    (repo / "ckpt.toml").write_text("[retention]\nkeep_last = 5\n")
     ckpt_here("install", cwd=repo, code=0)
     ckpt_here("install", "--agent", "claude-code", cwd=repo, code=0)
     ckpt_here("hook", "pre-commit", cwd=repo, code=0)
@@ -102,7 +102,7 @@ def test_every_command_works_or_says_why_not(
     os.chdir(model.parent)
     with copied(model) as top:
         if interrupted:
-            with failing("unlink", path="/.git/ckpt/journal"):
+            with failing("rename", path="/ckpt/last-rollback"):
                 ckpt_here("rollback", "latest~2", "--yes", cwd=top, code=1)
         paths = sorted(path for path in top.glob(name) if path.is_file())
         path = paths[turn % len(paths)]

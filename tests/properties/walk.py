@@ -13,21 +13,15 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from helpers import fsck, git, status_by_content, tree_state
+from saving import knowing_nothing
 from scenes import staged
 
-from ckpt.engine import journal, scan_cache
-from ckpt.engine.reading import IndexContents
-from ckpt.engine.summary import count_lines
-from ckpt.errors import Refused
-from ckpt.git.formats import ObjectID
-from ckpt.git.trees import diff_trees
+from ckpt.errors import NotFound, Refused
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, RollbackResult
 
@@ -82,6 +76,8 @@ class Walk:
         self._run("branch", "other")
         self.manager = CheckpointManager(self.top)
         self.seen: dict[str, Look] = {}
+        # Whether the rollback before which a checkpoint was taken moved HEAD.
+        self.with_head: dict[str, bool] = {}
 
     def take(self, *step: object) -> None:
         """Do one step: the name of a method below, and its arguments."""
@@ -205,16 +201,10 @@ class Walk:
 
     def _compare_without_cache(self, saved: Checkpoint) -> None:
         """The same state, saved by someone who knows nothing, is the same checkpoint."""
-        objects = self.manager.repository.objects
-        head = None if saved.head_commit is None else f"{saved.head_commit}^{{tree}}"
-        then = None if head is None else git("rev-parse", head, cwd=self.top).strip().encode()
-        changes = diff_trees(objects, then and ObjectID(then), ObjectID(saved.tree.encode()))
-        assert saved.stats == count_lines(objects, [(was, now) for _, was, now in changes])
-        for everything in (False, True):
-            with knowing_nothing(everything), CheckpointManager(self.top) as stranger:
-                again = stranger.create(kind="auto")
-            assert again.checkpoint is not None
-            assert again.checkpoint.id == saved.id, self._difference(saved, again.checkpoint)
+        with knowing_nothing(self.top), CheckpointManager(self.top) as stranger:
+            again = stranger.create(kind="auto")
+        assert again.checkpoint is not None
+        assert again.checkpoint.id == saved.id, self._difference(saved, again.checkpoint)
 
     def _difference(self, one: Checkpoint, other: Checkpoint) -> str:
         commits = (one.commit, other.commit), (one.state_commit, other.state_commit)
@@ -231,24 +221,22 @@ class Walk:
             assert self.look() == now
             return
         self._compare(self.seen[chosen], now, result, head)
-        self._remember(result, now)
+        self._remember(result, now, head)
 
     def _do_undo(self) -> None:
-        last = journal.last_rollback(self.manager.repository.private_dir)
-        if last is None:
-            return
         now = self.look()
         try:
             result = self.manager.undo(yes=True)
-        except Refused:
+        except (NotFound, Refused):
             assert self.look() == now
             return
-        if last.safety in self.seen:
-            self._compare(self.seen[last.safety], now, result, last.head)
-        self._remember(result, now)
+        head = self.with_head[result.target.id]
+        self._compare(self.seen[result.target.id], now, result, head)
+        self._remember(result, now, head)
 
-    def _remember(self, result: RollbackResult, before: Look) -> None:
+    def _remember(self, result: RollbackResult, before: Look, head: bool) -> None:
         if result.safety is not None:
+            self.with_head[result.safety.id] = head
             self.seen[result.safety.id] = before
 
     # -- comparing ---------------------------------------------------------------------
@@ -366,19 +354,6 @@ class Walk:
         nested = self.top / os.fsdecode(NESTED)
         if ("nested",) in self.steps and (nested / ".git").is_dir():
             assert (nested / "inside").read_text() == "mine\n"
-
-
-@contextmanager
-def knowing_nothing(everything: bool) -> Iterator[None]:
-    """Saves inside start from git's index, or not even from that, and leave no cache."""
-    with ExitStack() as stack:
-        patch = pytest.MonkeyPatch()
-        stack.callback(patch.undo)
-        patch.setattr(scan_cache, "load", lambda repo: None)
-        patch.setattr(scan_cache, "store", lambda repo, present, holder: None)
-        if everything:
-            patch.setattr(IndexContents, "entry", lambda *_: None)
-        yield
 
 
 def is_below(path: bytes, tops: Iterable[bytes]) -> bool:

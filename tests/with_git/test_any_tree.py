@@ -86,19 +86,6 @@ def test_a_name_of_any_bytes(top: Path, name: bytes) -> None:
     comes_back(top, lose)
 
 
-@pytest.mark.parametrize("name", LONGEST_NAMES)
-def test_a_path_can_be_named_whose_name_is_the_longest(top: Path, name: bytes) -> None:
-    if not creatable(top, (name,)):
-        pytest.skip("this file system takes only UTF-8 names")
-    write(top, name, "one\n")
-    ckpt_here("save", "it", cwd=top, code=0)
-    write(top, name, "two\n")
-
-    ckpt_here("rollback", "it", "--", name, cwd=top, code=0)
-
-    assert tree_state(top)[name][2] == b"one\n"
-
-
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize(("before", "after"), [*permutations(KINDS, 2)])
 def test_whatever_becomes_of_a_path(top: Path, before: str, after: str, how: str) -> None:
@@ -116,29 +103,6 @@ def test_whatever_becomes_of_a_path(top: Path, before: str, after: str, how: str
 
     comes_back(top, become)
     assert (top / "elsewhere/inside").read_text() == "untouched\n"
-
-
-@pytest.mark.parametrize("ignore_case", ["true", "false"])
-@pytest.mark.parametrize("add", [True, False])
-def test_a_name_changes_only_its_case(top: Path, ignore_case: str, add: bool) -> None:
-    write(top, "name", "one\n")
-    write(top, "folder/Inside", "two\n")
-    git("add", "--all", cwd=top)
-    git("commit", "-q", "-m", "names", cwd=top)
-    git("config", "core.ignoreCase", ignore_case, cwd=top)
-
-    def rename() -> None:
-        for old, new in (
-            ("name", "NAME"),
-            ("folder", "Folder"),
-            ("Folder/Inside", "Folder/inside"),
-        ):
-            os.rename(top / old, top / "between")
-            os.rename(top / "between", top / new)
-        if add:
-            git("add", "--all", cwd=top)
-
-    comes_back(top, rename)
 
 
 def special_files(top: Path) -> list[str]:
@@ -180,28 +144,6 @@ def test_what_is_no_file_is_listed_and_left(top: Path) -> None:
     assert not (top / "with pipe/file").exists()
 
 
-@pytest.mark.parametrize("tracked", [True, False])
-def test_a_pipe_in_the_place_of_a_file_is_left_and_listed(top: Path, tracked: bool) -> None:
-    write(top, "file", "content\n")
-    write(top, "folder/inside", "content\n")
-    if tracked:
-        git("add", "--all", cwd=top)
-    ckpt_here("save", "it", cwd=top, code=0)
-    remove(top, "file")
-    remove(top, "folder")
-    os.mkfifo(top / "file")
-    os.mkfifo(top / "folder")
-
-    report = ckpt_here("rollback", "it", "--json", cwd=top, code=4).json
-
-    assert report["skipped"] == [
-        {"path": "file", "reason": "special"},
-        {"path": "folder/inside", "reason": "special"},
-    ]
-    assert stat.S_ISFIFO(os.lstat(top / "file").st_mode)
-    assert stat.S_ISFIFO(os.lstat(top / "folder").st_mode)
-
-
 def test_hard_links_come_back_as_files_of_their_own(top: Path) -> None:
     write(top, "one", "content\n")
     os.link(top / "one", top / "two")
@@ -226,39 +168,6 @@ def test_a_hard_link_elsewhere_keeps_its_content(top: Path, tmp_path: Path) -> N
 
     assert (top / "one").read_text() == "content\n"
     assert (tmp_path / "outside").read_text() == "edited\n"
-
-
-def test_bits_come_back_without_changing_those_of_a_hard_link(top: Path, tmp_path: Path) -> None:
-    write(top, "private", "same\n", 0o600)
-    write(top, "public", "same\n")
-    write(top, "shared", "content\n")
-    before = tree_state(top)
-    ckpt_here("save", "it", cwd=top, code=0)
-    (top / "public").unlink()
-    os.link(top / "private", top / "public")
-    (top / "shared").chmod(0o600)
-    os.link(top / "shared", tmp_path / "outside")
-
-    ckpt_here("rollback", "it", cwd=top, code=0)
-
-    assert tree_state(top) == before
-    assert stat.S_IMODE((tmp_path / "outside").stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("setting", ["core.trustCtime=false", "core.checkStat=minimal"])
-def test_a_change_that_git_is_told_to_overlook_is_saved(top: Path, setting: str) -> None:
-    git("config", *setting.split("="), cwd=top)
-    write(top, "file", "old\n")
-    os.utime(top / "file", (1_600_000_000, 1_600_000_000))
-    git("add", "--all", cwd=top)
-    (top / "file").write_text("new\n")
-    os.utime(top / "file", (1_600_000_000, 1_600_000_000))
-    ckpt_here("save", "it", cwd=top, code=0)
-
-    write(top, "file", "later\n")
-    ckpt_here("rollback", "it", cwd=top, code=0)
-
-    assert (top / "file").read_text() == "new\n"
 
 
 def test_a_link_to_a_folder_outside_is_never_followed(top: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import shlex
@@ -14,10 +13,8 @@ from pathlib import Path
 import pytest
 from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
-from helpers import git, loose_object, tree_state
+from helpers import git, tree_state
 from scenes import ODD_NAMES, creatable, link, remove, state, unprivileged, write
-
-from ckpt.git import trees
 
 COMMANDS = (
     ("save",),
@@ -65,11 +62,6 @@ def test_a_bare_repository_is_refused(tmp_path: Path, words: tuple[str, ...]) ->
     assert tree_state(tmp_path) == before
 
 
-def test_inside_the_git_dir_there_is_no_worktree(repo: Path) -> None:
-    assert "work tree" in ckpt("save", cwd=repo / ".git", code=4).stderr
-    assert "work tree" in ckpt("save", cwd=repo / ".git/objects", code=4).stderr
-
-
 def test_the_home_folder_is_refused(isolated: Path) -> None:
     git("init", "-q", cwd=isolated)
     write(isolated, "diary", "private\n")
@@ -84,18 +76,6 @@ def test_the_home_folder_is_refused(isolated: Path) -> None:
     assert ckpt("save", cwd=isolated / "below", code=4)
 
 
-def test_a_folder_above_the_home_folder_is_refused(tmp_path: Path) -> None:
-    git("init", "-q", cwd=tmp_path)
-    (tmp_path / "users/ann").mkdir(parents=True)
-    inside = {"HOME": str(tmp_path / "users/ann")}
-
-    assert "home folder" in ckpt("save", cwd=tmp_path, env=inside, code=4).stderr
-    link(tmp_path, "alias", "users/ann")
-    inside = {"HOME": str(tmp_path / "alias")}
-    assert "home folder" in ckpt("save", cwd=tmp_path, env=inside, code=4).stderr
-    assert ckpt("save", cwd=tmp_path, env={"HOME": str(tmp_path) + "-not"}, code=0)
-
-
 def test_the_root_folder_is_refused(repo: Path) -> None:
     named = {"GIT_DIR": str(repo / ".git"), "GIT_WORK_TREE": "/"}
 
@@ -103,15 +83,6 @@ def test_the_root_folder_is_refused(repo: Path) -> None:
 
     assert refused["code"] == "refused"
     assert "'/'" in refused["message"]
-
-
-def test_the_environment_can_name_a_repository_with_home_as_its_worktree_in_vain(
-    repo: Path, isolated: Path
-) -> None:
-    """As people do who keep their settings files in git."""
-    named = {"GIT_DIR": str(repo / ".git"), "GIT_WORK_TREE": str(isolated)}
-
-    assert "home folder" in ckpt("save", env=named, code=4).stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
@@ -131,15 +102,6 @@ def test_a_repository_of_another_user_is_refused_until_declared_safe(
     assert ckpt("list", code=4)
     git("config", "--global", "--add", "safe.directory", str(repo))
     ckpt("save", code=0)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
-def test_git_and_ckpt_agree_on_whose_repository_is_safe(repo: Path) -> None:
-    os.chown(repo, 12345, 12345)
-    for value in ("*", "/elsewhere", str(repo), str(repo / "src"), ""):
-        git("config", "--global", "--replace-all", "safe.directory", value)
-        ran = subprocess.run(["git", "status"], capture_output=True)
-        assert ckpt("list").code == (4 if ran.returncode else 0), value
 
 
 def test_an_unknown_repository_format_is_refused_before_anything_is_written(repo: Path) -> None:
@@ -186,27 +148,6 @@ def test_a_missing_commit_at_head_is_told_and_stops_what_needs_it(repo: Path) ->
 # Files that cannot be taken
 
 
-@pytest.mark.parametrize("damage", ["missing", "wrong"])
-def test_a_damaged_checkpoint_does_not_stop_a_trigger(repo: Path, damage: str) -> None:
-    write(repo, "new", "new\n")
-    found = save()
-    ref = f"refs/checkpoints/{found['id']}"
-    state_commit = git("rev-parse", f"{ref}^2").strip()
-    if damage == "missing":
-        os.unlink(loose_object(repo / ".git", state_commit))
-    else:
-        tree = git("rev-parse", "HEAD^{tree}").strip()
-        text = git("cat-file", "commit", ref).replace(state_commit, tree)
-        words = ("hash-object", "-t", "commit", "-w", "--stdin", "--literally")
-        git("update-ref", ref, git(*words, stdin=text).strip())
-
-    again = ckpt("save", "--json", "--kind", "hook", code=0).json
-
-    assert again["outcome"] == "created"
-    assert again["checkpoint"]["id"] != found["id"]
-    assert ckpt("save", "--json", "--kind", "hook", code=0).json["outcome"] == "unchanged"
-
-
 def test_an_unreadable_file_makes_the_checkpoint_partial_and_is_named(repo: Path) -> None:
     write(repo, "cannot", "secret\n", 0o000)
     write(repo, "src/app.py", "cannot either\n", 0o000)
@@ -235,21 +176,6 @@ def test_an_unreadable_file_makes_the_checkpoint_partial_and_is_named(repo: Path
     assert "partial" in ckpt("list", code=0).stdout
 
 
-def test_a_partial_checkpoint_gives_back_what_it_has_and_takes_nothing(repo: Path) -> None:
-    write(repo, "src/app.py", "cannot be read\n", 0o000)
-    words = ("save", "partial", "--json")
-    ckpt_process(*words, under=unprivileged(), code=0)
-    (repo / "src/app.py").chmod(0o644)
-    write(repo, "src/app.py", "readable again\n")
-    write(repo, "README.md", "edited\n")
-
-    told = ckpt("rollback", "partial", "--json", code=0).json
-
-    assert (repo / "src/app.py").read_text() == "readable again\n"
-    assert (repo / "README.md").read_text() == "# An example\n"
-    assert told["kept"] == [{"path": "src/app.py", "reason": "unreadable at the checkpoint"}]
-
-
 @pytest.mark.parametrize("name", ["/dev/zero", "pipe", "."])
 def test_data_comes_from_a_file_that_has_an_end(repo: Path, name: str) -> None:
     os.mkfifo(repo / "pipe")
@@ -260,36 +186,6 @@ def test_data_comes_from_a_file_that_has_an_end(repo: Path, name: str) -> None:
 
     assert ran.returncode == 2
     assert f"error: '{name}' is not a regular file\n" in ran.stderr
-
-
-def test_data_that_could_not_be_read_again_is_refused(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trees, "LARGEST_STATE", 1 << 20)
-    with open("large.json", "wb") as file:
-        file.truncate((1 << 20) + 1)
-
-    told = ckpt("save", "--data", "@large.json", code=2)
-    assert "'large.json' is over 1 MiB" in told.stderr
-    assert "--state-file" in told.stderr
-    assert git("for-each-ref", "refs/checkpoints") == ""
-
-
-def test_data_may_come_through_a_pipe_of_the_shell(repo: Path) -> None:
-    command = [sys.executable, "-I", "-m", "ckpt", "save", "--json", "--data", "@/dev/stdin"]
-
-    ran = subprocess.run(command, input=b'{"step": 3}', capture_output=True, check=True)
-
-    assert json.loads(ran.stdout)["checkpoint"]["data"] == {"step": 3}
-
-
-def test_special_files_are_left_out_and_listed(repo: Path) -> None:
-    os.mkfifo(repo / "pipe")
-
-    found = save()
-
-    assert found["skipped"] == [{"path": "pipe", "reason": "special"}]
-    assert found["partial"] is False
 
 
 def test_file_names_of_any_bytes_are_saved_shown_and_restored(repo: Path) -> None:
@@ -313,20 +209,6 @@ def test_file_names_of_any_bytes_are_saved_shown_and_restored(repo: Path) -> Non
         assert printed.stderr == ""
     assert len(status.stdout.splitlines()) == len(names)
     assert len(saved["git_state"]["dirty_files"]) == len(names)
-
-
-@pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8"])
-def test_no_locale_stops_a_message(repo: Path, locale: str) -> None:
-    write(repo, b"caf\xe9 \xc3\xa9", "x")
-    env = {"LC_ALL": locale, "PYTHONIOENCODING": "ascii"}
-
-    ckpt_process("save", "naïve 日本".encode(), env=env, code=0)
-    shown = ckpt_process("show", env=env, code=0)
-    remove(repo, b"caf\xe9 \xc3\xa9")
-    ckpt_process("rollback", "naïve 日本".encode(), env=env, code=0)
-
-    assert os.path.lexists(os.path.join(os.fsencode(repo), b"caf\xe9 \xc3\xa9"))
-    assert shown.stdout.startswith("checkpoint ")
 
 
 # Paths
@@ -410,10 +292,6 @@ def test_wrong_words_are_usage_errors(repo: Path, words: tuple[str, ...]) -> Non
     assert error["hint"]
 
 
-def test_a_near_miss_gets_a_suggestion(repo: Path) -> None:
-    assert "git ckpt rollback" in ckpt("rolback", code=2).stderr
-
-
 def test_continue_and_abort_without_an_interrupted_rollback_say_so(repo: Path) -> None:
     save()
     before = state(repo)
@@ -427,15 +305,6 @@ def test_continue_and_abort_without_an_interrupted_rollback_say_so(repo: Path) -
 
 def test_a_folder_to_work_in_that_does_not_exist_is_an_error(repo: Path) -> None:
     assert "nowhere'" in ckpt("-C", "nowhere", "list", code=1).stderr
-
-
-def test_a_current_folder_that_was_removed_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "gone").mkdir()
-    script = f"cd '{tmp_path}/gone' && rmdir '{tmp_path}/gone' && exec \"$@\""
-
-    failed = ckpt_process("list", under=("sh", "-c", script, "sh"), code=1)
-
-    assert failed.stderr.startswith("error: the current folder is gone\nhint: ")
 
 
 # Settings
@@ -475,14 +344,6 @@ def test_a_wrong_git_config_or_environment_stops_a_save_and_is_named(repo: Path)
     assert "CKPT_MAX_FILE_SIZE" in ckpt("save", env={"CKPT_MAX_FILE_SIZE": "x"}, code=2).stderr
 
 
-def test_a_broken_settings_file_stops_no_look(repo: Path) -> None:
-    save("one")
-    write(repo, "ckpt.toml", "= broken\n")
-
-    for words in (("list",), ("show",), ("diff",), ("trash",), ("pin", "one"), ("drop", "one")):
-        ckpt(*words, code=0)
-
-
 # Places
 
 
@@ -501,14 +362,6 @@ def test_every_command_works_from_a_subfolder(repo: Path) -> None:
         assert (repo / "README.md").read_text() == "saved\n"
 
 
-def test_a_save_from_a_subfolder_takes_the_whole_worktree(repo: Path) -> None:
-    write(repo, "top", "new\n")
-
-    found = ckpt("save", "--json", cwd=repo / "src", code=0).json["checkpoint"]
-
-    assert git("show", f"{found['ref']}:top") == "new\n"
-
-
 def test_the_environment_can_name_git_dir_and_worktree(repo: Path, tmp_path: Path) -> None:
     (tmp_path / "apart").mkdir()
     write(tmp_path, "apart/file", "one\n")
@@ -522,20 +375,6 @@ def test_the_environment_can_name_git_dir_and_worktree(repo: Path, tmp_path: Pat
     assert (repo / "README.md").read_text() == "# An example\n"
 
 
-def test_git_dir_alone_takes_the_current_folder_as_the_worktree(repo: Path, tmp_path: Path) -> None:
-    (tmp_path / "apart").mkdir()
-    write(tmp_path, "apart/file", "one\n")
-    found = ckpt(
-        "save", "--json", env={"GIT_DIR": str(repo / ".git")}, cwd=tmp_path / "apart", code=0
-    ).json["checkpoint"]
-
-    assert git("ls-tree", "-r", "--name-only", found["ref"]) == "file\n"
-
-
-def test_a_git_dir_that_is_none_is_an_error(repo: Path) -> None:
-    assert "'nowhere'" in ckpt("list", env={"GIT_DIR": "nowhere"}, code=1).stderr
-
-
 def test_a_git_file_points_to_the_repository(repo: Path, tmp_path: Path) -> None:
     os.rename(repo / ".git", tmp_path / "apart.git")
     write(repo, ".git", f"gitdir: {tmp_path}/apart.git\n")
@@ -547,25 +386,6 @@ def test_a_git_file_points_to_the_repository(repo: Path, tmp_path: Path) -> None
 
     assert (repo / "README.md").read_text() == "saved\n"
     assert (tmp_path / "apart.git/ckpt").is_dir()
-
-
-def test_a_worktree_reached_through_a_link_is_the_same(repo: Path, tmp_path: Path) -> None:
-    link(tmp_path, "alias", "repo")
-    ckpt("save", "here", cwd=tmp_path / "alias", code=0)
-    write(repo, "README.md", "edited\n")
-
-    ckpt("rollback", "--", "README.md", cwd=tmp_path / "alias", code=0)
-
-    assert (repo / "README.md").read_text() == "# An example\n"
-
-
-def test_git_finds_the_command(repo: Path, tmp_path: Path) -> None:
-    write(tmp_path, "bin/git-ckpt", f'#!/bin/sh\nexec "{sys.executable}" -I -m ckpt "$@"\n', 0o755)
-    path = {"PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"}
-    git("ckpt", "save", "via git", env=path)
-
-    assert "via git" in git("ckpt", "list", env=path)
-    assert "via git" in git("-C", "src", "ckpt", "list", env=path)
 
 
 # Silence and colour

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers import ckpt_here, git, tree_state
-from scenes import remove, write
+from scenes import write
 
 
 @pytest.fixture
@@ -38,20 +36,6 @@ def test_the_smallest_files_fit_first(top: Path) -> None:
     assert save(top, bytes=60) == (["b", "c", "d", "tracked"], {"a": "budget"})
 
 
-def test_files_of_one_size_fit_in_the_order_of_their_paths(top: Path) -> None:
-    for name in ("z", "m", "a", "b"):
-        write(top, name, name)
-
-    assert save(top, files=2) == (["a", "b", "tracked"], {"m": "budget", "z": "budget"})
-
-
-def test_links_count_as_files(top: Path) -> None:
-    os.symlink("nowhere in particular", top / "link")
-    write(top, "small", "x")
-
-    assert save(top, files=1) == (["small", "tracked"], {"link": "budget"})
-
-
 def test_what_the_repository_has_already_costs_nothing(top: Path) -> None:
     write(top, "copy", "tracked\n")
     write(top, "new", "a little longer than that\n")
@@ -68,13 +52,6 @@ def test_tracked_files_are_always_taken(top: Path) -> None:
     write(top, "untracked", "u" * 1000)
 
     assert save(top, bytes=10, files=1) == (["staged", "tracked"], {"untracked": "budget"})
-
-
-def test_without_limits_everything_is_taken(top: Path) -> None:
-    for number in range(30):
-        write(top, f"f{number}", f"{number}" * 100)
-
-    assert save(top, bytes="none", files="none")[1] == {}
 
 
 def test_of_thousands_only_the_folders_are_listed(top: Path) -> None:
@@ -123,46 +100,3 @@ def test_a_rollback_takes_what_is_in_its_plan_whatever_it_costs(top: Path) -> No
     ckpt_here("undo", "--yes", cwd=top, env=tight, code=0)
 
     assert tree_state(top) == before
-
-
-def test_a_rollback_of_paths_pays_only_for_those(top: Path) -> None:
-    save(top)
-    for name in ("inside/a", "inside/b", "outside/a", "outside/b"):
-        write(top, name, name * 50)
-    tight = {"CKPT_MAX_NEW_FILES": "1"}
-
-    report = ckpt_here(
-        "rollback", "it", "--json", "--yes", "--", "inside", cwd=top, env=tight, code=0
-    ).json
-
-    assert [item["path"] for item in report["removed"]] == ["inside/a", "inside/b"]
-    assert "outside/b" in {item["path"] for item in report["safety"]["skipped"]}
-
-
-def test_a_diff_knows_no_budget(top: Path) -> None:
-    write(top, "data", "d" * 100)
-    save(top)
-    write(top, "data", "edited" * 100)
-
-    tight = {"CKPT_MAX_NEW_BYTES": "10"}
-    changes = ckpt_here("diff", "it", "--json", cwd=top, env=tight, code=0).json["files"]
-
-    assert [(change["path"], change["status"]) for change in changes] == [("data", "M")]
-
-
-def test_a_file_that_vanishes_while_the_budget_is_counted_costs_nothing(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ckpt.engine import capture
-
-    for name in ("a", "b", "c"):
-        write(top, name, name * 10)
-    real = capture._is_held
-
-    def vanishing(*arguments: Any) -> bool:
-        remove(top, "a")
-        return real(*arguments)
-
-    monkeypatch.setattr(capture, "_is_held", vanishing)
-
-    assert save(top, files=2) == (["b", "c", "tracked"], {})

@@ -87,19 +87,6 @@ def test_a_partial_clone_is_served_without_the_objects_it_lacks(
     check_round_trip(top)
 
 
-def test_a_bundle_of_a_checkpoint_can_be_fetched_and_rolled_back_to(
-    repo: Path, tmp_path: Path
-) -> None:
-    git("clone", "-q", str(repo), str(tmp_path / "copy"))
-    write(repo, "README.md", "precious\n")
-    saved = ckpt("save", "--json", code=0).json["checkpoint"]
-
-    git("fetch", "-q", str(repo), f"{saved['ref']}:{saved['ref']}", cwd=tmp_path / "copy")
-    ckpt("rollback", saved["id"], cwd=tmp_path / "copy", code=0)
-
-    assert (tmp_path / "copy/README.md").read_text() == "precious\n"
-
-
 def test_an_ordinary_clone_or_push_takes_no_checkpoints_along(repo: Path, tmp_path: Path) -> None:
     ckpt("save", code=0)
     git("clone", "-q", f"file://{repo}", str(tmp_path / "copy"))
@@ -146,16 +133,3 @@ def test_a_save_begins_again_when_git_prunes_what_it_has_written(
     assert left == 0
     assert git("show", f"{saved['ref']}:new") == "content that nothing names yet\n"
     assert fsck(repo) == []
-
-
-def test_a_save_gives_up_when_git_prunes_without_end(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def prune(operation: str, path: str) -> None:
-        if operation == "rename" and "/objects/" in os.fsdecode(path):
-            git("prune", "--expire=now")
-
-    write(repo, "new", "content\n")
-    observe(prune)
-
-    assert "git pruned" in ckpt("save", code=4).stderr

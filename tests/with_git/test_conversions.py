@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -15,8 +14,6 @@ from typing import Any
 import pytest
 from helpers import ckpt_here, fsck, git, status_by_content, tree_state
 from seam import observe
-
-from ckpt.worktree import filters
 
 PROCESS = Path(__file__).parents[1] / "filter_process.py"
 LFS = pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs: not installed")
@@ -225,35 +222,6 @@ def test_an_interrupted_rollback_goes_either_way(
         assert (tree_state(top), status_by_content(top)) == now
 
 
-def test_git_is_not_misled_by_sizes_after_an_interrupted_rollback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only line endings differ: the index stays, but for the size that git has noted there."""
-    top = tmp_path / "repo"
-    git("init", "-q", str(top))
-    git("config", "core.autocrlf", "true", cwd=top)
-    (top / "a").write_bytes(b"1\n")
-    git("add", "a", cwd=top)
-    git("commit", "-q", "-m", "first", cwd=top)
-    before = status_by_content(top)
-    ckpt_here("save", cwd=top, code=0)
-    (top / "a").unlink()
-    git("checkout", "-q", "--", "a", cwd=top)
-    assert (top / "a").read_bytes() == b"1\r\n"
-
-    def fail(operation: str, path: str) -> None:
-        if operation == "rename" and "/.git/" not in path:
-            raise OSError(5, "no more")
-
-    observe(fail)
-    ckpt_here("rollback", "latest", "--yes", cwd=top, code=1)
-    observe(None)
-    ckpt_here("rollback", "--continue", cwd=top, code=0)
-
-    assert (top / "a").read_bytes() == b"1\n"
-    assert status_by_content(top) == before
-
-
 def with_driver(top: Path, **commands: str) -> None:
     """A repository with one committed file that the driver `odd` converts."""
     git("init", "-q", str(top))
@@ -295,16 +263,6 @@ def test_an_unchanged_file_is_filtered_in_one_save_only(tmp_path: Path) -> None:
     assert (top / "a.odd").read_bytes() == b"xyz\n"
 
 
-def test_another_command_for_a_driver_is_run_again(tmp_path: Path) -> None:
-    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z")
-    settle()
-    ckpt_here("save", cwd=tmp_path, code=0)
-    git("config", "filter.odd.clean", "cat", cwd=tmp_path)
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-
-    assert git("show", f"{saved['ref']}:a.odd", cwd=tmp_path) == "abc\n"
-
-
 @pytest.mark.parametrize("required", ["true", "false"])
 @pytest.mark.parametrize("command", ["exit 1", "no-such-command", "head -c 1; exit 3"])
 def test_where_a_driver_fails_the_bytes_are_taken_and_marked(
@@ -326,7 +284,7 @@ def test_where_a_driver_fails_the_bytes_are_taken_and_marked(
 def test_a_driver_that_hangs_costs_its_time_out_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filters, "TIMEOUT", 1.0)
+    monkeypatch.setattr("ckpt.worktree.filters.TIMEOUT", 1.0)
     with_driver(tmp_path, clean="cat", smudge="cat")
     log = tmp_path / ".git/log"
     git("config", "filter.odd.clean", logged("exec sleep 1000", log), cwd=tmp_path)
@@ -359,68 +317,6 @@ def test_a_file_comes_back_that_its_driver_does_not_give_any_more(
     assert before == tree_state(tmp_path)
 
 
-def test_a_driver_is_not_relied_on_for_what_only_a_checkpoint_has(tmp_path: Path) -> None:
-    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z")
-    (tmp_path / "a.odd").write_bytes(b"changed\n")
-    (tmp_path / "new.odd").write_bytes(b"new\n")
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-    git("config", "--remove-section", "filter.odd", cwd=tmp_path)
-    (tmp_path / "a.odd").unlink()
-    (tmp_path / "new.odd").unlink()
-    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
-
-    assert (tmp_path / "a.odd").read_bytes() == b"changed\n"
-    assert (tmp_path / "new.odd").read_bytes() == b"new\n"
-    assert git("show", f"{saved['ref']}:new.odd", cwd=tmp_path) == "ofx\n"
-
-
-def test_a_driver_is_not_relied_on_for_what_is_only_staged(tmp_path: Path) -> None:
-    with_driver(tmp_path, clean="tr a-z b-za", smudge="tr b-za a-z")
-    (tmp_path / "new.odd").write_bytes(b"new\n")
-    git("add", "new.odd", cwd=tmp_path)
-    before = tree_state(tmp_path)
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-    assert raw(tmp_path, saved) == ["raw/a.odd", "raw/new.odd"]
-    git("config", "--remove-section", "filter.odd", cwd=tmp_path)
-    (tmp_path / "new.odd").unlink()
-    ckpt_here("rollback", "latest", cwd=tmp_path, code=0)
-
-    assert before == tree_state(tmp_path)
-
-
-def test_a_file_whose_driver_is_gone_is_taken_as_it_is_on_disk(tmp_path: Path) -> None:
-    """Also where stat data and size are those of the blob that the driver made of it."""
-    edited_then_as_committed(tmp_path, b"wip\n")
-    os.utime(tmp_path / "a.odd", (1, 1))
-    git("update-index", "-q", "--refresh", cwd=tmp_path)
-    git("config", "--remove-section", "filter.odd", cwd=tmp_path)
-    before = tree_state(tmp_path), status_by_content(tmp_path)
-    ckpt_here("rollback", "edited", cwd=tmp_path, code=0)
-    ckpt_here("undo", cwd=tmp_path, code=0)
-
-    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
-
-
-def test_a_file_that_is_converted_no_more_is_saved_as_it_is_on_disk(tmp_path: Path) -> None:
-    """Its entry in the index has its stat data and size, and the content that a driver made."""
-    with_driver(tmp_path, clean="tr abc bca", smudge="tr bca abc")
-    os.utime(tmp_path / "a.odd", (1, 1))
-    settle()
-    git("update-index", "-q", "--refresh", cwd=tmp_path)
-    settle()
-    ckpt_here("save", "converted", cwd=tmp_path, code=0)
-    (tmp_path / ".gitattributes").unlink()
-    git("add", ".gitattributes", cwd=tmp_path)
-    for name in ("as it is", "once more", "without a cache"):
-        if name == "without a cache":
-            (tmp_path / ".git/ckpt/scan").unlink()
-        ckpt_here("save", name, cwd=tmp_path, code=0)
-        (tmp_path / "a.odd").unlink()
-        ckpt_here("rollback", name, cwd=tmp_path, code=0)
-
-        assert (tmp_path / "a.odd").read_bytes() == b"abc\n"
-
-
 @pytest.mark.parametrize("there", [b"wip\n", None])
 def test_an_undo_needs_no_driver_that_is_broken_by_now(tmp_path: Path, there: bytes | None) -> None:
     edited_then_as_committed(tmp_path, there)
@@ -438,49 +334,6 @@ def test_an_undo_needs_no_driver_that_is_broken_by_now(tmp_path: Path, there: by
     ckpt_here("undo", "--yes", cwd=tmp_path, code=0)
 
     assert before == (tree_state(tmp_path), status_by_content(tmp_path))
-
-
-def test_an_abort_needs_no_driver_that_is_broken_by_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edited_then_as_committed(tmp_path, b"wip\n")
-    before = tree_state(tmp_path), status_by_content(tmp_path)
-
-    def fail(operation: str, path: str) -> None:
-        if operation == "rename" and path.endswith("/plain"):
-            raise OSError(5, "no more")
-
-    (tmp_path / "plain").write_bytes(b"other\n")
-    before = tree_state(tmp_path), status_by_content(tmp_path)
-    observe(fail)
-    ckpt_here("rollback", "edited", cwd=tmp_path, code=1)
-    observe(None)
-    assert (tmp_path / "a.odd").read_bytes() == b"wip\n"
-    git("config", "filter.odd.smudge", "exit 1", cwd=tmp_path)
-    ckpt_here("rollback", "--abort", cwd=tmp_path, code=0)
-
-    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
-
-
-def test_what_came_after_an_interruption_needs_no_driver_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edited_then_as_committed(tmp_path, b"wip\n")
-    (tmp_path / "a.odd").write_bytes(b"other\n")
-    (tmp_path / "plain").write_bytes(b"other\n")
-
-    def fail(operation: str, path: str) -> None:
-        if operation == "rename" and path.endswith("/plain"):
-            raise OSError(5, "no more")
-
-    observe(fail)
-    ckpt_here("rollback", "edited", cwd=tmp_path, code=1)
-    observe(None)
-    git("checkout", "-q", "a.odd", cwd=tmp_path)
-    told = ckpt_here("rollback", "--continue", "--json", cwd=tmp_path, code=0).json
-
-    assert (tmp_path / "a.odd").read_bytes() == b"wip\n"
-    assert raw(tmp_path, told["safety"]) == ["raw/a.odd"]
 
 
 def edited_then_as_committed(top: Path, content: bytes | None) -> None:
@@ -535,144 +388,6 @@ def test_git_lfs_files_come_back(tmp_path: Path) -> None:
 
 
 @LFS
-def test_an_unchanged_git_lfs_file_needs_no_process_to_be_saved(tmp_path: Path) -> None:
-    with_lfs(tmp_path)
-    before = tree_state(tmp_path)
-    git("config", "filter.lfs.process", "exit 1", cwd=tmp_path)
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-    assert raw(tmp_path, saved) == []
-    git("config", "filter.lfs.process", "git-lfs filter-process", cwd=tmp_path)
-    (tmp_path / "a.bin").unlink()
-    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
-
-    assert before == tree_state(tmp_path)
-
-
-@LFS
-def test_what_git_lfs_has_pruned_comes_back_if_only_a_checkpoint_named_it(tmp_path: Path) -> None:
-    with_lfs(tmp_path)
-    (tmp_path / "a.bin").write_bytes(b"precious" * 1000)
-    ckpt_here("save", cwd=tmp_path, code=0)
-    (tmp_path / "a.bin").unlink()
-    shutil.rmtree(tmp_path / ".git/lfs/objects")
-    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
-
-    assert (tmp_path / "a.bin").read_bytes() == b"precious" * 1000
-
-
-@LFS
-def test_a_git_lfs_file_that_is_only_staged_survives_git_lfs_prune(tmp_path: Path) -> None:
-    with_lfs(tmp_path)
-    ckpt_here("save", "before", cwd=tmp_path, code=0)
-    (tmp_path / "new.bin").write_bytes(b"precious" * 1000)
-    git("add", "new.bin", cwd=tmp_path)
-    settle()
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-    assert raw(tmp_path, saved) == ["raw/new.bin"]
-    git("lfs", "prune", cwd=tmp_path)
-    before = tree_state(tmp_path), status_by_content(tmp_path)
-    ckpt_here("rollback", "before", cwd=tmp_path, code=0)
-    assert not (tmp_path / "new.bin").exists()
-    ckpt_here("undo", cwd=tmp_path, code=0)
-
-    assert before == (tree_state(tmp_path), status_by_content(tmp_path))
-
-
-@LFS
-@pytest.mark.parametrize("storage", [None, "else/where", "/"])
-@pytest.mark.parametrize("damage", ["gone", "cut short"])
-def test_a_git_lfs_pointer_is_not_relied_on_without_its_content(
-    tmp_path: Path, storage: str | None, damage: str
-) -> None:
-    top = tmp_path / "repo"
-    with_lfs(top, str(tmp_path / "store") if storage == "/" else storage)
-    settle()
-    first = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
-    assert raw(top, first) == []
-    stored = lfs_content(tmp_path, top / "a.bin")
-    stored.chmod(0o644)
-    stored.write_bytes(b"short")
-    if damage == "gone":
-        stored.unlink()
-    before = tree_state(top)
-    saved = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
-    assert raw(top, saved) == ["raw/a.bin"]
-    (top / "a.bin").unlink()
-    ckpt_here("rollback", "latest", cwd=top, code=0)
-
-    assert before == tree_state(top)
-
-
-@LFS
-def test_a_git_lfs_pointer_is_not_relied_on_after_head_has_left_it(tmp_path: Path) -> None:
-    with_lfs(tmp_path)
-    (tmp_path / "c.bin").write_bytes(b"c" * 5000)
-    git("add", ".", cwd=tmp_path)
-    git("commit", "-q", "-m", "second", cwd=tmp_path)
-    settle()
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-    assert raw(tmp_path, saved) == []
-    git("reset", "-q", "--soft", "HEAD~1", cwd=tmp_path)
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-
-    assert raw(tmp_path, saved) == ["raw/c.bin"]
-
-
-@LFS
-@pytest.mark.parametrize("storage", [None, "else/where", "/"])
-@pytest.mark.parametrize("why", ["excluded", "skipped", "broken", "not installed"])
-def test_git_lfs_files_come_from_its_local_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str | None, why: str
-) -> None:
-    top = tmp_path / "repo"
-    with_lfs(top, str(tmp_path / "store") if storage == "/" else storage)
-    before = tree_state(top)
-    saved = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
-    assert raw(top, saved) == []
-    (top / "a.bin").write_bytes(b"lost")
-    (top / "b.bin").unlink()
-    if why == "excluded":
-        git("config", "lfs.fetchexclude", "*", cwd=top)
-    elif why == "skipped":
-        monkeypatch.setenv("GIT_LFS_SKIP_SMUDGE", "1")
-    elif why == "broken":
-        git("config", "filter.lfs.process", "exit 1", cwd=top)
-    else:
-        git("lfs", "uninstall", "--local", cwd=top)
-    ckpt_here("rollback", "latest", cwd=top, code=0)
-
-    assert before == tree_state(top)
-
-
-@LFS
-def test_damaged_content_is_not_taken_from_the_store_of_git_lfs(tmp_path: Path) -> None:
-    with_lfs(tmp_path)
-    ckpt_here("save", cwd=tmp_path, code=0)
-    stored = lfs_content(tmp_path, tmp_path / "a.bin")
-    stored.chmod(0o644)
-    stored.write_bytes(b"x" * stored.stat().st_size)
-    (tmp_path / "a.bin").write_bytes(b"mine")
-    git("config", "filter.lfs.process", "exit 1", cwd=tmp_path)
-    ckpt_here("rollback", "latest", cwd=tmp_path, code=4)
-
-    assert (tmp_path / "a.bin").read_bytes() == b"mine"
-
-
-@LFS
-def test_a_pointer_is_not_relied_on_if_the_store_of_git_lfs_is_damaged(tmp_path: Path) -> None:
-    with_lfs(tmp_path)
-    before = (tmp_path / "a.bin").read_bytes()
-    stored = lfs_content(tmp_path, tmp_path / "a.bin")
-    stored.chmod(0o644)
-    stored.write_bytes(b"x" * stored.stat().st_size)
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-    (tmp_path / "a.bin").unlink()
-    ckpt_here("rollback", saved["id"], cwd=tmp_path, code=0)
-
-    assert (tmp_path / "a.bin").read_bytes() == before
-
-
-@LFS
 def test_an_undo_needs_nothing_of_git_lfs(tmp_path: Path) -> None:
     """`git lfs prune` takes what only a checkpoint names."""
     with_lfs(tmp_path)
@@ -686,13 +401,6 @@ def test_an_undo_needs_nothing_of_git_lfs(tmp_path: Path) -> None:
     ckpt_here("undo", cwd=tmp_path, code=0)
 
     assert (tmp_path / "a.bin").read_bytes() == b"committed since" * 500
-
-
-def lfs_content(top: Path, file: Path) -> Path:
-    """Where the content of a file lies that Git LFS has."""
-    name = hashlib.sha256(file.read_bytes()).hexdigest()
-    (found,) = (path for path in top.glob(f"**/{name}") if path.is_file())
-    return found
 
 
 def with_lfs(top: Path, storage: str | None = None) -> None:

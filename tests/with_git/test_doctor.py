@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from byhand import locked_half_way
-from helpers import ckpt_here, git, tree_state
+from helpers import ckpt_here, git
 
 NEWER_GIT = os.environ.get("CKPT_TEST_GIT")  # read before the tests are isolated
 HOOKS = ["pre-commit", "pre-merge-commit", "pre-rebase", "pre-push", "post-checkout"]
@@ -46,27 +46,6 @@ def test_every_installed_trigger_is_tried_out_and_works() -> None:
     assert ckpt_here("doctor").stdout.endswith("\nNothing is wrong.\n")
 
 
-def test_the_name_of_a_folder_is_nothing_to_run(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even if it has several lines."""
-    odd = repo.rename(tmp_path / "it's\ntouch $RAN\n'notes=;touch $RAN")
-    monkeypatch.chdir(odd)
-    monkeypatch.setenv("RAN", str(tmp_path / "ran"))
-    ckpt_here("install", "--guard", code=0)
-
-    assert only(doctor()["guard"], "ok")["detail"].startswith("tried out, ")
-    assert not (tmp_path / "ran").exists()
-
-
-def test_trying_out_leaves_no_trace(installed: Path) -> None:
-    git("add", ".")
-    before = tree_state(installed), sorted((installed / ".git").rglob("*"))
-    doctor()
-
-    assert (tree_state(installed), sorted((installed / ".git").rglob("*"))) == before
-
-
 @pytest.mark.usefixtures("repo")
 def test_without_triggers_the_one_command_that_installs_them_is_named() -> None:
     told = doctor()
@@ -89,14 +68,6 @@ def test_a_hook_that_another_tool_took_out_is_a_problem(installed: Path) -> None
     assert only(told["pre-push"], "problem")["mend"] == "git ckpt install --hooks pre-push"
     ckpt_here(*only(told["pre-push"], "problem")["mend"].split()[2:], code=0)
     assert only(doctor()["pre-push"], "ok")
-
-
-def test_a_guard_that_another_tool_replaced_is_a_problem(installed: Path) -> None:
-    git("config", "core.fsmonitor", "/bin/true")
-    told = only(doctor(code=1)["guard"], "problem")
-
-    assert "core.fsmonitor is '/bin/true'" in told["detail"]
-    assert told["mend"] == "git ckpt install --guard"
 
 
 def test_a_hook_of_another_installation_is_not_run_and_can_be_renewed(installed: Path) -> None:
@@ -135,22 +106,6 @@ def test_what_only_looks_like_ours_is_not_run_and_its_file_is_named(
     assert told["mend"] == (renewed if way == "block" else None)
 
 
-def test_neither_is_a_guard_that_was_changed(
-    installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = installed.parent / "ran"
-    monkeypatch.setenv("RAN", str(ran))
-    guard = installed / ".git/ckpt-guard"
-    guard.write_text(guard.read_text().replace("\nwords=\n", '\ntouch "$RAN"\nwords=\n'))
-    told = only(doctor()["guard"], "warning")
-
-    assert not ran.exists()
-    assert f"'{guard}' calls ckpt" in told["detail"]
-    assert told["mend"] == "git ckpt install --guard"
-    ckpt_here(*told["mend"].split()[2:], code=0)
-    assert only(doctor()["guard"], "ok")
-
-
 def test_foreign_hooks_are_not_run(installed: Path) -> None:
     hook = installed / ".git/hooks/pre-push"
     hook.write_text(hook.read_text() + "touch ../deployed\n")
@@ -159,16 +114,6 @@ def test_foreign_hooks_are_not_run(installed: Path) -> None:
 
     assert not (installed.parent / "deployed").exists()
     assert not list(installed.rglob("deployed"))
-
-
-def test_what_turns_a_trigger_off_is_named_with_its_remedy(installed: Path) -> None:
-    git("config", "ckpt.disable", "pre-push")
-
-    told = only(doctor()["pre-push"], "warning")
-    assert (told["detail"], told["mend"]) == (
-        "turned off by ckpt.disable",
-        "git config --unset-all ckpt.disable",
-    )
 
 
 def test_the_last_failure_is_told_until_a_success(installed: Path) -> None:
@@ -188,15 +133,6 @@ def test_the_last_failure_is_told_until_a_success(installed: Path) -> None:
 
     ckpt_here("hook", "pre-commit", code=0)
     assert only(doctor()["pre-commit"], "ok")
-
-
-def test_a_trigger_that_took_longer_than_it_may_is_told(installed: Path) -> None:
-    ckpt_here("hook", "pre-commit", code=0)
-    git("config", "ckpt.hookBudget", "1ms")
-    told = only(doctor()["pre-commit"], "warning")
-
-    assert "more than its 0.001 s" in told["detail"]
-    assert told["mend"] == "git config ckpt.hookBudget 0.004s"
 
 
 def test_wrong_settings_and_an_interrupted_rollback_are_told(repo: Path) -> None:
@@ -233,14 +169,6 @@ def test_it_says_whether_ckpt_save_comes_first(
     told = only(doctor()["ckpt-save"], state)
     assert (told["mend"] or "").startswith(mend or "")
     assert bool(told["mend"]) == bool(mend)
-
-
-def test_ckpt_save_without_pre_commit_as_a_hook_is_not_taken_for_installed(
-    installed: Path,
-) -> None:
-    (installed / ".pre-commit-config.yaml").write_text("repos:\n- hooks: [{id: ckpt-save}]\n")
-
-    assert "ckpt-save" not in doctor()
 
 
 @pytest.mark.skipif(NEWER_GIT is None, reason="CKPT_TEST_GIT names no git of 2.54 or later")

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers import fsck, git, loose_object, verified
 from saving import FrozenTimes, Saver, content, overwrite, paths, write_all
-
-from ckpt import paths as reach
-from ckpt.git.index import IndexEntry, read_index, write_index
 
 FILES = {
     "a": b"a 1\n",
@@ -59,11 +54,6 @@ def saver(top: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Saver]:
     saver = Saver(top, monkeypatch)
     yield saver
     saver.close()
-
-
-def test_nothing_is_read_that_the_index_knows(saver: Saver) -> None:
-    saver.save()
-    assert saver.read == []
 
 
 @pytest.mark.parametrize(
@@ -260,59 +250,6 @@ def test_an_edit_in_the_tick_of_the_first_save_is_found_by_the_second(
     assert content(saver.top, saver.save(check=False), name) == b"?" * path.stat().st_size
 
 
-@pytest.mark.parametrize("part", ["mtime", "ino", "mode"])
-def test_each_part_of_the_stat_data_counts(saver: Saver, part: str) -> None:
-    path = saver.top / "d/x"
-    before = path.stat()
-    if part == "mtime":
-        os.utime(path, ns=(0, before.st_mtime_ns - 1))
-    elif part == "ino":
-        fresh = saver.top / ".git/fresh"
-        fresh.write_bytes(b"x 2\n")
-        os.utime(fresh, ns=(0, before.st_mtime_ns))
-        fresh.replace(path)
-    else:
-        path.chmod(0o755)
-    time.sleep(0.03)
-    saver.save()
-
-    assert saver.read == ["d/x"]
-
-
-def rewrite_index(top: Path, change: Callable[[list[int]], None]) -> None:
-    """Change the stat data of all entries, as another program than git may write them."""
-    index = read_index((top / ".git/index").read_bytes())
-    entries: list[IndexEntry] = []
-    for entry in index.entries:
-        fields = [*struct.unpack(">10L", entry.stat)]
-        change(fields)
-        entries.append(entry._replace(stat=struct.pack(">10L", *fields)))
-    (top / ".git/index").write_bytes(write_index(entries))
-    time.sleep(0.03)
-
-
-@pytest.mark.parametrize("field", [0, 1, 2, 3, 5, 9])
-def test_an_index_with_less_or_other_stat_data_proves_nothing(saver: Saver, field: int) -> None:
-    """Some programs write no nanoseconds, or no inode."""
-
-    def forget(fields: list[int]) -> None:
-        fields[field] = 0
-
-    rewrite_index(saver.top, forget)
-    saver.save()
-    assert {*saver.read} == {*FILES, "link"}
-
-
-def with_large_inodes(look: Any) -> Any:
-    def looked(*words: Any, **options: Any) -> os.stat_result:
-        found: os.stat_result = look(*words, **options)
-        names = ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")
-        exact = {name: getattr(found, name) for name in names}
-        return os.stat_result((found[0], found[1] | 1 << 40, *found[2:]), exact)
-
-    return looked
-
-
 @pytest.mark.parametrize("rule", ["text eol=crlf", "filter=double"])
 def test_a_file_that_was_checked_out_by_rules_that_are_gone_is_read(
     saver: Saver, rule: str
@@ -336,30 +273,6 @@ def test_a_file_that_was_checked_out_by_rules_that_are_gone_is_read(
     saved = saver.save()
     assert content(saver.top, saved, "d/x") == data
     assert "d/x" in saver.read
-
-
-@pytest.mark.parametrize("place", ["a loose ref", "packed refs", "elsewhere"])
-def test_a_file_is_read_where_objects_are_replaced_by_others(
-    saver: Saver, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Git has written the other one, of the same length, and takes it for unchanged."""
-    if place == "elsewhere":
-        monkeypatch.setenv("GIT_REPLACE_REF_BASE", "refs/elsewhere/")
-    other = git("hash-object", "-w", "--stdin", stdin="x 2\n", cwd=saver.top).strip()
-    git("replace", git("rev-parse", ":d/x", cwd=saver.top).strip(), other, cwd=saver.top)
-    (saver.top / "d/x").unlink()
-    git("checkout", "-q", "--", "d/x", cwd=saver.top)
-    if place == "packed refs":
-        git("pack-refs", "--all", cwd=saver.top)
-    time.sleep(0.03)
-    os.utime(saver.top / ".git/index")  # as if it had been written a while after the file
-    time.sleep(0.03)
-
-    assert (saver.top / "d/x").read_bytes() == b"x 2\n"
-    saved = saver.save()
-    assert "d/x" in saver.read
-    git("replace", "-d", git("rev-parse", ":d/x", cwd=saver.top).strip(), cwd=saver.top)
-    assert content(saver.top, saved, "d/x") == b"x 2\n"
 
 
 @pytest.mark.parametrize("folder", ["", "d"])
@@ -420,39 +333,3 @@ def test_what_a_power_cut_left_of_what_git_wrote_is_written_anew(
 
     assert verified(saver.top) == []
     assert fsck(saver.top) == []
-
-
-def test_an_emptied_blob_of_a_converted_file_is_written_anew(saver: Saver) -> None:
-    write_all(saver.top, {".gitattributes": b"* text=auto\n", "d/crlf": b"1\r\n2\r\n"})
-    commit(saver.top)
-    for path in ("a", "d/crlf"):
-        name = git("rev-parse", f"HEAD:{path}", cwd=saver.top).strip()
-        file = Path(loose_object(saver.top / ".git", name))
-        file.chmod(0o644)
-        file.write_bytes(b"")
-    saver.save()
-
-    assert verified(saver.top) == []
-    assert fsck(saver.top) == []
-
-
-def test_a_folder_in_one_that_cannot_be_listed_is_saved_once(
-    saver: Saver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is tracked is known by name, and can be reached all the same. The superuser can
-    list everything, so that it is the calls that fail."""
-    locked = os.fsencode(saver.top / "d")
-    listdir, children = os.listdir, reach.children
-
-    def fails_for(folder: Any, look: Any) -> Any:
-        if folder == locked:
-            raise PermissionError(13, "locked")
-        return look(folder)
-
-    monkeypatch.setattr(os, "listdir", lambda folder=".": fails_for(folder, listdir))
-    monkeypatch.setattr(reach, "children", lambda folder: fails_for(folder, children))
-    saved = saver.save()
-
-    assert saved.partial
-    assert fsck(saver.top) == []
-    assert git("diff", "--name-only", "HEAD", saved.commit, cwd=saver.top) == ""

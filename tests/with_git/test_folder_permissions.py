@@ -47,11 +47,6 @@ def watched(look: Callable[[str, str | bytes], None]) -> Iterator[None]:
         observe(None)
 
 
-def stop_at_edited(operation: str, path: str) -> None:
-    if operation == "rename" and path.endswith("/edited"):
-        raise OSError(28, "No space left on device")
-
-
 def chmod(top: Path, **modes: int) -> None:
     for path, mode in modes.items():
         (top / path.replace("__", "/")).chmod(mode)
@@ -105,27 +100,6 @@ def test_a_private_folder_is_never_open_to_others_while_it_is_made(top: Path) ->
     assert set(seen) == {0o700}
 
 
-@pytest.mark.parametrize("change", ["bits", "made", "removed"])
-def test_a_rollback_of_folders_alone_says_so(top: Path, change: str) -> None:
-    (top / "empty").mkdir()
-    ckpt_here("save", "it", cwd=top, code=0)
-    if change == "bits":
-        chmod(top, tracked=0o700)
-    elif change == "made":
-        (top / "empty").rmdir()
-    else:
-        (top / "another").mkdir()
-
-    foreseen = ckpt_here("rollback", "it", "--dry-run", cwd=top, code=0).stdout
-    done = ckpt_here("rollback", "it", cwd=top, code=0).stdout
-    again = ckpt_here("rollback", "it", "--json", cwd=top, code=0).json
-
-    assert "  would restore folders or their permission bits\n" in foreseen
-    assert done.startswith("Rolled back")
-    assert "  restored folders or their permission bits\n" in done
-    assert again["folders_changed"] is False
-
-
 def test_undo_gives_the_bits_back_that_the_rollback_took(top: Path) -> None:
     ckpt_here("save", "it", cwd=top, code=0)
     chmod(top, tracked=0o700, tracked__deep=0o770)
@@ -146,17 +120,6 @@ def test_other_bits_of_a_folder_make_another_state(top: Path) -> None:
     assert (first["outcome"], second["outcome"]) == ("created", "created")
 
 
-def test_set_group_id_and_sticky_bits_stay_as_they_are(top: Path) -> None:
-    chmod(top, tracked=0o2755, tracked__deep=0o1700)
-    ckpt_here("save", "it", cwd=top, code=0)
-
-    chmod(top, tracked=0o3700, tracked__deep=0o777)
-    ckpt_here("rollback", "it", cwd=top, code=0)
-
-    assert bits(top)["tracked"] == 0o3755
-    assert bits(top)["tracked/deep"] == 0o700
-
-
 def test_a_rollback_of_paths_leaves_other_folders_alone(top: Path) -> None:
     ckpt_here("save", "it", cwd=top, code=0)
     chmod(top, tracked=0o700, tracked__deep=0o700)
@@ -166,14 +129,6 @@ def test_a_rollback_of_paths_leaves_other_folders_alone(top: Path) -> None:
 
     assert bits(top)["tracked"] == 0o700
     assert bits(top)["tracked/deep"] == 0o755
-
-
-def test_the_top_of_the_worktree_keeps_its_bits(top: Path) -> None:
-    ckpt_here("save", "it", cwd=top, code=0)
-    top.chmod(0o700)
-    ckpt_here("rollback", "it", cwd=top, code=0)
-
-    assert bits(top)["."] == 0o700
 
 
 def test_a_folder_of_ignored_files_is_none_of_ours(top: Path) -> None:
@@ -190,41 +145,6 @@ def test_a_folder_of_ignored_files_is_none_of_ours(top: Path) -> None:
 
     assert (top / "build/kept").read_text() == "tracked\n"
     assert bits(top)["build"] == 0o700
-
-
-def test_a_folder_of_tracked_files_that_is_ignored_has_its_bits_too(top: Path) -> None:
-    write(top, ".gitignore", "build/\n")
-    write(top, "build/kept", "tracked\n")
-    git("add", "--force", "build/kept", cwd=top)
-    chmod(top, build=0o700)
-    ckpt_here("save", "it", cwd=top, code=0)
-    remove(top, "build")
-    ckpt_here("rollback", "it", cwd=top, code=0)
-
-    assert bits(top)["build"] == 0o700
-
-
-def test_a_folder_made_since_that_stays_is_left_as_it_is(top: Path) -> None:
-    write(top, ".gitignore", "*.log\n")
-    ckpt_here("save", "it", cwd=top, code=0)
-    write(top, "new/file", "goes\n")
-    write(top, "new/x.log", "stays\n")
-    chmod(top, new=0o700)
-
-    ckpt_here("rollback", "it", cwd=top, code=0)
-
-    assert os.listdir(top / "new") == ["x.log"]
-    assert bits(top)["new"] == 0o700
-
-
-def test_a_folder_that_became_a_repository_is_left_as_it_is(top: Path) -> None:
-    ckpt_here("save", "it", cwd=top, code=0)
-    git("init", "-q", cwd=top / "tracked/deep")
-    chmod(top, tracked__deep=0o700)
-
-    ckpt_here("rollback", "it", cwd=top)
-
-    assert bits(top)["tracked/deep"] == 0o700
 
 
 @pytest.mark.parametrize("stage", ["rename", "fsync"])
@@ -277,97 +197,3 @@ def test_files_in_folders_that_cannot_be_written_come_back(top: Path) -> None:
     assert (top / "a/removed").read_text() == "2\n"
     assert not (top / "b/added").exists()
     assert (top / "c/gone/file").read_text() == "4\n"
-
-
-@pytest.mark.parametrize("step", ["--continue", "--abort"])
-def test_a_rollback_that_stopped_leaves_no_folder_open(top: Path, step: str) -> None:
-    before = closed_folders(top)
-    now = bits(top)
-
-    with watched(stop_at_edited):
-        assert ckpt_here("rollback", "it", cwd=top).code == 1
-    assert bits(top)["a"] == 0o755
-    ckpt_here("rollback", step, cwd=top, code=0)
-
-    assert bits(top) == (before if step == "--continue" else now)
-
-
-def test_bits_that_someone_set_after_a_crash_are_saved_first(top: Path) -> None:
-    closed_folders(top)
-    with watched(stop_at_edited):
-        assert ckpt_here("rollback", "it", cwd=top).code == 1
-    chmod(top, a=0o711)
-
-    report = ckpt_here("rollback", "--continue", "--json", cwd=top, code=0).json
-    assert bits(top)["a"] == CLOSED
-    ckpt_here("rollback", report["safety"]["id"], "--yes", cwd=top)
-
-    assert bits(top)["a"] == 0o711
-
-
-@pytest.mark.parametrize("words", [(), ("--dry-run",)])
-@pytest.mark.parametrize("mode", [0o000, 0o400])
-def test_an_empty_folder_that_cannot_be_reached_is_listed(
-    top: Path, mode: int, words: tuple[str, ...]
-) -> None:
-    (top / "closed/empty").mkdir(parents=True)
-    ckpt("save", "it", cwd=top, code=0)
-    write(top, "tracked/file", "edited\n")
-    chmod(top, closed=mode)
-
-    told = ckpt("rollback", "it", "--json", *words, cwd=top, code=4, under=unprivileged()).json
-
-    assert {"path": "closed/empty", "reason": "unreadable"} in told["skipped"]
-    assert {item["reason"] for item in told["skipped"]} == {"unreadable"}
-    assert told["written"] == [{"path": "tracked/file"}]
-    assert bits(top)["closed"] == mode
-
-
-def test_a_folder_in_which_nothing_can_be_read_keeps_its_bits(top: Path) -> None:
-    write(top, "around/closed/file", "1\n")
-    ckpt("save", "it", cwd=top, code=0)
-    write(top, "around/closed/file", "2\n")
-    chmod(top, around__closed=0o400, around=0o700, tracked=0o700)
-
-    told = ckpt("rollback", "it", "--json", cwd=top, code=4, under=unprivileged()).json
-
-    assert told["skipped"] == [
-        {"path": path, "reason": "unreadable"}
-        for path in ("around", "around/closed", "around/closed/file")
-    ]
-    kept = {"around": 0o700, "around/closed": 0o400}
-    assert bits(top).items() >= {**kept, "tracked": 0o755}.items()
-    ckpt("undo", cwd=top, under=unprivileged())
-    assert bits(top).items() >= {**kept, "tracked": 0o700}.items()
-
-
-def test_a_folder_with_one_file_that_cannot_be_read_has_its_bits_restored(top: Path) -> None:
-    write(top, "tracked/secret", "1\n")
-    ckpt("save", "it", cwd=top, code=0)
-    chmod(top, tracked__secret=0o000, tracked=0o700)
-
-    ckpt("rollback", "it", cwd=top, code=4, under=unprivileged())
-    assert bits(top)["tracked"] == 0o755
-    ckpt("undo", cwd=top, under=unprivileged())
-
-    assert bits(top)["tracked"] == 0o700
-
-
-@pytest.mark.parametrize("words", [("undo",), ("rollback", "it", "--", "README", "closed/file")])
-def test_a_file_that_cannot_be_reached_any_more_stops_nothing(
-    top: Path, words: tuple[str, ...]
-) -> None:
-    write(top, "README", "1\n")
-    write(top, "closed/file", "1\n")
-    ckpt("save", "it", cwd=top, code=0)
-    write(top, "README", "2\n")
-    remove(top, "closed/file")
-    write(top, "closed/other", "2\n")
-    ckpt("rollback", "it", cwd=top, code=0)
-    if words != ("undo",):
-        write(top, "README", "3\n")
-    chmod(top, closed=0o000)
-
-    ckpt(*words, cwd=top, code=4, under=unprivileged())
-
-    assert (top / "README").read_text() == ("2\n" if words == ("undo",) else "1\n")

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt_here, fsck, git, verified
+from helpers import ckpt_here, fsck, git
 
 from ckpt import CheckpointManager
-
-LONG_AGO = time.time() - 30 * 86_400
 
 
 def save_many(repo: Path, count: int = 12) -> list[str]:
@@ -29,56 +27,9 @@ def save_many(repo: Path, count: int = 12) -> list[str]:
     return made[::-1]
 
 
-def age(*paths: Path) -> None:
-    for path in paths:
-        os.utime(path, (LONG_AGO, LONG_AGO))
-
-
 def collected(*words: str) -> dict[str, Any]:
     found: dict[str, Any] = ckpt_here("gc", *words, "--json", code=0).json
     return found
-
-
-def lost_commit(repo: Path) -> str:
-    (repo / "README.md").write_text("lost\n")
-    git("commit", "-qam", "lost")
-    lost = git("rev-parse", "HEAD").strip()
-    git("reset", "-q", "--hard", "HEAD~1")
-    git("reflog", "expire", "--expire=all", "--all")
-    return lost
-
-
-def test_it_tells_how_much_waits_for_git_and_removes_no_object(repo: Path) -> None:
-    save_many(repo, 3)
-    lost = lost_commit(repo)
-    before = git("count-objects").split()
-    done = collected()
-
-    assert done["objects"]["loose"] == int(before[0])
-    assert git("count-objects").split() == before
-    assert git("cat-file", "-t", lost) == "commit\n"
-    assert "loose objects (" in ckpt_here("gc", code=0).stdout
-
-
-def test_with_now_git_collects_after_it_was_told_what_else_that_removes(repo: Path) -> None:
-    saved = save_many(repo, 3)
-    lost = lost_commit(repo)
-    ran = ckpt_here("gc", "--now", code=0)
-
-    assert "git gc --prune=now also removes 1 unreachable commit" in ran.stderr
-    assert git("count-objects").split()[0] == "0"
-    assert lost not in git("cat-file", "--batch-all-objects", "--batch-check")
-    assert fsck(repo) == []
-    assert verified(repo) == []
-    ckpt_here("rollback", saved[2], code=0)
-
-
-def test_without_git_only_now_is_refused(repo: Path, tmp_path: Path) -> None:
-    save_many(repo, 1)
-    env = {"PATH": str(tmp_path)}
-
-    assert "git is not installed" in ckpt_here("gc", "--now", env=env, code=4).stderr
-    ckpt_here("gc", env=env, code=0)
 
 
 def test_the_trash_is_emptied_of_what_is_a_week_old(repo: Path) -> None:
@@ -97,34 +48,6 @@ def test_the_trash_is_emptied_of_what_is_a_week_old(repo: Path) -> None:
 
 def today() -> str:
     return time.strftime("%Y%m%d", time.gmtime())
-
-
-def test_what_killed_processes_left_goes_when_it_is_a_day_old_and_surely_ours(repo: Path) -> None:
-    git("worktree", "add", "-q", "../linked")
-    save_many(repo, 2)
-    objects, private = repo / ".git/objects", repo / ".git/ckpt"
-    other = repo / ".git/worktrees/linked/ckpt"
-    other.mkdir()
-    (objects / "ab").mkdir(exist_ok=True)
-    digits = "0123456789abcdef"
-    ours = [
-        objects / f"tmp_obj_{digits}_1",
-        objects / f"pack/tmp_pack_{digits}_2",
-        private / f".tmp-{digits}",
-        other / f".tmp-{digits}",
-    ]
-    young = objects / f"tmp_obj_{digits[::-1]}_1"
-    foreign = [objects / "ab/tmp_obj_Xy12Zz", objects / "pack/tmp_pack_Xy12Zz"]
-    odd = [objects / "ab/cd", objects / "ab" / ("é" * 38), objects / "ab" / ("0" * 40)]
-    for path in (*ours, young, *foreign, *odd):
-        path.write_bytes(b"half")
-    age(*ours, *foreign)
-    done = collected()
-
-    assert {item["path"] for item in done["cleared"]} == set(map(str, ours))
-    assert not [path for path in ours if path.exists()]
-    assert all(path.exists() for path in (young, *foreign, *odd))
-    assert collected()["cleared"] == []
 
 
 @pytest.mark.parametrize(
@@ -155,14 +78,6 @@ def test_the_next_command_clears_private_files_of_dead_processes_and_of_no_other
         ckpt_here(*words, code=0)
 
         assert [path.exists() for path in (dead, elsewhere, alive)] == [False, False, True]
-
-
-def test_gc_tells_which_private_files_of_dead_processes_it_took_away(repo: Path) -> None:
-    save_many(repo, 1)
-    left = repo / ".git/ckpt/.tmp-0123456789abcdef"
-    left.touch(0o600)
-
-    assert [item["path"] for item in collected()["cleared"]] == [str(left)]
 
 
 def test_locks_of_dead_processes_go_and_those_of_others_stay(repo: Path) -> None:

@@ -60,17 +60,6 @@ def test_all_else_is_saved_and_the_checkpoint_says_what_is_missing(lost: Path) -
     assert git("status", "--short") == " M README.md\n?? new\n"
 
 
-def test_so_it_is_before_a_command_that_overwrites_files(lost: Path) -> None:
-    ckpt("install", "--guard", code=0)
-
-    told = git("reset", "--hard", env={"CKPT_DISABLE": ""})
-
-    assert "HEAD is now at" in told
-    [saved] = ckpt("list", "--json", code=0).json["checkpoints"]
-    assert git("show", f"{saved['ref']}:README.md") == "edited\n"
-    assert git("show", f"{saved['ref']}:new") == "edited since\n"
-
-
 def test_what_is_in_the_file_still_is_written_anew(repo: Path) -> None:
     ckpt("save", code=0)
     write(repo, "new", "staged\n")
@@ -91,32 +80,6 @@ def test_a_trigger_finds_what_it_has_saved(lost: Path) -> None:
     assert (first.outcome, first.reason) == (Outcome.PARTIAL, "gone")
     assert first.warnings == ("what was staged of 'new' is gone",)
     assert (again.outcome, again.id) == (Outcome.UNCHANGED, first.id)
-
-
-def conflict(repo: Path) -> list[str]:
-    """Three sides of README.md; returns their blobs."""
-    sides = [git("hash-object", "-w", "--stdin", stdin=text).strip() for text in "123"]
-    lines = [f"100644 {blob} {stage}\tREADME.md\n" for stage, blob in enumerate(sides, 1)]
-    git("update-index", "--force-remove", "README.md")
-    git("update-index", "--index-info", stdin="".join(lines))
-    return sides
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_conflict_of_which_a_side_is_gone_stays_one(repo: Path, number: int) -> None:
-    """Else it would be taken for resolved, and the file for removed."""
-    sides = conflict(repo)
-    lose(repo, sides[number - 1])
-
-    saved = ckpt("save", "start", "--json", code=0).json
-
-    assert (saved["outcome"], saved["reason"]) == ("partial", "gone")
-    ckpt("verify", "--all", code=0)
-    git("add", "README.md")
-    ckpt("rollback", "start", code=0)
-    staged = git("ls-files", "--stage", "README.md").splitlines()
-    kept = [n for n in (1, 2, 3) if n != number]
-    assert staged == [f"100644 {sides[n - 1]} {n}\tREADME.md" for n in kept]
 
 
 @pytest.mark.parametrize("tree", ["HEAD^{tree}", "HEAD:src"])
@@ -178,38 +141,3 @@ def test_without_the_commit_at_head_files_are_saved_before_git_reset_takes_them(
     ckpt("verify", "--all", code=0)
     ckpt("rollback", saved["id"], code=0)
     assert (repo / "README.md").read_text() == "edited\n"
-
-
-def test_a_rollback_waits_until_head_is_mended_too(repo: Path) -> None:
-    ckpt("save", "start", code=0)
-    write(repo, "README.md", "edited\n")
-    git("commit", "-q", "-a", "-m", "lost")
-    lose(repo, git("rev-parse", "HEAD").strip())
-    before = tree_state(repo)
-
-    refused = ckpt("rollback", "start", "--json", code=4).json["error"]
-
-    assert refused["message"].startswith("the commit at HEAD is gone")
-    git(*refused["hint"].split("'")[1].split()[1:])
-    assert tree_state(repo) == before
-    ckpt("rollback", "start", code=0)
-    assert (repo / "README.md").read_text() != "edited\n"
-
-
-def test_a_checkpoint_that_does_not_know_where_head_was_moves_none(repo: Path) -> None:
-    """Without its commit, the branch would be one that has none yet, and be taken away."""
-    before = git("rev-parse", "HEAD").strip()
-    git("commit", "-q", "--allow-empty", "-m", "lost")
-    lose(repo, git("rev-parse", "HEAD").strip())
-    saved = ckpt("save", "start", code=0)
-    assert "warning: the commit at HEAD is gone\n" in saved.stderr
-    assert "HEAD:     not known\n" in ckpt("show", "start", code=0).stdout
-    git("update-ref", "refs/heads/main", before)
-    write(repo, "README.md", "now\n")
-
-    refused = ckpt("rollback", "start", "--head", "--json", code=1).json["error"]
-
-    assert refused["message"].startswith("where HEAD was is not known")
-    assert git("rev-parse", "main").strip() == before
-    ckpt("rollback", "start", code=0)
-    assert git("status", "--short", "--branch") == "## main\n"

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guards import install_all, run, target, write
+from guards import install_all, run, write
 from helpers import ckpt_here, git
-
-from ckpt.install import wrapper
 
 
 @pytest.fixture
@@ -69,41 +67,6 @@ def test_nothing_relies_on_a_store_that_a_tool_lends_for_the_moment(
 
 
 @pytest.mark.parametrize(
-    "lines",
-    [
-        "GIT_INDEX_FILE=.git/tmp git read-tree -u --reset HEAD",
-        "GIT_INDEX_FILE=.git/tmp git read-tree HEAD;"
-        " GIT_INDEX_FILE=.git/tmp git checkout-index -f -a",
-    ],
-)
-def test_an_index_that_a_tool_makes_is_not_taken_for_the_users(guarded: Path, lines: str) -> None:
-    write(guarded / "README.md", "staged\n")
-    git("add", "README.md", cwd=guarded)
-    before = git("status", "--porcelain=v2", cwd=guarded)
-    type_in(guarded, lines)
-    ckpt_here("rollback", "--yes", cwd=guarded, code=0)
-
-    assert git("status", "--porcelain=v2", cwd=guarded) == before
-
-
-def test_a_program_called_like_a_command_of_git_is_not_one_command(
-    guarded: Path, tmp_path: Path
-) -> None:
-    """It may wait for a person, whose work in between is saved too."""
-    git("branch", "other", cwd=guarded)
-    program = tmp_path / "bin/git-wizard"
-    write(
-        program,
-        "#!/bin/sh\ngit checkout -q other\necho precious >README.md\ngit checkout -q -f main\n",
-    )
-    program.chmod(0o755)
-    type_in(guarded, f"PATH={program.parent}:$PATH git wizard")
-
-    ckpt_here("rollback", cwd=guarded, code=0)
-    assert (guarded / "README.md").read_text() == "precious\n"
-
-
-@pytest.mark.parametrize(
     "line",
     [
         "git submodule update --force",
@@ -134,43 +97,6 @@ def test_what_a_command_discards_in_a_submodule_is_held(
 
     ckpt_here("rollback", "--recurse", "--yes", cwd=guarded, code=0)
     assert (guarded / "sub/file").read_text() == "work\n"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "$WRAPPED -c alias.x='reset --hard' x",
-        "$WRAPPED diff --output=README.md",
-        "$WRAPPED log --output README.md",
-        "$WRAPPED format-patch -o . -1",
-    ],
-)
-def test_the_wrapper_sees_through_options(repo: Path, line: str) -> None:
-    wrapper.install(target(repo))
-    git("config", "alias.x", "status", cwd=repo)
-    write(repo / "README.md", "work\n")
-    type_in(repo, line, WRAPPED=wrapper.program(target(repo)))
-
-    assert [found["trigger"] for found in checkpoints(repo)] == ["wrapper"]
-    ckpt_here("rollback", cwd=repo, code=0)
-    assert (repo / "README.md").read_text() == "work\n"
-
-
-def test_a_folder_with_a_newline_in_its_name_is_guarded_once_a_command(tmp_path: Path) -> None:
-    top = tmp_path / "two\nlines"
-    top.mkdir()
-    git("init", "-q", cwd=top)
-    write(top / "a", "one\n")
-    git("add", ".", cwd=top)
-    git("commit", "-qm", "one", cwd=top)
-    install_all(top)
-    write(top / "a", "two\n")
-    write(top / "new", "never added\n")
-    type_in(top, "git stash push -q -u")
-
-    assert len(checkpoints(top)) == 1
-    ckpt_here("rollback", cwd=top, code=0)
-    assert (top / "new").read_text() == "never added\n"
 
 
 def test_permission_bits_are_something_to_lose(guarded: Path) -> None:

@@ -5,12 +5,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
-import pytest
-from helpers import ckpt, ckpt_here, fsck, git
-
-from ckpt.engine import head
+from helpers import ckpt, git
 
 
 def commit_all(repo: Path) -> None:
@@ -45,27 +41,6 @@ def test_a_file_whose_blob_is_missing_is_saved_from_disk(repo: Path) -> None:
     ckpt("rollback", "whole", cwd=repo, code=0)
 
     assert (repo / "precious").read_text() == "precious\n"
-
-
-def test_a_folder_that_git_takes_for_a_git_dir_stops_nothing(repo: Path) -> None:
-    (repo / "vendor/.Git").mkdir(parents=True)
-    (repo / "vendor/.Git/x").write_text("x\n")
-    (repo / "git~1").write_text("x\n")
-
-    saved = ckpt("save", "--json", cwd=repo, code=0).json["checkpoint"]
-
-    assert {"path": "git~1", "reason": "special"} in saved["skipped"]
-    assert {"path": "vendor/.Git", "reason": "special"} in saved["skipped"]
-    assert fsck(repo) == []
-
-
-def test_a_gitmodules_that_is_a_link_is_listed_and_git_finds_no_fault(repo: Path) -> None:
-    (repo / ".gitmodules").symlink_to("elsewhere")
-
-    saved = ckpt("save", "--json", cwd=repo, code=0).json["checkpoint"]
-
-    assert saved["skipped"] == [{"path": ".gitmodules", "reason": "special"}]
-    assert fsck(repo) == []
 
 
 def test_a_bare_repository_inside_is_left_alone(repo: Path) -> None:
@@ -123,71 +98,6 @@ def test_a_symbolic_branch_is_not_overwritten(repo: Path) -> None:
     assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
 
 
-def on_an_alias(repo: Path, *, commits: bool = False) -> None:
-    """HEAD is on a branch that is only another name of main."""
-    git("symbolic-ref", "refs/heads/alias", "refs/heads/main", cwd=repo)
-    git("symbolic-ref", "HEAD", "refs/heads/alias", cwd=repo)
-    if commits:
-        git("commit", "-q", "--allow-empty", "-m", "more", cwd=repo)
-
-
-def test_a_branch_that_need_not_move_may_be_symbolic(repo: Path) -> None:
-    on_an_alias(repo)
-    ckpt("save", "then", cwd=repo, code=0)
-    (repo / "new").write_text("new\n")
-
-    ckpt("rollback", "then", "--head", cwd=repo, code=0)
-
-    assert not (repo / "new").exists()
-    assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
-
-
-def test_an_undo_brings_head_back_to_a_symbolic_branch(repo: Path) -> None:
-    git("checkout", "-qb", "topic", cwd=repo)
-    ckpt("save", "then", cwd=repo, code=0)
-    on_an_alias(repo, commits=True)
-    ckpt("rollback", "then", "--head", cwd=repo, code=0)
-
-    ckpt("undo", cwd=repo, code=0)
-
-    assert (repo / ".git/HEAD").read_text() == "ref: refs/heads/alias\n"
-    assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
-
-
-def test_a_branch_that_moves_after_the_first_look_is_looked_at_again(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on_an_alias(repo)
-    ckpt("save", "then", cwd=repo, code=0)
-    looked = head.check_move
-
-    def look_before_a_commit(*known: Any) -> None:
-        looked(*known)
-        on_an_alias(repo, commits=True)
-
-    monkeypatch.setattr(head, "check_move", look_before_a_commit)
-    refused = ckpt_here("rollback", "then", "--head", code=4)
-
-    assert "it is a symbolic ref" in refused.stderr
-    assert git("symbolic-ref", "refs/heads/alias", cwd=repo).strip() == "refs/heads/main"
-
-
-def test_the_branch_behind_a_symbolic_one_that_head_is_on_is_not_moved_from_there(
-    repo: Path,
-) -> None:
-    ckpt("save", "then", cwd=repo, code=0)
-    on_an_alias(repo, commits=True)
-    (repo / "new").write_text("new\n")
-
-    refused = ckpt("rollback", "then", "--head", cwd=repo, code=4)
-
-    assert (repo / "new").exists()
-    assert "hint: git checkout main\n" in refused.stderr
-    git("checkout", "-q", "main", cwd=repo)
-    ckpt("rollback", "then", "--head", cwd=repo, code=0)
-    assert not (repo / "new").exists()
-
-
 def test_a_branch_that_another_worktree_rebases_is_not_taken(repo: Path, tmp_path: Path) -> None:
     git("checkout", "-qb", "topic", cwd=repo)
     (repo / "both").write_text("topic\n")
@@ -216,29 +126,6 @@ def test_flags_of_an_intent_to_add_entry_come_back(repo: Path) -> None:
     ckpt("rollback", "flagged", cwd=repo, code=0)
 
     assert git("ls-files", "-v", "n", cwd=repo) == "h n\n"
-
-
-def test_an_index_named_from_the_top_is_found_from_a_subfolder(repo: Path) -> None:
-    (repo / "sub").mkdir()
-    env = {"GIT_INDEX_FILE": ".git/index"}
-
-    ckpt("save", "deep", cwd=repo / "sub", env=env, code=0)
-
-    ref = git("for-each-ref", "--format=%(refname)", "refs/checkpoints", cwd=repo).strip()
-    staged = git("ls-tree", "-r", "--name-only", f"{ref}^2:index", cwd=repo)
-    assert staged == git("ls-files", cwd=repo)
-
-
-def test_an_undo_by_path_works_though_the_path_is_gone_again(repo: Path) -> None:
-    (repo / "p").write_text("saved\n")
-    ckpt("save", "then", cwd=repo, code=0)
-    (repo / "p").unlink()
-    ckpt("rollback", "then", "--", "p", cwd=repo, code=0)
-    (repo / "p").unlink()
-
-    ckpt("undo", cwd=repo, code=0)
-
-    assert not (repo / "p").exists()
 
 
 def test_dashes_without_a_path_do_not_mean_everything(repo: Path) -> None:

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from byhand import locked_half_way
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
@@ -79,17 +78,6 @@ def test_the_person_is_told_what_the_index_shows_now(
     assert "--head" in told
 
 
-def test_a_checkpoint_of_a_later_commit_is_ahead(repo: Path) -> None:
-    first = head()
-    commit(repo, "one")
-    saved = save()
-    git("reset", "-q", "--hard", first)
-
-    told = rollback(saved)
-
-    assert (told["head"]["ahead"], told["head"]["behind"]) == (0, 1)
-
-
 def test_with_head_everything_is_as_it_was(repo: Path, two_later: tuple[str, str, State]) -> None:
     saved, then, before = two_later
     later, now = state(repo), head()
@@ -153,36 +141,6 @@ def test_a_branch_that_was_left_for_another_comes_back(repo: Path) -> None:
     assert branch() == "other"
 
 
-def test_a_branch_that_moved_while_another_was_checked_out_is_held_by_safety(repo: Path) -> None:
-    saved = save()
-    first = head()
-    moved = commit(repo, "one")
-    git("checkout", "-q", "-b", "other", first)
-    told = rollback(saved, "--head")
-    assert git("rev-parse", "main").strip() == first
-
-    git("reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
-    git("gc", "-q", "--prune=now")
-
-    reachable = git("rev-list", told["safety"]["ref"]).split()
-    assert moved in reachable
-
-
-def test_undo_puts_back_a_branch_that_moved_while_another_was_checked_out(repo: Path) -> None:
-    saved = save()
-    first = head()
-    moved = commit(repo, "one")
-    git("checkout", "-q", "-b", "other", first)
-    before, refs = state(repo), git("for-each-ref", "refs/heads")
-    rollback(saved, "--head")
-
-    ckpt("undo", code=0)
-
-    assert state(repo) == before
-    assert git("rev-parse", "main").strip() == moved
-    assert git("for-each-ref", "refs/heads") == refs
-
-
 def test_a_deleted_branch_is_made_again(repo: Path) -> None:
     git("checkout", "-q", "-b", "feature/x")
     commit(repo, "one")
@@ -195,30 +153,6 @@ def test_a_deleted_branch_is_made_again(repo: Path) -> None:
 
     assert state(repo) == before
     assert branch() == "feature/x"
-
-
-def test_undo_takes_away_a_branch_that_the_rollback_made_again(repo: Path) -> None:
-    git("checkout", "-q", "-b", "feature")
-    saved = save()
-    git("checkout", "-q", "main")
-    git("branch", "-q", "-D", "feature")
-    before, refs = state(repo), git("for-each-ref", "refs/heads")
-    rollback(saved, "--head")
-
-    ckpt("undo", code=0)
-
-    assert state(repo) == before
-    assert git("for-each-ref", "refs/heads") == refs
-
-
-def test_a_branch_with_any_name_comes_back(repo: Path) -> None:
-    name = "fix/ünïcode-%41-日本"
-    git("checkout", "-q", "-b", name)
-    saved = save()
-    git("checkout", "-q", "main")
-
-    assert rollback(saved, "--head")["head"]["after"]["branch"] == name
-    assert branch() == name
 
 
 def test_a_detached_head_comes_back_detached_and_the_branch_stays(repo: Path) -> None:
@@ -322,93 +256,10 @@ def test_a_missing_commit_of_head_stops_the_move_before_anything_happens(repo: P
     assert before == (git("status", "--porcelain"), head())
 
 
-@pytest.mark.parametrize("lock", ["HEAD.lock", "refs/heads/main.lock"])
-def test_a_lock_that_comes_half_way_stops_the_move_and_can_be_recovered_from(
-    lock: str, repo: Path
-) -> None:
-    before, saved = state(repo), save()
-    git("switch", "-q", "--detach")
-    commit(repo, "one")
-    git("branch", "-f", "main")
-    held = repo / ".git" / lock
-
-    with locked_half_way(held):
-        busy = rollback(saved, "--head", code=4)["error"]
-        assert busy["code"] == "busy"
-        assert f"half way: unable to lock '{str(held).removesuffix('.lock')}'" in busy["message"]
-        assert f".git/{lock}" in ckpt("rollback", "--continue", code=4).stderr
-    ckpt("rollback", "--continue", code=0)
-    assert state(repo) == before
-
-
 def test_head_and_paths_exclude_each_other(repo: Path) -> None:
     save()
 
     assert "--head" in ckpt("rollback", "--head", "--", "README.md", code=2).stderr
-
-
-def test_the_reflog_of_a_branch_in_a_subfolder_is_written(repo: Path) -> None:
-    git("checkout", "-q", "-b", "deep/er/branch")
-    saved = save()
-    commit(repo, "one")
-
-    rollback(saved, "--head")
-
-    assert git("reflog", "-1", "--format=%gs", "deep/er/branch").strip().endswith(saved)
-
-
-def test_an_empty_folder_where_a_branch_was_is_no_obstacle(repo: Path) -> None:
-    git("switch", "-q", "-c", "topic")
-    saved, then = save(), head()
-    commit(repo, "one")
-    git("switch", "-q", "main")
-    git("branch", "-q", "-D", "topic")
-    for folder in (".git/refs/heads/topic/sub", ".git/logs/refs/heads/topic/sub"):
-        (repo / folder).mkdir(parents=True)
-
-    rollback(saved, "--head", "--yes")
-
-    assert (head(), branch()) == (then, "topic")
-
-
-def test_a_branch_that_goes_leaves_no_folder_behind(repo: Path) -> None:
-    git("switch", "-q", "--orphan", "topic/deep")
-    saved = save()
-    write(repo, "file", "content\n")
-    git("add", "file")
-    git("commit", "-q", "-m", "first of it")
-
-    rollback(saved, "--head", "--yes")
-
-    assert branch() == "topic/deep"
-    assert not (repo / ".git/refs/heads/topic").exists()
-    assert not (repo / ".git/logs/refs/heads/topic").exists()
-
-
-def test_a_head_that_is_a_symbolic_link_is_on_a_branch(repo: Path) -> None:
-    git("config", "core.preferSymlinkRefs", "true")
-    git("switch", "-q", "-c", "topic")
-    assert (repo / ".git/HEAD").is_symlink()
-    saved, then = save(), head()
-    commit(repo, "one")
-
-    rollback(saved, "--head", "--yes")
-
-    assert (head(), branch()) == (then, "topic")
-
-
-def test_a_bare_repository_does_not_occupy_its_branch(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    git("clone", "-q", "--bare", str(repo), str(tmp_path / "bare"))
-    git("worktree", "add", "-q", str(tmp_path / "linked"), "main", cwd=tmp_path / "bare")
-    monkeypatch.chdir(tmp_path / "linked")
-    saved, then = save(), head()
-    commit(tmp_path / "linked", "one")
-
-    rollback(saved, "--head", "--yes")
-
-    assert (head(), branch()) == (then, "main")
 
 
 # Git at work
@@ -449,16 +300,3 @@ def test_a_lock_that_git_holds_for_a_moment_is_waited_for(
     release.join()
     assert head() == then
     assert state(repo) == before
-
-
-def test_branches_that_stay_may_be_locked_by_whoever_works_on_them(
-    repo: Path, two_later: tuple[str, str, State]
-) -> None:
-    saved, then, _ = two_later
-    git("branch", "other")
-    for lock in ("refs/heads/other.lock", "packed-refs.lock"):
-        write(repo, f".git/{lock}", "")
-
-    rollback("--head", saved)
-
-    assert head() == then

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 from helpers import ckpt_here as ckpt
-from helpers import fsck, git, loose_object
+from helpers import fsck, git
 from scenes import write
-
-from ckpt.git import record
 
 ID = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-hjkmnp-tv-z]{4}")
 
@@ -125,35 +122,6 @@ def test_an_unknown_word_is_not_found(repo: Path, command: str, word: str) -> No
     assert failed["details"] is None or "available" in failed["details"]
 
 
-def test_without_any_checkpoint_the_hint_is_to_save(repo: Path) -> None:
-    for words in (("show",), ("rollback",), ("diff",), ("drop", "latest")):
-        failed = ckpt(*words, code=3)
-        assert "hint: git ckpt save" in failed.stderr
-        assert failed.stdout == ""
-    assert "git ckpt save" in ckpt("list", code=0).stdout
-
-
-@pytest.mark.parametrize("word", ["-x", "--bogus", "-"])
-@pytest.mark.parametrize("command", ["show", "rollback", "diff", "drop", "pin"])
-def test_a_word_like_an_option_is_never_taken_for_an_id(
-    repo: Path, command: str, word: str
-) -> None:
-    save()
-
-    failed = ckpt(command, word, code=2)
-
-    assert failed.stderr.startswith("error: ")
-    assert "hint: " in failed.stderr
-    assert len(listed("--all")) == 1
-
-
-def test_an_empty_word_is_no_id(repo: Path) -> None:
-    save()
-
-    for command in ("show", "rollback", "drop", "pin", "restore-dropped"):
-        assert ckpt(command, "", code=2).stderr.startswith("error: ")
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -183,14 +151,6 @@ def test_a_bad_name_is_refused_before_anything_is_saved(repo: Path, name: str) -
     assert git("for-each-ref", "refs/checkpoints") == ""
     error = ckpt("save", name, "--json", code=2).json["error"]
     assert error["code"] == "usage"
-
-
-@pytest.mark.parametrize("name", ["-rf", "--all", "-"])
-def test_a_name_like_an_option_is_refused(repo: Path, name: str) -> None:
-    ckpt("save", name, code=2)
-    ckpt("save", "--", name, code=2)
-
-    assert git("for-each-ref", "refs/checkpoints") == ""
 
 
 @pytest.mark.parametrize(
@@ -236,7 +196,11 @@ def test_a_clock_that_went_back_does_not_make_an_id_older_than_the_newest(repo: 
         stdin=message.replace(present, future),
     )
     git("update-ref", f"refs/checkpoints/{future}", commit.strip())
-    record.note(str(repo / ".git"), future, commit.strip())
+    made_here = repo / ".git/ckpt/made-here"
+    line = made_here.read_text().splitlines(keepends=True)[-1]
+    old = git("rev-parse", f"refs/checkpoints/{present}").strip()
+    with made_here.open("a") as file:
+        file.write(line.replace(present, future).replace(old, commit.strip()))
 
     made = saved()["checkpoint"]
 
@@ -246,22 +210,6 @@ def test_a_clock_that_went_back_does_not_make_an_id_older_than_the_newest(repo: 
     assert made["timestamp"] < "2999"
     assert made["timestamp"][:4] == present[:4]
     assert meant("latest") == made["id"]
-
-
-def test_a_future_checkpoint_of_another_worktree_does_not_count(repo: Path, tmp_path: Path) -> None:
-    present = save()
-    future = "2999" + present[4:]
-    message = git("log", "-1", "--format=%B", f"refs/checkpoints/{present}")
-    message = message.replace(present, future).replace("Worktree: main", "Worktree: worktrees/x")
-    parents = git("rev-parse", f"refs/checkpoints/{present}^@").split()
-    commit = git(
-        *("commit-tree", f"refs/checkpoints/{present}^{{tree}}"),
-        *(word for parent in parents for word in ("-p", parent)),
-        stdin=message,
-    )
-    git("update-ref", f"refs/checkpoints/{future}", commit.strip())
-
-    assert save()[:4] == present[:4]
 
 
 # Unchanged
@@ -341,45 +289,6 @@ def test_what_a_person_asks_for_gets_its_own_ref(repo: Path, words: tuple[str, .
     assert len(listed()) == 2
 
 
-def test_a_checkpoint_that_goes_sooner_does_not_stand_in_for_one_that_stays(repo: Path) -> None:
-    saved("--kind", "auto")
-    assert saved("--kind", "hook")["outcome"] == "created"
-    assert saved("--kind", "auto")["outcome"] == "unchanged"
-
-
-@pytest.mark.parametrize(
-    "other",
-    ["auto --session B", "auto", "session --session A", "hook", "manual", "manual --session B"],
-)
-def test_nor_does_one_that_a_session_would_not_find_or_that_follows_other_rules(
-    repo: Path, other: str
-) -> None:
-    """Those of session A go by the rules for its own, and are what it can go back to."""
-    saved("--kind", *other.split())
-    first = saved("--kind", "auto", "--session", "A")
-    again = saved("--kind", "auto", "--session", "A")
-
-    assert (first["outcome"], again["outcome"]) == ("created", "unchanged")
-    assert again["checkpoint"]["id"] == first["checkpoint"]["id"]
-
-
-def test_what_a_session_has_that_stays_until_it_is_dropped_stands_in_for_its_own(
-    repo: Path,
-) -> None:
-    saved("--kind", "manual", "--session", "A")
-
-    assert saved("--kind", "auto", "--session", "A")["outcome"] == "unchanged"
-
-
-def test_equal_checkpoints_share_their_trees(repo: Path) -> None:
-    one, two = save(), save()
-
-    for part in ("^{tree}", "^2^{tree}"):
-        assert git("rev-parse", f"refs/checkpoints/{one}{part}") == git(
-            "rev-parse", f"refs/checkpoints/{two}{part}"
-        )
-
-
 @pytest.mark.parametrize("kind", ["auto", "hook"])
 def test_disabled_triggers_take_no_checkpoint_and_say_so(repo: Path, kind: str) -> None:
     told = ckpt("save", "--json", "--kind", kind, env={"CKPT_DISABLE": "1"}, code=0).json
@@ -416,31 +325,6 @@ def test_a_dropped_checkpoint_lies_in_the_trash_and_comes_back(repo: Path) -> No
     assert fsck(repo) == []
 
 
-def test_several_are_dropped_at_once_as_they_were_named(repo: Path) -> None:
-    made = [save() for _ in range(4)]
-
-    ckpt("drop", "latest", "latest~1", made[0], "latest", code=0)
-
-    assert listed() == [made[1]]
-
-
-def test_nothing_is_dropped_when_one_of_the_words_is_wrong(repo: Path) -> None:
-    one = save("one")
-
-    ckpt("drop", "one", "nothing", code=3)
-
-    assert listed() == [one]
-
-
-def test_restoring_what_is_not_in_the_trash_is_not_found(repo: Path) -> None:
-    save("one")
-
-    failed = ckpt("restore-dropped", "one", code=3)
-
-    assert "'one'" in failed.stderr
-    assert "hint: git ckpt trash" in failed.stderr
-
-
 def test_pin_and_unpin_show_in_every_view(repo: Path) -> None:
     one = save("one")
     ckpt("pin", "one", code=0)
@@ -469,13 +353,3 @@ def test_list_takes_its_filters(repo: Path) -> None:
     assert listed("--since", "2999-01-01") == []
     for words in (("-n", "-1"), ("-n", "x"), ("--since", "noon"), ("--kind", "odd")):
         assert ckpt("list", *words, code=2).stderr.startswith("error: ")
-
-
-def test_a_checkpoint_whose_commit_is_lost_stands_in_nobodys_way(repo: Path) -> None:
-    lost = ckpt("save", "lost", "--json", code=0).json["checkpoint"]
-    other = save("other")
-    os.unlink(loose_object(repo / ".git", lost["commit"]))
-
-    assert listed() == [other]
-    assert lost["commit"] in ckpt("show", lost["id"], code=1).stderr
-    save("third")

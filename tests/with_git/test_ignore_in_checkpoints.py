@@ -76,14 +76,6 @@ def test_an_ignored_folder_is_never_opened(repo: Path) -> None:
     assert told["checkpoint"]["skipped"] == []
 
 
-def test_a_gitignore_that_is_a_link_is_not_followed(repo: Path) -> None:
-    write(repo, "rules", "*.txt\n")
-    link(repo, "sub/.gitignore", "../rules")
-    write(repo, "sub/file.txt", "")
-
-    assert "sub/file.txt" in taken(save())
-
-
 def test_a_tracked_file_is_taken_although_it_is_ignored_and_gone_when_deleted(
     repo: Path,
 ) -> None:
@@ -132,16 +124,6 @@ def test_a_dependency_folder_is_left_out_as_a_whole(repo: Path, name: str) -> No
     assert save()["skipped"] == [{"path": name, "reason": "denied"}]
 
 
-def test_a_secret_that_is_tracked_is_taken_like_any_file(repo: Path) -> None:
-    write(repo, ".env", "tracked\n")
-    git("add", "--force", ".env")
-
-    found = save()
-
-    assert ".env" in taken(found)
-    assert found["skipped"] == []
-
-
 def test_git_config_can_allow_deny_and_include(repo: Path) -> None:
     write(repo, ".env", "wanted\n")
     write(repo, "notes.txt", "unwanted\n")
@@ -159,18 +141,6 @@ def test_git_config_can_allow_deny_and_include(repo: Path) -> None:
     write(repo, "wanted.log", "edited\n")
     ckpt("rollback", "all", code=0)
     assert (repo / "wanted.log").read_text() == "ignored\n"
-
-
-def test_a_secret_in_upper_case_and_a_copy_of_one_are_left_out_unless_tracked(repo: Path) -> None:
-    write(repo, "tracked/.ENV", "tracked\n")
-    git("add", "-f", "tracked/.ENV")
-    for name in (".ENV", ".env~", "id_rsa.bak", "app.py~"):
-        write(repo, name, "untracked\n")
-
-    found = save("all")
-
-    assert {"app.py~", "tracked/.ENV"} <= set(taken(found))
-    assert {item["path"] for item in found["skipped"]} == {".ENV", ".env~", "id_rsa.bak"}
 
 
 def test_the_repository_s_own_file_cannot_let_secrets_in(repo: Path) -> None:
@@ -214,13 +184,6 @@ def test_a_nested_repository_is_recorded_and_left_alone(repo: Path) -> None:
     assert not [path for path in taken(found) if path.startswith("nested")]
 
 
-def test_a_folder_named_like_a_git_dir_that_is_none_is_taken_by_nobody(repo: Path) -> None:
-    write(repo, "odd/.git/notes", "not a repository\n")
-    write(repo, "odd/file", "ours\n")
-
-    assert "odd/file" in taken(save())
-
-
 def test_links_are_taken_and_never_followed(repo: Path, tmp_path: Path) -> None:
     write(tmp_path, "elsewhere/file", "not ours\n")
     link(repo, "out", tmp_path / "elsewhere")
@@ -234,31 +197,3 @@ def test_links_are_taken_and_never_followed(repo: Path, tmp_path: Path) -> None:
         assert git("show", f"{found['ref']}:{name}") == str(target)
         assert git("ls-tree", found["ref"], name).startswith("120000 ")
     assert "out/file" not in taken(found)
-
-
-def test_a_tracked_path_behind_a_link_counts_as_deleted(repo: Path) -> None:
-    os.rename(repo / "src", repo / "moved")
-    link(repo, "src", "moved")
-
-    found = save()
-
-    assert taken(found) == sorted(git_would_take_all(repo))
-    assert not [path for path in taken(found) if path.startswith("src/")]
-
-
-def git_would_take_all(repo: Path) -> list[str]:
-    lent = {"GIT_INDEX_FILE": str(repo / ".git/lent")}
-    git("add", "--all", env=lent)
-    return git("ls-files", "-z", env=lent).split("\0")[:-1]
-
-
-def test_files_that_are_called_like_our_temporary_ones_are_taken(repo: Path) -> None:
-    write(repo, ".ckpt-tmp-0123456789abcdef", "somebody's own\n")
-    write(repo, ".ckpt-tmp-notes", "somebody's own\n")
-    write(repo, ".ckpt-tmp-fedcba9876543210", "tracked, for whatever reason\n")
-    git("add", ".ckpt-tmp-fedcba9876543210")
-
-    found = [path for path in taken(save()) if path.startswith(".ckpt")]
-
-    names = ("0123456789abcdef", "fedcba9876543210", "notes")
-    assert found == [f".ckpt-tmp-{name}" for name in names]

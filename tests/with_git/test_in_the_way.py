@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers import Ran, ckpt_here, git, tree_state
+from helpers import Ran, ckpt_here, git
 from scenes import remove, write
 from seam import observe
 
@@ -28,19 +28,6 @@ def rollback(top: Path, *words: str, code: int = 0) -> Ran:
 
 
 # -- undo ------------------------------------------------------------------------
-
-
-def test_undo_goes_on_where_a_file_is_ignored_by_now_and_as_it_should_be(top: Path) -> None:
-    write(top, ".gitignore", "*.log\n")
-    ckpt_here("save", "it", cwd=top, code=0)
-    remove(top, ".gitignore")
-    write(top, "x.log", "not ignored now\n")
-    before = tree_state(top)
-
-    rollback(top)
-    ckpt_here("undo", "--yes", cwd=top, code=0)
-
-    assert tree_state(top) == before
 
 
 def test_undo_brings_back_what_the_rollback_replaced_though_it_is_ignored_by_now(
@@ -72,47 +59,7 @@ def test_an_ignored_file_that_differs_is_still_left(top: Path) -> None:
     assert (top / "x.log").read_text() == "two\n"
 
 
-def test_other_bits_make_an_ignored_file_another_one(top: Path) -> None:
-    write(top, "x.log", "one\n", 0o600)
-    ckpt_here("save", "it", cwd=top, code=0)
-    (top / "x.log").chmod(0o640)
-    write(top, ".git/info/exclude", "*.log\n")
-
-    assert rollback(top, code=4).json["skipped"] == [{"path": "x.log", "reason": "ignored"}]
-
-
 # -- empty folders that are ignored ------------------------------------------------
-
-
-@pytest.mark.parametrize("folder", ["path", "path/inner", "path/inner/most"])
-def test_a_dry_run_sees_an_ignored_empty_folder_in_the_way(top: Path, folder: str) -> None:
-    write(top, "path", "a file\n")
-    ckpt_here("save", "it", cwd=top, code=0)
-    write(top, ".git/info/exclude", "path/\n")
-    remove(top, "path")
-    (top / folder).mkdir(parents=True)
-    before = tree_state(top)
-
-    foreseen = rollback(top, "--dry-run", code=4).json
-    report = rollback(top, code=4).json
-
-    assert foreseen["skipped"] == report["skipped"] == [{"path": "path", "reason": "ignored"}]
-    assert tree_state(top) == before
-
-
-def test_an_ignored_empty_folder_gives_way_when_that_is_asked_for(top: Path) -> None:
-    write(top, ".git/info/exclude", "path/\n")
-    write(top, "path", "a file\n")
-    ckpt_here("save", "it", cwd=top, code=0)
-    remove(top, "path")
-    (top / "path/inner").mkdir(parents=True)
-    before = tree_state(top)
-
-    rollback(top, "--overwrite-ignored")
-    assert (top / "path").read_text() == "a file\n"
-    ckpt_here("undo", cwd=top, code=0)
-
-    assert tree_state(top) == before
 
 
 def test_an_empty_folder_that_is_held_gives_way(top: Path) -> None:

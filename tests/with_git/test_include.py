@@ -61,16 +61,6 @@ def test_a_pattern_takes_what_it_matches_and_nothing_else(
     assert taken(top) == expected
 
 
-def test_ignore_files_within_an_ignored_folder_bring_nothing_back(top: Path) -> None:
-    include(top, "build/*.json")
-    write(top, "build/.gitignore", "!*\n")
-    (top / "build/empty").mkdir()
-
-    assert taken(top) == {"build/a.json"}
-    (top / "build/empty").rmdir()
-    assert ckpt_here("rollback", "it", cwd=top, code=0).stdout.startswith("Nothing to do")
-
-
 def test_what_is_denied_stays_out_of_a_folder_that_is_looked_through(top: Path) -> None:
     write(top, "node_modules/x/package.json", "{}\n")
     write(top, "build/node_modules/y.json", "{}\n")
@@ -120,28 +110,3 @@ def test_a_file_that_was_not_included_then_is_kept_now(top: Path) -> None:
     assert {item["path"]: item["reason"] for item in report["kept"]} == dict.fromkeys(
         ["a.log", "b.log", "deep/c.log", "new.log"], "ignored at the checkpoint"
     )
-
-
-def test_a_file_in_a_folder_that_no_pattern_led_into_is_kept(top: Path) -> None:
-    include(top, "*.json")
-    taken(top)
-    include(top, "build/")
-
-    report = ckpt_here("rollback", "it", "--json", cwd=top, code=0).json
-
-    assert report["removed"] == []
-    assert (top / "build/a.json").exists()
-
-
-def test_included_files_that_are_ours_no_more_are_left_alone(top: Path) -> None:
-    include(top, "*.log")
-    taken(top)
-    git("config", "--unset-all", "ckpt.include", cwd=top)
-    write(top, "a.log", "edited\n")
-    remove(top, "b.log")
-
-    report = ckpt_here("rollback", "it", "--json", cwd=top, code=4).json
-
-    assert (top / "a.log").read_text() == "edited\n"
-    assert (top / "b.log").read_text() == "b.log\n"
-    assert report["skipped"] == [{"path": "a.log", "reason": "ignored"}]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt_here as ckpt
-from helpers import fsck, git, status
+from helpers import git
 from journeys import reset, reset_and_clean, save, there_and_back
 from scenes import remove, staged, state, write
 
@@ -87,30 +87,12 @@ def test_the_sides_of_every_kind_of_conflict_come_back(
     there_and_back(repo, resolve)
 
 
-def test_a_conflict_of_submodules_comes_back(repo: Path) -> None:
-    for number, stage in enumerate((1, 2, 3)):
-        line = f"160000 {str(number + 1) * 40} {stage}\tmodule\n"
-        git("update-index", "--index-info", stdin=line, cwd=repo)
-
-    there_and_back(repo, reset)
-
-
 @pytest.mark.parametrize("kept", ["1", "2", "3", "1 3", "2 3"])
 def test_single_sides_of_a_conflict_come_back(repo: Path, kept: str) -> None:
     blob = git("rev-parse", "HEAD:README.md", cwd=repo).strip()
     lines = [f"100644 {blob} {stage}\tsrc/half\n" for stage in kept.split()]
     git("update-index", "--index-info", stdin="".join(lines), cwd=repo)
     assert stages(repo) == {(stage, "src/half") for stage in kept.split()}
-
-    there_and_back(repo, reset)
-
-
-def test_a_conflicted_path_beside_entries_below_it_comes_back(repo: Path) -> None:
-    """Git keeps `new` of one side beside `new/inside` of the other."""
-    blob = git("rev-parse", "HEAD:README.md", cwd=repo).strip()
-    lines = f"100644 {blob} 2\tnew\n100644 {blob} 0\tnew/inside\n"
-    git("update-index", "--index-info", stdin=lines, cwd=repo)
-    assert len(git("ls-files", "new", "new/inside", cwd=repo).splitlines()) == 2
 
     there_and_back(repo, reset)
 
@@ -139,58 +121,6 @@ def test_exec_bits_that_only_the_index_has_come_back(repo: Path) -> None:
     assert "100755" in "".join(line for line, _ in before.index if "README" in line)
 
 
-# -- split index -------------------------------------------------------------------
-
-
-# -- what git caches in the index ----------------------------------------------------
-
-
-def test_an_untracked_cache_does_not_outlive_what_it_knew(repo: Path) -> None:
-    git("update-index", "--force-untracked-cache")
-    write(repo, "src/new", "untracked\n")
-    status(repo)
-
-    before, _ = there_and_back(repo, lambda top: git("add", "-A", cwd=top))
-
-    write(repo, "src/second", "untracked\n")
-    assert "src/second" in status(repo)
-    assert status(repo).replace("? src/second\0", "") == before.status
-
-
-def test_a_file_monitor_does_not_vouch_for_files_that_a_rollback_wrote(repo: Path) -> None:
-    hook = repo / ".git/hooks/nothing-changed"
-    hook.write_text("#!/bin/sh\nprintf 'token\\0'\n")
-    hook.chmod(0o755)
-    write(repo, "README.md", "edited\n")
-    saved = save(repo)
-    git("checkout", "-q", "README.md")
-    write(repo, "staged", "to be taken back\n")
-    git("add", "staged")
-    git("config", "core.fsmonitor", str(hook))
-    git("update-index", "--fsmonitor", "--fsmonitor-valid", "README.md")
-    assert b"FSMN" in (repo / ".git/index").read_bytes()
-
-    ckpt("rollback", saved, cwd=repo, code=0)
-
-    assert b"FSMN" not in (repo / ".git/index").read_bytes()
-    assert git("status", "--porcelain") == " M README.md\n"
-
-
-def test_a_file_that_shall_be_added_comes_back_with_the_blob_that_git_reads(repo: Path) -> None:
-    write(repo, "new", "text\n")
-    git("add", "-N", "new")
-    saved = ckpt("save", "--json", code=0).json["checkpoint"]["id"]
-    git("rm", "-q", "--cached", "new")
-    git("gc", "-q", "--prune=now")
-
-    ckpt("rollback", saved, code=0)
-
-    write(repo, "README.md", "more\n")
-    git("add", "README.md")
-    git("commit", "-q", "-m", "more")
-    assert fsck(repo) == []
-
-
 # -- an index behind a link --------------------------------------------------------------
 
 
@@ -214,17 +144,6 @@ def test_an_index_behind_a_link_is_replaced_where_it_is(repo: Path, linked: Path
 
     assert (repo / ".git/index").readlink() == linked
     assert state(repo) == before
-
-
-def test_a_lock_of_git_s_on_an_index_behind_a_link_is_respected(repo: Path, linked: Path) -> None:
-    saved = save(repo)
-    write(repo, "README.md", "edited\n")
-    linked.with_name("index.lock").touch()
-
-    refused = ckpt("rollback", saved, code=4)
-
-    assert f"{linked}.lock" in refused.stderr
-    assert (repo / "README.md").read_text() == "edited\n"
 
 
 def _times(repo: Path) -> dict[Path, int]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -200,22 +199,6 @@ def test_only_the_hooks_that_are_named_are_installed(repo: Path) -> None:
     assert uninstall().stdout == "Nothing of ckpt is installed here.\n"
 
 
-def test_a_wrong_name_of_a_hook_is_told_with_the_right_ones(repo: Path) -> None:
-    ran = install("--hooks", "pre-comit", code=2)
-
-    assert "unknown hook 'pre-comit'" in ran.stderr
-    assert "pre-commit, " in ran.stderr
-
-
-def test_a_hooks_folder_that_was_missing_goes_again(repo: Path) -> None:
-    (repo / ".git/hooks").rmdir()
-    install()
-    assert len(os.listdir(repo / ".git/hooks")) == 5
-
-    uninstall()
-    assert not (repo / ".git/hooks").exists()
-
-
 def test_outside_a_repository_and_in_a_bare_one_it_is_refused(tmp_path: Path) -> None:
     git("init", "-q", "--bare", str(tmp_path / "bare"))
     (tmp_path / "empty").mkdir()
@@ -276,30 +259,6 @@ def test_a_foreign_hook_gets_its_arguments_and_input(repo: Path, kind: str) -> N
     assert run("git", "push", "-q", ".", "HEAD:refs/heads/c2", env={"STATUS": "1"}).returncode == 1
 
 
-@pytest.mark.parametrize("program", ["true", "false"])
-def test_a_program_as_a_hook_runs_as_before(repo: Path, program: str) -> None:
-    shutil.copy(shutil.which(program), repo / ".git/hooks/pre-commit")
-    before = state(repo)
-    install()
-
-    assert commit().returncode == (0 if program == "true" else 1)
-    uninstall()
-    assert state(repo) == before
-
-
-def test_a_hook_that_git_does_not_run_is_not_run_by_ours(repo: Path) -> None:
-    make_hook(repo, "pre-commit", "sh").chmod(0o644)
-    before = state(repo)
-    install()
-    edit(repo)
-
-    assert commit("-a", STATUS="1").returncode == 0
-    assert not (repo / "ran.log").exists()
-    assert len(checkpoints()) == 1
-    uninstall()
-    assert state(repo) == before
-
-
 @pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/sh -eu", "#!/bin/bash -e"])
 def test_a_block_changes_nothing_for_the_script_around_it(repo: Path, first: str) -> None:
     """Not even if ckpt fails."""
@@ -336,18 +295,6 @@ def test_what_a_user_adds_to_hooks_meanwhile_stays(repo: Path) -> None:
     ]
 
 
-def test_uninstall_goes_by_the_marks_if_the_record_is_gone(repo: Path) -> None:
-    for event, kind in zip(EVENTS, KINDS[2:], strict=True):
-        make_hook(repo, event, kind)
-    before = state(repo)
-    install()
-    shutil.rmtree(repo / ".git/ckpt")
-    uninstall()
-
-    hooks, config, bits, _ = before
-    assert state(repo)[:3] == (hooks, config, bits)
-
-
 def test_an_install_that_was_killed_half_way_is_finished_by_the_next(repo: Path) -> None:
     hook = make_hook(repo, "pre-commit", "python")
     before = state(repo)
@@ -356,61 +303,6 @@ def test_an_install_that_was_killed_half_way_is_finished_by_the_next(repo: Path)
     assert commit(STATUS="1").returncode == 1
     uninstall()
     assert state(repo) == before
-
-
-def test_one_program_linked_under_the_names_of_many_hooks_still_knows_which_it_is(
-    repo: Path,
-) -> None:
-    program = repo / ".git/hooks/all-hooks"
-    program.write_text('#!/bin/sh\nbasename "$0" >>ran.log\n')
-    program.chmod(0o755)
-    for event in ("pre-commit", "post-checkout"):
-        (program.parent / event).symlink_to("all-hooks")
-    before = state(repo)
-    install()
-    commit()
-    git("switch", "-q", "-c", "other")
-    assert (repo / "ran.log").read_text().split() == ["pre-commit", "post-checkout"]
-    uninstall()
-    assert state(repo) == before
-
-
-def test_a_file_of_the_name_for_a_renamed_hook_is_never_overwritten(repo: Path) -> None:
-    hook = make_hook(repo, "pre-commit", "python")
-    other = Path(f"{hook}.ckpt-wrapped")
-    other.write_text("precious")
-
-    assert "is in the way" in install(code=4).stderr
-    assert other.read_text() == "precious"
-    assert hook.read_text().startswith("#!" + sys.executable)
-
-
-@pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_who_makes_room_as_the_hints_say_loses_no_hook(repo: Path, command: str) -> None:
-    hook = make_hook(repo, "pre-commit", "python")
-    first = hook.read_bytes()
-    install()
-    hook.unlink()
-    second = make_hook(repo, "pre-commit", "python").read_bytes() + b"# of another tool\n"
-    hook.write_bytes(second)
-
-    told = ckpt_here(command, code=4).stderr
-    for hint in re.findall("^hint: (mv .*)$", told, re.MULTILINE):
-        subprocess.run(hint, shell=True, check=True)
-    install()
-    left = {path.read_bytes() for path in hook.parent.iterdir() if path.is_file()}
-    assert {first, second} <= left
-
-
-def test_a_folder_in_place_of_a_hook_can_be_moved_as_the_hint_says(repo: Path) -> None:
-    folder = repo / ".git/hooks/pre-commit"
-    (folder / "inside").mkdir(parents=True)
-
-    hint = re.findall("^hint: (mv .*)$", install(code=4).stderr, re.MULTILINE)[0]
-    subprocess.run(hint, shell=True, check=True)
-    install()
-    assert (repo / ".git/hooks/pre-commit.away/inside").is_dir()
-    assert folder.is_file()
 
 
 def test_a_hook_that_was_renamed_runs_again_when_ours_has_gone_and_is_put_back(repo: Path) -> None:
@@ -438,19 +330,6 @@ def test_git_goes_on_if_the_interpreter_has_gone(repo: Path) -> None:
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
 
 
-def test_git_goes_on_if_the_interpreter_does_not_know_ckpt(repo: Path, tmp_path: Path) -> None:
-    """As after an update of the system's Python; its status is the one that stops git."""
-    bare = tmp_path / "python"
-    bare.write_text('#!/bin/sh\necho "No module named ckpt" >&2\nexit 1\n')
-    bare.chmod(0o755)
-    install()
-    hook = repo / ".git/hooks/pre-commit"
-    hook.write_text(hook.read_text().replace(sys.executable, str(bare)))
-
-    ran = commit()
-    assert (ran.returncode, ran.stderr) == (0, "No module named ckpt\n")
-
-
 @pytest.mark.parametrize("kind", [None, "sh", "bash -eu", "python"])
 def test_a_failure_stops_git_only_if_the_user_wants_it(repo: Path, kind: str | None) -> None:
     if kind:
@@ -464,18 +343,6 @@ def test_a_failure_stops_git_only_if_the_user_wants_it(repo: Path, kind: str | N
     ran = commit("-a")
     assert ran.returncode == 0
     assert git("show", "HEAD:README.md") == "in the worktree\n"
-
-
-def test_an_interpreter_that_hooks_could_not_use_is_refused(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bare = tmp_path / "python"
-    bare.write_text("#!/bin/sh\nexit 1\n")
-    bare.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(bare))
-
-    assert "does not find ckpt" in install(code=1).stderr
-    assert os.listdir(repo / ".git/hooks") == []
 
 
 def test_code_of_the_repository_is_never_run(repo: Path) -> None:
@@ -554,48 +421,6 @@ def test_it_works_with_pre_commit_installed_after(
     assert (repo / ".git/hooks/pre-commit").read_text() == f"#!{sys.executable}\n{PYTHON}"
 
 
-def test_pre_commit_after_an_install_into_nothing_leaves_nothing_of_ours(
-    repo: Path, pre_commit: Callable[..., None]
-) -> None:
-    install()
-    pre_commit("install")
-    check_with_pre_commit(repo)
-    uninstall()
-
-    assert os.listdir(repo / ".git/hooks") == ["pre-commit"]
-
-
-def test_what_pre_commit_has_thrown_out_comes_back_with_the_next_install(
-    repo: Path, pre_commit: Callable[..., None]
-) -> None:
-    install()
-    pre_commit("install", "-f")
-    edit(repo)
-    commit("-a")
-    assert checkpoints() == []
-
-    assert "as a block in the script that was there" in install().stdout
-    (repo / "README.md").write_text("again\n")
-    assert commit("-a").returncode == 0
-    assert len(checkpoints()) == 1
-
-
-def test_a_script_that_lefthook_moved_aside_is_cleaned_too(repo: Path) -> None:
-    install()
-    hooks = repo / ".git/hooks"
-    (hooks / "pre-commit").rename(hooks / "pre-commit.old")
-    (hooks / "pre-commit").write_text(f"#!/bin/sh\n{SHELL}")
-    (hooks / "pre-commit").chmod(0o755)
-
-    assert "Added hook pre-commit, as a block" in install().stdout
-    edit(repo)
-    assert commit("-a").returncode == 0
-    assert len(checkpoints()) == 1
-    uninstall()
-    assert os.listdir(hooks) == ["pre-commit"]
-    assert (hooks / "pre-commit").read_text() == f"#!/bin/sh\n{SHELL}"
-
-
 # -- hooks elsewhere -------------------------------------------------------------------
 
 
@@ -626,19 +451,6 @@ def test_hooks_in_the_worktree_are_not_edited_unasked(husky: Path) -> None:
     assert "git ckpt install --edit-tracked" in ran.stdout
 
 
-def test_the_line_that_is_told_does_it(husky: Path) -> None:
-    stderr = install("--hooks", "pre-commit", code=4).stderr
-    [line] = [text for text in stderr.splitlines() if text.startswith("hint: [")]
-    hook = husky / ".husky/pre-commit"
-    hook.write_text(line.removeprefix("hint: ") + "\n" + hook.read_text())
-    edit(husky)
-
-    assert "Already there: hook pre-commit" in install("--hooks", "pre-commit").stdout
-    assert commit("-a", STATUS="1").returncode == 1
-    assert commit("-a").returncode == 0
-    assert len(checkpoints()) == 1
-
-
 def test_asked_to_it_edits_the_scripts_that_husky_runs(husky: Path) -> None:
     before = tree_state(husky)
     install("--edit-tracked")
@@ -652,62 +464,12 @@ def test_asked_to_it_edits_the_scripts_that_husky_runs(husky: Path) -> None:
     assert tree_state(husky) == before
 
 
-def test_what_others_have_put_into_a_shared_file_is_left_there(husky: Path) -> None:
-    before = tree_state(husky)
-    install("--edit-tracked")
-    shutil.rmtree(husky / ".git/ckpt")
-    shared = tree_state(husky)
-
-    assert "hook pre-commit is left in a shared file" in uninstall().stdout
-    assert tree_state(husky) == shared
-    uninstall("--edit-tracked")
-    assert tree_state(husky) == before
-
-
 def test_a_folder_of_hooks_outside_the_repository_is_left_alone(repo: Path, tmp_path: Path) -> None:
     git("config", "core.hooksPath", str(tmp_path / "company"))
     (tmp_path / "company").mkdir()
 
     assert "make this script" in install(code=4).stderr
     assert os.listdir(tmp_path / "company") == []
-
-
-def test_a_hooks_folder_that_is_a_link_out_of_the_git_dir_is_left_alone(repo: Path) -> None:
-    (repo / ".git/hooks").rmdir()
-    (repo / "githooks").mkdir()
-    (repo / ".git/hooks").symlink_to("../githooks")
-
-    install(code=4)
-    assert os.listdir(repo / "githooks") == []
-
-
-@pytest.mark.parametrize("leads_to", [None, "nowhere", "hooks"])
-def test_what_is_in_the_place_of_the_hooks_folder_is_moved_away_as_the_hint_says(
-    leads_to: str | None, repo: Path
-) -> None:
-    hooks = repo / ".git/hooks"
-    hooks.rmdir()
-    if leads_to is None:
-        hooks.write_text("somebody's\n")
-    else:
-        hooks.symlink_to(leads_to)
-
-    told = install(code=4).stderr
-    assert "git finds no hooks" in told and "core.hooksPath" not in told
-    assert states(repo)["pre-push"][0] == "foreign"
-
-    make_room = told.split("hint: ")[1].split(" && ")[0]
-    subprocess.run(["sh", "-c", make_room], check=True)
-    install()
-    assert states(repo)["pre-push"][0] == "installed"
-    assert os.path.lexists(repo / ".git/hooks.away")
-
-
-def test_hooks_in_a_folder_without_a_name_are_turned_off(repo: Path) -> None:
-    git("config", "core.hooksPath", "")
-
-    assert "core.hooksPath is empty" in install(code=4).stderr
-    assert states(repo)["pre-push"][0] == "foreign"
 
 
 def test_hooks_that_are_turned_off_are_told_of(repo: Path) -> None:
@@ -720,15 +482,6 @@ def test_hooks_that_are_turned_off_are_told_of(repo: Path) -> None:
     git("config", "core.hooksPath", "/dev/null")
     uninstall()
     assert os.listdir(repo / ".git/hooks") == []
-
-
-def test_hooks_installed_before_git_was_sent_elsewhere_are_found(husky: Path) -> None:
-    git("config", "--unset", "core.hooksPath")
-    install()
-    git("config", "core.hooksPath", ".husky/_")
-    uninstall()
-
-    assert os.listdir(husky / ".git/hooks") == []
 
 
 def test_a_linked_worktree_shares_the_hooks(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -793,31 +546,6 @@ def test_an_alias_of_the_users_own_is_left(repo: Path, bare_path: Path) -> None:
     assert Path("~/.gitconfig").expanduser().read_bytes() == before
 
 
-def test_the_alias_stays_until_the_last_repository_is_done(repo: Path, bare_path: Path) -> None:
-    git("init", "-q", "../other")
-    install()
-    ckpt_here("install", cwd="../other", code=0)
-    uninstall()
-    assert "ckpt" in git("config", "--global", "alias.ckpt")
-
-    ckpt_here("uninstall", cwd="../other", code=0)
-    assert "ckpt" not in Path("~/.gitconfig").expanduser().read_text()
-
-
-def test_where_the_console_script_is_on_path_there_is_no_alias(repo: Path, bare_path: Path) -> None:
-    (bare_path / "git-ckpt").write_text(f"#!{sys.executable}\n")
-    (bare_path / "git-ckpt").chmod(0o755)
-
-    assert "alias" not in install().stdout
-
-
-def test_the_console_script_of_another_installation_is_told_of(repo: Path, bare_path: Path) -> None:
-    (bare_path / "git-ckpt").write_text("#!/other/python\n")
-    (bare_path / "git-ckpt").chmod(0o755)
-
-    assert "starts another installation than the hooks" in install().stdout
-
-
 def test_the_man_page_is_linked_where_man_finds_it_and_goes_again(
     repo: Path, bare_path: Path, isolated: Path
 ) -> None:
@@ -836,15 +564,6 @@ def test_the_man_page_is_linked_where_man_finds_it_and_goes_again(
     assert "man page" in install().stdout
     uninstall()
     assert state(repo) == before
-
-
-def test_a_link_that_man_does_not_find_is_not_left(repo: Path, bare_path: Path) -> None:
-    (bare_path / "man").unlink(missing_ok=True)
-    (bare_path / "man").write_text("#!/bin/sh\nexit 16\n")
-    (bare_path / "man").chmod(0o755)
-
-    assert "man page" not in install().stdout
-    assert not Path("~/.local/share/man").expanduser().exists()
 
 
 # -- for all repositories ----------------------------------------------------------------
@@ -867,21 +586,6 @@ def test_new_repositories_get_the_hooks_from_a_template(repo: Path, isolated: Pa
     assert set(os.listdir("../newer/.git/hooks")) == set(EVENTS) - {"pre-push"}
     uninstall("--global")
     assert state(repo) == before
-
-
-def test_a_template_of_the_users_own_is_left(repo: Path, template: Path) -> None:
-    ran = install("--global")
-
-    assert "you have one of your own" in ran.stdout
-    assert "cp -n " in ran.stdout
-    assert os.listdir(template / "hooks") == []
-
-
-def test_for_all_repositories_none_need_be_here(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    install("--global")
-    uninstall("--global")
 
 
 # -- git 2.54 and later ------------------------------------------------------------------
@@ -912,25 +616,6 @@ def test_a_git_that_has_configured_hooks_is_told_in_its_configuration(
     assert state(repo) == before
 
 
-def test_a_newer_git_moves_the_hooks_from_files_to_its_configuration(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_hook(repo, "pre-commit", "sh")
-    make_hook(repo, "pre-push", "python")
-    hooks = tree_state(repo / ".git/hooks")
-    config = (repo / ".git/config").read_bytes()
-    older = os.environ["PATH"]
-    install()
-    say_version("2.55.0", shutil.which("git"), tmp_path, monkeypatch)
-    install()
-    assert tree_state(repo / ".git/hooks") == hooks
-
-    monkeypatch.setenv("PATH", older)
-    install()
-    assert (repo / ".git/config").read_bytes() == config
-    assert tree_state(repo / ".git/hooks") != hooks
-
-
 @pytest.mark.usefixtures("newer_git")
 def test_configured_hooks_save_before_the_others_run_and_may_stop_git(repo: Path) -> None:
     git("config", "hook.theirs.event", "pre-commit")
@@ -948,49 +633,6 @@ def test_configured_hooks_save_before_the_others_run_and_may_stop_git(repo: Path
     assert state(repo) == before
 
 
-@pytest.mark.usefixtures("newer_git")
-def test_each_configured_hook_takes_what_git_passes(repo: Path) -> None:
-    """`rebase --root` passes an option where a branch should be."""
-    install()
-    for number, words in enumerate(
-        (
-            ["checkout", "-q", "-b", "side"],
-            ["rebase", "-q", "--root"],
-            ["push", "-q", ".", "HEAD:refs/heads/copy"],
-            ["commit", "-q", "--allow-empty", "-m", "x"],
-        )
-    ):
-        (repo / "untracked").write_text(f"{number}\n")
-        ran = run("git", *words)
-        assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
-        assert git("show", f"{checkpoints()[-1]}:untracked") == f"{number}\n"
-
-
-@pytest.mark.usefixtures("newer_git")
-def test_a_configured_hook_stops_git_only_if_the_user_wants_it(repo: Path) -> None:
-    install()
-    let_saving_fail(repo)
-    edit(repo)
-
-    assert commit("-a", CKPT_ON_ERROR="block").returncode == 1
-    assert commit("-a").returncode == 0
-    assert run("git", "checkout", "-q", "-b", "b", env={"CKPT_ON_ERROR": "block"}).returncode == 0
-
-
-@pytest.mark.usefixtures("newer_git")
-def test_configured_hooks_for_all_repositories_work_in_each(repo: Path) -> None:
-    before = state(repo)
-    git("config", "core.hooksPath", ".husky/_")
-    install("--global")
-    edit(repo)
-
-    assert commit("-a").returncode == 0
-    assert len(checkpoints()) == 1
-    git("config", "--unset", "core.hooksPath")
-    uninstall("--global")
-    assert state(repo)[3] == before[3]
-
-
 # -- what is found -------------------------------------------------------------------------
 
 
@@ -999,46 +641,3 @@ def states(repo: Path) -> dict[str, tuple[str, str | None]]:
         target = Target(found, os.environ, sys.executable)
         findings = native_hooks.inspect(target)
     return {finding.trigger: (finding.state, finding.mend) for finding in findings}
-
-
-def test_each_hook_is_found_installed_missing_or_replaced(repo: Path) -> None:
-    assert set(states(repo).values()) == {
-        ("missing", f"git ckpt install --hooks {event}") for event in EVENTS
-    }
-    install("--hooks", "pre-commit,pre-push")
-    (repo / ".git/hooks/pre-push").write_text("#!/bin/sh\n")
-
-    found = states(repo)
-    assert found["pre-commit"] == ("installed", None)
-    assert found["pre-push"] == ("replaced", "git ckpt install --hooks pre-push")
-    assert found["pre-rebase"][0] == "missing"
-
-
-def test_hooks_in_a_folder_of_others_are_found_foreign(husky: Path) -> None:
-    assert states(husky)["pre-push"] == (
-        "foreign",
-        "git ckpt install --hooks pre-push --edit-tracked",
-    )
-    install("--edit-tracked")
-    assert states(husky)["pre-push"] == ("installed", None)
-
-
-def test_a_configuration_that_an_older_git_does_not_read_does_not_count(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    older = os.environ["PATH"]
-    say_version("2.54.0", shutil.which("git"), tmp_path, monkeypatch)
-    install()
-    assert states(repo)["pre-commit"] == ("installed", None)
-
-    monkeypatch.setenv("PATH", older)
-    assert states(repo)["pre-commit"] == ("replaced", "git ckpt install --hooks pre-commit")
-
-
-def test_a_global_configuration_that_is_no_file_is_left(
-    repo: Path, bare_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-
-    assert "alias 'git ckpt' could not be set" in install().stdout
-    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)

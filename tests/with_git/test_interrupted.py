@@ -15,8 +15,6 @@ from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import State, state, write
 
-from ckpt import Busy, CheckpointManager
-
 
 def checkpoints(*words: str) -> list[dict]:
     return ckpt("list", "--json", *words, code=0).json["checkpoints"]
@@ -70,43 +68,6 @@ def test_work_done_in_between_is_saved_first(
     told = ckpt("rollback", way, "--json", code=0).json
 
     assert git("show", f"{told['safety']['ref']}:untracked") == "edited in between\n"
-    assert state(repo) == states[0 if way == "--continue" else 1]
-
-
-def test_undo_after_continue_puts_objects_back_also_if_files_were_edited_in_between(
-    repo: Path,
-) -> None:
-    step = {"number": 1}
-    with CheckpointManager(repo) as manager:
-        manager.track("step", step)
-        saved = manager.create()
-        git("commit", "-q", "--allow-empty", "-m", "later")
-        write(repo, "README.md", "now\n")
-        step["number"] = 2
-        with locked_half_way(repo / ".git/refs/heads/main.lock"), pytest.raises(Busy):
-            manager.rollback(saved, head=True)
-        write(repo, "README.md", "edited in between\n")
-        saved = manager.resume_rollback().safety
-        assert step == {"number": 1}
-
-        manager.undo()
-
-    assert step == {"number": 2}
-    assert (repo / "README.md").read_text() == "now\n"
-    assert saved is not None
-    assert git("show", f"{saved.ref}:README.md") == "edited in between\n"
-
-
-@pytest.mark.parametrize("way", ["--continue", "--abort"])
-def test_checkpoints_that_were_pinned_in_between_are_the_same(
-    repo: Path, states: tuple[State, State], way: str
-) -> None:
-    """To pin one makes another commit."""
-    for found in checkpoints("--all"):
-        ckpt("pin", found["id"], code=0)
-
-    ckpt("rollback", way, code=0)
-
     assert state(repo) == states[0 if way == "--continue" else 1]
 
 
@@ -189,35 +150,3 @@ def test_a_damaged_journal_is_explained_and_nothing_is_guessed(
     safety = checkpoints("--kind", "safety")[0]["id"]
     ckpt("rollback", safety, "--head", code=0)
     assert state(repo) == states[1]
-
-
-def test_continue_tells_what_the_rollback_had_left_in_the_way(repo: Path) -> None:
-    """Else one would believe that everything is as in the checkpoint."""
-    write(repo, "notes", "then\n")
-    ckpt("save", "start", code=0)
-    git("commit", "-q", "--allow-empty", "-m", "later")
-    (repo / "notes").unlink()
-    write(repo, "notes/.gitignore", "*\n")
-    write(repo, "new", "now\n")
-    with locked_half_way(repo / ".git/refs/heads/main.lock"):
-        ckpt("rollback", "start", "--head", code=4)
-
-    told = ckpt("rollback", "--continue", "--json", code=4).json
-
-    assert told["skipped"] == [{"path": "notes", "reason": "ignored"}]
-    assert (repo / "notes/.gitignore").read_text() == "*\n"
-    assert not (repo / "new").exists()
-
-
-def test_continue_tells_what_the_rollback_has_kept(repo: Path) -> None:
-    write(repo, ".gitignore", "*.log\n")
-    ckpt("save", "start", code=0)
-    write(repo, ".gitignore", "")
-    write(repo, "x.log", "now\n")
-    git("commit", "-q", "--allow-empty", "-m", "later")
-    with locked_half_way(repo / ".git/refs/heads/main.lock"):
-        ckpt("rollback", "start", "--head", code=4)
-
-    told = ckpt("rollback", "--continue", "--json", code=0).json
-
-    assert told["kept"] == [{"path": "x.log", "reason": "ignored at the checkpoint"}]

@@ -13,8 +13,6 @@ from helpers import ckpt_here as ckpt
 from helpers import git
 from scenes import creatable, remove, write
 
-from ckpt import CheckpointManager
-
 CHECKPOINT = {
     *("id", "name", "description", "kind", "trigger", "scope", "timestamp", "ref", "commit"),
     *("worktree", "session", "pinned", "partial", "git_state", "feature_state", "context"),
@@ -111,11 +109,6 @@ def test_data_can_come_from_a_file(repo: Path) -> None:
     assert told["checkpoint"]["data"] == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize("data", ["0", "false", '""', "[]", "{}"])
-def test_data_that_is_false_is_data(repo: Path, data: str) -> None:
-    assert document("save", "--data", data)["checkpoint"]["data"] == json.loads(data)
-
-
 def test_lists_are_newest_first(repo: Path) -> None:
     made = [document("save", name)["checkpoint"] for name in ("one", "two", "three")]
 
@@ -155,25 +148,6 @@ def test_a_diff_has_its_keys_and_a_patch_that_git_applies(repo: Path) -> None:
     ]
     text = ckpt("diff", "one", "two", "--", "README.md", "new", "gone", "current", code=0).stdout
     git("apply", "--check", "--reverse", "-", stdin=text)
-
-
-def test_a_diff_since_a_session_began(repo: Path) -> None:
-    first = document("save", "--session", "s")["checkpoint"]["id"]
-    write(repo, "README.md", "edited\n")
-    document("save", "--session", "s")
-
-    assert document("diff", "--session", "s")["from"] == first
-    assert document("diff", "--session", "other", code=3)["error"]["code"] == "not-found"
-    assert document("diff", "latest", "--session", "s", code=2)["error"]["code"] == "usage"
-
-
-def test_a_diff_of_a_session_begins_with_its_first_files(repo: Path) -> None:
-    """A checkpoint of state only holds none to compare with."""
-    with CheckpointManager(repo, session="s", worktree=False) as manager:
-        manager.create(data={"step": 1})
-    first = document("save", "--session", "s")["checkpoint"]["id"]
-
-    assert document("diff", "--session", "s")["from"] == first
 
 
 def test_a_rollback_has_its_keys_and_undo_the_same(repo: Path) -> None:
@@ -243,27 +217,6 @@ def test_a_failure_has_its_keys_and_its_code(
     assert failed["error"]["message"][0].islower() or failed["error"]["message"][0] in "'-"
     assert not failed["error"]["message"].endswith(".")
     assert failed["error"]["hint"]
-
-
-def test_json_wins_over_quiet(repo: Path) -> None:
-    assert ckpt("save", "-q", "--json", code=0).json["outcome"] == "created"
-
-
-def test_after_the_dashes_json_is_a_path(repo: Path) -> None:
-    write(repo, "--json", "a file\n")
-    ckpt("save", "one", code=0)
-    write(repo, "--json", "edited\n")
-
-    told = ckpt("rollback", "one", "--", "--json", code=0)
-
-    assert told.stdout.startswith("Rolled back")
-    assert (repo / "--json").read_text() == "a file\n"
-
-
-def test_help_and_version_need_no_repository(tmp_path: Path) -> None:
-    for words in (("-h",), ("--help",), ("--version",), (), ("save", "-h"), ("help",)):
-        assert ckpt(*words, cwd=tmp_path, code=0).stdout
-    assert ckpt("help", "rollback", "--json", cwd=tmp_path, code=0).json["text"]
 
 
 def test_what_differed_from_head_is_told_of_any_checkpoint_from_its_trees(repo: Path) -> None:

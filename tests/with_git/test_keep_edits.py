@@ -13,12 +13,13 @@ from scenes import State, state, write
 from seam import observe
 
 from ckpt import CheckpointManager
-from ckpt.engine.plan import EDITED, NOT_WRITTEN, REMOVED
-from ckpt.engine.sessions import SessionState, look
 from ckpt.errors import CkptError, UsageError
 from ckpt.models import RollbackResult
 
 SESSION = "s1"
+EDITED = "edited since the agent wrote it"
+NOT_WRITTEN = "not written by the agent"
+REMOVED = "removed since the agent wrote it"
 
 
 class Agent:
@@ -26,7 +27,7 @@ class Agent:
 
     def __init__(self, top: Path) -> None:
         self._top = top
-        self._state = SessionState(str(top / ".git/ckpt"), SESSION)
+        self._manager = CheckpointManager(top, session=SESSION)
 
     def write(self, *names: str, data: str = "agent\n") -> None:
         for name in names:
@@ -39,7 +40,7 @@ class Agent:
             self._tell(name)
 
     def _tell(self, name: str) -> None:
-        self._state.record(name.encode(), look(self._top / name))
+        self._manager.record_write(self._top / name)
 
 
 @pytest.fixture
@@ -144,28 +145,6 @@ def test_the_agents_work_goes_back_turn_by_turn(repo: Path, agent: Agent) -> Non
     assert kept(told) == {"made": EDITED}
 
 
-def test_what_a_person_has_staged_stays_staged(repo: Path, agent: Agent) -> None:
-    agent.write("README.md", "made", "src/app.py")
-    write(repo, "src/app.py", "mine, after the agent\n")
-    write(repo, "mine", "mine\n")
-    git("add", "README.md", "made", "src/app.py", "mine")
-
-    ckpt("rollback", "start", "--keep-edits", code=0)
-
-    assert git("diff", "--cached", "--name-status") == "A\tmine\nM\tsrc/app.py\n"
-    assert git("diff", "--name-status") == ""
-
-
-def test_what_the_agent_has_staged_and_written_back_is_unstaged(repo: Path, agent: Agent) -> None:
-    agent.write("README.md")
-    git("add", "README.md")
-    agent.write("README.md", data="# An example\n")
-
-    ckpt("rollback", "start", "--keep-edits", code=0)
-
-    assert git("diff", "--cached", "--name-status") == ""
-
-
 def test_paths_limit_what_goes_back_further(repo: Path, agent: Agent) -> None:
     agent.write("README.md", "src/app.py", "src/made")
     write(repo, "src/mine", "mine\n")
@@ -176,51 +155,6 @@ def test_paths_limit_what_goes_back_further(repo: Path, agent: Agent) -> None:
     assert (repo / "README.md").read_text() == "agent\n"
     assert not (repo / "src/made").exists()
     assert (repo / "src/mine").exists()
-
-
-def test_where_all_is_a_persons_nothing_is_touched(repo: Path, agent: Agent) -> None:
-    write(repo, "mine", "mine\n")
-    (repo / "README.md").unlink()
-    git("add", "mine")
-    before = state(repo)
-
-    told = ckpt("rollback", "start", "--keep-edits", "--json", code=0).json
-
-    assert state(repo) == before
-    assert kept(told) == {"mine": NOT_WRITTEN, "README.md": NOT_WRITTEN}
-    assert told["safety"] is None
-
-
-def test_a_file_the_agent_removed_does_not_come_back_over_a_persons_folder(
-    repo: Path, agent: Agent
-) -> None:
-    agent.remove("notes")
-    write(repo, "notes/mine", "mine\n")
-
-    ckpt("rollback", "start", "--keep-edits", code=0)
-
-    assert (repo / "notes/mine").read_text() == "mine\n"
-
-
-def test_many_writes_of_the_agent_go_back_together(repo: Path, agent: Agent) -> None:
-    agent.write(*(f"many/{number}" for number in range(50)))
-    write(repo, "many/mine", "mine\n")
-
-    ckpt("rollback", "start", "--keep-edits", "--yes", code=0)
-
-    assert [path.name for path in (repo / "many").iterdir()] == ["mine"]
-
-
-def test_the_ledger_is_that_of_the_checkpoint_unless_another_is_named(
-    repo: Path, agent: Agent
-) -> None:
-    ckpt("save", "plain", code=0)
-    agent.write("README.md")
-
-    told = ckpt("rollback", "plain", "--keep-edits", "--json", code=2).json
-    assert "belongs to no session" in told["error"]["message"]
-    ckpt("rollback", "plain", "--keep-edits", "--session", SESSION, code=0)
-    assert (repo / "README.md").read_text() == "# An example\n"
 
 
 def test_from_python_it_is_an_option_of_rollback(repo: Path, agent: Agent) -> None:

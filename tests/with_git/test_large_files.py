@@ -13,17 +13,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from byhand import files_below, open_repository
+from byhand import files_below
 from helpers import ckpt, ckpt_here, fsck, git
-from seam import observe
-
-from ckpt.engine.capture import capture
-from ckpt.git.streams import LARGE, PIECE
-from ckpt.models import SkipReason
-from ckpt.settings.settings import Settings
 
 TORTURE = os.environ.get("CKPT_TORTURE") == "1"
 MEBIBYTE = 1 << 20
+# More than is read into memory in one piece.
+LARGE, PIECE = MEBIBYTE, MEBIBYTE // 4
 MOST_MEMORY = 100 * MEBIBYTE  # less than any of the files that are measured
 FORMATS = ["sha1", "sha256"]
 
@@ -150,55 +146,6 @@ def test_a_tracked_file_is_saved_however_large_and_another_only_within_bounds(re
     (repo / "tracked").unlink()
     ckpt_here("rollback", "now", code=0)
     assert checksum(repo / "tracked") == checksum(repo / "other")
-
-
-def test_a_diff_says_of_very_large_files_only_that_they_differ(repo: Path) -> None:
-    (repo / "README.md").write_bytes(b"line\n" * 4_000_000)
-    ckpt_here("save", "large", code=0)
-    with open(repo / "README.md", "ab") as file:
-        file.write(b"more\n")
-    text = ckpt_here("diff", "large", code=0).stdout
-
-    assert "Binary files a/README.md and b/README.md differ" in text
-    assert "\n@@" not in text
-    assert ckpt_here("diff", "large", "--name-status", code=0).stdout.split() == ["M", "README.md"]
-
-
-def test_a_large_file_that_never_holds_still_is_left_out_by_name(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-
-    (repo / "src/data.bin").write_bytes(noise(LARGE + 1))
-    seeds = iter(range(1, 100))
-
-    def write(operation: str, path: str) -> None:
-        if operation == "create" and "tmp_obj_" in os.fsdecode(path):
-            (repo / "src/data.bin").write_bytes(noise(LARGE + 1, next(seeds)))
-
-    with open_repository(repo) as opened:
-        observe(write)
-        present = capture(opened, Settings(), opened.objects)
-        observe(None)
-        opened.objects.discard()
-
-    assert present.skipped == {b"src/data.bin": SkipReason.UNREADABLE}
-    assert present.is_partial
-
-
-def test_a_disk_that_is_full_is_not_taken_for_a_file_that_cannot_be_read(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-
-    (repo / "src/data.bin").write_bytes(noise(LARGE + 1))
-
-    def fail(operation: str, _: str | bytes) -> None:
-        if operation == "write":
-            raise OSError(28, os.strerror(28))
-
-    with open_repository(repo) as opened:
-        observe(fail)
-        with pytest.raises(OSError, match="No space left"):
-            capture(opened, Settings(), opened.objects)
 
 
 # Memory

@@ -345,32 +345,6 @@ def wipe(top: Path) -> None:
     attempt("clean", "-q", "-f", "-d")
 
 
-def test_branches_that_go_back_with_an_operation_are_told(
-    history: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    begin_rebase_with_update_refs()
-    saved = ckpt("save", "--json", code=0).json["checkpoint"]["id"]
-    then = {name: git("rev-parse", name).strip() for name in ("middle", "topic")}
-    resolved("rebase", "--continue")()
-    now = {name: git("rev-parse", name).strip() for name in ("middle", "topic")}
-    assert not {*then.values()} & {*now.values()}
-
-    with monkeypatch.context() as patched:
-        patched.setattr("ckpt.engine.journal.complete", interrupt)
-        assert ckpt("rollback", saved, "--head", "--yes").code == 130
-    told = ckpt("rollback", "--abort", "--json", code=0).json["head"]
-    assert told["branches"] == [move("middle", then, now), move("topic", then, now)]
-    told = ckpt("rollback", saved, "--head", "--yes", "--json", code=0).json["head"]
-    assert told["branches"] == [move("middle", now, then), move("topic", now, then)]
-
-
-def move(name: str, before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
-    return {"name": name, "before": before[name], "after": after[name]}
-
-
 @each_operation
 def test_a_stopped_operation_comes_back_and_goes_on_although_git_forgot_it(
     stopped: Stopped, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -510,17 +484,6 @@ def test_a_dry_run_tells_of_the_operation_and_touches_nothing(history: Path) -> 
     assert (state(history), git_dir_files(history)) == (before, held)
 
 
-def test_the_message_of_a_squash_merge_comes_back(history: Path) -> None:
-    git("merge", "-q", "--squash", "side")
-    held, saved = git_dir_files(history), save()
-    git("commit", "-q", "-m", "squashed")
-    assert "SQUASH_MSG" not in git_dir_files(history)
-
-    ckpt("rollback", "--yes", saved, "--head", code=0)
-
-    assert git_dir_files(history, *held) == held
-
-
 def test_a_merge_in_a_linked_worktree_is_that_worktrees_own(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,84 +503,6 @@ def test_a_merge_in_a_linked_worktree_is_that_worktrees_own(
     git("add", "--all")
     git("-c", "core.editor=true", "merge", "--continue")
     assert len(git("rev-parse", "HEAD^@").split()) == 2
-
-
-def test_a_rebase_of_a_branch_that_another_worktree_has_now_is_not_put_back(
-    history: Path, tmp_path: Path
-) -> None:
-    begin_rebase()()
-    saved = save()
-    git("rebase", "--abort")
-    git("switch", "-q", "main")
-    git("worktree", "add", "-q", str(tmp_path / "linked"), "topic")
-    before, held = state(history), git_dir_files(history)
-
-    refused = ckpt("rollback", "--yes", saved, "--head", code=4)
-
-    assert "branch 'topic' is checked out in another worktree" in refused.stderr
-    assert (state(history), git_dir_files(history)) == (before, held)
-
-
-def test_an_operation_whose_commits_are_lost_is_not_begun_again(history: Path) -> None:
-    begin_rebase()()
-    saved = save()
-    git("rebase", "--abort")
-    lost = git("rev-parse", "topic").strip()
-    git("switch", "-q", "main")
-    (history / ".git/objects" / lost[:2] / lost[2:]).unlink()
-    before, held = git("status", "--porcelain"), git_dir_files(history)
-
-    assert "is missing" in ckpt("rollback", "--yes", saved, "--head", code=1).stderr
-    assert (git("status", "--porcelain"), git_dir_files(history)) == (before, held)
-
-
-def test_a_merge_with_a_commit_that_is_lost_is_not_begun_again(history: Path) -> None:
-    attempt("merge", "topic")
-    saved = save()
-    git("merge", "--abort")
-    lost = git("rev-parse", "topic").strip()
-    (history / ".git/objects" / lost[:2] / lost[2:]).unlink()
-    before, held = git("status", "--porcelain"), git_dir_files(history)
-
-    assert "is missing" in ckpt("rollback", "--yes", saved, "--head", code=1).stderr
-    assert (git("status", "--porcelain"), git_dir_files(history)) == (before, held)
-
-
-def test_what_git_goes_on_without_may_be_lost(history: Path) -> None:
-    attempt("cherry-pick", "topic")
-    (history / ".git/ORIG_HEAD").write_text("1" * 40 + "\n")
-    saved = save()
-    before = git_dir_files(history)
-    git("cherry-pick", "--abort")
-
-    ckpt("rollback", "--yes", saved, "--head", code=0)
-
-    assert git_dir_files(history) == before
-
-
-def test_an_undo_gives_back_even_an_operation_that_was_broken(history: Path) -> None:
-    saved = save()
-    attempt("merge", "topic")
-    (history / ".git/MERGE_HEAD").write_text("1" * 40 + "\n")
-    before = git_dir_files(history)
-    ckpt("rollback", "--yes", saved, "--head", code=0)
-
-    ckpt("undo", code=0)
-
-    assert git_dir_files(history) == before
-
-
-def test_a_lock_that_git_left_beside_a_ref_is_no_ref(history: Path) -> None:
-    git("bisect", "start", "main", "main~1")
-    lock = history / ".git/refs/bisect/bad.lock"
-    lock.touch()
-    saved = save()
-    lock.unlink()
-    git("bisect", "reset")
-
-    ckpt("rollback", "--yes", saved, "--head", code=0)
-
-    assert "bisecting" in git("status")
 
 
 def test_what_is_no_file_of_an_operation_never_gets_into_a_git_dir(history: Path) -> None:
@@ -676,105 +561,3 @@ def half_way(top: Path, saved: str) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=top)
     assert ran.returncode == 1, ran
-
-
-def test_a_tree_that_is_named_and_saved_at_once_is_not_taken_for_a_commit(history: Path) -> None:
-    """AUTO_MERGE may name the very tree that the checkpoint writes."""
-    merging()
-    write(history, "untracked", "new\n")
-    git("add", "--all")
-    tree = git("write-tree").strip()
-    (history / ".git/objects" / tree[:2] / tree[2:]).unlink()
-    (history / ".git/AUTO_MERGE").write_text(tree + "\n")
-
-    saved = save()
-
-    assert git("cat-file", "-t", f"refs/checkpoints/{saved}^{{tree}}").strip() == "tree"
-    assert fsck(history) == []
-
-
-@pytest.mark.parametrize(
-    "left", [b"", bytes(41), b"garbage\n", b"\xff" * 40], ids=["empty", "zeros", "text", "bytes"]
-)
-@pytest.mark.parametrize("name", ["AUTO_MERGE", "MERGE_AUTOSTASH"])
-def test_a_file_that_a_power_cut_has_left_without_an_id_stops_no_save(
-    history: Path, name: str, left: bytes
-) -> None:
-    merging()
-    write(history, "untracked", "new\n")
-    (history / ".git" / name).write_bytes(left)
-
-    saved = save()
-
-    assert git("show", f"refs/checkpoints/{saved}:untracked") == "new\n"
-    ckpt("verify", saved, code=0)
-
-
-def test_conflicts_that_rerere_knows_can_be_resolved_after_a_rollback(history: Path) -> None:
-    """Git crashes where MERGE_RR names a conflict that is not in its cache: it is left out."""
-    git("config", "rerere.enabled", "true")
-    begin_rebase()()
-    saved = save()
-    git("rebase", "--abort")
-    assert not list((history / ".git/rr-cache").glob("*/preimage"))
-
-    ckpt("rollback", "--yes", saved, "--head", code=0)
-
-    assert not (history / ".git/MERGE_RR").exists()
-    write(history, "src/app.py", "resolved\n")
-    git("add", "--all")
-    resolved("rebase", "--continue")()
-    assert not is_stopped()
-
-
-def test_the_branch_that_a_bisect_goes_back_to_is_kept_and_not_moved(history: Path) -> None:
-    git("switch", "-q", "topic")
-    tip = git("rev-parse", "topic").strip()
-    git("bisect", "start", "main", "main~3")
-    saved = save()
-    git("bisect", "reset")
-    git("switch", "-q", "main")
-    git("branch", "-q", "-D", "topic")
-    forget_everything()
-
-    ckpt("rollback", "--yes", saved, "--head", code=0)
-    git("bisect", "reset")
-
-    assert git("rev-parse", "HEAD").strip() == tip
-    git("commit", "-q", "--allow-empty", "-m", "more")
-    more = git("rev-parse", "topic").strip()
-    ckpt("rollback", "--yes", saved, "--head", code=0)
-    assert git("rev-parse", "topic").strip() == more
-
-
-def test_a_merge_begun_again_on_a_later_commit_is_not_the_same(history: Path) -> None:
-    """Concluded with the files of before, it would drop that commit."""
-    merging()
-    saved = save()
-    git("merge", "--abort")
-    write(history, "important", "work\n")
-    git("add", "important")
-    git("commit", "-q", "-m", "important")
-    merging()
-
-    refused = ckpt("rollback", saved, code=4)
-
-    assert "--head" in refused.stderr
-    assert (history / "important").exists()
-
-
-def test_of_commits_that_follow_each_other_only_the_last_is_held(history: Path) -> None:
-    for number in range(30):
-        git("commit", "-q", "--allow-empty", "-m", f"{number}")
-    git("branch", "long")
-    git("reset", "-q", "--hard", "HEAD~30")
-    git("switch", "-q", "long")
-    editing("break\\n", "rebase", "-i", "--root")
-    todo = history / ".git/rebase-merge/git-rebase-todo"
-    todo.write_text("".join(f"pick {name}\n" for name in git("rev-list", "long").split()))
-
-    saved = save()
-
-    parents = git("rev-parse", f"refs/checkpoints/{saved}^2^@").split()
-    assert git("rev-parse", "long").strip() in parents
-    assert len(parents) < 5

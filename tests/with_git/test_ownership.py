@@ -101,15 +101,6 @@ def git_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", git("--version"))[:2]))
 
 
-def test_a_relative_folder_is_safe_only_if_it_is_the_one_that_one_is_in(repo: Path) -> None:
-    os.chown(repo, SOMEBODY, SOMEBODY)
-
-    assert takes(".", cwd=repo)[1]
-    assert not takes(".", cwd=repo / "src")[1]
-    assert not takes("repo", cwd=repo.parent)[1]
-    assert told(ckpt("-C", str(repo), "list", cwd=repo.parent)) is False
-
-
 def test_only_what_the_repository_cannot_write_declares_it_safe(repo: Path) -> None:
     (repo / ".git/config").write_text(
         (repo / ".git/config").read_text() + "[safe]\n\tdirectory = *\n"
@@ -137,18 +128,6 @@ def test_a_git_file_leads_to_nobody_elses_repository(tmp_path: Path) -> None:
         os.chown(place, 0, 0)
 
 
-def test_nor_does_a_link(repo: Path, tmp_path: Path) -> None:
-    """As anybody can make one in /tmp, and it would be a worktree of a repository of root's."""
-    top = tmp_path / "top"
-    (top / "work").mkdir(parents=True)
-    (top / ".git").symlink_to(repo / ".git")
-    assert takes(cwd=top / "work") == (True, True)
-
-    os.chown(top / ".git", SOMEBODY, SOMEBODY, follow_symlinks=False)
-    assert takes(cwd=top / "work") == (False, False)
-    assert takes(str(top), cwd=top / "work") == (True, True)
-
-
 def test_whoever_called_sudo_may_use_what_is_his(repo: Path) -> None:
     for owner in (SOMEBODY, 0):
         for path in (repo, repo / ".git"):
@@ -157,43 +136,3 @@ def test_whoever_called_sudo_may_use_what_is_his(repo: Path) -> None:
             is_enough = owner == 0 or said == str(SOMEBODY)
 
             assert takes(cwd=repo, env={"SUDO_UID": said}) == (is_enough, is_enough), said
-
-
-def test_only_root_can_have_been_called_by_sudo(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever is not root could say so of himself."""
-    for path in (repo, repo / ".git"):
-        os.chown(path, SOMEBODY, SOMEBODY)
-    monkeypatch.setattr(os, "geteuid", lambda: 65534)
-
-    assert "dubious" in ckpt("list", env={"SUDO_UID": str(SOMEBODY)}, code=4).stderr
-
-
-def test_a_bare_repository_that_one_comes_upon_is_used_as_git_uses_it(
-    repo: Path, tmp_path: Path
-) -> None:
-    """As it can lie in any worktree, with a configuration that names commands."""
-    bare = repo / "vendored"
-    git("clone", "-q", "--bare", str(repo), str(bare))
-    named = {"GIT_WORK_TREE": str(repo)}
-    assert told(ckpt("list", cwd=bare)) is False
-    assert takes(cwd=bare, env=named) == (True, True)
-
-    git("config", "--file", str(bare / "config"), "core.worktree", str(repo))
-    git("config", "--file", str(bare / "config"), "core.bare", "false")
-    assert "work tree" in ckpt("list", cwd=bare, code=4).stderr
-    git("config", "--global", "safe.bareRepository", "explicit")
-    refused = ckpt("list", cwd=bare, env=named, code=4)
-    assert "safe.bareRepository is 'explicit'" in refused.stderr
-    assert told(ckpt("list", cwd=bare, env={**named, "GIT_DIR": str(bare)}))
-    assert told(ckpt("list", cwd=repo))
-    assert "safe.bareRepository" not in ckpt("list", cwd=repo / ".git").stderr
-
-
-def test_git_and_ckpt_look_up_to_the_same_folder(repo: Path) -> None:
-    cases = {"{above}": True, "{top}": False, "{top}/src": True, "/elsewhere:{top}": False}
-    for ceilings, is_found in {**cases, ".": True, "..": True, "": True}.items():
-        env = {"GIT_CEILING_DIRECTORIES": ceilings.format(top=repo, above=repo.parent)}
-
-        assert takes(cwd=repo / "src", env=env) == (is_found, is_found), ceilings

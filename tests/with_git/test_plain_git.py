@@ -105,16 +105,6 @@ def test_a_description_cannot_pass_for_trailers(repo: Path) -> None:
     assert "Signed-off-by" not in trailers(found)
 
 
-@pytest.mark.parametrize("session", ["a: b", "100%", "%41", "tab\there", "ünï", "two\nlines", " x"])
-def test_any_session_fits_into_a_trailer(repo: Path, session: str) -> None:
-    found = save("--session", session)
-
-    assert ckpt("show", "--json", code=0).json["checkpoint"]["session"] == found["session"]
-    assert found["session"].strip() == session.strip()
-    assert len(ckpt("list", "--json", "--session", found["session"]).json["checkpoints"]) == 1
-    assert len(trailers(found)) == len(trailers(save()) | {"Ckpt-Session": ""})
-
-
 def test_long_data_are_in_blobs_and_not_in_the_message(repo: Path) -> None:
     data = {"text": "x" * 100_000}
     found = save("--data", json.dumps(data), "--meta", "ticket=4242")
@@ -171,18 +161,6 @@ def test_a_whole_worktree_can_be_made_of_a_checkpoint(repo: Path, tmp_path: Path
     assert (tmp_path / "copy/tool").stat().st_mode & 0o777 == 0o755
 
 
-def test_the_sides_of_a_conflict_are_trees_of_their_own(repo: Path) -> None:
-    blob = git("rev-parse", "HEAD:README.md").strip()
-    lines = [f"100644 {blob} {stage}\tfile {stage}\n" for stage in (1, 2, 3)]
-    git("update-index", "--index-info", stdin="".join(lines))
-    state = save()["ref"] + "^2"
-
-    assert git("ls-tree", "--name-only", f"{state}:stages").split() == ["1", "2", "3"]
-    for stage in (1, 2, 3):
-        assert git("rev-parse", f"{state}:stages/{stage}/file {stage}").strip() == blob
-    assert "file" not in git("ls-tree", "-r", "--name-only", f"{state}:index").split()
-
-
 def test_what_was_left_out_stands_in_the_manifest(repo: Path) -> None:
     write(repo, ".env", "SECRET=1\n")
     write(repo, "private", "mine\n", 0o600)
@@ -192,18 +170,6 @@ def test_what_was_left_out_stands_in_the_manifest(repo: Path) -> None:
     assert manifest["skipped"] == [{"path": ".env", "reason": "denied"}]
     assert manifest["empty_folders"] == [{"path": "hollow"}]
     assert manifest["modes"]["others"] == [{"mode": "0600", "path": "private"}]
-
-
-def test_pinning_keeps_id_and_trees_and_makes_an_honest_commit(repo: Path, saved: dict) -> None:
-    pinned = ckpt("pin", saved["id"], "--json", code=0).json["checkpoint"]
-
-    assert pinned == saved | {"pinned": True, "commit": pinned["commit"]}
-    assert git("rev-parse", saved["ref"]).strip() == pinned["commit"]
-    assert git("rev-parse", f"{saved['commit']}^{{tree}}", f"{saved['commit']}^@") == git(
-        "rev-parse", f"{pinned['commit']}^{{tree}}", f"{pinned['commit']}^@"
-    )
-    assert ckpt("unpin", saved["id"], "--json", code=0).json["checkpoint"] == saved
-    assert fsck(repo) == []
 
 
 def test_a_checkpoint_of_a_newer_format_is_refused_and_not_guessed_at(

@@ -8,7 +8,6 @@ commits, destroys everything and rolls back: what is there then must be what was
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +20,6 @@ from scenes import State, link, remove, state, write
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 SAVE = f"{sys.executable} -I -m ckpt hook ckpt-save"
 LEFT = ["-q", "-f", "-d", "-x"]
 ODD = b'odd "\tname\\ \xc3\xbc'
@@ -178,16 +176,6 @@ def test_a_linked_worktree_is_saved_just_so(
     assert roll_back(linked) == before
 
 
-def test_names_that_are_not_utf_8_come_back(top: Path) -> None:
-    write(top, b"\xff\xfe name", "committed\n")
-    git("add", "-A", cwd=top)
-    commit(top, "--no-verify")
-    write(top, b"\xff\xfe name", "edited\n")
-    stage(top)
-
-    check_commit(top)
-
-
 def test_what_other_hooks_do_to_edited_files_is_not_saved(top: Path) -> None:
     """Nor does a hook that fails do harm: pre-commit takes back what it changed."""
     spoil = 'sh -c "for f in staged plain text; do echo spoilt >>$f; done; exit 1"'
@@ -233,25 +221,6 @@ def test_a_later_save_does_not_take_hidden_edits_for_what_is_on_disk(top: Path) 
     assert state(top) == before
 
 
-@pytest.mark.parametrize("earlier", [0, 1])
-def test_the_checkpoint_counts_what_was_hidden(top: Path, earlier: int) -> None:
-    """Also if an earlier one has counted already what differs from HEAD."""
-    if earlier:
-        ckpt_here("save", "-q", cwd=top, code=0)
-    write(top, "staged", "1\nstaged\n3\n")
-    git("add", "staged", cwd=top)
-    write(top, "text", "only this\n")
-    remove(top, "gone")
-    commit(top)
-
-    saved = checkpoints(top)[0]
-    stats = saved.stats
-    assert (stats.files_changed, stats.insertions, stats.deletions) == (3, 2, 42)
-    shown = ckpt_here("list", "--json", cwd=top, code=0).json["checkpoints"][0]
-    dirty = [each["path"] for each in shown["git_state"]["dirty_files"]]
-    assert dirty == ["gone", "staged", "text"]
-
-
 def test_files_that_shall_be_added_later_are_saved_as_untracked(top: Path) -> None:
     """pre-commit takes them out of the index, and nothing tells that they were there."""
     write(top, "intended", "intended\n")
@@ -267,28 +236,6 @@ def test_files_that_shall_be_added_later_are_saved_as_untracked(top: Path) -> No
     assert [line for line, _ in after.index] == [
         line for line, _ in before.index if not line.endswith("\tintended")
     ]
-
-
-def test_files_that_shall_be_added_later_are_known_from_the_index_left_alone(top: Path) -> None:
-    write(top, "intended", "intended\n")
-    git("add", "--intent-to-add", "intended", cwd=top)
-    write(top, "text", "edited\n")
-
-    check_commit(top, "--", "text")
-
-
-def test_a_branch_that_was_switched_to_is_saved_and_a_file_is_not(top: Path) -> None:
-    use(top, config(SAVE, stages="post-checkout"))
-    pre_commit("install", "--hook-type", "post-checkout", cwd=top)
-    write(top, "text", "edited\n")
-    write(top, "plain", "edited\n")
-
-    git("checkout", "-q", "--", "plain", cwd=top)
-    assert checkpoints(top) == []
-
-    git("checkout", "-q", "-b", "other", cwd=top)
-    before = state(top)
-    assert roll_back(top) == before
 
 
 def test_edits_are_found_before_a_merge_is_committed_and_a_push_is_made(
@@ -377,42 +324,6 @@ def saved_text(top: Path) -> str:
     return git("show", f"{saved.commit}:text", cwd=top)
 
 
-@pytest.mark.parametrize("what", ["old name", "old file"])
-def test_a_patch_of_another_process_with_the_same_id_is_not_used(
-    top: Path, planted: Callable[[str, bytes], str], what: str
-) -> None:
-    before = (top / "text").read_text()
-
-    assert quiet(planted(what, patch_of(top)))
-
-    assert saved_text(top) == before
-    assert not checkpoints(top)[0].partial
-
-
-def test_a_patch_made_in_this_run_would_be_used(
-    top: Path, planted: Callable[[str, bytes], str]
-) -> None:
-    """Or the tests around this one show nothing."""
-    assert quiet(planted("new", patch_of(top)))
-
-    assert saved_text(top) == "another time\n"
-
-
-@pytest.mark.parametrize("what", ["link", "foreign"])
-def test_a_patch_that_is_not_our_own_file_is_not_used_and_told_of(
-    top: Path, planted: Callable[[str, bytes], str], what: str
-) -> None:
-    if what == "foreign" and os.geteuid() != 0:
-        pytest.skip("only root can give a file to somebody else")
-    before = (top / "text").read_text()
-
-    said = planted(what, patch_of(top))
-
-    assert "warning: the unstaged edits in '" in said
-    assert saved_text(top) == before
-    assert checkpoints(top)[0].partial
-
-
 @pytest.mark.parametrize(
     "spoil",
     [lambda patch: patch.replace(b"-line 7\n", b"-line 8\n"), lambda patch: patch[:-20]],
@@ -427,13 +338,6 @@ def test_a_patch_that_does_not_fit_is_not_used_and_told_of(
 
     assert "warning: the unstaged edits in '" in said
     assert saved_text(top) == before
-    assert checkpoints(top)[0].partial
-
-
-def test_without_pre_commit_above_nobody_can_tell_what_it_hid(top: Path) -> None:
-    said = ckpt_here("hook", "ckpt-save", cwd=top, env={"PRE_COMMIT": "1"}, code=0)
-
-    assert "warning: unstaged edits that pre-commit may have hidden" in said.stderr
     assert checkpoints(top)[0].partial
 
 
@@ -476,41 +380,6 @@ def test_converted_files_come_back_as_git_writes_them(top: Path, name: str) -> N
     check_commit(top)
 
 
-def test_a_filtered_file_comes_back_as_its_driver_makes_it(top: Path) -> None:
-    git("config", "filter.rot.clean", "tr a-z b-za", cwd=top)
-    git("config", "filter.rot.smudge", "tr b-za a-z", cwd=top)
-    use(top, config(SAVE), **{".gitattributes": "*.rot filter=rot\n", "a.rot": "abc\n"})
-    write(top, "a.rot", "xyz\n")
-    stage(top)
-
-    check_commit(top)
-
-
-def test_what_only_hidden_rules_ignore_is_not_saved(top: Path) -> None:
-    use(top, config(SAVE), **{".gitignore": "*.log\n"})
-    write(top, ".gitignore", "*.log\n*.secret\n")
-    write(top, "my.secret", "secret\n")
-    stage(top)
-
-    assert quiet(commit(top))
-
-    [saved] = checkpoints(top)
-    names = git("ls-tree", "-r", "--name-only", saved.commit, cwd=top).splitlines()
-    assert "my.secret" not in names
-    assert git("show", f"{saved.commit}:.gitignore", cwd=top) == "*.log\n*.secret\n"
-
-
-def test_a_rule_that_was_taken_out_and_hidden_makes_the_checkpoint_partial(top: Path) -> None:
-    use(top, config(SAVE), **{".gitignore": "*.log\n"})
-    write(top, ".gitignore", "")
-    write(top, "my.log", "log\n")
-    stage(top)
-
-    assert "what only the edits of '.gitignore' let in" in commit(top)
-
-    assert checkpoints(top)[0].partial
-
-
 # -- other repositories, other tools -----------------------------------------------------
 
 
@@ -535,21 +404,6 @@ def test_whatever_the_repository_is_like_the_edits_are_found(
     check_commit(top)
 
 
-@pytest.mark.slow
-def test_a_repository_with_longer_ids_is_saved_just_so(top: Path, tmp_path: Path) -> None:
-    longer = tmp_path / "longer"
-    git("init", "-q", "--object-format=sha256", longer)
-    git("clone", "-q", top, tmp_path / "copy")
-    shutil.rmtree(tmp_path / "copy/.git")
-    shutil.copytree(tmp_path / "copy", longer, symlinks=True, dirs_exist_ok=True)
-    git("add", "-A", cwd=longer)
-    commit(longer, "--no-verify")
-    pre_commit("install", cwd=longer)
-    work(longer)
-
-    check_commit(longer)
-
-
 def test_a_commit_in_a_subfolder_saves_everything(top: Path) -> None:
     work(top)
     write(top, "sub/file", "new\n")
@@ -561,32 +415,12 @@ def test_a_commit_in_a_subfolder_saves_everything(top: Path) -> None:
     assert roll_back(top) == before
 
 
-def test_where_modes_are_not_gone_by_edits_are_found(top: Path) -> None:
-    git("config", "core.fileMode", "false", cwd=top)
-    write(top, "tool", "edited\n", 0o755)
-    write(top, "text", "edited\n")
-    stage(top)
-
-    check_commit(top)
-
-
 def test_a_hook_of_git_that_came_first_and_this_one_leave_one_checkpoint(top: Path) -> None:
     """pre-commit runs the hook that it found before it hides anything."""
     hook = f"#!/bin/sh\nexec {sys.executable} -I -m ckpt hook pre-commit\n"
     pre_commit("uninstall", cwd=top)
     write(top, ".git/hooks/pre-commit", hook, 0o755)
     pre_commit("install", cwd=top)
-    work(top)
-
-    check_commit(top)
-
-
-def test_pre_commit_within_pre_commit_sees_what_the_outer_one_hid(top: Path) -> None:
-    use(
-        top,
-        config(f"{sys.executable} -m pre_commit run -c inner.yaml"),
-        **{"inner.yaml": config(SAVE)},
-    )
     work(top)
 
     check_commit(top)

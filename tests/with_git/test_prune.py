@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from helpers import ckpt_here, git
 
-from ckpt import CheckpointManager, Policy, Rules, UsageError
-from ckpt.engine import nested
-from ckpt.git.formats import ObjectID
+from ckpt import CheckpointManager, Policy, Rules
 from ckpt.models import Kind
 from ckpt.settings.policy import DEFAULTS
 
@@ -58,20 +52,6 @@ def test_a_dry_run_tells_the_same_and_drops_nothing(repo: Path) -> None:
     assert listed() == saved
     assert ckpt_here("prune", code=0).stdout.count("\ndrop  ") == 1
     assert listed() == saved[:3]
-
-
-def test_a_dry_run_of_emptying_the_trash_tells_what_would_go_for_good(repo: Path) -> None:
-    saved = save(repo, 5, "--kind", "session")
-    ckpt_here("drop", saved[4], code=0)
-    dry = ckpt_here("prune", "--now", "--dry-run", code=0).stdout
-    as_json = ckpt_here("prune", "--now", "--dry-run", "--json", code=0).json
-
-    assert dry.endswith("Would drop 1 of 4\nWould remove 2 from the trash, for good\n")
-    assert sorted(as_json["emptied"]) == sorted(saved[3:])
-    assert ckpt_here("prune", "--dry-run", "--json").json["emptied"] == []
-    assert ckpt_here("prune", "--now", code=0).stdout.endswith(
-        "Dropped 1 of 4\nRemoved 2 from the trash, for good\n"
-    )
 
 
 def test_rules_that_are_typed_replace_the_usual_ones_of_all_but_what_is_kept_by_hand(
@@ -121,45 +101,6 @@ def test_a_checkpoint_that_an_interrupted_rollback_needs_stays(repo: Path) -> No
     assert told[saved[4]].reasons == ("needed by a rollback",)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_nothing_goes_of_a_worktree_whose_journal_only_another_user_can_read(repo: Path) -> None:
-    git("worktree", "add", "-q", "../linked")
-    linked = repo.with_name("linked")
-    for number in range(7):
-        (linked / "file").write_text(f"{number}\n")
-        ckpt_here("save", "--kind", "session", cwd=linked, code=0)
-    listed = ckpt_here("list", "--json", cwd=linked, code=0).json["checkpoints"]
-    private = repo / ".git/worktrees/linked/ckpt"
-    os.chown(private, 12345, 12345)
-    as_other = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
-    as_other += [sys.executable, "-I", "-m", "ckpt", "-C", str(repo)]
-
-    told = json.loads(subprocess.check_output([*as_other, "prune", "--now", "--json"]))
-    reasons = {one["id"]: (one["action"], one["reasons"]) for one in told["decisions"]}
-    assert all(reasons[one["id"]][0] == "keep" for one in listed)
-    assert reasons[listed[-1]["id"]][1] == ["of another user's worktree"]
-    refused = subprocess.run([*as_other, "drop", listed[-1]["id"]], capture_output=True, text=True)
-    assert refused.returncode == 4 and "of a worktree of another user" in refused.stderr
-    os.chown(private, 0, 0)
-    assert listed[-1]["id"] in ckpt_here("prune", cwd=linked, code=0).stdout
-
-
-def test_a_worktree_below_the_folder_of_its_git_dir_is_looked_at_once(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Around it is the same repository again, and around one inside it, without end."""
-    look, looks = nested.repository_around, iter(range(50))
-    monkeypatch.setattr(nested, "repository_around", lambda *given: (next(looks), look(*given))[1])
-    git("config", "core.worktree", str(repo / "src"))
-    inner = repo / "src/inner"
-    git("init", "-q", str(inner))
-    for place in (repo / "src", inner):
-        (place / "new").write_text("new\n")
-        ckpt_here("save", "x", cwd=place, code=0)
-        ckpt_here("prune", cwd=place, code=0)
-        ckpt_here("drop", "x", cwd=place, code=0)
-
-
 def test_from_python_with_a_policy_of_ones_own(repo: Path) -> None:
     save(repo, 3, "--kind", "hook")
     policy = Policy({**DEFAULTS, Kind.HOOK: Rules(last=1)})
@@ -198,22 +139,6 @@ def test_the_rules_of_the_settings_count_unless_others_are_typed(repo: Path) -> 
     assert listed() == [*sessions, hooks[0], hooks[3]]
     ckpt_here("prune", "--kind", "session", code=0)
     assert listed() == [*sessions[:4], hooks[0], hooks[3]]
-
-
-def test_caps_that_are_typed(repo: Path) -> None:
-    saved = save(repo, 3, "--kind", "hook")
-    (repo / "large.bin").write_bytes(bytes(range(256)) * 4000)
-    large = save(repo, 1, "--kind", "hook")
-    (repo / "large.bin").unlink()
-    last = save(repo, 1, "--kind", "hook")
-    told = ckpt_here("prune", "--max-bytes", "5kB", "--json", "--dry-run", code=0).json
-
-    gone = [one for one in told["decisions"] if one["action"] == "drop"]
-    assert gone == [{"id": large[0], "action": "drop", "reasons": ["more than 4.883 KiB"]}]
-    ckpt_here("prune", "--max-bytes", "1", code=0)
-    assert listed() == last
-    assert ckpt_here("prune", "--max-checkpoints", "none", "--max-bytes", "none", code=0)
-    assert len(ckpt_here("trash", "--json").json["trash"]) == len(saved + large)
 
 
 @pytest.mark.parametrize(
@@ -260,19 +185,6 @@ def test_worktrees_are_counted_each_by_itself_also_when_moved_or_removed(repo: P
     assert {found["id"] for found in here} == set(saved[side][1:])
 
 
-def test_a_mirror_of_the_repository_is_pruned_like_the_repository(repo: Path) -> None:
-    saved = save(repo, 5, "--kind", "session")
-    git("clone", "-q", "--mirror", ".", "../mirror/.git")
-    git("config", "core.bare", "false", cwd="../mirror")
-    git("config", "ckpt.retention.session.last", "2", cwd="../mirror")
-    git("reset", "-q", "--hard", cwd="../mirror")
-    ckpt_here("-C", "../mirror", "prune", code=0)
-
-    assert listed() == saved
-    there = ckpt_here("-C", "../mirror", "list", "--json", code=0).json["checkpoints"]
-    assert [found["id"] for found in there] == saved[:2]
-
-
 def test_what_was_fetched_does_not_push_out_what_was_made_here(repo: Path) -> None:
     git("clone", "-q", ".", "../other")
     saved = save(repo, 3, "--kind", "session")
@@ -284,59 +196,3 @@ def test_what_was_fetched_does_not_push_out_what_was_made_here(repo: Path) -> No
 
     assert {*listed()} >= {*saved}
     assert len(listed()) == 6
-
-
-def test_rules_may_be_passed_to_a_manager_with_its_settings(repo: Path) -> None:
-    saved = save(repo, 3, "--kind", "hook")
-    for given in ({"retention": {"hook": {"last": 1}}}, {"retention.hook.last": 1}):
-        with CheckpointManager(repo, settings=given) as manager:
-            dropped = [one.checkpoint.id for one in manager.prune(dry_run=True).dropped]
-            assert dropped == saved[1:]
-    nothing = {"retention": {"hook": {"last": 0}}}
-    with (
-        CheckpointManager(repo, settings=nothing) as manager,
-        pytest.raises(UsageError, match=r"settings: retention\.hook\.last: .* keep nothing"),
-    ):
-        manager.prune()
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_a_prune_of_gits_that_does_not_know_of_a_pin_yet_takes_nothing(
-    pinned: bool, repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (saved,) = save(repo, 1, *([] if pinned else ["--pin"]))
-    with CheckpointManager(repo) as manager:
-        move = manager.repository.refs.replace
-
-        def replace(ref: bytes, old: ObjectID, new: ObjectID) -> bool:
-            git("prune", "--expire=now")
-            git("repack", "-a", "-d", "-q")
-            return move(ref, old, new)
-
-        monkeypatch.setattr(manager.repository.refs, "replace", replace)
-        manager.pin(saved, pinned)
-
-    assert ckpt_here("show", saved, "--json", code=0).json["checkpoint"]["pinned"] is pinned
-    ckpt_here("verify", "--all", code=0)
-    assert not list((repo / ".git/objects/pack").glob("*.keep"))
-
-
-@pytest.mark.parametrize("command", ["drop", "restore-dropped", "pin"])
-def test_a_lock_that_a_killed_process_left_in_another_worktree_is_in_nobodys_way(
-    command: str, repo: Path
-) -> None:
-    (saved,) = save(repo, 1)
-    if command == "restore-dropped":
-        ckpt_here("drop", saved, code=0)
-    git("worktree", "add", "-q", str(repo.parent / "linked"))
-    private = repo / ".git/worktrees/linked/ckpt/lock-dead"
-    private.parent.mkdir()
-    private.touch()
-    ours = ("refs/checkpoints", "refs/checkpoints-trash")
-    ref = git("for-each-ref", "--format=%(refname)", *ours).strip()
-    lock = repo / ".git" / f"{ref}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.hardlink_to(private)
-
-    ckpt_here(command, saved, code=0)
-    assert not list((repo / ".git").rglob("*.lock"))

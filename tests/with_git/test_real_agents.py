@@ -21,8 +21,6 @@ from typing import Any
 import pytest
 from helpers import ckpt, git
 
-from ckpt.engine.sessions import every_session
-
 VARIABLES = {
     "claude-code": "CKPT_TEST_CLAUDE_CODE",
     "codex": "CKPT_TEST_CODEX",
@@ -172,9 +170,7 @@ def test_a_real_agent_runs_the_hooks_and_goes_on(agent: str, play: Any, repo: Pa
 
     saved = ckpt("list", "--json", code=0).json["checkpoints"]
     kinds = [checkpoint["kind"] for checkpoint in saved]
-    [state] = every_session(str(repo / ".git/ckpt"))
-    assert (kinds[-1], kinds.count("session"), state.turn) == ("session", 1, 1)
-    assert state.writes()[b"created.txt"].created is True
+    assert (kinds[-1], kinds.count("session")) == ("session", 1)
     if agent == "codex":  # the played model has no shell there
         assert (repo / "created.txt").read_text() == WRITTEN
         return

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,6 @@ def work(top: Path) -> None:
 
 
 # -- where things are ----------------------------------------------------------------
-
-
-def test_a_git_dir_elsewhere_is_served(repo: Path, tmp_path: Path) -> None:
-    git("init", "-q", "--separate-git-dir", str(tmp_path / "elsewhere"))
-    assert (repo / ".git").is_file()
-    work(repo)
-
-    there_and_back(repo, reset_and_clean)
-
-    assert (tmp_path / "elsewhere/ckpt").is_dir()
 
 
 def test_a_worktree_that_the_configuration_names_is_served(repo: Path, tmp_path: Path) -> None:
@@ -99,37 +88,6 @@ def test_a_branch_that_another_worktree_has_is_not_moved(repo: Path, tmp_path: P
     assert state(repo) == before
 
 
-def test_the_branch_of_a_linked_worktree_that_is_gone_is_free(repo: Path, tmp_path: Path) -> None:
-    """Git frees it only when the worktree is pruned; until then it counts as in use."""
-    saved = save(repo)
-    git("checkout", "-q", "-b", "other")
-    git("worktree", "add", "-q", str(tmp_path / "linked"), "main")
-    shutil.rmtree(tmp_path / "linked")
-    ckpt("rollback", saved, "--head", code=4)
-
-    git("worktree", "prune")
-    ckpt("rollback", saved, "--head", code=0)
-
-    assert git("symbolic-ref", "--short", "HEAD") == "main\n"
-
-
-@pytest.mark.parametrize("kind", ["main", "linked"])
-def test_settings_of_one_worktree_are_honoured_there_only(
-    repo: Path, tmp_path: Path, kind: str
-) -> None:
-    git("config", "extensions.worktreeConfig", "true")
-    git("worktree", "add", "-q", str(tmp_path / "linked"))
-    here = {"main": repo, "linked": tmp_path / "linked"}
-    git("config", "--worktree", "core.fileMode", "false", cwd=here[kind])
-    for top in here.values():
-        write(top, "README.md", "edited\n", 0o755)
-
-    for name, top in here.items():
-        ref = f"refs/checkpoints/{save(top)}"
-        mode = "100644" if name == kind else "100755"
-        assert git("ls-tree", ref, "README.md").startswith(mode)
-
-
 def test_worktrees_with_relative_paths_are_served(repo: Path, tmp_path: Path) -> None:
     top = tmp_path / "linked"
     git("worktree", "add", "-q", str(top))
@@ -184,33 +142,6 @@ def test_a_clone_that_borrows_writes_only_to_its_own_objects(
     there_and_back(top, reset_and_clean)
 
     assert tree_state(repo / ".git/objects") == lent
-
-
-def test_in_a_hook_that_has_objects_in_quarantine_nothing_is_written(
-    repo: Path, tmp_path: Path
-) -> None:
-    """A checkpoint would name objects that git throws away when it refuses the push."""
-    bare, seen = tmp_path / "server.git", tmp_path / "seen"
-    git("clone", "-q", "--bare", str(repo), str(bare))
-    ckpt("save", "start", code=0)
-    git("push", "-q", str(bare), "refs/checkpoints/*:refs/checkpoints/*")
-    program = f"GIT_WORK_TREE={repo} {sys.executable} -I -m ckpt"
-    hook = bare / "hooks/pre-receive"
-    hook.write_text(
-        f"#!/bin/sh\n{program} save > {seen} 2>&1\necho exit $? >> {seen}\n"
-        f"{program} list --all-worktrees >> {seen} 2>&1\n"
-    )
-    hook.chmod(0o755)
-    write(repo, "README.md", "pushed\n")
-    git("commit", "-q", "-a", "-m", "pushed")
-    before = git("for-each-ref", "refs/checkpoints", cwd=bare)
-    git("push", "-q", str(bare), "main")
-
-    lines = seen.read_text().splitlines()
-    assert lines[0] == "error: ref updates forbidden inside quarantine environment"
-    assert lines[2] == "exit 4"
-    assert any("start" in line for line in lines[3:])
-    assert git("for-each-ref", "refs/checkpoints", cwd=bare) == before
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
@@ -314,59 +245,6 @@ def test_a_partial_clone_is_served_without_the_objects_it_lacks(partial: Path) -
     assert missing(partial) == lacking
 
 
-@FILTERS
-def test_new_files_beside_what_a_partial_clone_lacks_are_saved(partial: Path) -> None:
-    """The folder's new tree names a blob that only the remote has."""
-    blob = next(line[:40] for line in git("ls-tree", "HEAD:b", cwd=partial).splitlines())
-    assert blob
-    write(partial, "b/new", "untracked\n")
-    saved = save(partial)
-    remove(partial, "b")
-
-    ckpt("rollback", saved, cwd=partial, code=0)
-
-    assert tree_state(partial / "b").keys() == {b"new"}
-    assert git("status", "--porcelain", cwd=partial) == "?? b/new\n"
-    git("gc", "-q", "--prune=now", cwd=partial)
-    assert fsck(partial) == []
-
-
-@pytest.mark.parametrize("partial", ["--filter=blob:none"], indirect=True)
-def test_an_index_that_names_blobs_at_the_remote_comes_back(partial: Path) -> None:
-    git("checkout", "-q", "--detach", cwd=partial)
-    saved = save(partial)
-    before = git("ls-files", "-s", "-t", cwd=partial)
-    git("update-index", "--force-remove", "b/file", cwd=partial)
-    write(partial, "a/file", "edited\n")
-
-    ckpt("rollback", saved, cwd=partial, code=0)
-
-    assert git("ls-files", "-s", "-t", cwd=partial) == before
-    assert "S 100644" in before
-
-
-@FILTERS
-def test_files_go_again_whose_ignore_rules_only_the_remote_has(partial: Path) -> None:
-    before = tree_state(partial)
-    saved = save(partial)
-    write(partial, "c/new", "untracked\n")
-
-    ckpt("rollback", saved, cwd=partial, code=0)
-
-    assert tree_state(partial) == before
-
-
-@pytest.mark.parametrize("partial", ["--filter=blob:none"], indirect=True)
-def test_a_diff_says_only_that_contents_at_the_remote_differ(partial: Path) -> None:
-    saved = save(partial)
-    write(partial, "b/file", "edited\n")
-
-    told = ckpt("diff", saved, "--json", cwd=partial, code=0).json
-
-    assert [(file["path"], file["status"]) for file in told["files"]] == [("b/file", "M")]
-    assert "Binary files" in told["patch"]
-
-
 # -- permissions ---------------------------------------------------------------------
 
 
@@ -410,12 +288,6 @@ def bits(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_bad_value_of_the_setting_for_sharing_is_refused(repo: Path) -> None:
-    git("config", "core.sharedRepository", "0400")
-
-    assert "core.sharedRepository" in ckpt("save", code=4).stderr
-
-
 def test_without_permission_to_write_one_can_look_and_a_save_says_why(repo: Path) -> None:
     write(repo, "README.md", "edited\n")
     saved = save(repo)
@@ -438,13 +310,3 @@ def test_without_permission_to_write_one_can_look_and_a_save_says_why(repo: Path
     assert refused.code == rolled.code == 1
     assert "Permission denied" in refused.stderr
     assert (repo / "README.md").read_text() == "again\n"
-
-
-def test_a_gitfile_that_may_not_be_read_is_told_as_such(repo: Path, tmp_path: Path) -> None:
-    git("worktree", "add", "-q", str(tmp_path / "linked"))
-    gitfile = tmp_path / "linked/.git"
-    gitfile.chmod(0)
-
-    refused = ckpt_process("save", under=unprivileged(), cwd=tmp_path / "linked", code=1)
-
-    assert refused.stderr.startswith(f"error: '{gitfile}': Permission denied\nhint: check ")

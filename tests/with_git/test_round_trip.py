@@ -63,20 +63,6 @@ def _collect_garbage(top: Path) -> None:
     )
 
 
-def test_a_checkpoint_whose_ref_was_packed_can_be_dropped_pinned_and_listed(repo: Path) -> None:
-    first, second = save(repo, "first"), save(repo, "second")
-    git("pack-refs", "--all")
-    ckpt("pin", "first", code=0)
-    ckpt("drop", "second", code=0)
-
-    listed = ckpt("list", "--json", code=0).json["checkpoints"]
-    assert [(c["id"], c["pinned"]) for c in listed] == [(first, True)]
-    assert git("for-each-ref", "--format=%(refname)", "refs/checkpoints") == (
-        f"refs/checkpoints/{first}\n"
-    )
-    assert second in git("for-each-ref", "refs/checkpoints-trash")
-
-
 def test_every_type_of_path_can_become_every_other(repo: Path) -> None:
     types = {
         "absent": lambda top, path: remove(top, path),
@@ -103,22 +89,6 @@ def test_every_type_of_path_can_become_every_other(repo: Path) -> None:
             types[second](top, f"staged/{first} {second}")
 
     there_and_back(repo, turn)
-
-
-def test_the_sides_of_conflicts_come_back(repo: Path) -> None:
-    blobs = [git("hash-object", "-w", "--stdin", stdin=text).strip() for text in "abc"]
-    shapes = {"both": (1, 2, 3), "added": (2, 3), "theirs": (1, 3), "ours": (1, 2), "gone": (1,)}
-    lines = [
-        f"100644 {blobs[stage - 1]} {stage}\tcon flict/{name}\n"
-        for name, stages in shapes.items()
-        for stage in stages
-    ]
-    git("update-index", "--index-info", stdin="".join(lines))
-    write(repo, "con flict/both", "<<<<<<<\na\n=======\nb\n>>>>>>>\n")
-
-    before, _ = there_and_back(repo, lambda top: git("reset", "-q", "--hard", cwd=top))
-
-    assert len([entry for entry, _ in before.index if "con flict/" in entry]) == 10
 
 
 def test_a_merge_that_was_resolved_wrongly_becomes_unresolved_again(repo: Path) -> None:
@@ -149,29 +119,6 @@ def test_before_the_first_commit_everything_comes_back(tmp_path: Path) -> None:
         write(top, "untracked", "four\n")
 
     there_and_back(top, destroy)
-
-
-def test_a_repository_without_an_index_file_is_saved_and_restored(tmp_path: Path) -> None:
-    top = tmp_path / "fresh"
-    git("init", "-q", str(top))
-    write(top, "file", "one\n")
-    write(top, "other", "one\n")
-
-    there_and_back(top, lambda top: (remove(top, "file"), git("add", "other", cwd=top)))
-
-
-def test_an_empty_worktree_can_be_saved_and_rolled_back_to(tmp_path: Path) -> None:
-    top = tmp_path / "fresh"
-    git("init", "-q", str(top))
-
-    there_and_back(top, lambda top: write(top, "file", "one\n"))
-
-
-def test_a_detached_head_is_no_obstacle(repo: Path) -> None:
-    git("checkout", "-q", "--detach")
-    write(repo, "README.md", "edited\n")
-
-    there_and_back(repo, lambda top: git("checkout", "-q", "-f", "HEAD", cwd=top))
 
 
 def test_a_sha256_repository_is_served(tmp_path: Path) -> None:
@@ -234,14 +181,6 @@ def test_permission_bits_come_back_under_any_umask(repo: Path, umask: int) -> No
     there_and_back(repo, loosen)
 
 
-def test_permission_bits_come_back_where_git_does_not_look_at_them(repo: Path) -> None:
-    git("config", "core.fileMode", "false")
-    (repo / "README.md").chmod(0o755)
-    (repo / "run.sh").chmod(0o644)
-
-    there_and_back(repo, lambda top: (remove(top, "README.md"), remove(top, "run.sh")))
-
-
 def test_files_staged_meanwhile_do_not_come_back_staged(repo: Path) -> None:
     write(repo, "notes.txt", "mine\n")
     saved = save(repo)
@@ -298,33 +237,3 @@ def test_a_path_that_a_sparse_checkout_left_out_is_no_deletion(repo: Path) -> No
     ckpt("rollback", saved, code=0)
 
     assert state(repo) == before
-
-
-def test_a_file_comes_back_that_a_sparse_checkout_took_away(repo: Path) -> None:
-    there_and_back(repo, lambda top: _narrow(top, "src/app.py"))
-
-
-def test_a_file_goes_that_the_sparse_checkout_did_not_have(repo: Path) -> None:
-    _narrow(repo, "src/app.py")
-
-    there_and_back(repo, lambda top: _widen(top, "src/app.py"))
-
-
-def test_new_permission_bits_everywhere_bring_nothing_into_a_sparse_checkout(repo: Path) -> None:
-    _narrow(repo, "src/app.py")
-
-    def tighten(top: Path) -> None:
-        for name in ("README.md", ".gitignore", "src/data.bin"):
-            (top / name).chmod(0o600)
-
-    there_and_back(repo, tighten)
-
-
-def _narrow(top: Path, path: str) -> None:
-    git("update-index", "--skip-worktree", path, cwd=top)
-    remove(top, path)
-
-
-def _widen(top: Path, path: str) -> None:
-    git("update-index", "--no-skip-worktree", path, cwd=top)
-    git("checkout", "-q", "--", path, cwd=top)

@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt, ckpt_here, fsck, git, tree_state
+from helpers import ckpt, git, tree_state
 from terminals import Terminal
-
-from ckpt import CheckpointManager
-from ckpt.triggers import run
-from ckpt.triggers.run import HeldSignals
 
 PROGRAM = [sys.executable, "-I", "-m", "ckpt"]
 
@@ -71,14 +67,6 @@ def test_checkpoints_inside_it_belong_to_its_session(repo: Path) -> None:
     found = checkpoints()
     assert [one["trigger"] for one in found] == ["run", "command", "pre-commit", "run"]
     assert len({one["session"] for one in found}) == 1
-
-
-def test_a_session_that_is_named_counts_more_than_the_one_around(repo: Path) -> None:
-    ckpt("save", "--session", "mine", env={"CKPT_SESSION": "around"}, code=0)
-    ckpt("save", env={"CKPT_SESSION": "around"}, code=0)
-    ckpt("save", env={"CKPT_SESSION": " "}, code=0)
-
-    assert [one["session"] for one in checkpoints()] == ["mine", "around", None]
 
 
 def test_it_has_our_streams_open_files_and_folder(repo: Path) -> None:
@@ -144,15 +132,6 @@ def test_a_signal_that_only_we_get_is_passed_on(repo: Path, name: str) -> None:
         assert started.wait() == 7
 
 
-def test_what_is_ignored_around_us_is_ignored_by_the_command(repo: Path) -> None:
-    script = "trap '' HUP; exec \"$@\""
-    words = [*PROGRAM, "run", "-q", "--", "sh", "-c", "kill -HUP $$; echo alive"]
-
-    ran = subprocess.run(["sh", "-c", script, "sh", *words], capture_output=True, text=True)
-
-    assert (ran.returncode, ran.stdout) == (0, "alive\n")
-
-
 def test_when_we_are_killed_the_command_goes_on_and_nothing_is_in_the_way(repo: Path) -> None:
     script = "echo ready; read line; echo new > new"
     started = subprocess.Popen(
@@ -191,13 +170,6 @@ def test_the_summary_names_what_changed_and_the_command_that_goes_back(repo: Pat
     ckpt(*command.split(), code=0)
     assert git("log", "--format=%s") == "first\n"
     assert git("status", "--porcelain") == ""
-
-
-def test_a_command_that_changes_nothing_offers_no_way_back(repo: Path) -> None:
-    said = ckpt("run", "--", "true", code=0).stderr
-
-    assert "no files changed" in said
-    assert "go back" not in said
 
 
 def test_quiet_says_nothing(repo: Path) -> None:
@@ -246,40 +218,6 @@ def test_when_it_fails_everything_goes_back_and_its_work_can_be_had_again(repo: 
     assert git("branch", "--show-current") == "topic\n"
 
 
-def test_what_cannot_go_back_is_told_also_if_it_is_all_that_has_changed(repo: Path) -> None:
-    (repo / "draft").write_text("mine\n")
-    script = "rm draft; mkdir draft; echo '*' > draft/.gitignore; exit 3"
-
-    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", script, code=3)
-
-    assert "ckpt: not rolled back to checkpoint" in ran.stderr
-    assert "  left draft alone: ignored\n" in ran.stderr
-
-
-def test_a_repository_that_it_made_inside_stays_and_is_told(repo: Path) -> None:
-    script = "git init -q inside; exit 3"
-
-    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", script, code=3)
-
-    assert "rolled back" not in ran.stderr
-    assert "  kept inside (nested)\n" in ran.stderr
-    assert (repo / "inside").is_dir()
-
-
-def test_it_goes_back_also_if_nobody_can_tell_what_has_changed(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run_out(*_: object, **__: object) -> None:
-        raise MemoryError("out of memory")
-
-    monkeypatch.setattr(CheckpointManager, "diff", run_out)
-    ran = ckpt_here("run", "--on-failure", "rollback", "--", "sh", "-c", "rm README.md; exit 3")
-
-    assert ran.code == 3
-    assert "cannot tell what changed: out of memory" in ran.stderr
-    assert (repo / "README.md").exists()
-
-
 def test_when_it_succeeds_or_keep_is_asked_nothing_goes_back(repo: Path) -> None:
     ckpt("run", "--on-failure", "rollback", "--", "touch", "one", code=0)
     ckpt("run", "--on-failure", "keep", "--", "sh", "-c", "touch two; false", code=1)
@@ -287,26 +225,6 @@ def test_when_it_succeeds_or_keep_is_asked_nothing_goes_back(repo: Path) -> None
     assert (repo / "one").exists()
     assert (repo / "two").exists()
     assert checkpoints("safety") == []
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        "git for-each-ref --format='delete %(refname)' refs/checkpoints | git update-ref --stdin",
-        "rm -rf .git/refs/checkpoints .git/ckpt",
-    ],
-)
-def test_a_command_that_takes_the_refs_of_checkpoints_away_is_rolled_back(
-    how: str, repo: Path
-) -> None:
-    before = tree_state(repo)
-    script = f"echo work > README.md; {how}; exit 3"
-    ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", script, code=3)
-
-    assert tree_state(repo) == before
-    assert fsck(repo) == []
-    ckpt("undo", code=0)
-    assert (repo / "README.md").read_text() == "work\n"
 
 
 def test_a_rollback_that_is_refused_is_told_with_the_command_for_later(repo: Path) -> None:
@@ -321,35 +239,6 @@ def test_a_rollback_that_is_refused_is_told_with_the_command_for_later(repo: Pat
     (repo / ".git/index.lock").unlink()
     ckpt("rollback", "--head", before["id"], code=0)
     assert not (repo / "new").exists()
-
-
-def test_if_head_cannot_go_back_the_command_is_named_that_does_without(repo: Path) -> None:
-    before = tree_state(repo)
-    away = "git checkout -q -b other; git worktree add -q ../main main; echo new >new; exit 1"
-
-    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", away, code=1)
-
-    assert "error: not rolled back: branch 'main' is checked out in another" in ran.stderr
-    (hint,) = [line for line in ran.stderr.splitlines() if line.startswith("hint: ")]
-    command = hint.partition(": git ckpt ")[2].split()
-    ckpt(*command, code=0)
-    assert tree_state(repo) == before
-
-
-def test_a_branch_that_is_checked_out_twice_keeps_no_files_from_going_back(repo: Path) -> None:
-    git("worktree", "add", "-q", "--force", "../twice", "main")
-    before = tree_state(repo)
-
-    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", "echo new >new; exit 3", code=3)
-
-    assert "not rolled back" not in ran.stderr
-    assert tree_state(repo) == before
-
-
-def test_a_command_that_removes_the_repository_still_has_its_exit_code(repo: Path) -> None:
-    ran = ckpt("run", "--on-failure", "rollback", "--", "sh", "-c", "rm -rf .git; exit 9", code=9)
-
-    assert "error: not rolled back: " in ran.stderr
 
 
 def test_a_checkpoint_after_it_is_taken_if_it_succeeds(repo: Path) -> None:
@@ -389,13 +278,6 @@ def test_what_cannot_run_is_said_before_anything_is_done(
     assert said in ran.stderr
     assert checkpoints() == []
     assert not (repo / "ran").exists()
-
-
-def test_a_file_that_no_system_runs_is_not_executable(repo: Path) -> None:
-    (repo / "odd").write_bytes(b"\0\1\2")
-    (repo / "odd").chmod(0o755)
-
-    assert "cannot run './odd': " in ckpt("run", "--", "./odd", code=126).stderr
 
 
 def test_nothing_runs_outside_a_repository(tmp_path: Path) -> None:
@@ -438,47 +320,6 @@ def test_when_its_time_is_up_it_ends_and_so_does_what_it_has_started(repo: Path)
     other = git("show", f"{safety['commit']}:other")
     with pytest.raises(ProcessLookupError):
         os.kill(int(other), 0)
-
-
-def test_who_does_not_end_in_time_is_killed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "trap '' TERM; for i in $(seq 600); do sleep 0.05; done"
-    with HeldSignals() as signals:
-        ended = run.run(
-            ["sh", "-c", script], signals, start=".", env=os.environ, timeout=0.1, grace=0.1
-        )
-
-    assert ended == run.Ended(124, signal.SIGKILL, timed_out=True)
-
-
-def test_within_its_time_it_ends_as_ever(repo: Path) -> None:
-    assert ckpt("run", "--timeout", "5m", "--", "sh", "-c", "exit 4").code == 4
-    assert ckpt("run", "--timeout", "100", "--", "sh", "-c", "kill -INT $$").code == -signal.SIGINT
-
-
-@pytest.mark.parametrize("limit", ["1e10", "1e30"])
-def test_a_time_limit_longer_than_the_system_can_wait_is_one_too(repo: Path, limit: str) -> None:
-    assert ckpt("run", "--timeout", limit, "--", "sh", "-c", "sleep 0.1; exit 4").code == 4
-
-
-@pytest.mark.parametrize("timeout", [None, 600.0], ids=["free", "limited"])
-def test_if_waiting_fails_the_command_is_not_left_to_itself(
-    repo: Path, timeout: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(*_: object) -> list[int]:
-        raise MemoryError
-
-    monkeypatch.setattr(HeldSignals, "wait", failing)
-    pids: list[int] = []
-    started = run._start
-    monkeypatch.setattr(run, "_start", lambda *a, **k: pids.append(started(*a, **k)) or pids[0])
-    script = "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done"
-    with HeldSignals() as signals, pytest.raises(MemoryError):
-        run.run(
-            ["sh", "-c", script], signals, start=".", env=os.environ, timeout=timeout, grace=0.3
-        )
-
-    with pytest.raises(ChildProcessError):
-        os.waitpid(pids[0], os.WNOHANG)
 
 
 def test_a_signal_reaches_the_whole_group_of_a_command_with_a_time_limit(repo: Path) -> None:
@@ -556,27 +397,6 @@ def test_the_command_sees_the_terminal_and_its_size(repo: Path, limit: list[str]
         terminal.wait_for("33 77")
 
 
-@LIMITS
-def test_when_the_terminal_goes_away_the_way_back_is_still_gone(
-    repo: Path, limit: list[str]
-) -> None:
-    words = [
-        *limit,
-        "--on-failure",
-        "rollback",
-        "--",
-        "sh",
-        "-c",
-        "echo new > new; echo ready; exec sleep 60",
-    ]
-    with at_terminal(*words) as terminal:
-        terminal.wait_for("ready")
-        terminal.hang_up()
-
-        assert terminal.status() == -signal.SIGHUP
-    assert not (repo / "new").exists()
-
-
 def reading(limit: list[str]) -> str:
     """The line that runs a command which reads another."""
     script = "echo ready; read line; echo got $line"
@@ -589,18 +409,6 @@ def in_a_shell() -> Iterator[Terminal]:
         yield terminal
         terminal.type("exit\n")
         terminal.end()
-
-
-@LIMITS
-def test_in_a_pipeline_the_command_can_still_read_the_terminal(
-    repo: Path, limit: list[str]
-) -> None:
-    with in_a_shell() as terminal:
-        terminal.type(f"{reading(limit)} | cat; echo code $?\n")
-        terminal.wait_for("\nready")
-        terminal.type("words\n")
-        terminal.wait_for("got words")
-        terminal.wait_for("code 0")
 
 
 @LIMITS

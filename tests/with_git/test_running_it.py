@@ -49,13 +49,6 @@ def test_a_copy_of_ckpt_in_the_repository_refuses_to_work_on_it(repo: Path) -> N
     ckpt("save", code=0)
 
 
-def test_its_own_checkout_may_work_on_itself(repo: Path) -> None:
-    shutil.copytree(PACKAGE, repo / "ckpt", ignore=shutil.ignore_patterns("__pycache__"))
-    write(repo, "pyproject.toml", '[project]\nname = "git-ckpt"\n')
-
-    assert run("-m", "ckpt", "save", cwd=repo).returncode == 0
-
-
 # A person loses patience the moment the program goes to sleep.
 IMPATIENT = """
 import signal, sys, time

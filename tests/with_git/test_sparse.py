@@ -9,7 +9,7 @@ import pytest
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git, tree_state
 from journeys import save, there_and_back
-from scenes import remove, staged, state, write
+from scenes import remove, staged, write
 
 
 @pytest.fixture
@@ -111,49 +111,6 @@ def test_a_rollback_across_a_change_of_the_cone_loses_nothing(
     assert " D " not in git("status", "--porcelain")
 
 
-def test_switching_the_sparse_checkout_off_meanwhile_deletes_nothing(top: Path) -> None:
-    narrow("a")
-    saved = save(top)
-    git("sparse-checkout", "disable")
-    write(top, "b/f0", "precious\n")
-
-    ckpt("rollback", saved, "--yes", code=0)
-    assert " D " not in git("status", "--porcelain")
-    ckpt("undo", code=0)
-    assert (top / "b/f0").read_text() == "precious\n"
-    assert git("status", "--porcelain") == " M b/f0\n"
-
-
-def test_switching_the_sparse_checkout_on_meanwhile_hides_nothing(top: Path) -> None:
-    write(top, "b/f0", "precious\n")
-    saved = save(top)
-    before = state(top)
-    git("checkout", "-q", "b/f0")
-    narrow("a")
-
-    ckpt("rollback", saved, code=0)
-
-    assert state(top) == before
-    assert (top / "b/f0").read_text() == "precious\n"
-    assert skipped() == set()
-    assert git("status", "--porcelain") == " M b/f0\n"
-
-
-def test_a_single_file_comes_back_in_a_sparse_checkout(top: Path) -> None:
-    narrow("a")
-    write(top, "a/f0", "edited\n")
-    saved = save(top)
-    write(top, "a/f0", "broken\n")
-    write(top, "a/f1", "kept\n")
-    git("add", "a/f1")
-
-    ckpt("rollback", saved, "--", "a/f0", code=0)
-
-    assert (top / "a/f0").read_text() == "edited\n"
-    assert git("status", "--porcelain") == " M a/f0\nM  a/f1\n"
-    assert "b/f0" in skipped()
-
-
 def test_a_folder_that_was_left_out_can_be_restored_by_path(top: Path) -> None:
     saved = save(top)
     narrow("a")
@@ -164,46 +121,6 @@ def test_a_folder_that_was_left_out_can_be_restored_by_path(top: Path) -> None:
     assert "c/f0" in skipped()
     assert skipped().isdisjoint({"b/f0", "b/deep/f0"})
     assert git("status", "--porcelain") == ""
-
-
-def test_ignore_rules_that_a_sparse_checkout_leaves_out_are_in_force(top: Path) -> None:
-    """Git reads them from the index: what they ignore is never touched."""
-    write(top, "b/.gitignore", "*.out\n")
-    git("add", ".")
-    git("commit", "-q", "-m", "ignore")
-    narrow("a")
-    saved = save(top)
-    write(top, "b/deep/kept.out", "ignored\n")
-    write(top, "b/new", "untracked\n")
-    assert git("check-ignore", "b/deep/kept.out", "b/f0") == "b/deep/kept.out\n"
-
-    later = save(top)
-    told = ckpt("rollback", saved, "--json", code=0).json
-
-    assert "kept.out" not in git("ls-tree", "-r", "--name-only", f"refs/checkpoints/{later}")
-    assert [removed["path"] for removed in told["removed"]] == ["b/new"]
-    assert (top / "b/deep/kept.out").read_text() == "ignored\n"
-
-
-def test_an_empty_folder_where_files_were_left_out_is_no_lie(top: Path) -> None:
-    write(top, "b/f0", "staged\n")
-    git("add", "b/f0")
-    git("update-index", "--skip-worktree", "a/f0", "a/f1", "a/f2", "b/f0")
-    for number in range(3):
-        (top / f"a/f{number}").unlink()
-    (top / "b/f0").unlink()
-    (top / "b/f0").mkdir()
-    there_and_back(top, lambda _: (top / "a").rmdir())
-
-    ckpt("verify", "--all", code=0)
-
-
-def test_a_file_where_a_folder_was_left_out_is_no_lie(top: Path) -> None:
-    narrow("a")
-    write(top, "b", "a file\n")
-    there_and_back(top, lambda _: write(top, "b", "another\n"))
-
-    ckpt("verify", "--all", code=0)
 
 
 def test_a_sparse_index_is_refused_before_anything_is_written(top: Path) -> None:

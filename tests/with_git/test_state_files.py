@@ -12,7 +12,7 @@ import pytest
 from helpers import ckpt, fsck, git
 from seam import observing
 
-from ckpt import CheckpointManager, CkptError, RollbackError, UsageError
+from ckpt import CheckpointManager, CkptError, RollbackError
 
 FEATURES = '{"features": ["auth"]}\n'
 
@@ -87,38 +87,6 @@ def test_what_a_rollback_replaces_is_held_by_the_safety_checkpoint(
     assert git("show", f"{safety.ref}:x.state") == "precious"
 
 
-def test_saving_an_ignored_state_file_shows_nowhere_else(
-    repo: Path, manager: CheckpointManager
-) -> None:
-    (repo / "x.state").write_text("then")
-    first = manager.create(state_files=["x.state"]).checkpoint
-    second = manager.create().checkpoint
-
-    assert first is not None
-    assert second is not None
-    assert first.tree == second.tree
-    assert first.git_state.dirty_files == ()
-    assert manager.diff(first).files == ()
-    assert git("show", f"{first.state_commit}:state/files/x.state") == "then"
-    assert git("status", "--porcelain") == ""
-
-
-@pytest.mark.parametrize("name", ["README.md", "new.txt"])
-def test_a_state_file_that_is_not_ignored_is_a_file_like_all_others(
-    repo: Path, manager: CheckpointManager, name: str
-) -> None:
-    (repo / name).write_text("then\n")
-    saved = manager.create(state_files=[name])
-    (repo / name).write_text("now\n")
-
-    assert manager.rollback(saved).written == (name,)
-    assert (repo / name).read_text() == "then\n"
-    (repo / ".gitignore").write_text(f"*.state\n{name}\n")
-    (repo / name).write_text("ignored now\n")
-    manager.rollback(saved)
-    assert (repo / name).read_text() == "then\n"
-
-
 def test_secrets_links_and_large_files_are_kept_if_they_are_named(
     repo: Path, manager: CheckpointManager
 ) -> None:
@@ -137,19 +105,6 @@ def test_secrets_links_and_large_files_are_kept_if_they_are_named(
     assert os.readlink(repo / "link.state") == "nowhere"
 
 
-def test_paths_limit_state_files_too(repo: Path, manager: CheckpointManager) -> None:
-    for name in ("a.state", "b.state"):
-        (repo / name).write_text("then")
-    saved = manager.create(state_files=["a.state", "b.state"])
-    for name in ("a.state", "b.state"):
-        (repo / name).unlink()
-
-    manager.rollback(saved, paths=["a.state"])
-
-    assert (repo / "a.state").exists()
-    assert not (repo / "b.state").exists()
-
-
 def test_a_dry_run_tells_and_touches_nothing(repo: Path, manager: CheckpointManager) -> None:
     (repo / "x.state").write_text("then")
     saved = manager.create(state_files=["x.state"])
@@ -157,19 +112,6 @@ def test_a_dry_run_tells_and_touches_nothing(repo: Path, manager: CheckpointMana
 
     assert manager.rollback(saved, dry_run=True).written == ("x.state",)
     assert (repo / "x.state").read_text() == "now"
-
-
-def test_a_folder_in_the_way_stays(repo: Path, manager: CheckpointManager) -> None:
-    (repo / "x.state").write_text("then")
-    saved = manager.create(state_files=["x.state"])
-    (repo / "x.state").unlink()
-    (repo / "x.state").mkdir()
-    (repo / "x.state/precious").write_text("mine")
-
-    result = manager.rollback(saved)
-
-    assert [item.path for item in result.skipped] == ["x.state"]
-    assert (repo / "x.state/precious").read_text() == "mine"
 
 
 @pytest.mark.parametrize("forwards", [True, False])
@@ -223,11 +165,6 @@ def test_what_is_no_file_of_the_worktree_is_refused(
         manager.create(state_files=[path])
 
     assert len(manager) == 0
-
-
-def test_one_string_is_no_list_of_state_files(manager: CheckpointManager) -> None:
-    with pytest.raises(UsageError):
-        manager.create(state_files="x.state")
 
 
 def test_the_snapshot_of_features_is_a_path_in_the_checkpoint(

@@ -126,17 +126,6 @@ def test_checkpoints_are_counted_by_kind_worktree_and_trash(repo: Path, tmp_path
     assert "(worktrees/linked)" in ckpt_here("status", cwd=tmp_path / "linked", code=0).stdout
 
 
-def test_private_files_are_counted(repo: Path) -> None:
-    save()
-    folder = repo / ".git/ckpt"
-    files = [path for path in folder.rglob("*") if path.is_file()]
-
-    assert status()["private"] == {
-        "files": len(files),
-        "bytes": sum(path.stat().st_size for path in files),
-    }
-
-
 def test_an_interrupted_rollback_and_an_operation_are_told(repo: Path) -> None:
     git("checkout", "-q", "-b", "other")
     commit(repo, "theirs")
@@ -153,19 +142,6 @@ def test_an_interrupted_rollback_and_an_operation_are_told(repo: Path) -> None:
     assert "git ckpt rollback --continue, or --abort" in shown
     assert status()["rollback_interrupted"] is True
     assert status()["git_state"]["operation"] == "merge"
-
-
-def test_an_unborn_branch_and_a_detached_head_are_told(repo: Path, tmp_path: Path) -> None:
-    git("checkout", "-q", "--detach")
-    assert f"{git('rev-parse', 'HEAD')[:12]}, detached" in screen()
-    git("init", "-q", str(tmp_path / "new"))
-    shown = ckpt_here("status", cwd=tmp_path / "new", code=0).stdout
-    assert "unborn, on main" in shown
-
-
-def test_it_works_from_a_subfolder_and_is_silent_when_asked(repo: Path) -> None:
-    assert ckpt_here("status", cwd=repo / "src", code=0).stdout == screen()
-    assert ckpt_here("status", "-q", code=0).stdout == ""
 
 
 # -- triggers --------------------------------------------------------------------------
@@ -200,23 +176,6 @@ def test_triggers_that_are_off_are_told_with_what_turns_them_off(
 
     assert {item["off"] for item in status(**env)["triggers"]} == {off}
     assert f"all are off ({off})" in screen(**env)
-
-
-def test_one_trigger_that_is_off_is_told(repo: Path) -> None:
-    hook(repo, "pre-commit")
-    commit(repo, "second")
-    git("config", "ckpt.disable", "pre-commit")
-
-    assert "off (ckpt.disable)" in screen()
-    assert [item["name"] for item in status()["triggers"] if item["off"]] == ["pre-commit"]
-
-
-def test_settings_that_are_not_followed_are_told(repo: Path) -> None:
-    write(repo, "ckpt.toml", "enabled = false\n")
-    assert "ckpt.toml: enabled = false is ignored" in screen()
-    write(repo, "ckpt.toml", "speed = 7\n")
-    assert "settings ignored: ckpt.toml: speed: unknown key" in screen()
-    assert len(status()["settings"]["notes"]) == 1
 
 
 def test_what_is_installed_and_what_another_tool_took_away_is_told(repo: Path) -> None:
@@ -266,24 +225,6 @@ def test_a_full_disk_does_not_stop_a_commit_and_is_warned_of_once(full: Path) ->
     assert found["last_failure"]["message"] in shown
 
 
-def test_a_hook_that_works_again_is_no_longer_failing(full: Path) -> None:
-    commit(full, "second")
-    (full / "untracked").unlink()
-    assert commit(full, "third") == ""
-
-    found = trigger("pre-commit")
-    assert (found["failing"], found["last_failure"]["count"]) == (False, 1)
-    assert "before that, failed, last just now: " in screen()
-
-
-def test_nothing_of_a_failed_hook_is_left_behind(full: Path) -> None:
-    commit(full, "second")
-
-    assert git("for-each-ref", "refs/checkpoints") == ""
-    left = [path.name for path in (full / ".git/objects").rglob("*") if "tmp" in path.name]
-    assert left == []
-
-
 def mounted(*words: str) -> None:
     ran = subprocess.run(["mount", *words], capture_output=True, text=True)
     if ran.returncode:
@@ -319,23 +260,6 @@ def test_a_disk_without_space_does_not_stop_a_commit(
         assert trigger("pre-commit")["failing"] is True
         assert "No space left on device" in screen()
         assert git("fsck", "--strict") == ""
-
-
-def test_a_read_only_object_store_does_not_stop_a_checkout(repo: Path) -> None:
-    hook(repo, "post-checkout")
-    git("branch", "other")
-    write(repo, "untracked", "new\n")
-    objects = repo / ".git/objects"
-    mounted("--bind", str(objects), str(objects))
-    with unmounting(objects):
-        mounted("-o", "remount,ro,bind", str(objects))
-        said = run_git("checkout", "-q", "other")
-        assert "Read-only file system" in said
-        assert run_git("checkout", "-q", "main") == ""
-
-        assert git("branch", "--show-current") == "main\n"
-        assert trigger("post-checkout")["last_failure"]["count"] == 2
-        assert "Read-only file system" in screen()
 
 
 def test_a_read_only_repository_does_not_stop_status(repo: Path) -> None:

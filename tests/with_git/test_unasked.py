@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from helpers import ckpt_here as ckpt
 from helpers import git
 
 from ckpt.engine.health import Flaw, find_unasked
@@ -160,44 +159,3 @@ def test_a_fetch_that_takes_checkpoints_away_is_told_with_what_stops_it(
     (repo / ".git/config").write_text(config)
     try_to(repo, *words)
     assert ours(repo) < before
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param([PRUNE], id="as git clone has it"),
-        pytest.param([F + "+refs/*:refs/mirrors/*", PRUNE], id="beside"),
-        pytest.param([F + "+refs/*:refs/*", F + "^refs/checkpoints*", PRUNE], id="but for these"),
-    ],
-)
-def test_no_fetch_is_told_that_takes_none(settings: list[str], repo: Path, remote: Path) -> None:
-    git("checkout", "-q", "--detach", cwd=repo)
-    configure(repo, settings)
-    before = ours(repo)
-
-    assert flaws(repo, "fetch") == []
-    try_to(repo, "fetch", "-q", "other")
-    assert ours(repo) == before
-
-
-def test_doctor_says_it_and_fix_leaves_it_to_the_user(repo: Path, remote: Path) -> None:
-    configure(repo, ["remote.up stream.mirror=true", "remote.up stream.fetch=+refs/*:refs/*"])
-    before = (repo / ".git/config").read_text()
-    for ref in (REF, IN_TRASH):
-        git("update-ref", "-d", ref, cwd=repo)
-    told = ckpt("doctor", "--fix", "--json", cwd=repo, code=0).json["diagnoses"]
-
-    found = {one["subject"]: one for one in told if one["subject"] in ("push", "fetch")}
-    assert {(one["state"], one["done"]) for one in found.values()} == {("warning", None)}
-    assert found["push"]["mend"].startswith("git config 'remote.up stream.push' '+refs/*:refs/*'; ")
-    assert (repo / ".git/config").read_text() == before
-    follow(repo, found["push"]["mend"])
-    follow(repo, found["fetch"]["mend"])
-    assert flaws(repo, "push") == flaws(repo, "fetch") == []
-
-
-def test_damaged_refs_do_not_keep_it_from_telling(repo: Path, remote: Path) -> None:
-    configure(repo, [M])
-    (repo / ".git/packed-refs").write_text("half a li")
-
-    assert len(flaws(repo, "push")) == 1

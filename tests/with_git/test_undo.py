@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git, tree_state
 from scenes import hollow, remove, state, write
-
-from ckpt.engine import rollback
 
 
 def save(*words: str) -> str:
@@ -55,28 +52,6 @@ def test_undo_is_about_the_last_rollback_only(repo: Path) -> None:
     assert text(repo) == "one"
 
 
-def test_undo_does_not_take_back_an_older_rollback_than_the_last(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which may end while it waits for its turn."""
-    first = save("first")
-    write(repo, "README.md", "second\n")
-    second = save("second")
-    ckpt("rollback", first, code=0)
-    wait = rollback.worktree_lock
-
-    def overtaken(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(rollback, "worktree_lock", wait)
-        ckpt("rollback", second, code=0)
-        return wait(*given, **named)
-
-    monkeypatch.setattr(rollback, "worktree_lock", overtaken)
-
-    refused = ckpt("undo", code=4)
-    assert "another rollback has ended in this worktree meanwhile" in refused.stderr
-    assert text(repo) == "second\n"
-
-
 def test_edits_made_after_the_rollback_are_saved_by_the_undo(repo: Path) -> None:
     save("start")
     write(repo, "README.md", "edited\n")
@@ -102,16 +77,6 @@ def test_the_safety_checkpoint_says_what_it_is(repo: Path) -> None:
     assert [c["id"] for c in ckpt("list", "--json").json["checkpoints"]] == [saved]
     kinds = [c["kind"] for c in ckpt("list", "--all", "--json").json["checkpoints"]]
     assert kinds == ["safety", "manual"]
-
-
-def test_a_safety_checkpoint_can_be_rolled_back_to_by_its_id(repo: Path) -> None:
-    save("start")
-    write(repo, "README.md", "edited\n")
-    safety = ckpt("rollback", "start", "--json", code=0).json["safety"]["id"]
-
-    ckpt("rollback", safety, code=0)
-
-    assert text(repo) == "edited\n"
 
 
 def test_undo_after_the_safety_checkpoint_was_dropped_says_so(repo: Path) -> None:
@@ -141,19 +106,6 @@ def test_undo_takes_away_a_file_that_was_ignored_and_absent_before(repo: Path, w
     assert state(repo) == before
 
 
-def test_undo_leaves_an_ignored_file_that_the_rollback_left(repo: Path) -> None:
-    write(repo, "generated", "once\n")
-    save("start")
-    write(repo, "generated", "again\n")
-    write(repo, ".gitignore", "generated\n")
-    before = state(repo)
-    ckpt("rollback", "start", code=4)
-
-    ckpt("undo", code=0)
-
-    assert state(repo) == before
-
-
 def test_undo_brings_empty_folders_back_and_takes_others_away(repo: Path) -> None:
     hollow(repo, "then/hollow")
     save("start")
@@ -166,19 +118,3 @@ def test_undo_brings_empty_folders_back_and_takes_others_away(repo: Path) -> Non
 
     assert tree_state(repo) == before
     assert not (repo / "then").exists()
-
-
-def test_an_undo_that_cannot_move_head_names_the_rollback_that_leaves_it(repo: Path) -> None:
-    write(repo, "README.md", "then\n")
-    save("start")
-    git("checkout", "-q", "-b", "topic")
-    write(repo, "README.md", "now\n")
-    ckpt("rollback", "start", "--head", code=0)
-    git("worktree", "add", "-q", "../elsewhere", "topic")
-
-    refused = ckpt("undo", "--json", code=4).json["error"]
-
-    told, _, command = refused["hint"].partition(": git ckpt ")
-    assert told == "leave HEAD where it is"
-    ckpt(*command.split(), code=0)
-    assert text(repo) == "now\n"

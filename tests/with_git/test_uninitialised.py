@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from byhand import locked_half_way
 from helpers import ckpt_here as ckpt
 from helpers import fsck, git
 from scenes import remove, write
@@ -67,27 +66,6 @@ def test_its_folder_stays_when_the_files_in_it_go(top: Path) -> None:
     assert status(top) == ""
 
 
-def test_its_folder_is_made_where_it_is_missing(top: Path) -> None:
-    (top / "lib").rmdir()
-    assert status(top) == " D lib\n"
-
-    ran = ckpt("rollback", "empty", "--json", cwd=top, code=0)
-
-    assert ran.json["folders_changed"] is True
-    assert status(top) == ""
-
-
-def test_its_folder_stays_when_a_rollback_is_taken_back_that_stopped_half_way(top: Path) -> None:
-    with locked_half_way(top / ".git/index.lock"):
-        ckpt("rollback", "plain", cwd=top, code=4)
-    assert (top / "lib/a").exists()
-
-    ckpt("rollback", "--abort", cwd=top, code=0)
-
-    assert [*(top / "lib").iterdir()] == []
-    assert status(top) == ""
-
-
 def test_no_folder_is_made_for_a_submodule_whose_repository_is_gone(top: Path) -> None:
     """Else git would not tell that its files are missing."""
     git("init", "-q", "lib", cwd=top)
@@ -117,21 +95,6 @@ def test_files_in_it_are_saved_and_put_back(top: Path) -> None:
     fsck(top)
 
 
-def test_files_in_it_come_back_when_git_has_taken_the_folder_as_plain_files(top: Path) -> None:
-    write(top, "lib/mine", "precious\n")
-    write(top, "lib/edited", "before\n")
-    save(top, "before")
-    git("rm", "-q", "--cached", "lib", cwd=top)
-    git("add", "lib", cwd=top)
-    write(top, "lib/edited", "after\n")
-
-    ckpt("rollback", "before", cwd=top, code=0)
-
-    assert (top / "lib/mine").read_text() == "precious\n"
-    assert (top / "lib/edited").read_text() == "before\n"
-    assert status(top) == ""
-
-
 def test_files_made_in_it_since_go_and_come_back_with_undo(top: Path) -> None:
     write(top, "lib/mine", "precious\n")
     ckpt("rollback", "empty", cwd=top, code=0)
@@ -140,109 +103,3 @@ def test_files_made_in_it_since_go_and_come_back_with_undo(top: Path) -> None:
     ckpt("undo", cwd=top, code=0)
 
     assert (top / "lib/mine").read_text() == "precious\n"
-
-
-def test_files_that_were_a_repository_at_the_checkpoint_are_kept(top: Path) -> None:
-    git("init", "-q", "lib", cwd=top)
-    write(top, "lib/file", "of the submodule\n")
-    git("add", "file", cwd=top / "lib")
-    git("commit", "-q", "-m", "within", cwd=top / "lib")
-    save(top, "populated")
-    remove(top, "lib/.git")
-
-    ran = ckpt("rollback", "populated", "--json", cwd=top, code=0)
-
-    assert {"path": "lib/file", "reason": "nested at the checkpoint"} in ran.json["kept"]
-    assert (top / "lib/file").read_text() == "of the submodule\n"
-
-
-def test_what_no_checkpoint_takes_is_named_and_the_submodule_is_in_its_place(top: Path) -> None:
-    write(top, "lib/a.log", "ignored\n")
-    write(top, "lib/.env", "denied\n")
-    saved = save(top)["checkpoint"]
-
-    assert saved["skipped"] == [{"path": "lib/.env", "reason": "denied"}]
-    assert files(top, saved["id"]) == "commit lib\n"
-
-
-def test_a_trigger_saves_anew_with_every_change_to_files_in_it(top: Path) -> None:
-    def fire() -> tuple[str, str]:
-        found = save(top, "--kind", "auto")
-        return found["outcome"], files(top, found["checkpoint"]["id"])
-
-    assert fire() == ("unchanged", "commit lib\n")
-    write(top, "lib/mine", "1\n")
-    assert fire() == ("created", "blob lib/mine\n")
-    assert fire() == ("unchanged", "blob lib/mine\n")
-    write(top, "lib/deep/new", "2\n")
-    assert fire() == ("created", "blob lib/deep/new\nblob lib/mine\n")
-    remove(top, "lib/mine")
-    assert fire() == ("created", "blob lib/deep/new\n")
-    git("init", "-q", "lib", cwd=top)
-    assert fire() == ("created", "commit lib\n")
-    remove(top, "lib/.git")
-    assert fire()[1] == "blob lib/deep/new\n"
-    remove(top, "lib/deep")
-    assert fire()[1] == "commit lib\n"
-    fsck(top)
-
-
-def test_the_wrapper_saves_them_before_git_wipes_the_folder(top: Path) -> None:
-    words = ("hook", "wrapper", "--", "submodule", "deinit", "-f", "lib")
-    before = ckpt("list", "--json", cwd=top, code=0).json["checkpoints"]
-    ckpt("hook", "wrapper", "--", "checkout", "-f", cwd=top, code=0)
-    assert ckpt("list", "--json", cwd=top, code=0).json["checkpoints"] == before  # it was clean
-
-    write(top, "lib/mine", "precious\n")
-    ckpt("hook", "wrapper", "--", "checkout", "-f", cwd=top, code=0)
-    ckpt(*words, cwd=top, code=0)
-
-    newest = ckpt("list", "--json", cwd=top, code=0).json["checkpoints"][0]
-    assert files(top, newest["id"]) == "blob lib/mine\n"
-
-
-def test_a_sparse_checkout_without_it_saves_files_in_it_too(top: Path) -> None:
-    git("update-index", "--skip-worktree", "lib", "1", cwd=top)
-    write(top, "lib/mine", "precious\n")
-    saved = save(top)["checkpoint"]
-
-    assert files(top, saved["id"]) == "blob lib/mine\n"
-    remove(top, "lib")
-    ckpt("rollback", saved["id"], cwd=top, code=0)
-    assert (top / "lib/mine").read_text() == "precious\n"
-
-
-# -- between a crash and the recovery ---------------------------------------------------------
-
-
-def stop_half_way(top: Path) -> None:
-    with locked_half_way(top / ".git/index.lock"):
-        ckpt("rollback", "plain", cwd=top, code=4)
-
-
-@pytest.mark.parametrize("path", ["lib/b", "lib/c.log"])
-@pytest.mark.parametrize("way", ["--continue", "--abort"])
-def test_an_edit_in_it_after_a_crash_is_saved_before_it_is_overwritten(
-    way: str, path: str, top: Path
-) -> None:
-    stop_half_way(top)
-    write(top, path, "hours of work\n")
-
-    ran = ckpt("rollback", way, "--json", cwd=top, code=0)
-
-    assert git("show", f"{ran.json['safety']['ref']}:{path}", cwd=top) == "hours of work\n"
-    assert (top / path).exists() is (way == "--continue")
-
-
-@pytest.mark.parametrize("way", ["--continue", "--abort"])
-def test_an_edit_stays_that_cannot_be_saved_since_its_folder_is_a_repository(
-    way: str, top: Path
-) -> None:
-    stop_half_way(top)
-    git("init", "-q", "lib", cwd=top)
-    write(top, "lib/b", "hours of work\n")
-
-    ran = ckpt("rollback", way, cwd=top, code=1)
-
-    assert "cannot save 'lib/b' before it is overwritten" in ran.stderr
-    assert (top / "lib/b").read_text() == "hours of work\n"

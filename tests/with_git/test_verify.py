@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,12 +14,9 @@ from typing import Any
 import pytest
 from helpers import ckpt_here as ckpt
 from helpers import git, loose_object
-from hostile.forge import NULL, Forge
-from scenes import divide, remove, write
+from scenes import divide, write
 
 from ckpt import ids
-from ckpt.git.objects import ObjectStore
-from ckpt.manager import CheckpointManager
 
 KEYS = ["id", "name", "ref", "dropped", "whole", "problems"]
 
@@ -141,40 +137,6 @@ def test_packed_and_with_deltas_all_is_well_too(repo: Path) -> None:
     assert len(verify("--all", code=0)) == 4
 
 
-def test_with_longer_ids_all_is_well_too(tmp_path: Path) -> None:
-    top = tmp_path / "sha256"
-    git("init", "-q", "--object-format=sha256", str(top))
-    write(top, "file", "content\n")
-    saved = save(top=top)
-    git("repack", "-q", "-a", "-d", cwd=top)
-
-    assert len(saved["commit"]) == 64
-    assert verify(saved["id"], top=top, code=0)[0]["whole"]
-
-
-def test_with_borrowed_objects_all_is_well_too(repo: Path, tmp_path: Path) -> None:
-    top = tmp_path / "borrowing"
-    git("clone", "-q", "--shared", str(repo), str(top))
-    write(top, "new", "new\n")
-    save(top=top)
-
-    assert verify(top=top, code=0)[0]["whole"]
-    os.rename(repo, tmp_path / "moved away")
-    assert {p["problem"] for p in problems(top=top)} == {"missing"}
-
-
-def test_a_folder_with_nothing_but_ignored_files_in_it_may_have_bits_of_its_own(repo: Path) -> None:
-    write(repo, ".gitignore", "*.log\n")
-    for folder in ("logs", "one", "two", "three"):
-        write(repo, f"{folder}/a.log", "ignored\n")
-        write(repo, f"{folder}/file", "file\n")
-    remove(repo, "logs/file")
-    (repo / "logs").chmod(0o700)
-    ckpt("save", code=0)
-
-    assert verify("--all", code=0)[0]["whole"]
-
-
 def test_amid_a_merge_all_is_well_until_its_other_side_is_lost(repo: Path) -> None:
     divide(repo, "side")
     subprocess.run(["git", "merge", "-q", "side"], capture_output=True)
@@ -188,43 +150,7 @@ def test_amid_a_merge_all_is_well_until_its_other_side_is_lost(repo: Path) -> No
     assert places(found) == {("operation", "")}
 
 
-def test_a_checkpoint_of_state_alone_is_whole(repo: Path) -> None:
-    with CheckpointManager(repo, worktree=False) as manager:
-        made = manager.create(data={"step": 1}).checkpoint
-    assert made is not None
-
-    assert verify(made.id, code=0)[0]["whole"]
-    blob = git("rev-parse", f"{made.state_commit}:state/data.json").strip()
-    os.unlink(loose_object(".git", blob))
-    assert places(problems(made.id)[0]) == {("state", "state/data.json")}
-
-
-def test_an_entry_of_zeros_is_named_though_it_is_a_submodule(saved: dict[str, Any]) -> None:
-    forge = Forge(Path(), saved["id"])
-    tree = forge.tree(("160000", b"sub", NULL))
-    forge.checkpoint(tree, forge.state(index=("40000", tree)))
-
-    found = next(p for p in problems(forge.id) if p["object"] == tree)
-    assert places(found) == {("worktree", ""), ("state", "index")}
-    assert "its entry 'sub' names nothing" in ckpt("verify", forge.id, code=1).stdout
-
-
 # Which ones
-
-
-def test_without_an_argument_it_is_the_latest(repo: Path) -> None:
-    save("one")
-    newest = save("two")
-
-    assert [found["id"] for found in verify(code=0)] == [newest["id"]]
-
-
-def test_several_are_verified_each_once(repo: Path) -> None:
-    one, two = save("one"), save("two")
-    save("three")
-
-    found = verify("one", two["id"], one["id"][-4:], "two", code=0)
-    assert [each["id"] for each in found] == [one["id"], two["id"]]
 
 
 def test_all_are_those_of_every_worktree_and_of_the_trash(repo: Path, tmp_path: Path) -> None:
@@ -236,53 +162,6 @@ def test_all_are_those_of_every_worktree_and_of_the_trash(repo: Path, tmp_path: 
     found = {each["id"]: each["dropped"] for each in verify("--all", code=0)}
     assert found == {one["id"]: True, two["id"]: False, three["id"]: False}
     assert [each["id"] for each in verify(one["id"], code=0)] == [one["id"]]
-
-
-def test_no_such_checkpoint_has_its_exit_code(repo: Path) -> None:
-    assert ckpt("verify", code=3).stdout == ""
-    assert ckpt("verify", "nowhere", code=3).stdout == ""
-    assert ckpt("verify", "--all", code=0).stdout == "No checkpoints to verify.\n"
-    save()
-    assert ckpt("verify", "--all", "latest", code=2).stdout == ""
-
-
-def test_a_newer_one_that_cannot_be_read_does_not_hide_behind_the_latest(repo: Path) -> None:
-    older = save("older")
-    newer = save("newer")
-    lose(newer, "commit")
-
-    told = {each["id"]: each["whole"] for each in verify()}
-    assert told == {newer["id"]: False, older["id"]: True}
-    lose(older, "commit")
-    assert [each["whole"] for each in verify()] == [False, False]
-
-
-def test_one_that_cannot_be_read_is_found_by_its_id(saved: dict[str, Any]) -> None:
-    lose(saved, "commit")
-
-    for word in (saved["id"], saved["id"][:15], saved["id"][-4:]):
-        (found,) = problems(word)
-        assert (found["problem"], found["kind"]) == ("missing", "commit")
-        assert places(found) == {("commit", "")}
-
-
-def test_many_checkpoints_of_one_tree_read_it_once(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(5):
-        save("again")
-    read: list[bytes] = []
-    original = ObjectStore.read
-
-    def counted(self: ObjectStore, object_id: Any, kind: bytes) -> bytes:
-        read.append(object_id)
-        return original(self, object_id, kind)
-
-    monkeypatch.setattr(ObjectStore, "read", counted)
-    assert len(verify("--all", code=0)) == 5
-
-    files = git("ls-tree", "-r", "--object-only", "HEAD").split()
-    assert [read.count(blob.encode()) for blob in files] == [1] * len(files)
 
 
 # Damage
@@ -342,30 +221,6 @@ def test_a_damaged_pack_is_found(repo: Path) -> None:
     assert places(found) == {("worktree", "new")}
 
 
-@pytest.mark.parametrize("how", ["a byte flipped", "a byte behind", "cut off"])
-def test_a_large_content_that_is_damaged_is_found(repo: Path, how: str) -> None:
-    write(repo, "large", os.urandom(3 << 20))
-    saved = save()
-    large = git("rev-parse", f"{saved['commit']}:large").strip()
-    path = Path(loose_object(".git", large))
-    path.chmod(0o644)
-    path.write_bytes(DAMAGES[how](path.read_bytes()))
-
-    (found,) = problems()
-    assert (found["problem"], found["object"]) == ("damaged", large)
-
-
-def test_a_second_copy_that_is_whole_is_enough(saved: dict[str, Any], repo: Path) -> None:
-    blob = object_of(saved, "file")
-    path = Path(loose_object(".git", blob))
-    kept = path.read_bytes()
-    git("repack", "-q", "-a", "-d")
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(flip(kept))
-
-    assert verify(code=0)[0]["whole"]
-
-
 def test_what_is_broken_is_told_with_what_still_comes_back(saved: dict[str, Any]) -> None:
     blob = lose(saved, "file")
     ran = ckpt("verify", code=1)
@@ -380,34 +235,6 @@ def test_what_is_broken_is_told_with_what_still_comes_back(saved: dict[str, Any]
     assert Path("README.md").read_text() == "# An example\n"
 
 
-def test_what_another_clone_has_can_be_brought_from_there(
-    saved: dict[str, Any], repo: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(repo, tmp_path / "other")
-    lose(saved, "tree")
-    told = ckpt("verify", code=1).stdout.splitlines()[2]
-
-    command = told.partition(": ")[2].replace("CLONE", str(tmp_path / "other"))
-    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
-    assert verify(code=0)[0]["whole"]
-
-
-def test_a_history_that_git_cannot_follow_is_found_right_behind_head(repo: Path) -> None:
-    """With a ref to it no gc comes to an end."""
-    first = git("rev-parse", "HEAD").strip()
-    write(repo, "README.md", "second\n")
-    git("commit", "-q", "-a", "-m", "second")
-    save("one")
-    os.unlink(loose_object(".git", first))
-
-    (found,) = problems()
-    assert (found["problem"], found["object"]) == ("missing", first)
-    assert places(found) == {("history", "")}
-    told = ckpt("verify", code=1).stdout
-    assert f"missing commit {first}: the history behind HEAD's commit" in told
-    assert f"git -C CLONE cat-file commit {first} |" in told
-
-
 def test_a_head_that_names_no_tree_is_damage(saved: dict[str, Any]) -> None:
     words = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
     odd = git(*words, stdin="author nobody\n\nno tree\n").strip()
@@ -418,18 +245,6 @@ def test_a_head_that_names_no_tree_is_damage(saved: dict[str, Any]) -> None:
     (found,) = problems()
     assert found["detail"] == f"damaged commit {odd}: its tree or a parent is no id"
     assert places(found) == {("head", "")}
-
-
-def test_where_a_shallow_clone_ends_nothing_is_missing(repo: Path, tmp_path: Path) -> None:
-    write(repo, "README.md", "second\n")
-    git("commit", "-q", "-a", "-m", "second")
-    git("clone", "-q", "--depth=1", f"file://{repo}", str(tmp_path / "shallow"))
-    save("one", top=tmp_path / "shallow")
-
-    assert verify("--all", top=tmp_path / "shallow", code=0)[0]["whole"]
-
-
-# Repositories inside
 
 
 # Partial clones
@@ -499,15 +314,6 @@ def test_refs_of_ours_that_lead_to_no_checkpoint_are_broken(repo: Path) -> None:
     assert ckpt("verify", "--all", code=1).stdout.count("broken ") == 7
 
 
-def test_packed_refs_that_are_damaged_are_told(repo: Path) -> None:
-    save()
-    git("pack-refs", "--all")
-    with (repo / ".git/packed-refs").open("ab") as file:
-        file.write(b"half a li")
-
-    assert "packed-refs" in ckpt("verify", "--all", code=1).stderr
-
-
 # Checkpoints that lie
 
 
@@ -541,17 +347,6 @@ def forged(saved: dict[str, Any]) -> Iterator[Callable[..., str]]:
     yield forge
 
 
-def manifest_with(saved: dict[str, Any], **changes: Any) -> dict[str, str]:
-    """What to put into the state tree to have another manifest."""
-    document = json.loads(git("cat-file", "blob", object_of(saved, "manifest")))
-    return {"manifest.json": hash_object("blob", json.dumps(document | changes).encode())}
-
-
-def modes(**changes: Any) -> dict[str, Any]:
-    usual = {"executable": "0755", "folder": "0755", "plain": "0644", "folders": [], "others": []}
-    return {"modes": usual | changes}
-
-
 def flags(**changes: Any) -> bytes:
     plain = {"version": 2, "intent_to_add": [], "assume_valid": [], "skip_worktree": []}
     return json.dumps(plain | changes).encode()
@@ -576,24 +371,6 @@ def test_a_state_that_cannot_be_read_is_found(forged: Callable[..., str], which:
     assert told in found["detail"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("Ckpt-Format: 1", "Ckpt-Format: 2", "format 2"),
-        ("Ckpt-Kind: manual", "Ckpt-Kind: odd", "trailers"),
-        ("Ckpt-Stats: ", "Ckpt-Stats: many ", "trailers"),
-        ("Ckpt-State: ", "Ckpt-State: 1", "state commit"),
-        ("Ckpt-Id: ", "Ckpt-Id: 2", "not written by ckpt"),
-    ],
-)
-def test_trailers_that_cannot_be_read_are_found(
-    forged: Callable[..., str], old: str, new: str, told: str
-) -> None:
-    (found,) = problems(forged(message=lambda text: text.replace(old, new)))
-
-    assert told in found["detail"]
-
-
 def tree(*entries: tuple[bytes, bytes, str]) -> str:
     data = b"".join(b"%s %s\0%s" % (mode, name, bytes.fromhex(i)) for mode, name, i in entries)
     return hash_object("tree", data)
@@ -613,25 +390,3 @@ def test_trees_that_git_would_not_write_are_found(forged: Callable[..., str], wh
     new = forged(tree=tree(*trees[which]), message=lambda text: text)
 
     assert problems(new)[0]["problem"] == "damaged"
-
-
-def test_a_tree_of_millions_by_repetition_and_a_very_deep_one_take_no_time(
-    saved: dict[str, Any], forged: Callable[..., str]
-) -> None:
-    top = tree((b"100644", b"f", "1" * 40))
-    for _ in range(20):
-        top = tree(*[(b"40000", b"%d" % n, top) for n in range(10)])
-    lowest = deep = hash_object("blob", b"bottom")
-    mode = b"100644"
-    objects = CheckpointManager(".").repository.objects
-    for _ in range(3000):
-        deep = objects.add(b"tree", mode + b" d\0" + bytes.fromhex(deep)).decode()
-        mode = b"40000"
-    objects.flush()
-    both = tree((b"40000", b"deep", deep), (b"40000", b"wide", top))
-    changes = manifest_with(saved, **modes(), empty_folders=[])
-
-    (found,) = problems(forged(tree=both, state=changes))
-    assert (found["problem"], found["object"]) == ("missing", "1" * 40)
-    assert len(found["places"]) >= 1000
-    assert lowest != deep

@@ -7,15 +7,12 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from guards import OFF, run, target, write
+from guards import OFF, install, run, start_with, write
 from helpers import ckpt_here, git, tree_state
-
-from ckpt.install import wrapper
 
 STARTS = {
     "bash": ["bash", "--norc", "-c", '. "$WRAPPER/git.sh"; {line}'],
@@ -62,7 +59,7 @@ def checkpoints(top: Path) -> list[Any]:
 
 
 def test_a_checkpoint_comes_first(spoiled: Path, isolated: Path, way: str) -> None:
-    wrapper.install(target(spoiled))
+    install(spoiled, "--wrapper")
     before = tree_state(spoiled)
 
     ran = type_in(way, "git clean -fd", spoiled, isolated)
@@ -77,7 +74,7 @@ def test_a_checkpoint_comes_first(spoiled: Path, isolated: Path, way: str) -> No
 def test_what_git_tells_no_monitor_of_is_saved_too(
     spoiled: Path, isolated: Path, tmp_path: Path, way: str
 ) -> None:
-    wrapper.install(target(spoiled))
+    install(spoiled, "--wrapper")
     patch = tmp_path / "a patch"
     patch.write_text(git("diff", cwd=spoiled))
 
@@ -98,7 +95,7 @@ def test_what_git_tells_no_monitor_of_is_saved_too(
     ],
 )
 def test_a_worktree_that_is_removed_is_saved(repo: Path, isolated: Path, line: str) -> None:
-    wrapper.install(target(repo))
+    install(repo, "--wrapper")
     git("worktree", "add", "-q", "../linked", cwd=repo)
     write(repo.parent / "linked/new.txt", "never added\n")
 
@@ -113,7 +110,7 @@ def test_a_worktree_that_is_removed_is_saved(repo: Path, isolated: Path, line: s
 def test_git_gets_everything_and_gives_everything_back(
     repo: Path, isolated: Path, way: str
 ) -> None:
-    wrapper.install(target(repo))
+    install(repo, "--wrapper")
     git("config", "alias.say", "!printf '<%s>' \"$@\"; cat; exit 7; :", cwd=repo)
 
     ran = type_in(way, "git say 'a b' '' '*' '$HOME'", repo, isolated, stdin="typed\n")
@@ -127,7 +124,8 @@ def test_harmless_commands_start_no_python(
     recorder = tmp_path / "recorder"
     recorder.write_text(f"#!/bin/sh\necho started >>{tmp_path}/started\n")
     recorder.chmod(0o755)
-    wrapper.install(target(spoiled, python=str(recorder)))
+    install(spoiled, "--wrapper")
+    start_with(folder(isolated) / "guard", recorder)
 
     for line in (
         "git status",
@@ -145,24 +143,8 @@ def test_harmless_commands_start_no_python(
     assert (tmp_path / "started").read_text() == "started\n"
 
 
-def test_it_works_where_options_say(spoiled: Path, isolated: Path, tmp_path: Path) -> None:
-    wrapper.install(target(spoiled))
-    outside = tmp_path / "outside"
-    outside.mkdir()
-
-    for line in (
-        f"git -C {spoiled}/src checkout -f",
-        f"git --git-dir={spoiled}/.git --work-tree={spoiled} checkout -f",
-    ):
-        write(spoiled / "README.md", line)
-        ran = type_in("PATH", line, outside, isolated)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        ckpt_here("rollback", "--yes", cwd=spoiled, code=0)
-        assert (spoiled / "README.md").read_text() == line
-
-
 def test_outside_a_repository_it_is_plain_git(isolated: Path, repo: Path, tmp_path: Path) -> None:
-    wrapper.install(target(repo))
+    install(repo, "--wrapper")
 
     ran = type_in("PATH", "git checkout -f", tmp_path, isolated)
 
@@ -171,7 +153,8 @@ def test_outside_a_repository_it_is_plain_git(isolated: Path, repo: Path, tmp_pa
 
 
 def test_a_failure_stops_git_only_if_asked(spoiled: Path, isolated: Path, way: str) -> None:
-    wrapper.install(target(spoiled))
+    install(spoiled, "--wrapper")
+    shutil.rmtree(spoiled / ".git/ckpt", ignore_errors=True)
     (spoiled / ".git/ckpt").write_text("a file where a folder should be")
 
     blocked = type_in(way, "git checkout -f", spoiled, isolated, CKPT_ON_ERROR="block")
@@ -185,7 +168,7 @@ def test_a_failure_stops_git_only_if_asked(spoiled: Path, isolated: Path, way: s
 
 
 def test_git_goes_on_when_ckpt_has_gone(spoiled: Path, isolated: Path, way: str) -> None:
-    wrapper.install(target(spoiled))
+    install(spoiled, "--wrapper")
     (folder(isolated) / "guard").unlink()
 
     ran = type_in(way, "git checkout -q -f", spoiled, isolated)
@@ -193,48 +176,14 @@ def test_git_goes_on_when_ckpt_has_gone(spoiled: Path, isolated: Path, way: str)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_the_program_finds_a_git_that_was_moved(repo: Path, isolated: Path) -> None:
-    wrapper.install(target(repo))
-    shim = folder(isolated) / "bin/git"
-    shim.write_text(shim.read_text().replace(f"git={shutil.which('git')}", "git=/gone/git"))
-
-    ran = type_in("PATH", "git --version", repo, isolated)
-
-    assert ran.stdout.startswith("git version")
-
-
-def test_the_program_does_not_take_itself_for_git(
-    repo: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = shutil.which("git")
-    wrapper.install(target(repo))
-    monkeypatch.setenv("PATH", f"{folder(isolated)}/bin:{os.environ['PATH']}")
-
-    wrapper.install(target(repo, python=sys.executable + "-other"))
-
-    assert f"git={real}\n" in (folder(isolated) / "bin/git").read_text()
-
-
 def test_it_is_told_what_to_add_and_nothing_is_added(repo: Path, isolated: Path) -> None:
     write(isolated / ".bashrc", "# theirs\n")
 
-    steps = wrapper.install(target(repo))
+    told = ckpt_here("install", "--wrapper", "--hooks", "none", cwd=repo, code=0).stdout
 
-    assert [step.action for step in steps] == ["added", "note", "note", "note"]
-    assert str(folder(isolated) / "git.sh") in steps[1].advice[0]
+    assert str(folder(isolated) / "git.sh") in told
     assert (isolated / ".bashrc").read_text() == "# theirs\n"
-    assert [step.action for step in wrapper.install(target(repo))] == ["kept"]
     assert stat.S_IMODE((folder(isolated) / "bin/git").stat().st_mode) == 0o755
-
-
-def test_the_line_to_add_does_no_harm_when_the_wrapper_has_gone(repo: Path, isolated: Path) -> None:
-    steps = wrapper.install(target(repo))
-    wrapper.uninstall(target(repo))
-
-    for shell, step in {"bash": steps[1], "zsh": steps[1], "fish": steps[2]}.items():
-        if shutil.which(shell):
-            ran = run(shell, "-c", f"{step.advice[0]}\ngit --version", cwd=repo)
-            assert (ran.returncode, ran.stderr) == (0, ""), shell
 
 
 def test_it_goes_with_the_last_repository_that_asked_for_it(
@@ -242,23 +191,10 @@ def test_it_goes_with_the_last_repository_that_asked_for_it(
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(repo, other)
-    wrapper.install(target(repo))
-    wrapper.install(target(other))
+    install(repo, "--wrapper")
+    install(other, "--wrapper")
 
-    assert wrapper.uninstall(target(repo)) == []
-    assert [f.state for f in wrapper.inspect(target(repo))] == ["installed"]
-    assert [step.action for step in wrapper.uninstall(target(other))] == ["removed"]
+    ckpt_here("uninstall", cwd=repo, code=0)
+    assert folder(isolated).exists()
+    ckpt_here("uninstall", cwd=other, code=0)
     assert not folder(isolated).exists()
-    assert [f.state for f in wrapper.inspect(target(repo))] == ["missing"]
-
-
-def test_what_is_missing_of_it_is_found(repo: Path, isolated: Path) -> None:
-    wrapper.install(target(repo, python="/gone/python"))
-    [gone] = wrapper.inspect(target(repo))
-    assert (gone.state, "/gone/python" in gone.detail) == ("replaced", True)
-
-    wrapper.install(target(repo))
-    (folder(isolated) / "git.fish").unlink()
-
-    [gone] = wrapper.inspect(target(repo))
-    assert (gone.state, gone.mend) == ("replaced", "git ckpt install --wrapper")
