@@ -60,8 +60,6 @@ def run(context: Context, which: str | None, name: str | None, limit: int) -> in
             return 0
         chosen = with_files(repo, choose(found, which))
         made = rescue(repo, manager.settings, chosen, name, manager.progress)
-        if made.lacks is not None:
-            output.warning(f"the history behind it is not kept: {made.lacks}")
         if made.unsafe is not None:
             output.warning(f"it counts as foreign, for it is not safe: {made.unsafe}")
         output.tell(

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Turn what was lost into a checkpoint; neither a file nor the index is touched.
+"""Find what other tools dropped, and turn it into a checkpoint; no file or index is touched.
 
-A stash or a commit becomes the checkpoint of the state that it holds, with the commit that it
-stands on as HEAD; the lost commit itself is kept along with it. A content of which no name is
-known, and the edits in a patch, are laid over the present, so that `diff` shows these and
-nothing else. A checkpoint that was let go gets its ref again, or is published under another id if
-its own has become somebody else's. What is not saved anew but found is verified, and does not stay
-if it turns out to be half there. If only the history behind a stash or commit is, its state is kept
-without that, on the present HEAD. A lost commit may have come with a fetch: one that git would not
-check out is kept too, but is foreign.
+A stash or a commit becomes the checkpoint of the state that it holds, on the commit that it stands
+on. A blob without a name, and the edits in a patch of pre-commit, are laid over the present. A
+checkpoint whose ref is gone gets its ref again. Left out: what is not whole, such as a commit
+whose history is gone; git can still show its parts.
 """
 
 from __future__ import annotations
@@ -16,13 +12,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import count, islice
 from typing import BinaryIO
 
-from ckpt import ids, jsontext
+from ckpt import ids
 from ckpt.engine import overlay, snapshot
 from ckpt.engine.capture import Present
 from ckpt.engine.catalog import Catalog, load
@@ -48,7 +44,6 @@ from ckpt.git.trees import (
     TreeEntry,
     UnsafeTree,
     diff_trees,
-    read_limited,
     walk,
     write_tree,
 )
@@ -163,11 +158,8 @@ STASH, CHECKPOINT, COMMIT, PATCH, TREE, CONTENT = KINDS = (
 _STASHED = re.compile(r"(WIP on|On) [^\n]+: ")
 _STAGED = "index on "
 _OWN_ID = re.compile(r"(?m)^Ckpt-Id: (\S+)$")
-# How index flags and manifests begin, and what each of them has, since the first.
-_OWN_BLOBS = {
-    b'{\n "assume_valid":': {"assume_valid", "intent_to_add", "skip_worktree", "version"},
-    b'{\n "branch":': {"branch", "empty_folders", "excludes", "modes", "operation", "unskipped"},
-}
+# How index flags and manifests begin, which a killed save leaves.
+_OWN_BLOBS = (b'{\n "assume_valid":', b'{\n "branch":')
 _MOST_FILES = 10_000
 _LONGEST_LINE = 200
 
@@ -246,34 +238,15 @@ def _commits(repo: Repository, commits: dict[ObjectID, int]) -> Iterator[Lost]:
         if checkpoint is None:
             kind = STASH if _is_stash(repo, found) else COMMIT
             yield Lost(kind, commit.decode(), time, first_line(found.message))
-        elif checkpoint.id not in held or _is_replaced(repo, checkpoint, held, commits):
+        elif checkpoint.id not in held:
             subject = checkpoint.name or checkpoint.id
             files = checkpoint.stats.files_changed
             yield Lost(CHECKPOINT, commit.decode(), time, subject, files)
 
 
-def _held(repo: Repository) -> dict[str, set[str]]:
-    """The ids of all checkpoints, also of those in the trash, with the commits that they have."""
-    held: dict[str, set[str]] = {}
-    for name, commit in (*repo.refs.checkpoints().items(), *repo.refs.trash().items()):
-        held.setdefault(name.rpartition("/")[2], set()).add(commit.decode())
-    return held
-
-
-def _is_replaced(
-    repo: Repository,
-    checkpoint: Checkpoint,
-    held: Mapping[str, set[str]],
-    commits: Container[ObjectID],
-) -> bool:
-    """Whether it was made here, and its id has only another's commit by now, as a forced fetch
-    does it; of several that a pin left behind, the newest. Once brought back, it has another id."""
-    noted = record.commits_of(repo.common_dir, checkpoint.id)
-    newest = next((each for each in noted if each.encode() in commits), None)
-    if newest != checkpoint.commit or not held[checkpoint.id].isdisjoint(noted):
-        return False
-    state = (checkpoint.tree, checkpoint.state_commit)
-    return not any((c.tree, c.state_commit) == state and not c.foreign for c in Catalog(repo))
+def _held(repo: Repository) -> set[str]:
+    """The ids of all checkpoints, also of those in the trash."""
+    return {name.rpartition("/")[2] for name in (*repo.refs.checkpoints(), *repo.refs.trash())}
 
 
 def checkpoint_id(message: str) -> str | None:
@@ -309,20 +282,8 @@ def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
             start = next(repo.objects.pieces(blob), b"")
         except MissingObject:
             continue
-        if size and not _is_own(repo, blob, start):
+        if size and not start.startswith(_OWN_BLOBS):
             yield Lost(CONTENT, blob.decode(), blobs[blob], _first_words(start), size=size)
-
-
-def _is_own(repo: Repository, blob: ObjectID, start: bytes) -> bool:
-    """Whether ckpt wrote it beside the files; a file of the user's may begin just so."""
-    names = next((_OWN_BLOBS[each] for each in _OWN_BLOBS if start.startswith(each)), None)
-    if names is None:
-        return False
-    try:
-        document = jsontext.load(read_limited(repo.objects, blob))
-    except (MissingObject, ValueError, RecursionError):
-        return False
-    return isinstance(document, dict) and names <= document.keys()
 
 
 def _first_words(data: bytes) -> str:
@@ -356,12 +317,10 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """The checkpoint that was made; `lacks` is what is missing of the history that it would have
-    had, and that was not kept for it, `unsafe` why it does not count as made here, and `path`
+    """The checkpoint that was made; `unsafe` says why it does not count as made here, and `path`
     where a content is in it."""
 
     checkpoint: Checkpoint
-    lacks: str | None = None
     unsafe: str | None = None
     path: bytes | None = None
 
@@ -392,14 +351,9 @@ def rescue(
         made = _laid_over(repo, settings, changes, request, progress)
         return Rescued(made, path=min(changes) if lost.kind == CONTENT else None)
     held = _usable(repo, lost)
-    lacks = _lacks(repo, held)
-    if lacks is not None:
-        held = replace(held, head=repo.refs.head().commit, keep=())
-        told = f"{request.description} The history behind it is not kept: {lacks}."
-        request = replace(request, description=told)
     unsafe = _unsafe(repo, held)
     made = _published(repo, request, held, is_ours=unsafe is None)
-    return Rescued(_sound(repo, made), lacks, unsafe)
+    return Rescued(_sound(repo, made), unsafe)
 
 
 def _name_for(lost: Lost) -> str | None:
@@ -416,20 +370,15 @@ def _name_for(lost: Lost) -> str | None:
 
 def _description(lost: Lost) -> str:
     moment = datetime.fromtimestamp(lost.time, timezone.utc)
-    changed = (
-        f", which changes {_files_rescue(lost.files)}" if lost.kind == COMMIT and lost.files else ""
-    )
+    number = lost.files if lost.kind == COMMIT else None
+    changed = f", which changes {number:,} file{'' if number == 1 else 's'}" if number else ""
     return f"Rescued {lost.kind} {lost.id} of {moment:%Y-%m-%d %H:%M:%S} UTC{changed}."
-
-
-def _files_rescue(number: int) -> str:
-    return f"{number:,} file{'' if number == 1 else 's'}"
 
 
 # -- states ------------------------------------------------------------------------
 
 
-def _held_rescue(repo: Repository, lost: Lost) -> _Held:
+def _state_of(repo: Repository, lost: Lost) -> _Held:
     object_id = ObjectID(lost.id.encode())
     if lost.kind == TREE:
         return _Held(object_id, object_id, repo.refs.head().commit)
@@ -462,8 +411,11 @@ def _usable(repo: Repository, lost: Lost) -> _Held:
     """The same, if all of it is there and fit for a worktree. What is found out only when objects
     are written would leave them behind, and they would hide what was lost."""
     try:
-        held = _held_rescue(repo, lost)
+        held = _state_of(repo, lost)
+        newest = held.keep[0] if held.keep else held.head
         problem = first_fault(repo, (), (held.tree, held.index))
+        if problem is None and newest is not None:
+            problem = fault_behind(repo, newest)
     except (MissingObject, UnsafeTree) as error:
         problem = error.message
     if problem is None:
@@ -472,12 +424,6 @@ def _usable(repo: Repository, lost: Lost) -> _Held:
         f"no checkpoint can be made of {lost.kind} '{lost.id}': {problem}",
         hint=f"git ls-tree -r {lost.id}",
     )
-
-
-def _lacks(repo: Repository, held: _Held) -> str | None:
-    """What is at fault with the history that a checkpoint of this would hold on to."""
-    newest = held.keep[0] if held.keep else held.head
-    return None if newest is None else fault_behind(repo, newest)
 
 
 def _unsafe(repo: Repository, held: _Held) -> str | None:
@@ -592,21 +538,9 @@ def _brought_back(repo: Repository, commit: ObjectID, name: str | None) -> Check
             f"it is not whole any more: {lacks}",
             hint=f"git ckpt save && git restore --source={commit.decode()} -- PATH",
         )
-    if repo.refs.create(found.ref.encode(), commit):
-        return _sound(repo, found)
-    present = repo.refs.checkpoint(found.id) or commit
-    if found.foreign or record.holds(repo.common_dir, found.id, present.decode()):
+    if not repo.refs.create(found.ref.encode(), commit):
         raise Refused(f"'{found.ref}' exists", hint=f"git ckpt show {found.id}")
-    return _sound(repo, _under_another_id(repo, found))
-
-
-def _under_another_id(repo: Repository, found: Checkpoint) -> Checkpoint:
-    """The same checkpoint anew: somebody else's has its id."""
-    data = record.read_commit(repo.objects, ObjectID(found.commit.encode()))
-    try:
-        return publish(repo, Catalog(repo), found, data.tree, data.parents)
-    finally:
-        repo.objects.discard()
+    return _sound(repo, found)
 
 
 def _sound(repo: Repository, made: Checkpoint) -> Checkpoint:
