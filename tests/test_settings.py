@@ -364,7 +364,6 @@ def test_what_is_denied_by_hand_is_in_upper_case_what_git_says():
         b"id_rsa~~",
         b"id_rsa.~1~",
         b"id_rsa.~12~.old",
-        b".#id_rsa#.swp",
         b".ssh~/config",
         b"home/.ssh.bak/known_hosts",
         b".SSH.old/config",
