@@ -274,7 +274,7 @@ class ObjectStore:
         self._alternates = tuple(alternates)
         self._new = New(path, object_format, sharing)
         self._folders: list[str] = []
-        self._times: list[int] = []
+        self._times: list[int] | None = None
         self._packs: Packs | None = None
         self._relied_on: set[ObjectID] = set()
         self._packed: set[ObjectID] = set()
@@ -287,25 +287,21 @@ class ObjectStore:
     @property
     def folders(self) -> list[str]:
         """The repository's own object directory, then its alternates."""
-        self._look()
+        if not self._folders:
+            self._folders = object_folders(self.path, self._alternates)
         return self._folders
 
     @property
     def packs(self) -> Packs | None:
         """The packs there are; None without any, and dulwich is not imported then."""
-        self._look()
+        if self._times is None:
+            self._times = self._pack_times()
+            names = (name for folder in self.folders for name in names_in(f"{folder}/pack"))
+            if any(name.endswith(".idx") for name in names):
+                from ckpt.git.packs import Packs
+
+                self._packs = Packs(self.folders, self.object_format)
         return self._packs
-
-    def _look(self) -> None:
-        if self._folders:
-            return
-        self._folders = object_folders(self.path, self._alternates)
-        self._times = self._pack_times()
-        names = (name for folder in self._folders for name in names_in(f"{folder}/pack"))
-        if any(name.endswith(".idx") for name in names):
-            from ckpt.git.packs import Packs
-
-            self._packs = Packs(self._folders, self.object_format)
 
     def _pack_times(self) -> list[int]:
         """By which to tell that git has added or removed packs."""
@@ -315,7 +311,7 @@ class ObjectStore:
         """Forget which packs there are: git adds and removes some at any time."""
         if self._packs is not None:
             self._packs.close()
-        self._packs, self._folders = None, []
+        self._packs, self._times, self._folders = None, None, []
 
     def _copies(self, object_id: ObjectID) -> Iterator[Copy]:
         """Where an object is, one place after the other."""
