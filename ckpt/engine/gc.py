@@ -22,8 +22,7 @@ from ckpt.engine.prune import IN_TRASH
 from ckpt.engine.trash import pack_refs
 from ckpt.errors import Busy
 from ckpt.git.loose import clear_dead, dead_files, loose_ids, loose_path, names_in
-from ckpt.git.reachability import git_dirs
-from ckpt.git.repository import Repository
+from ckpt.git.repository import Repository, git_dirs
 from ckpt.locks import dead_unfinished, prune_lock
 
 _PATIENCE = 0.5

@@ -29,8 +29,7 @@ from ckpt.git.formats import ObjectID
 from ckpt.git.index import read_staged
 from ckpt.git.objects import MissingObject
 from ckpt.git.operation import ROOM
-from ckpt.git.reachability import git_dirs, in_worktree
-from ckpt.git.repository import Repository
+from ckpt.git.repository import Repository, git_dirs, in_worktree
 from ckpt.locks import SECOND_NAME, dead_locks, prune_lock
 from ckpt.models import Checkpoint
 

@@ -20,9 +20,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from ckpt import disk, jsontext
 from ckpt.errors import Refused
 from ckpt.git.formats import ObjectID
-from ckpt.git.reachability import git_dirs, in_worktree, worktree_of
 from ckpt.git.refs import Head
-from ckpt.git.repository import Repository
+from ckpt.git.repository import Repository, git_dirs, in_worktree, worktree_of
 from ckpt.git.trees import SYMLINK, TreeEntry
 
 JOURNAL, LAST, SESSIONS = "journal", "last-rollback", "sessions"

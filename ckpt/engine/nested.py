@@ -272,7 +272,7 @@ def linked_from_around(repo: Repository) -> dict[str, str]:
     reason why it stays: to go back to the outer one takes them all."""
     from ckpt.engine import trash
     from ckpt.engine.catalog import Catalog
-    from ckpt.git.reachability import present_worktrees
+    from ckpt.git.repository import present_worktrees
 
     found: set[str] = set()
     for worktree in present_worktrees(repo):

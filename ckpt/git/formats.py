@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
 """How a repository names its objects: SHA-1 or SHA-256, in hexadecimal or as raw bytes.
 
-dulwich has the same values, but they come with 40 ms of imports, which an unchanged save
-does not pay for.
+dulwich has the same values, but an unchanged save must not wait for dulwich to be imported.
 """
 
 from __future__ import annotations
 
 import hashlib
-from binascii import Error as NotHexadecimal
-from binascii import hexlify, unhexlify
+from binascii import hexlify
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,11 +46,3 @@ def get_object_format(name: str) -> ObjectFormat:
 
 def to_hex(raw_id: bytes) -> ObjectID:
     return ObjectID(hexlify(raw_id))
-
-
-def to_raw(object_id: bytes) -> bytes | None:
-    """None for what is no id."""
-    try:
-        return unhexlify(object_id)
-    except NotHexadecimal:
-        return None

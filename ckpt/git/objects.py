@@ -76,7 +76,7 @@ class ObjectsPruned(Busy):
         )
 
 
-# -- Object directories
+# Object directories
 
 
 def object_folders(path: str, more: Iterable[str] = ()) -> list[str]:
@@ -148,7 +148,7 @@ def damaged_packs(objects: ObjectStore) -> tuple[list[str], list[str]]:
     return sorted(unindexed), damaged
 
 
-# -- What was added and is not visible yet
+# What was added and is not visible yet
 
 # From here on new objects go into a pack.
 MANY_OBJECTS = 200
@@ -250,7 +250,7 @@ def _mtime_ns(path: str) -> int:
         return 0
 
 
-# -- The store
+# The store
 
 # Seconds after which the kernel has written everything by itself.
 _WRITTEN_OUT = 120.0
@@ -616,7 +616,7 @@ class ObjectStore:
         self.discard()
 
 
-# -- Objects that are never written: for a dry run, a diff, or a look at a submodule
+# Objects that are never written: for a dry run, a diff, or a look at a submodule
 
 LARGEST_KEPT = 16 << 20  # in memory
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What git's refs, reflogs, indexes and operations of all worktrees hold, and what nothing does.
+"""How far two commits are apart, what of its history only one has, and what is unreachable.
 
-Distances between commits, the history that only one commit has, and unreachable objects for
-`rescue`. Walks read commits newest first and stop where everything left is common; what is too
-far apart, or cut off by a shallow clone, gives None rather than a guess.
+Walks of two sides read commits newest first and stop where everything left is common; what is too
+far apart, or cut off by a shallow clone, gives None rather than a guess. Unreachable objects, for
+`rescue`, are what no ref, reflog, index or operation of any worktree leads to.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from ckpt import disk
 from ckpt.errors import CkptError, is_want
 from ckpt.git import operation
 from ckpt.git.formats import ObjectID, to_hex
-from ckpt.git.index import Index, UnsupportedIndex, read_index
+from ckpt.git.index import UnsupportedIndex, read_index
 from ckpt.git.loose import loose_ids, loose_path
 from ckpt.git.objects import MissingObject, ObjectStore
 from ckpt.git.refs import IDENTITY
-from ckpt.git.repository import Repository
+from ckpt.git.repository import Repository, git_dirs
 from ckpt.git.streams import DamagedObject
-from ckpt.paths import to_str
 
 if TYPE_CHECKING:
     from ckpt.git.packs import OpenPack
@@ -39,7 +38,7 @@ _LAST_SECOND = 253_370_764_799  # of the year 9998: whatever the zone, a calenda
 _MOST_DIGITS = 15
 
 
-# -- History
+# History
 
 
 def ahead_behind(objects: ObjectStore, left: ObjectID, right: ObjectID) -> tuple[int, int] | None:
@@ -170,108 +169,7 @@ def _parents_in(header: bytes) -> list[ObjectID]:
     return [ObjectID(line[7:]) for line in lines if line.startswith(b"parent ")]
 
 
-# -- Worktrees, and what git holds
-
-
-@dataclass(frozen=True, slots=True)
-class Roots:
-    """`tips` are objects of any kind, `staged` the blobs and trees of indexes."""
-
-    tips: set[ObjectID]
-    staged: set[ObjectID]
-
-
-def held_by_git(repo: Repository) -> Roots:
-    found = Roots(set(repo.refs.others()), set())
-    for git_dir in git_dirs(repo):
-        found.tips.update(_heads(repo, git_dir))
-        found.tips.update(_logged(os.path.join(git_dir, "logs"), repo.object_format.hex_length))
-        for index in _indexes(repo, git_dir):
-            _add_staged(index, found)
-    return found
-
-
-def git_dirs(repo: Repository) -> list[str]:
-    """Of the main worktree, and of the linked ones."""
-    linked = os.path.join(repo.common_dir, "worktrees")
-    names = sorted(os.listdir(linked)) if os.path.isdir(linked) else []
-    return [repo.common_dir, *(os.path.join(linked, name) for name in names)]
-
-
-def worktree_of(git_dir: str) -> str | None:
-    """The folder to which a git dir of `git_dirs` belongs, whether or not it is there; None if
-    nobody can tell."""
-    if os.path.basename(git_dir) == ".git":
-        return os.path.dirname(git_dir)
-    try:
-        named = disk.read(os.path.join(git_dir, "gitdir")).rstrip(b"\n")
-    except OSError:
-        return None
-    return os.path.dirname(os.path.join(git_dir, to_str(named))) if named else None
-
-
-def present_worktrees(repo: Repository) -> list[str]:
-    """The folders of all worktrees of a repository that are there, its own first."""
-    places = [place for place in map(worktree_of, git_dirs(repo)) if place is not None]
-    linked = (os.path.realpath(place) for place in places if os.path.isdir(place))
-    return [*dict.fromkeys([repo.worktree, *linked])]
-
-
-def in_worktree(git_dir: str) -> str:
-    """Where something was found, for who looks from another worktree."""
-    return f", in worktree '{worktree_of(git_dir) or git_dir}'"
-
-
-def _heads(repo: Repository, git_dir: str) -> Iterator[ObjectID]:
-    refs = type(repo.refs)(git_dir, repo.common_dir, repo.object_format.hex_length)
-    try:
-        commit = refs.head().commit
-    except (CkptError, OSError):
-        return
-    if commit is not None:
-        yield commit
-    yield from refs.own()
-
-
-def _logged(logs: str, hex_length: int) -> set[ObjectID]:
-    """The old and the new value of each line of each reflog."""
-    found: set[bytes] = set()
-    for folder, folders, names in os.walk(logs):
-        folders[:] = [
-            name
-            for name in folders
-            if os.path.relpath(os.path.join(folder, name), logs) not in _OURS
-        ]
-        for name in names:
-            try:
-                lines = disk.read(os.path.join(folder, name), disk.LARGE).split(b"\n")
-            except OSError:
-                continue
-            for line in lines:
-                found.update(line[: 2 * hex_length + 1].split(b" "))
-    ids = (word for word in found if len(word) == hex_length and word.strip(b"0"))
-    return {ObjectID(word) for word in ids if not word.strip(b"0123456789abcdef")}
-
-
-def _indexes(repo: Repository, git_dir: str) -> Iterator[Index]:
-    """A worktree's index, if it can be read."""
-    try:
-        data = disk.read(os.path.join(git_dir, "index"), disk.LARGE)
-        yield read_index(
-            data, hash_len=repo.object_format.oid_length, hash_name=repo.format.hash_name
-        )
-    except UnsupportedIndex:  # what it names is not known
-        raise
-    except (OSError, CkptError):
-        return
-
-
-def _add_staged(index: Index, found: Roots) -> None:
-    found.staged.update(ObjectID(entry.id) for entry in index.entries)
-    found.staged.update(ObjectID(each) for each in index.trees.values())
-
-
-# -- Unreachable objects
+# Unreachable objects
 
 _STATE = b"ckpt: state of "  # how the message of a state commit begins
 _STATE_COMMITTER = b"\ncommitter %s 0 +0000" % IDENTITY
@@ -357,15 +255,63 @@ def _packed_commits(objects: ObjectStore) -> Iterator[ObjectID]:
 
 
 def _tips(repo: Repository) -> Iterator[ObjectID]:
-    roots = held_by_git(repo)
-    yield from roots.tips
-    yield from roots.staged
+    """Every object that a ref, reflog, index or operation of any worktree names."""
+    yield from repo.refs.others()
     yield from repo.refs.checkpoints().values()
     yield from repo.refs.trash().values()
     for git_dir in git_dirs(repo):
+        yield from _heads(repo, git_dir)
+        yield from _logged(os.path.join(git_dir, "logs"), repo.object_format.hex_length)
+        yield from _staged(repo, git_dir)
         files = operation.read(git_dir).contents if os.path.isdir(git_dir) else {}
         for text in files.values():
             yield from map(ObjectID, _FULL_ID.findall(text))
+
+
+def _heads(repo: Repository, git_dir: str) -> Iterator[ObjectID]:
+    refs = type(repo.refs)(git_dir, repo.common_dir, repo.object_format.hex_length)
+    try:
+        commit = refs.head().commit
+    except (CkptError, OSError):
+        return
+    if commit is not None:
+        yield commit
+    yield from refs.own()
+
+
+def _logged(logs: str, hex_length: int) -> set[ObjectID]:
+    """The old and the new value of each line of each reflog."""
+    found: set[bytes] = set()
+    for folder, folders, names in os.walk(logs):
+        folders[:] = [
+            name
+            for name in folders
+            if os.path.relpath(os.path.join(folder, name), logs) not in _OURS
+        ]
+        for name in names:
+            try:
+                lines = disk.read(os.path.join(folder, name), disk.LARGE).split(b"\n")
+            except OSError:
+                continue
+            for line in lines:
+                found.update(line[: 2 * hex_length + 1].split(b" "))
+    ids = (word for word in found if len(word) == hex_length and word.strip(b"0"))
+    return {ObjectID(word) for word in ids if not word.strip(b"0123456789abcdef")}
+
+
+def _staged(repo: Repository, git_dir: str) -> Iterator[ObjectID]:
+    """The blobs and trees of a worktree's index, if it can be read."""
+    try:
+        data = disk.read(os.path.join(git_dir, "index"), disk.LARGE)
+        index = read_index(
+            data, hash_len=repo.object_format.oid_length, hash_name=repo.format.hash_name
+        )
+    except UnsupportedIndex:  # what it names is not known
+        raise
+    except (OSError, CkptError):
+        return
+    yield from (ObjectID(entry.id) for entry in index.entries)
+    yield from map(ObjectID, index.trees.values())
 
 
 def _is_state(objects: ObjectStore, commit: ObjectID) -> bool:

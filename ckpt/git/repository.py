@@ -554,3 +554,37 @@ def _gc_words(common_dir: str) -> list[str]:
         return []
     # Else the number is another process's by now.
     return words if "gc" in words or os.path.basename(words[0]) == "git-gc" else []
+
+
+# Its worktrees
+
+
+def git_dirs(repo: Repository) -> list[str]:
+    """The git directories of the main worktree and of the linked ones."""
+    linked = os.path.join(repo.common_dir, "worktrees")
+    names = sorted(os.listdir(linked)) if os.path.isdir(linked) else []
+    return [repo.common_dir, *(os.path.join(linked, name) for name in names)]
+
+
+def worktree_of(git_dir: str) -> str | None:
+    """The folder to which a git dir of `git_dirs` belongs, whether or not it is there; None if
+    nobody can tell."""
+    if os.path.basename(git_dir) == ".git":
+        return os.path.dirname(git_dir)
+    try:
+        named = disk.read(os.path.join(git_dir, "gitdir")).rstrip(b"\n")
+    except OSError:
+        return None
+    return os.path.dirname(os.path.join(git_dir, os.fsdecode(named))) if named else None
+
+
+def present_worktrees(repo: Repository) -> list[str]:
+    """The folders of all worktrees of a repository that are there, its own first."""
+    places = [place for place in map(worktree_of, git_dirs(repo)) if place is not None]
+    linked = (os.path.realpath(place) for place in places if os.path.isdir(place))
+    return [*dict.fromkeys([repo.worktree, *linked])]
+
+
+def in_worktree(git_dir: str) -> str:
+    """Where something was found, for who looks from another worktree."""
+    return f", in worktree '{worktree_of(git_dir) or git_dir}'"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Trees: from a flat map of paths to nested tree objects, and back.
 
-A tree that the repository already has is taken to be whole, as git takes it; the
-children of a new one are looked up before it is written, so that no checkpoint ever
-names an object that is not there. Names are checked as trees are read: an entry that
-could step out of its folder or into a git dir stops the walk.
+The children of a new tree are looked up before it is written, so that no checkpoint names an
+object that is not there. Names are checked as trees are read: an entry that could step out of
+its directory or into a git directory stops the walk. dulwich's parser is not used: an unchanged
+save reads trees, and must not wait for dulwich to be imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_KNOWN = 1000
 _SUSPECT = (b"", b".")  # how a name begins that may be unsafe
 
 # What a tree may unfold into, in bytes of paths: so much, and so many times its own size. A
-# folder that is repeated in itself, ten times on each of ten levels, is a few hundred bytes.
+# directory that holds itself, ten times on each of ten levels, is a few hundred bytes.
 _ANY_SIZE = 128 << 20
 _TIMES = 16
 _EACH_ENTRY = 400
@@ -54,15 +54,15 @@ class UnsafeTree(Refused):
 
 
 class Unfolding:
-    """Counts what comes out of trees, lest a few objects become more than anyone can hold."""
+    """Counts the entries of trees, because a few objects can unfold into more than memory holds."""
 
     def __init__(self) -> None:
         self._seen: set[ObjectID] = set()
         self._left = _ANY_SIZE
 
     def add(self, folder: bytes, tree: ObjectID | None, entries: Sized) -> None:
-        """A tree was opened that stands at a path."""
-        count = len(entries) + 1  # an empty folder takes its time, too
+        """Count a tree that stands at a path."""
+        count = len(entries) + 1  # an empty directory takes its time, too
         if tree is None:
             return
         self._left -= count * (len(folder) + _EACH_ENTRY)
@@ -71,8 +71,8 @@ class Unfolding:
             self._left += count * _EACH_ENTRY * _TIMES
         if self._left < 0:
             raise UnsafeTree(
-                f"the tree '{tree.decode()}' unfolds without an end",
-                hint="this checkpoint is hostile; 'git ckpt drop' takes it away",
+                f"tree '{tree.decode()}' exceeds the size limit",
+                hint="this checkpoint is hostile; 'git ckpt drop' removes it",
             )
 
 
