@@ -32,7 +32,16 @@ from ckpt.git.objects import MissingObject, ObjectsPruned, ObjectStore
 from ckpt.git.record import StateFile, Texts
 from ckpt.git.refs import Head, branch_name
 from ckpt.git.repository import Repository, wait_for_pruning
-from ckpt.git.trees import FOLDER, GITLINK, TreeEntry, add_limited, walk, write_tree
+from ckpt.git.trees import (
+    FOLDER,
+    GITLINK,
+    Entries,
+    TreeEntry,
+    add_limited,
+    lookup,
+    walk,
+    write_tree,
+)
 from ckpt.locks import Waiting, worktree_lock
 from ckpt.models import (
     BY_HAND,
@@ -46,7 +55,7 @@ from ckpt.models import (
     Skipped,
     Stats,
 )
-from ckpt.paths import to_str
+from ckpt.paths import folders_of, to_str
 from ckpt.settings.settings import Settings
 
 LOCK_TIMEOUT = 60.0
@@ -217,7 +226,8 @@ def _write(
     objects = repo.objects
     # What `git add` and `git commit` wrote a moment ago may be in memory only.
     objects.keep({*new, *filter(None, [present.head.commit])})
-    objects.leave_packed(objects.packed)  # `publish` looks once more, after any gc at work
+    if objects.packed:  # HEAD, or the checkpoint before, holds the others
+        objects.leave_packed(objects.packed - new - _folders_of(objects, compared))
     files: Mapping[bytes, StateFile] = {}
     if request.state_files:
         from ckpt.engine.state import read_files
@@ -243,6 +253,15 @@ def _write(
         return SaveResult(Outcome.CREATED, checkpoint)
     reason = "gone" if present.gone else "budget" if present.is_cut else None
     return SaveResult(Outcome.PARTIAL, checkpoint, reason, present.gone)
+
+
+def _folders_of(objects: ObjectStore, compared: Compared) -> set[ObjectID]:
+    """The trees above all that differs from HEAD, in the worktree and in the index."""
+    known: dict[ObjectID, Entries] = {}
+    folders = (b"", *folders_of(compared.dirty))
+    tops = (ObjectID(compared.tree), ObjectID(compared.index_tree))
+    found = (lookup(objects, top, folder, known) for top in tops for folder in folders)
+    return {entry.id for entry in found if entry is not None}
 
 
 def checked(request: SaveRequest) -> SaveRequest:

@@ -114,12 +114,6 @@ def check_none_lent(path: str, more: Iterable[str]) -> None:
         )
 
 
-def absent(path: str) -> list[str]:
-    """Alternates that are named and not there: on a disk that is not mounted, perhaps."""
-    named = [line for folder in object_folders(path) for line in _named_in(folder)]
-    return [folder for folder in named if not os.path.isdir(folder)]
-
-
 def _named_in(folder: str) -> Iterator[str]:
     """dulwich's reader of this file recurses without end at an empty line."""
     try:
@@ -129,23 +123,6 @@ def _named_in(folder: str) -> Iterator[str]:
     for line in dict.fromkeys(lines):
         if line and not line.startswith(b"#"):
             yield os.path.join(folder, os.fsdecode(line))
-
-
-def damaged_packs(objects: ObjectStore) -> tuple[list[str], list[str]]:
-    """The packs, borrowed ones too, in which nothing can be found because their index is missing
-    or damaged, and those that are damaged themselves."""
-    unindexed, damaged = [], []
-    for folder in (os.path.join(folder, "pack") for folder in objects.folders):
-        names = set(names_in(folder))
-        packs = (name.removesuffix(".pack") for name in names if name.endswith(".pack"))
-        unindexed += [f"{folder}/{name}.pack" for name in packs if name + ".idx" not in names]
-    for pack in () if objects.packs is None else objects.packs.all:
-        if os.path.exists(pack.path):
-            if not pack.is_index_whole():
-                unindexed.append(pack.path)
-            elif not pack.is_whole():
-                damaged.append(pack.path)
-    return sorted(unindexed), damaged
 
 
 # What was added and is not visible yet

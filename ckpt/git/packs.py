@@ -140,22 +140,6 @@ class OpenPack:
         number, data = self._pack.get_raw(ObjectID(raw_id))
         return _NUMBERS[number], data
 
-    def is_index_whole(self) -> bool:
-        """Whether the index has the checksum that it ends with."""
-        try:
-            guarded(lambda: self._pack.index.check())()
-        except DamagedObject:
-            return False
-        return True
-
-    def is_whole(self) -> bool:
-        """Whether the pack begins as one, and ends as its index says."""
-        try:
-            self._check()
-        except DamagedObject:
-            return False
-        return True
-
     @guarded
     def _check(self) -> None:
         """dulwich compares the ends only when it opens the pack, and goes on the next time."""
