@@ -81,7 +81,7 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
     if found.operation is not None:
         yield "", "", f"a {found.operation} is in progress"
     if found.rollback_interrupted:
-        yield "Rollback", "red", "interrupted; use 'git ckpt rollback --continue' or '--abort'"
+        yield "Rollback", "red", "interrupted"
     if found.rollback_running is not None:
         yield "Rollback", "", f"one is at work here ({found.rollback_running})"
     yield "Checkpoints", "", _counts(found)

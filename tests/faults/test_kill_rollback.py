@@ -137,9 +137,7 @@ def test_after_an_abort_undo_takes_back_the_rollback_before(driver: Driver, tmp_
     later = save(top, "later")
     write(top, "src/edited", "after that\n")
     state = look(top)
-    assert driver.run(
-        top, "rollback", later, blow=kill(1, "rename", "/.git/ckpt/last-rollback")
-    ).killed
+    assert driver.run(top, "rollback", later, blow=kill(1, "rename", "/last-rollback")).killed
 
     assert driver.run(top, "rollback", "--abort").code == 0
     assert differences(look(top), state) == []

@@ -31,7 +31,7 @@ ROLLBACKS = (
     "rollback ID --yes",
     "rollback ID --yes --head --overwrite-ignored --json",
 )
-TRUSTING = ("rollback ID --yes --head --recurse --trust",)
+TRUSTING = ("rollback ID --yes --head --recurse",)
 KEEPING = ("pin ID", "drop ID", "restore-dropped ID")
 REST = ("prune", "status", "verify --all", "save --kind auto --json", "trash --json")
 # Of what must not be waited for.

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -194,8 +192,6 @@ def test_bits_are_no_wider_than_those_that_files_get_here(theirs: Path, ours: Pa
 
     ckpt_here("rollback", brought, cwd=ours, code=0)
     assert [(ours / n).stat().st_mode & 0o7777 for n in names] == [0o644, 0o755, 0o600, 0o755]
-    ckpt_here("rollback", brought, "--trust", cwd=ours, code=0)
-    assert [(ours / n).stat().st_mode & 0o7777 for n in names] == [0o666, 0o777, 0o600, 0o777]
 
 
 STATE_FILES = ("x.log", "gone.log", ".env", "new.log", "plain")
@@ -231,9 +227,8 @@ def test_what_is_left_alone_here_is_left_alone_whoever_calls_it_a_state_file(
     assert contents(ours, "new.log", "plain") == ["theirs\n"] * 2
 
 
-@pytest.mark.parametrize("trust", [(), ("--trust",)], ids=["", "trusting"])
 def test_nothing_gets_into_a_git_dir_of_another_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     top = tmp_path / "repo"
     top.mkdir()
@@ -257,7 +252,7 @@ def test_nothing_gets_into_a_git_dir_of_another_name(
     )
     before = tree_state(top / "meta/hooks")
 
-    ran = ckpt_here("rollback", forge.id, "--yes", "--overwrite-ignored", *trust, code=4)
+    ran = ckpt_here("rollback", forge.id, "--yes", "--overwrite-ignored", code=4)
 
     assert "'meta/hooks/post-checkout' alone: inside a git dir" in ran.stderr
     assert tree_state(top / "meta/hooks") == before
@@ -267,7 +262,7 @@ def test_nothing_gets_into_a_git_dir_of_another_name(
 STATE_FILE = b'{"files": [{"path": "meta/x", "permissions": 420}]}'
 
 
-@pytest.mark.parametrize("words", ["", "--overwrite-ignored", "--trust --overwrite-ignored"])
+@pytest.mark.parametrize("words", ["", "--overwrite-ignored"])
 @pytest.mark.parametrize("folder", ["ignored", "node_modules", "src"])
 def test_nothing_gets_into_another_git_dir_in_the_worktree(
     folder: str, words: str, scene: Scene
@@ -302,8 +297,7 @@ def test_a_state_file_is_not_written_through_a_link(scene: Scene) -> None:
     forge = scene.forge
     forge.checkpoint(state=forge.state(state=(FOLDER, nested(forge, files))))
 
-    for trust in ((), ("--trust",)):
-        scene.run("rollback", forge.id, "--yes", "--overwrite-ignored", *trust)
+    scene.run("rollback", forge.id, "--yes", "--overwrite-ignored")
 
     assert (scene.outside / "x").read_text() == "mine\n"
 
@@ -311,48 +305,18 @@ def test_a_state_file_is_not_written_through_a_link(scene: Scene) -> None:
 # Its operations
 
 
-def operation_of(top: Path) -> set[str]:
-    return {name for name in os.listdir(top / ".git") if name.startswith(("MERGE_", "rebase-"))}
-
-
-def refused(ours: Path, checkpoint_id: str) -> str:
-    """What is said about a rollback with HEAD, of which nothing is done."""
-    before = tree_state(ours), git("for-each-ref", "--format=%(refname) %(objectname)", cwd=ours)
-    for words in ((), ("--dry-run",)):
-        problem = ckpt_here(
-            *("rollback", checkpoint_id, "--head", "--json", *words), cwd=ours, code=4
-        ).json["error"]
-        assert problem["code"] == "refused"
-    after = tree_state(ours), git("for-each-ref", "--format=%(refname) %(objectname)", cwd=ours)
-    assert after == before
-    assert operation_of(ours) == set()
-    message: str = problem["message"]
-    return message
-
-
-def test_commands_of_a_rebase_are_shown_and_refused_without_trust(
-    theirs: Path, ours: Path, scene_count: Callable[[int], None]
+@pytest.mark.parametrize("words", [(), ("--head",)])
+def test_the_operation_of_another_never_comes_along(
+    theirs: Path, ours: Path, words: tuple[str, ...]
 ) -> None:
     stopped(theirs, "rebase", "--exec", "touch ../pwned", "topic")
-    todo = theirs / ".git/rebase-merge/git-rebase-todo"
-    todo.write_text(todo.read_text() + "break\n")
     brought = fetched(theirs, ours)
 
-    said = refused(ours, brought)
+    ckpt_here("rollback", brought, *words, cwd=ours, code=0)
 
-    assert "'exec touch ../pwned'" in said
-    assert "'break'" in said
-    assert "'rebase-merge/author-script'" in said
-    # Its files alone need no trust.
-    ckpt_here("rollback", brought, "--", "src", cwd=ours, code=0)
-    ckpt_here("rollback", brought, "--head", "--trust", cwd=ours, code=0)
-    assert (ours / ".git/rebase-merge/git-rebase-todo").read_text() == todo.read_text()
-    scene_count(3)
-
-
-@pytest.fixture
-def scene_count(record_property: pytest.RecordProperty) -> Callable[[int], None]:
-    return lambda number: record_property("hostile", {"hostile inputs refused": number})
+    assert not (ours / ".git/rebase-merge").exists()
+    head = git("rev-parse", "HEAD", cwd=theirs if words else ours)
+    assert git("rev-parse", "HEAD", cwd=ours) == head
 
 
 # What is printed
