@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A checkpoint opened for use: its trees, manifest and index, read and checked.
+"""A checkpoint opened for use: its manifest, trees, index and operation, read when asked for.
 
-Everything a rollback or a diff needs to know about a state in the past, loaded before
-anything is touched. Damage shows here, as an error that names the checkpoint.
+Damage shows here, as an error that names the checkpoint. Of a checkpoint that others made, bits
+are kept within bounds and no operation is told.
 """
 
 from __future__ import annotations
@@ -45,9 +45,15 @@ from ckpt.models import Checkpoint, NestedState, SkipReason
 from ckpt.paths import LARGEST_TEXT, folders_above, folders_of, from_json, to_bytes, to_json, to_str
 from ckpt.worktree.modes import ANY_BITS, Bounds, Modes
 
+LARGEST_RULES = 1 << 20  # bytes of a foreign file of ignore rules
+_DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """What a state is besides trees. `excludes` are the ignore rules that no tree holds;
+    `unskipped` are marked skip-worktree and on disk all the same."""
+
     modes: Modes = field(default_factory=Modes)
     empty_folders: tuple[bytes, ...] = ()
     skipped: Mapping[bytes, str] = field(default_factory=dict)
@@ -59,6 +65,7 @@ class Manifest:
     nested: tuple[NestedState, ...] = ()
 
     def dump(self) -> bytes:
+        modes, operation = self.modes, self.operation
         document = {
             "branch": self.branch,
             "empty_folders": [to_json(path) for path in self.empty_folders],
@@ -69,56 +76,62 @@ class Manifest:
             "format": 1,
             "include": list(self.include),
             "modes": {
-                "executable": f"{self.modes.executable:04o}",
-                "folder": None if self.modes.folder is None else f"{self.modes.folder:04o}",
-                "folders": _bits_by_path(self.modes.folders),
-                "others": _bits_by_path(self.modes.others),
-                "plain": f"{self.modes.plain:04o}",
+                "executable": f"{modes.executable:04o}",
+                "folder": None if modes.folder is None else f"{modes.folder:04o}",
+                "folders": _bits_by_path(modes.folders),
+                "others": _bits_by_path(modes.others),
+                "plain": f"{modes.plain:04o}",
             },
             "nested": [_nested_to_json(state) for state in self.nested],
-            "operation": _operation_to_json(self.operation),
-            "skipped": [
-                to_json(path) | {"reason": str(reason)} for path, reason in self.skipped.items()
-            ],
+            "operation": operation
+            and {"name": operation.name, "fingerprint": operation.fingerprint},
+            "skipped": [to_json(path) | {"reason": str(why)} for path, why in self.skipped.items()],
             "unskipped": [to_json(path) for path in self.unskipped],
         }
         return jsontext.dump(document)
 
 
+def _nested_to_json(state: NestedState) -> dict[str, Any]:
+    return {
+        **to_json(state.path),
+        "branch": state.branch,
+        "checkpoint": state.checkpoint,
+        "checkpoint_commit": state.checkpoint_commit,
+        "commit": state.commit_hash,
+        "dirty": state.dirty,
+        "problem": state.problem,
+    }
+
+
 def load(document: Mapping[str, Any]) -> Manifest:
-    """A manifest from its JSON; ValueError for anything that `dump` would not write.
-
-    What the first manifests did not have yet may be missing.
-    """
-    from ckpt.git.record import place_of, read_nested
-
+    """A manifest from its JSON; ValueError for anything that `dump` would not write."""
     try:
+        modes, told = document["modes"], document["operation"]
+        operation = told and [jsontext.text_or_none(told[key]) for key in ("name", "fingerprint")]
+        if operation and None in operation:
+            raise ValueError("an operation without a name")
         return Manifest(
-            modes=_modes(document["modes"]),
-            empty_folders=tuple(to_bytes(place_of(d)) for d in document["empty_folders"]),
+            modes=Modes(
+                plain=_bits(modes["plain"]),
+                executable=_bits(modes["executable"]),
+                others={from_json(item): _bits(item["mode"]) for item in modes["others"]},
+                folder=None if modes["folder"] is None else _bits(modes["folder"]),
+                folders={from_json(item): _bits(item["mode"]) for item in modes["folders"]},
+            ),
+            empty_folders=tuple(to_bytes(record.place_of(d)) for d in document["empty_folders"]),
             skipped={from_json(item): str(item["reason"]) for item in document["skipped"]},
             excludes={
                 str(name): text.encode("utf-8", "surrogateescape")
                 for name, text in document["excludes"].items()
             },
-            include=tuple(map(str, document.get("include", ()))),
-            operation=_operation(document["operation"]),
+            include=tuple(map(str, document["include"])),
+            operation=Operation(*operation) if operation else None,
             branch=jsontext.text_or_none(document["branch"]),
             unskipped=tuple(from_json(item) for item in document["unskipped"]),
-            nested=read_nested(document.get("nested", ())),
+            nested=record.read_nested(document["nested"]),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"damaged manifest: {error!r}") from error
-
-
-def _modes(document: Mapping[str, Any]) -> Modes:
-    return Modes(
-        plain=_bits(document["plain"]),
-        executable=_bits(document["executable"]),
-        others={from_json(item): _bits(item["mode"]) for item in document["others"]},
-        folder=None if (usual := document.get("folder")) is None else _bits(usual),
-        folders={from_json(item): _bits(item["mode"]) for item in document.get("folders", ())},
-    )
 
 
 def _bits_by_path(bits: Mapping[bytes, int]) -> list[dict[str, str]]:
@@ -129,42 +142,9 @@ def _bits(text: str) -> int:
     return int(text, 8) & 0o777
 
 
-def _nested_to_json(state: NestedState) -> dict[str, Any]:
-    document = to_json(state.path) | {
-        "branch": state.branch,
-        "checkpoint": state.checkpoint,
-        "commit": state.commit_hash,
-        "dirty": state.dirty,
-        "problem": state.problem,
-    }
-    # Only where there is one: else states would differ from those that an older ckpt has saved.
-    known = state.checkpoint_commit
-    return document if known is None else document | {"checkpoint_commit": known}
-
-
-def _operation(document: Mapping[str, Any] | None) -> Operation | None:
-    if document is None:
-        return None
-    name, fingerprint = (jsontext.text_or_none(document[key]) for key in ("name", "fingerprint"))
-    if name is None or fingerprint is None:
-        raise ValueError("an operation without a name")
-    return Operation(name, fingerprint)
-
-
-def _operation_to_json(operation: Operation | None) -> dict[str, str] | None:
-    if operation is None:
-        return None
-    return {"name": operation.name, "fingerprint": operation.fingerprint}
-
-
-# -- A checkpoint opened for use: its trees, manifest and index, read and checked
-
-LARGEST_RULES = 1 << 20  # of another's file of ignore rules
-
-
 @dataclass(frozen=True)
 class Recorded:
-    """A checkpoint's state; of one that others made, permissions are kept within `bounds`."""
+    """The state in a checkpoint; of a foreign one, permissions are kept within `bounds`."""
 
     repo: Repository
     checkpoint: Checkpoint
@@ -175,79 +155,21 @@ class Recorded:
     def objects(self) -> ObjectStore:
         return self.repo.objects
 
+    @contextmanager
+    def _naming(self, what: str, hint: str) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGE as error:
+            told = error if type(error) is ValueError else repr(error)
+            raise RollbackError(
+                f"checkpoint '{self.checkpoint.id}': damaged {what} ({told})", hint=hint
+            ) from None
+
+    # -- the parts
+
     @property
     def tree(self) -> ObjectID:
         return ObjectID(self.checkpoint.tree.encode())
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        document = record.read_json(self.objects, self.checkpoint, record.MANIFEST)
-        try:
-            found = load(document)
-            return replace(found, modes=found.modes.within(self.bounds))
-        except ValueError as error:
-            raise RollbackError(
-                f"checkpoint '{self.checkpoint.id}': {error}", hint="git ckpt list"
-            ) from None
-
-    @cached_property
-    def index(self) -> Index:
-        with self._telling_damage():
-            return staging.read_state(self.objects, self.state_tree)
-
-    @cached_property
-    def _index_flags(self) -> dict[str, Any]:
-        with self._telling_damage():
-            return staging.read_flags(self.objects, self.state_tree)
-
-    @contextmanager
-    def _telling_damage(self) -> Iterator[None]:
-        try:
-            yield
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RollbackError(
-                f"checkpoint '{self.checkpoint.id}': damaged index flags ({error!r})",
-                hint="git ckpt rollback --no-index leaves the index alone",
-            ) from None
-
-    @cached_property
-    def raw_files(self) -> RawFiles:
-        return RawFiles(self.objects, self.state_tree)
-
-    def converted(self, path: bytes, entry: TreeEntry | None) -> Converted | None:
-        """What the file was on disk, if that is not the blob of its entry."""
-        if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
-            return None
-        return self.raw_files.get(path)
-
-    def entry_at(self, path: bytes) -> TreeEntry | None:
-        """What its tree has at a path, which may be one of many in the same folder."""
-        return lookup(self.objects, self.tree, path, self._trees)
-
-    def file_at(self, path: bytes) -> FileState | None:
-        """What is at a path on disk in this state."""
-        entry = self.entry_at(path)
-        if entry is None or entry.mode == FOLDER or path in self.absent:
-            return None
-        return file_state(path, entry, self.manifest.modes, self.converted(path, entry))
-
-    @cached_property
-    def operation(self) -> OperationState:
-        if self.is_foreign:
-            return OperationState()
-        return operation_record.read_state(self.objects, self.state_tree)
-
-    @cached_property
-    def state_files(self) -> dict[bytes, StateFile]:
-        bounded = self.bounds.of_file
-        try:
-            files = record.read_files(self.objects, self.state_tree)
-            return {p: replace(f, permissions=bounded(f.permissions)) for p, f in files.items()}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RollbackError(
-                f"checkpoint '{self.checkpoint.id}': damaged state files ({error!r})",
-                hint="git ckpt rollback ID -- PATH restores other files",
-            ) from None
 
     @cached_property
     def state_tree(self) -> ObjectID:
@@ -258,60 +180,78 @@ class Recorded:
         """The commits that it holds besides that of HEAD."""
         return self._state.parents
 
-    @property
+    @cached_property
     def _state(self) -> record.CommitData:
         return record.read_commit(self.objects, ObjectID(self.checkpoint.state_commit.encode()))
 
     @cached_property
+    def manifest(self) -> Manifest:
+        document = record.read_json(self.objects, self.checkpoint, record.MANIFEST)
+        with self._naming("manifest", "git ckpt list"):
+            found = load(document)
+        return replace(found, modes=found.modes.within(self.bounds))
+
+    @cached_property
+    def index(self) -> Index:
+        with self._naming("index flags", "git ckpt rollback --no-index leaves the index alone"):
+            return staging.read_state(self.objects, self.state_tree)
+
+    @cached_property
+    def _index_flags(self) -> dict[str, Any]:
+        with self._naming("index flags", "git ckpt rollback --no-index leaves the index alone"):
+            return staging.read_flags(self.objects, self.state_tree)
+
+    @cached_property
+    def raw_files(self) -> RawFiles:
+        return RawFiles(self.objects, self.state_tree)
+
+    @cached_property
+    def operation(self) -> OperationState:
+        if self.is_foreign:
+            return OperationState()
+        return operation_record.read_state(self.objects, self.state_tree)
+
+    @cached_property
+    def state_files(self) -> dict[bytes, StateFile]:
+        bounded = self.bounds.of_file
+        with self._naming("state files", "git ckpt rollback ID -- PATH restores other files"):
+            files = record.read_files(self.objects, self.state_tree)
+            return {p: replace(f, permissions=bounded(f.permissions)) for p, f in files.items()}
+
+    @cached_property
     def head(self) -> Head:
-        branch = self.checkpoint.branch
-        commit = self.checkpoint.head_commit
-        full_name = None
-        if branch is not None:
-            name = branch.encode("utf-8", "surrogateescape")
-            full_name = name if name.startswith(b"refs/") else b"refs/heads/" + name
-        return Head(full_name, None if commit is None else ObjectID(commit.encode()))
+        branch, commit = self.checkpoint.branch, self.checkpoint.head_commit
+        if branch is not None and not branch.startswith("refs/"):
+            branch = "refs/heads/" + branch
+        return Head(
+            None if branch is None else branch.encode("utf-8", "surrogateescape"),
+            None if commit is None else ObjectID(commit.encode()),
+        )
 
-    def left_out(self, path: bytes, is_folder: bool = False) -> str | None:
-        """Why this state says nothing about a path, or None if its absence means absence."""
-        skipped = self.manifest.skipped
-        for place in (path, *folders_above(path)):
-            if place in skipped:
-                return skipped[place]
-            if place in self.repositories:  # a submodule's too
-                return SkipReason.NESTED
-        if self._is_tracked(path):
-            return None
-        if not self._ignore.ignored(path, is_folder):
-            return None
-        # What was included and is not there, was not there.
-        return None if self._included.takes(path, is_folder, self._ignore) else "ignored"
+    # -- by path
 
-    def has_folder(self, path: bytes) -> bool:
-        """Whether a folder was there that held something of this state, or nothing."""
-        if self.absent or not path:
-            return path in self._folders
+    @cached_property
+    def _trees(self) -> dict[ObjectID, Entries]:
+        return {}  # that were read
+
+    def entry_at(self, path: bytes) -> TreeEntry | None:
+        return lookup(self.objects, self.tree, path, self._trees)
+
+    def converted(self, path: bytes, entry: TreeEntry | None) -> Converted | None:
+        """What the file was on disk, if that is not the blob of its entry."""
+        is_file = entry is not None and entry.mode in (REGULAR, EXECUTABLE)
+        return self.raw_files.get(path) if is_file else None
+
+    def file_at(self, path: bytes) -> FileState | None:
+        """What is at a path on disk in this state."""
         entry = self.entry_at(path)
-        if entry is not None and entry.mode == FOLDER:
-            return True
-        return path in self._folders_of_empty
+        if entry is None or entry.mode == FOLDER or path in self.absent:
+            return None
+        return file_state(path, entry, self.manifest.modes, self.converted(path, entry))
 
     def has_submodule(self, path: bytes) -> bool:
-        """Whether a folder was a submodule's, which without its folder would be deleted to git."""
         entry = self.entry_at(path)
         return entry is not None and entry.mode == GITLINK
-
-    @cached_property
-    def _folders(self) -> frozenset[bytes]:
-        """Every folder that was there, so far as it held something of this state or nothing."""
-        held = {path for path, _ in walk(self.objects, self.tree)} - self.absent
-        return self._folders_of_empty.union(folders_of(held))
-
-    @cached_property
-    def _folders_of_empty(self) -> frozenset[bytes]:
-        """Those with nothing in them, and all above."""
-        empty = self.manifest.empty_folders
-        return frozenset({*empty, *folders_of(empty)})
 
     @cached_property
     def repositories(self) -> frozenset[bytes]:
@@ -326,61 +266,72 @@ class Recorded:
         marked = frozenset(entry.path for entry in self.index.entries if entry.skip_worktree)
         return marked - set(self.manifest.unskipped)
 
+    def has_folder(self, path: bytes) -> bool:
+        """Whether a folder was there that held something of this state, or nothing."""
+        if path in self._folders_of_empty:
+            return True
+        entry = self.entry_at(path) if path else None
+        if entry is None or entry.mode != FOLDER or not self.absent:
+            return entry is not None and entry.mode == FOLDER
+        below = walk(self.objects, entry.id)
+        return any(path + b"/" + name not in self.absent for name, _ in below)
+
+    @cached_property
+    def _folders_of_empty(self) -> frozenset[bytes]:
+        empty = self.manifest.empty_folders
+        return frozenset({*empty, *folders_of(empty)})
+
+    # -- what it left out
+
+    def left_out(self, path: bytes, is_folder: bool = False) -> str | None:
+        """Why this state says nothing about a path, or None if its absence means absence."""
+        skipped = self.manifest.skipped
+        for place in (path, *folders_above(path)):
+            if place in skipped:
+                return skipped[place]
+            if place in self.repositories:  # a submodule's too
+                return SkipReason.NESTED
+        if self._is_tracked(path) or not self._ignore.ignored(path, is_folder):
+            return None
+        # What was included and is not there, was not there.
+        included = Included(self.manifest.include, self._ignores_case)
+        return None if included.takes(path, is_folder, self._ignore) else "ignored"
+
+    @cached_property
+    def _ignores_case(self) -> bool:
+        return self.repo.config.get_bool("core.ignorecase", False)
+
     def _is_tracked(self, path: bytes) -> bool:
+        """Found out without reading the whole index, if case counts."""
         if self._ignores_case:
-            return path in self._tracked or path.lower() in self._folded
-        if "index" in vars(self):
-            return path in self._tracked
-        entries = (lookup(self.objects, tree, path, self._trees) for tree in self._stages)
+            return path.lower() in self._folded
+        stages = filter(None, staging.stage_trees(self.objects, self.state_tree))
+        entries = (lookup(self.objects, tree, path, self._trees) for tree in stages)
         is_staged = any(entry is not None and entry.mode != FOLDER for entry in entries)
         return is_staged or path in self._intended
 
     @cached_property
-    def _trees(self) -> dict[ObjectID, Entries]:
-        return {}
-
-    @cached_property
-    def _stages(self) -> tuple[ObjectID, ...]:
-        return tuple(filter(None, staging.stage_trees(self.objects, self.state_tree)))
-
-    @cached_property
     def _intended(self) -> frozenset[bytes]:
         """Paths of which the index says only that they shall be added."""
-        with self._telling_damage():
+        with self._naming("index flags", "git ckpt rollback --no-index leaves the index alone"):
             return frozenset(map(from_json, self._index_flags.get("intent_to_add", ())))
-
-    @cached_property
-    def _tracked(self) -> frozenset[bytes]:
-        return frozenset(entry.path for entry in self.index.entries)
 
     @cached_property
     def _folded(self) -> frozenset[bytes]:
         """As git does it with core.ignoreCase: only the letters of ASCII have a case."""
-        return frozenset(path.lower() for path in self._tracked)
-
-    @property
-    def _ignores_case(self) -> bool:
-        return self.repo.config.get_bool("core.ignorecase", False)
-
-    @cached_property
-    def _included(self) -> Included:
-        ignore_case = self.repo.config.get_bool("core.ignorecase", False)
-        return Included(self.manifest.include, ignore_case)
+        return frozenset(entry.path.lower() for entry in self.index.entries)
 
     @cached_property
     def _ignore(self) -> IgnoreTree:
-        ignore_case = self._ignores_case
-        stack = ignore_stack(dict(self.manifest.excludes), ignore_case)
-        return IgnoreTree(stack, self._gitignore, ignore_case=ignore_case)
+        stack = ignore_stack(dict(self.manifest.excludes), self._ignores_case)
+        return IgnoreTree(stack, self._gitignore, ignore_case=self._ignores_case)
 
     def _gitignore(self, folder: bytes) -> bytes | None:
         path = folder + b"/.gitignore" if folder else b".gitignore"
         hidden = self.manifest.excludes.get(to_str(path))
-        if hidden is not None:
-            return hidden
         entry = self.entry_at(path)
-        if entry is None or entry.mode not in (REGULAR, EXECUTABLE):
-            return None
+        if hidden is not None or entry is None or entry.mode not in (REGULAR, EXECUTABLE):
+            return hidden
         if self.objects.is_partial and not self.objects.has(entry.id):
             return None  # left out by a sparse checkout, and never fetched
         if self.is_foreign:
@@ -396,14 +347,10 @@ def opened(repo: Repository, checkpoint: Checkpoint, known: str | None = None) -
     commit = checkpoint.commit
     if commit == known or record.holds(repo.common_dir, checkpoint.id, commit):
         return Recorded(repo, checkpoint)
-    granted = 0o777 & ~_umask()
-    return Recorded(repo, checkpoint, is_foreign=True, bounds=Bounds(granted, granted & 0o700))
-
-
-def _umask() -> int:
     umask = os.umask(0o077)  # meanwhile nothing is made that others could read
     os.umask(umask)
-    return umask
+    granted = 0o777 & ~umask
+    return Recorded(repo, checkpoint, is_foreign=True, bounds=Bounds(granted, granted & 0o700))
 
 
 def file_state(

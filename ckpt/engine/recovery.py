@@ -41,6 +41,7 @@ from ckpt.git import index as staging
 from ckpt.git import record as made_here
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import Index
+from ckpt.git.record import Texts, tracked_text
 from ckpt.git.refs import Head
 from ckpt.git.repository import Repository
 from ckpt.git.streams import UnreadableFile
@@ -162,6 +163,11 @@ def _opened_other(repo: Repository, record: Journal, forwards: bool) -> Recorded
 # -- The way from the one to the other
 
 
+def _since(state: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    """The same actions, begun at a state."""
+    return tuple(replace(action, before=state.file_at(action.path)) for action in actions)
+
+
 class _Recovery:
     """One recovery; the caller holds the worktree's lock.
 
@@ -188,11 +194,10 @@ class _Recovery:
         self._target: Recorded | None = goal if forwards else other
         self._safety: Recorded | None = other if forwards else goal
         if self._safety is not None:  # later than the plan, if files changed while it ran
-            before = self._safety.file_at
-            actions = tuple(replace(a, before=before(a.path)) for a in record.actions)
-            record = replace(record, actions=actions)
+            record = replace(record, actions=_since(self._safety, record.actions))
         self._record = record
         self._saved: list[Recorded] = []
+        self._start: Recorded | None = None  # what there was before this recovery
 
     def go(self) -> RollbackResult:
         repo, record = self._repo, self._record
@@ -223,20 +228,26 @@ class _Recovery:
             move_head(repo, move, self._goal.checkpoint.id)
         if record.operation and left is None:
             head.install(repo, self._goal.operation)
-        self._finish(applier, moves_head=left is None)
+        self._finish(applier, move, moves_head=left is None)
         return self._report(applier, restaged, before, move, left)
 
     def _directed(self, changes: tuple[_Change, ...]) -> tuple[_Change, ...]:
         return changes if self._forwards else tuple(change.reversed() for change in changes)
 
-    def _finish(self, applier: Applier, *, moves_head: bool) -> None:
+    def _finish(self, applier: Applier, move: HeadMove | None, *, moves_head: bool) -> None:
         if not self._forwards:
             journal.remove(self._repo.private_dir)
             return
-        record = self._record
-        if self._safety is None:  # an undo needs one
-            saved = self._saved[-1].checkpoint
-            record = replace(record, safety=saved.id, safety_commit=saved.commit)
+        record, start = self._record, self._start
+        if start is not None:  # an undo returns to what there was before this
+            saved = start.checkpoint
+            record = replace(
+                record,
+                safety=saved.id,
+                safety_commit=saved.commit,
+                actions=_since(start, record.actions),
+                head=None if move is None else replace(move, before=start.head),
+            )
         if not moves_head:
             record = replace(record, head=None, asked_head=False)
         journal.complete(self._repo.private_dir, record, applier.done.blocked)
@@ -353,6 +364,7 @@ class _Recovery:
             )
         ):
             self._save(files)
+            self._start = self._saved[0]
 
     def _is_saved(self, path: bytes, state: FileState) -> bool:
         return any(saved.file_at(path) == state for saved in self._saved)
@@ -424,10 +436,16 @@ class _Recovery:
             trigger="recovery",
             description="Changes made after a rollback was interrupted.",
             keep=tuple(sorted(kept)),
+            state=self._tracked(),
         )
         saved = write(repo, present, request).checkpoint
         assert isinstance(saved, Checkpoint), "a safety checkpoint always gets a ref"
         self._saved.append(Recorded(repo, saved))
+
+    def _tracked(self) -> Texts:
+        tracked = {} if self._safety is None else self._safety.checkpoint.tracked
+        texts = (tracked_text(name, value) for name, value in tracked.items())
+        return {path: text for each in texts for path, text in each.items()}
 
     def _is_file(self, path: bytes) -> bool:
         status = self._worktree.lstat(path)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faults.rollbacks import Scene, checkpoints, off_branch, same_branch
+from faults.rollbacks import Scene, checkpoints, off_branch, other_branch, same_branch
 from faults.striking import Blow, Driver, kill
 from helpers import git
 
@@ -93,6 +93,24 @@ def test_a_head_that_moves_while_the_rollback_runs_is_not_overwritten(
     assert recovered.code == 0, recovered
     scene.check(top, scene.after if way == "--continue" else scene.before)
     check_held(top, commit)
+    if way == "--continue":
+        assert driver.run(top, "undo", "--yes").code == 0
+        assert head(top) == moved
+
+
+def test_undo_returns_to_a_commit_made_on_the_branch_that_the_rollback_left(
+    driver: Driver, tmp_path: Path
+) -> None:
+    top = stopped(driver, other_branch(tmp_path / "before"), at(MOMENTS["amid the files"], COMMIT))
+    (commit,) = by_hand(top)
+    assert driver.run(top, "rollback", "--continue").code == 0
+    assert head(top) == b"ref: refs/heads/topic/one\n"
+    assert git("rev-parse", "main", cwd=top).strip() == commit
+
+    assert driver.run(top, "undo", "--yes").code == 0
+
+    assert head(top) == b"ref: refs/heads/main\n"
+    assert git("rev-parse", "main", cwd=top).strip() == commit
 
 
 @pytest.mark.parametrize("way", WAYS)
