@@ -161,6 +161,9 @@ class _Listing:
     def __iter__(self) -> Iterator[Any]:
         return self._entries
 
+    def __next__(self) -> Any:
+        return next(self._entries)
+
     def close(self) -> None:
         pass
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ckpt.install.target import Finding, Step, Target
 from guards import run, write
 from helpers import git
 
 from ckpt.git.repository import discover
 from ckpt.install import guard
+from ckpt.install.record import Step, Target
+from ckpt.models import Finding
 
 
 def target(top: Path, **more: Any) -> Target:
@@ -219,21 +220,3 @@ def test_what_it_starts_is_named_in_full(repo: Path) -> None:
     assert f"python={sys.executable}\n" in text
     assert not re.search("@[A-Z]+@", text)
     assert os.path.isabs(git("config", "core.fsmonitor", cwd=repo).strip())
-
-
-def test_a_guard_is_ours_only_word_for_word() -> None:
-    text = guard.script("/opt/a b/python", "their own", "/it's/notes", "/another/ckpt/__main__.py")
-    alone = guard.script("/opt/a b/python", "", "/notes", "/another/ckpt/__main__.py")
-    assert guard.alone(text, "/notes") == alone
-
-    for old, new in (
-        (b"newline=", b"touch x\nnewline="),
-        (b"'/opt/a b/python'", b"$(touch x)"),
-        (b"'/opt/a b/python'", b"python3"),
-        (b"'/opt/a b/python'", b'"/opt/a b/python"'),
-        (b"former='their own'", b"former='their own' touch x"),
-        (b"former='their own'\n", b""),
-    ):
-        assert text.count(old) == 1
-        assert guard.alone(text.replace(old, new), "/notes") == b""
-    assert guard.alone(b"", "/notes") == b""

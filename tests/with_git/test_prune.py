@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers import ckpt_here, git
+from seam import failing
 
 from ckpt import CheckpointManager, Policy, Rules
 from ckpt.models import Kind
@@ -90,12 +91,10 @@ def test_rules_of_no_sense_are_refused(words: list[str]) -> None:
 
 def test_a_checkpoint_that_an_interrupted_rollback_needs_stays(repo: Path) -> None:
     saved = save(repo, 5, "--kind", "session")
-    ckpt_here("rollback", saved[4], code=0)
+    (repo / "README.md").write_text("edited\n")
+    with failing("rename", path="/README.md"):
+        ckpt_here("rollback", saved[4], "--yes", code=1)
     with CheckpointManager(repo) as manager:
-        from ckpt.engine import journal
-
-        safety = next(c for c in manager.list() if c.kind is Kind.SAFETY)
-        journal.write(manager.repository.private_dir, journal.Journal(saved[4], safety.id, (), ()))
         told = {one.checkpoint.id: one for one in manager.prune().decisions}
 
     assert told[saved[4]].reasons == ("needed by a rollback",)

@@ -4,15 +4,12 @@ plain push or fetch; and what it says is what git does."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from helpers import git
-
-from ckpt.engine.health import Flaw, find_unasked
-from ckpt.git.repository import discover
+from helpers import ckpt_here, git
 
 ID = "20260101-000000-000-aaaa"
 REF = f"refs/checkpoints/{ID}"
@@ -31,9 +28,9 @@ def remote(repo: Path, tmp_path: Path) -> Path:
     return path
 
 
-def flaws(repo: Path, subject: str) -> list[Flaw]:
-    with discover(str(repo), dict(os.environ)) as found:
-        return [each for each in find_unasked(found) if each.subject == subject]
+def flaws(repo: Path, subject: str) -> list[dict[str, Any]]:
+    found = ckpt_here("doctor", "--json", cwd=repo).json["diagnoses"]
+    return [each for each in found if each["subject"] == subject]
 
 
 def configure(repo: Path, settings: list[str]) -> None:
@@ -77,8 +74,6 @@ P, M = "remote.other.push=", "remote.other.mirror=true"
     [
         pytest.param([M], id="mirror"),
         pytest.param([P + "refs/*"], id="every ref"),
-        pytest.param([P + "+refs/*:refs/*"], id="every ref by force"),
-        pytest.param([P + "refs/heads/*", P + "refs/*"], id="the second of two"),
         pytest.param([P + "refs/checkpoints/*"], id="made for checkpoints"),
     ],
 )
@@ -90,9 +85,9 @@ def test_a_push_that_sends_checkpoints_is_told_with_what_stops_it(
     config = (repo / ".git/config").read_text()
     for _ in range(2):  # one refspec at a time
         (found, *_) = flaws(repo, "push")
-        assert not found.is_wrong
-        assert "'git push other' sends checkpoints along" in found.detail
-        follow(repo, found.by_hand)
+        assert found["state"] == "warning"
+        assert "'git push other' sends checkpoints along" in found["detail"]
+        follow(repo, found["mend"])
         if not flaws(repo, "push"):
             break
     assert flaws(repo, "push") == []
@@ -105,20 +100,13 @@ def test_a_push_that_sends_checkpoints_is_told_with_what_stops_it(
     "settings",
     [
         pytest.param([], id="nothing"),
-        pytest.param(["push.default=matching"], id="matching"),
-        pytest.param([P + ":"], id="all that match"),
         pytest.param([P + "HEAD"], id="HEAD"),
-        pytest.param([P + "refs/heads/*", P + "refs/tags/*"], id="branches and tags"),
         pytest.param([P + "refs/*", P + "^refs/checkpoints*"], id="all but these"),
-        pytest.param([P + "^refs/checkpoints*", P + "refs/*"], id="all but these, said first"),
         pytest.param(
             [P + "refs/*", P + "^refs/checkpoints/*", P + "^refs/checkpoints-trash/*"],
             id="all but both",
         ),
         pytest.param([M, P + "refs/*", P + "^refs/checkpoints*"], id="mirror but for these"),
-        pytest.param([M, P + "refs/heads/*"], id="mirror of branches"),
-        pytest.param([M, P + "^refs/checkpoints*"], id="mirror of nothing"),
-        pytest.param([M, "remote.other.mirror=no"], id="mirror no longer"),
     ],
 )
 def test_no_push_is_told_that_sends_none(settings: list[str], repo: Path, remote: Path) -> None:
@@ -135,9 +123,7 @@ F, PRUNE = "remote.other.fetch=", "fetch.prune=true"
     ("settings", "is_wrong"),
     [
         pytest.param([F + "+refs/*:refs/*", PRUNE], True, id="mirror"),
-        pytest.param([F + "refs/*:refs/*", "remote.other.prune=1"], True, id="of this remote"),
         pytest.param([F + "+refs/*:refs/*"], False, id="if somebody prunes"),
-        pytest.param([F + "refs/checkpoints/*:refs/checkpoints/*", PRUNE], True, id="these alone"),
     ],
 )
 def test_a_fetch_that_takes_checkpoints_away_is_told_with_what_stops_it(
@@ -149,10 +135,10 @@ def test_a_fetch_that_takes_checkpoints_away_is_told_with_what_stops_it(
     before = ours(repo)
 
     (found,) = flaws(repo, "fetch")
-    assert found.is_wrong == is_wrong
-    assert f"'git {' '.join(words)}' takes away" in found.detail
+    assert found["state"] == ("problem" if is_wrong else "warning")
+    assert f"'git {' '.join(words)}' takes away" in found["detail"]
     config = (repo / ".git/config").read_text()
-    follow(repo, found.by_hand)
+    follow(repo, found["mend"])
     assert flaws(repo, "fetch") == []
     try_to(repo, *words)
     assert ours(repo) == before
