@@ -107,56 +107,44 @@ class Busy(Refused):
     code = "busy"
 
 
-# -- Whose a file in a git dir is that may not be touched, and how to get it back
-
-_GIT_DIR = "/.git"
-_PRIVATE = "ckpt/"  # in it
+# -- Files of another user in a git dir
 
 
 def owner_hint(path: str) -> str | None:
-    """The command that helps, if a git dir of ours holds what is another's, or if it is not ours
-    and somebody else takes the checkpoints of its worktree."""
-    top, inside, rest = path.partition(f"{_GIT_DIR}/")
-    git_dir = top + _GIT_DIR
+    """The command that gives a git dir of ours back to us, if another user's files are in it."""
+    top, inside, _ = path.partition("/.git/")
+    git_dir = top + "/.git"
     try:
         us = os.stat(git_dir).st_uid
     except OSError:
         return None
     owner = _owner(path)
-    if not inside or owner == os.geteuid():
+    if not inside or us != os.geteuid() or owner == us:
         return None
-    if us != os.geteuid():
-        return _private_hint(owner) if rest.startswith(_PRIVATE) else None
-    command = f"sudo chown -R {name_of(us)} {shlex.quote(git_dir)}"
-    return f"it belongs to {name_of(owner)}: get it back with '{command}'"
-
-
-def _private_hint(owner: int) -> str:
-    own = "'git worktree add PATH' makes you a worktree of your own"
-    return f"the checkpoints of this worktree are those of {name_of(owner)}: {own}"
+    command = f"sudo chown -R {_name_of(us)} {shlex.quote(git_dir)}"
+    return f"it belongs to {_name_of(owner)}: get it back with '{command}'"
 
 
 def is_others(status: os.stat_result, git_dir: str) -> bool:
-    """Whether a file of ours in a git dir belongs neither to us nor to whose that is."""
+    """Whether a file of ours in a git dir belongs neither to us nor to the owner of that."""
     return status.st_uid not in (os.geteuid(), os.stat(git_dir).st_uid)
 
 
 def claim(paths: Sequence[str], git_dir: str) -> str:
-    """The command that gives such files to us, or if we are root, who may be at work for somebody
-    else, to whose the git dir is."""
+    """The command that gives such files to us; for root, to the owner of the git dir."""
     us = os.geteuid() or os.stat(git_dir).st_uid
-    return f"sudo chown {shlex.join([name_of(us), *paths])}"
+    return f"sudo chown {shlex.join([_name_of(us), *paths])}"
 
 
 def _owner(path: str) -> int:
-    """Of the path, or of the folder around it that can be looked at."""
+    """The owner of a path, or of the nearest folder above it that can be looked at."""
     try:
         return os.lstat(path).st_uid
     except OSError:
         return _owner(os.path.dirname(path))
 
 
-def name_of(user: int) -> str:
+def _name_of(user: int) -> str:
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

@@ -52,17 +52,3 @@ def test_what_sudo_left_can_be_had_back(name: str) -> None:
 @pytest.mark.parametrize("name", [".git/objects/of-ours", "outside", ".github/file"])
 def test_what_is_not_in_a_git_dir_or_is_ours_is_only_refused(name: str) -> None:
     assert hint(name) == "check permissions, then try again"
-
-
-def test_in_another_users_repository_one_has_a_worktree_of_ones_own() -> None:
-    os.seteuid(0)
-    os.chown("it's/.git", 1, 1)
-    os.seteuid(NOBODY)
-
-    told = hint(".git/ckpt/lock")
-    assert told is not None
-    assert told.startswith(
-        f"the checkpoints of this worktree are those of {pwd.getpwuid(0).pw_name}"
-    )
-    assert "git worktree add PATH" in told
-    assert hint(".git/objects/ab/file") == "check permissions, then try again"

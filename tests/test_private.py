@@ -67,24 +67,6 @@ def test_a_private_file_is_removed_durably(tmp_path: Path) -> None:
     disk.remove(str(path))
 
 
-@pytest.mark.parametrize("bits", [0o644, 0o601, 0o755])
-def test_a_file_that_others_can_only_read_is_read_and_closed_when_it_is_written_to(
-    bits: int, tmp_path: Path
-) -> None:
-    path = tmp_path / "file"
-    for change in (
-        lambda: disk.append(str(path), b"more"),
-        lambda: disk.overwrite_private(str(path), b"MORE", 3, 7),
-    ):
-        path.write_bytes(b"old")
-        path.chmod(bits)
-
-        assert disk.read_private(str(path)) == b"old"
-        change()
-        assert mode(path) == 0o600
-        assert disk.read_private(str(path)).lower() == b"oldmore"
-
-
 @pytest.mark.parametrize("bits", [0o620, 0o602, 0o666])
 def test_a_file_that_others_could_write_is_neither_read_nor_closed(
     bits: int, tmp_path: Path
@@ -97,16 +79,6 @@ def test_a_file_that_others_could_write_is_neither_read_nor_closed(
     assert mode(path) == bits
     with pytest.raises(PermissionError):
         disk.read_private(str(path))
-
-
-def test_a_file_whose_bits_cannot_be_changed_is_written_to_all_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    path.chmod(0o644)
-    with failing("chmod"):
-        disk.append(str(path), b"ours")
-
-    assert disk.read_private(str(path)) == b"ours"
 
 
 def test_a_private_folder_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:

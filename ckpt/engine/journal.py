@@ -18,7 +18,7 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ckpt import disk, jsontext
-from ckpt.errors import Refused
+from ckpt.errors import Refused, claim, is_others
 from ckpt.git.formats import ObjectID
 from ckpt.git.refs import Head
 from ckpt.git.repository import Repository, git_dirs, in_worktree, worktree_of
@@ -292,6 +292,20 @@ def unfinished() -> Refused:
     )
 
 
+def _check_writers(path: str, status: os.stat_result) -> None:
+    """Refuse a journal that another user may have written."""
+    from shlex import quote
+
+    git_dir, why = os.path.dirname(os.path.dirname(path)), ""
+    if is_others(status, git_dir):
+        why, command = f"'{path}' belongs to another user", claim([path], git_dir)
+    elif status.st_mode & disk.WRITABLE:
+        why, command = f"other users could have written to '{path}'", f"chmod 600 {quote(path)}"
+    if why:
+        hint = f"if nobody else has written there: {command}"
+        raise Doubtful(f"{why}, so it is not used", hint=hint)
+
+
 def _read(path: str) -> Journal:
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -299,11 +313,7 @@ def _read(path: str) -> Journal:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
             status = os.fstat(fd)
-            doubt = disk.doubt(path, status)
-            if doubt is not None:
-                why, command = doubt
-                hint = f"if nobody else has written there: {command}"
-                raise Doubtful(f"{why}, so it is not believed", hint=hint)
+            _check_writers(path, status)
             if status.st_size > disk.LARGE:
                 raise ValueError("it is too large for what it is")
             checksum, _, body = file.read().partition(b"\n")

@@ -227,7 +227,7 @@ def store(repo: Repository, found: ScanCache, holder: Checkpoint) -> None:
     cache = held_by(found, holder)
     paths = sum(chunk.paths.count(b"\0") + 1 for chunk in cache.chunks)
     path = path_of(repo)
-    if cache.unwritten > paths // _ONE_IN or disk.is_left_over(path):
+    if cache.unwritten > paths // _ONE_IN:
         with suppress(OSError):
             disk.replace_cache(path, _dump(repo, cache))
             cache = replace(cache, unwritten=0)

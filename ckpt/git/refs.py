@@ -127,7 +127,7 @@ class CheckpointRefs:
 # -- Files
 
 
-def _read_loose(path: str) -> bytes | None:
+def read_loose(path: str) -> bytes | None:
     """The contents of a ref's file; None where there is none. A link to a ref is symbolic."""
     try:
         fd = os.open(path, _READ | os.O_NOFOLLOW)
@@ -151,7 +151,7 @@ def _read_loose(path: str) -> bytes | None:
 def _read_anyhow(path: str) -> bytes | None:
     """The same, empty where a file cannot be read."""
     try:
-        return _read_loose(path)
+        return read_loose(path)
     except OSError as error:
         if is_want(error):
             raise
@@ -298,7 +298,7 @@ class Refs:
         """What a ref itself says, loose or packed; empty where there is none."""
         if not _is_safe(ref):
             return b""
-        loose = _read_loose(self._path(ref))
+        loose = read_loose(self._path(ref))
         if loose is not None or not is_shared(ref):
             return loose or b""
         return self._packed().get(ref) or b""
@@ -565,7 +565,7 @@ class Refs:
 
     def obstacle_to(self, branch: bytes) -> str | None:
         """What forbids to write a branch as a plain ref: a link, or a name above or below it."""
-        if (_read_loose(self._path(branch)) or b"").startswith(b"ref:"):
+        if (read_loose(self._path(branch)) or b"").startswith(b"ref:"):
             return "it is a symbolic ref"
         names = {b"refs/heads/" + os.fsencode(name) for name in self._below("refs/heads/")}
         for name in sorted(names):

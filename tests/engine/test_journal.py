@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt import disk
 from ckpt.engine import journal
 from ckpt.engine.journal import (
     Action,
@@ -115,16 +114,6 @@ def test_a_journal_of_another_shape_is_refused(key: str, value: object) -> None:
 def test_one_of_a_newer_format_is_not_called_damaged() -> None:
     with pytest.raises(journal.NewerJournal, match="newer than this ckpt"):
         journal.load({"format": 2})
-
-
-def test_what_another_user_could_have_written_is_not_believed(
-    private: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal.write(private, WHOLE)
-    monkeypatch.setattr(disk, "doubt", lambda path, status: ("others can write it", "chmod"))
-
-    with pytest.raises(journal.Doubtful, match="not believed"):
-        journal.read(private)
 
 
 @pytest.mark.parametrize("name", ["journal", "last-rollback"])

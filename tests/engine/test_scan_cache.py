@@ -237,19 +237,6 @@ def test_a_file_of_another_owner_is_thrown_away(
             disk.read_private(str(file(saver)))
 
 
-@pytest.mark.parametrize("left", [b"", b"half of it", b"x" * 100_000])
-def test_what_a_killed_process_left_is_used_up(saver: Saver, left: bytes) -> None:
-    new = file(saver).with_name("scan.new")
-    new.write_bytes(left)
-    new.chmod(0o600)
-    write_all(saver.top, {"d/x": b"x 1\n"})
-    saver.save()
-
-    assert not new.exists()
-    assert is_known(saver)
-    check(saver)
-
-
 @pytest.mark.parametrize("operation", ["create", "write", "rename"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_a_cache_that_cannot_be_written_stops_no_save(

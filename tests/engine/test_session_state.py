@@ -203,21 +203,6 @@ def test_what_others_could_have_written_is_not_believed(state: SessionState) -> 
     assert (state.turn, state.writes()) == (0, {})
 
 
-def test_what_others_could_only_read_is_believed_and_closed_by_the_next_write(
-    state: SessionState,
-) -> None:
-    state.new_turn()
-    state.record(b"a", ONE)
-    files = [Path(state.folder) / name for name in ("turn", "writes")]
-    for file in files:
-        file.chmod(0o644)
-    state.record(b"b", TWO)
-
-    assert {b"a": Write(ONE, None, 1), b"b": Write(TWO, None, 1)} == state.writes()
-    assert state.new_turn() == 2
-    assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
-
-
 def test_what_is_added_to_a_long_ledger_does_not_read_it(
     state: SessionState, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from byhand import NOWHERE, commit, draft, worktree, write_checkpoint
 from byhand import open_repository as opened
-from seam import observed
 
 from ckpt.engine import journal, trash
 from ckpt.engine.catalog import Catalog, set_pinned
@@ -66,25 +65,6 @@ def test_what_is_dropped_while_the_clock_is_behind_is_not_a_week_old_when_it_is_
 
     assert trash.empty(repo, later.date()) == []
     assert trash.empty(repo, later.date() + timedelta(days=1)) == [made.id]
-
-
-def test_a_checkpoint_is_held_at_every_moment(repo: Repository, found: Checkpoint) -> None:
-    with observed() as seen:
-        trash.drop(repo, found)
-        trash.restore(repo, A)
-
-    names = [
-        (op, path.split("/refs/")[1].split("/")[0])
-        for op, path in seen
-        if "/refs/" in path and ".lock" not in path
-    ]
-    changes = [each for each in names if each[0] in ("rename", "unlink")]
-    assert changes == [
-        ("rename", "checkpoints-trash"),
-        ("unlink", "checkpoints"),
-        ("rename", "checkpoints"),
-        ("unlink", "checkpoints-trash"),
-    ]
 
 
 def test_a_restored_checkpoint_is_as_it_was(repo: Repository, found: Checkpoint) -> None:
