@@ -11,34 +11,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from stat import S_IFMT
 from typing import NamedTuple
 
 from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
-from ckpt.engine.journal import journal_size
-from ckpt.engine.reading import VanishedFile, add_stable, git_modes
-from ckpt.engine.rules import attribute_tree, read_excludes, scan_rules
+from ckpt.engine.reading import add_stable, git_modes
+from ckpt.engine.rules import read_excludes, scan_rules
 from ckpt.errors import CkptError
 from ckpt.git import linediff, record
 from ckpt.git.formats import ObjectID
-from ckpt.git.index import Index, IndexEntry, Staged, matches, read_staged
+from ckpt.git.index import IndexEntry, Staged, matches, read_staged
 from ckpt.git.linediff import Block, Lines, is_binary, lines_of
-from ckpt.git.objects import LARGEST_KEPT, MissingObject, ObjectStore
+from ckpt.git.objects import LARGEST_KEPT, ObjectStore
 from ckpt.git.patch import quote_path
 from ckpt.git.repository import Repository
-from ckpt.git.rules import AttributeTree, IgnoreStack
-from ckpt.git.streams import LARGE, UnreadableFile
-from ckpt.git.trees import GITLINK, SYMLINK, Change, TreeEntry, diff_trees, write_tree
+from ckpt.git.rules import IgnoreStack
+from ckpt.git.trees import GITLINK, Change, TreeEntry, diff_trees, write_tree
 from ckpt.models import Checkpoint, DiffResult, FileChange, SkipReason
 from ckpt.paths import is_nested_repository, is_within, to_str
 from ckpt.settings.settings import Settings
 from ckpt.settings.sources import NO_LIMIT
-from ckpt.worktree.filters import Conversion, Unconvertible, clean, conversion
 from ckpt.worktree.scan import Deadline, Scan, scan
 
 
@@ -249,79 +245,41 @@ def _marked(mark: bytes, lines: Lines) -> Iterator[bytes]:
         )
 
 
-# -- Whether `git status` would have anything to say about a repository
+# -- whether `git status` would show anything
+
+_MOST_FILES = 100_000
+_MOST_LEVELS = 30  # of repositories within each other
+
 
 OpenNested = Callable[[Repository, bytes], Repository]
 
-MOST_LEVELS = 30  # of repositories within each other; deeper ones are taken for an attack
-_LONGEST_PATHS = 1 << 29  # bytes of all folders around all files, half as many at most
-_LARGEST_JOURNAL = 1 << 20  # of a rollback that was interrupted; anybody can have packed one
-
-
-class TooMuch(Exception):
-    """There are more files than may be looked at, or than there is time for."""
-
-
-@dataclass(slots=True)
-class Allowance:
-    """How many files may still be looked at, and until when; within how many repositories we
-    are."""
-
-    files: int
-    deadline: Deadline | None = None
-    level: int = 0
-
-    def spend(self, files: int) -> None:
-        self.files -= files
-        if self.files < 0 or (self.deadline is not None and self.deadline.is_over):
-            raise TooMuch
-
 
 def is_dirty(
-    repo: Repository, recorded: ObjectID | None, allowance: Allowance, open_nested: OpenNested
+    repo: Repository,
+    recorded: ObjectID | None,
+    open_nested: OpenNested,
+    deadline: Deadline | None = None,
+    level: int = 0,
 ) -> bool | None:
-    """True for commits other than the `recorded` one, changes, staged or not, and untracked
-    files; None if something could not be compared and nothing else differs."""
-    head = repo.refs.head()
-    if recorded is not None and head.commit != recorded:
+    """Whether a repository has commits other than the `recorded` one, changes, or untracked files.
+
+    None if that cannot be told from stat data and raw contents: no filter is run.
+    """
+    head, staged = repo.refs.head().commit, read_staged(repo)
+    entries = staged.index.entries
+    if recorded is not None and head != recorded:
         return True
-    staged = read_staged(repo, most=allowance.files)
-    if sum(len(e.path) * e.path.count(b"/") for e in staged.index.entries) > _LONGEST_PATHS:
-        raise TooMuch
-    if _is_staged(repo, head.commit, staged.index):
+    if len(entries) > _MOST_FILES or level > _MOST_LEVELS:
+        return None
+    if any(entry.stage or entry.intent_to_add for entry in entries):
         return True
-    allowance.spend(len(staged.index.entries))
-    found = _scan(repo, staged, allowance)
-    if found.untracked or SkipReason.NESTED in found.skipped.values():
+    tree = write_tree(
+        repo.objects.scratch(), {e.path: TreeEntry(e.mode, ObjectID(e.id)) for e in entries}
+    )
+    if entries and head is None:
         return True
-    unreadable = None if SkipReason.UNREADABLE in found.skipped.values() else False
-    return _any([*_changes(repo, staged, found, allowance, open_nested), unreadable])
-
-
-def _any(answers: Iterable[bool | None]) -> bool | None:
-    seen = set()
-    for answer in answers:
-        if answer:
-            return True
-        seen.add(answer)
-    return None if None in seen else False
-
-
-def _is_staged(repo: Repository, commit: ObjectID | None, index: Index) -> bool:
-    """The index holds something else than HEAD, or a conflict."""
-    if any(entry.stage or entry.intent_to_add for entry in index.entries):
+    if head is not None and tree != record.read_commit(repo.objects, head).tree:
         return True
-    if commit is None:
-        return bool(index.entries)
-    entries = {e.path: TreeEntry(e.mode, ObjectID(e.id)) for e in index.entries}
-    tree = write_tree(repo.objects.scratch(), entries)
-    return tree != record.read_commit(repo.objects, commit).tree
-
-
-def _scan(repo: Repository, staged: Staged, allowance: Allowance) -> Scan:
-    """Everything that git looks at: what ckpt leaves out besides is untracked content too."""
-    if journal_size(repo.private_dir) > _LARGEST_JOURNAL:
-        raise TooMuch
     facts = scan_cache.facts_of(staged, None)
     rules = replace(
         scan_rules(repo, Settings(), read_excludes(repo), facts, staged),
@@ -330,97 +288,48 @@ def _scan(repo: Repository, staged: Staged, allowance: Allowance) -> Scan:
         include_paths=(),
         max_file_size=None,
     )
-
-    def limit(files: int, _size: int) -> None:
-        if files > allowance.files + len(staged.index.entries):
-            raise TooMuch
-        allowance.spend(0)
-
-    return scan(os.fsencode(repo.worktree), rules, limit)
-
-
-def _changes(
-    repo: Repository, staged: Staged, found: Scan, allowance: Allowance, open_nested: OpenNested
-) -> Iterator[bool | None]:
-    """Whether each tracked path is gone, or has another mode or content."""
-    compare = _Comparison(repo, staged, found)
-    for entry in staged.index.entries:
-        if entry.assume_valid or entry.skip_worktree:
-            continue
-        if entry.mode == GITLINK:
-            yield _is_nested_dirty(repo, entry, allowance, open_nested)
-        elif entry.path in found.files:
-            allowance.spend(0)
-            yield compare.differs(entry, found.files[entry.path])
-        else:
-            yield found.skipped.get(entry.path) is not SkipReason.UNREADABLE
-
-
-def _is_nested_dirty(
-    repo: Repository, entry: IndexEntry, allowance: Allowance, open_nested: OpenNested
-) -> bool | None:
-    place = os.path.join(os.fsencode(repo.worktree), entry.path)
-    if not os.path.isdir(place):
+    found = scan(os.fsencode(repo.worktree), rules, deadline=deadline)
+    if found.untracked or SkipReason.NESTED in found.skipped.values():
         return True
-    if not is_nested_repository(place):
+    converts = bool(facts.attributes) or repo.config.get("core.autocrlf") not in (None, "false")
+
+    def is_inside_dirty(entry: IndexEntry) -> bool | None:
+        place = os.path.join(os.fsencode(repo.worktree), entry.path)
+        if not is_nested_repository(place):
+            return not os.path.isdir(place)
+        try:
+            with open_nested(repo, entry.path) as inside:
+                commit = ObjectID(entry.id)
+                return is_dirty(inside, commit, open_nested, deadline, level + 1)
+        except (CkptError, OSError):
+            return None
+
+    answers = {
+        is_inside_dirty(entry)
+        if entry.mode == GITLINK
+        else _differs(repo, staged, found, entry, converts)
+        for entry in entries
+    }
+    unknown = found.is_cut or None in answers or SkipReason.UNREADABLE in found.skipped.values()
+    return True if True in answers else None if unknown else False
+
+
+def _differs(
+    repo: Repository, staged: Staged, found: Scan, entry: IndexEntry, converts: bool
+) -> bool | None:
+    if entry.assume_valid or entry.skip_worktree:
         return False
-    if allowance.level == MOST_LEVELS:
-        return None
-    allowance.level += 1
+    place = os.path.join(os.fsencode(repo.worktree), entry.path)
+    status = found.files.get(entry.path)
+    if status is None:
+        return None if entry.path in found.skipped else True
+    modes = git_modes(repo, staged)
+    if matches(entry, status, file_mode=modes.file_mode) and not staged.is_racy(entry):
+        return False
+    if modes.of(entry.path, status) != entry.mode:
+        return True
     try:
-        with open_nested(repo, entry.path) as nested:
-            return is_dirty(nested, ObjectID(entry.id), allowance, open_nested)
+        blob, _ = add_stable(repo.objects.scratch(), place)
     except (CkptError, OSError):
         return None
-    finally:
-        allowance.level -= 1
-
-
-class _Comparison:
-    """Compares files with their entries in the index, as git does."""
-
-    def __init__(self, repo: Repository, staged: Staged, found: Scan) -> None:
-        self._repo = repo
-        self._staged = staged
-        self._found = found
-        self._modes = git_modes(repo, staged)
-
-    def differs(self, entry: IndexEntry, status: os.stat_result) -> bool | None:
-        if not self._staged.is_racy(entry) and self._is_proved(entry, status):
-            return False
-        if self._modes.of(entry.path, status) != entry.mode:
-            return True
-        scratch = self._repo.objects.scratch()
-        place = os.path.join(os.fsencode(self._repo.worktree), entry.path)
-        try:
-            raw, status = add_stable(scratch, place)
-            asked = None if raw == entry.id or entry.mode == SYMLINK else self._asked(entry.path)
-            if asked is None:
-                return raw != entry.id
-            if asked.driver is not None or status.st_size > LARGE:
-                return None
-            return self._cleaned(asked, scratch.read(raw, b"blob"), entry) != entry.id
-        except VanishedFile:
-            return True
-        except (UnreadableFile, MissingObject, Unconvertible):
-            return None
-
-    def _is_proved(self, entry: IndexEntry, status: os.stat_result) -> bool:
-        return matches(entry, status, file_mode=self._modes.file_mode)
-
-    def _asked(self, path: bytes) -> Conversion | None:
-        if self._attributes is None:
-            return None
-        autocrlf = self._repo.config.get("core.autocrlf")
-        return conversion(self._attributes.attributes(path), autocrlf)
-
-    @cached_property
-    def _attributes(self) -> AttributeTree | None:
-        staged = scan_cache.facts_of(self._staged, None).attributes
-        return attribute_tree(self._repo, staged, self._found).tree
-
-    def _cleaned(self, asked: Conversion, data: bytes, entry: IndexEntry) -> ObjectID:
-        objects = self._repo.objects
-        blob = ObjectID(entry.id)
-        stored = clean(asked, data, lambda: objects.read(blob, b"blob", LARGEST_KEPT))
-        return objects.hash(b"blob", stored)
+    return False if blob == entry.id else None if converts else True

@@ -189,14 +189,6 @@ class Journal:
 # -- Whether there is one
 
 
-def journal_size(private_dir: str) -> int:
-    """In bytes; zero if there is none."""
-    try:
-        return os.lstat(os.path.join(private_dir, JOURNAL)).st_size
-    except OSError:
-        return 0
-
-
 def journal_exists(private_dir: str) -> bool:
     return os.path.lexists(os.path.join(private_dir, JOURNAL))
 

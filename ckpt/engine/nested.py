@@ -30,13 +30,11 @@ from ckpt.worktree.write import Worktree
 
 if TYPE_CHECKING:
     from ckpt.engine.capture import Present
-    from ckpt.engine.diff import Allowance
 
 
 SUBMODULE = "submodule"
 
 # All nested repositories of one worktree together; git's own `status` knows no such limit.
-MOST_FILES = 200_000
 
 # What names one repository and must not be taken for another, of all that ckpt looks at.
 _LOCAL = frozenset(
@@ -61,29 +59,26 @@ def nested_states(
     After the deadline it is not found out whether they are dirty."""
     if not paths:
         return ()
-    from ckpt.engine.diff import Allowance  # few worktrees hold a repository
-
     top = os.fsencode(repo.worktree)
-    allowance = Allowance(MOST_FILES, deadline)
     return tuple(
-        _state(repo, path, ObjectID(recorded[path]) if path in recorded else None, allowance)
+        _state(repo, path, ObjectID(recorded[path]) if path in recorded else None, deadline)
         for path in sorted(paths)
         if is_nested_repository(os.path.join(top, path))
     )
 
 
 def _state(
-    repo: Repository, path: bytes, recorded: ObjectID | None, allowance: Allowance
+    repo: Repository, path: bytes, recorded: ObjectID | None, deadline: Deadline | None
 ) -> NestedState:
-    from ckpt.engine.diff import TooMuch, is_dirty
+    from ckpt.engine.diff import is_dirty  # few worktrees hold a repository
 
     head = None
     dirty = None
     try:
         with open_nested(repo, path) as nested:
             head = nested.refs.head()
-            dirty = is_dirty(nested, recorded, allowance, open_nested)
-    except (CkptError, OSError, TooMuch):
+            dirty = is_dirty(nested, recorded, open_nested, deadline)
+    except (CkptError, OSError):
         pass
     commit, branch = _names(head)
     return NestedState(to_str(path), commit, branch, dirty)

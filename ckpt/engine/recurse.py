@@ -18,7 +18,6 @@ from stat import S_IFDIR
 
 from ckpt.engine import snapshot
 from ckpt.engine.capture import Correction, Present, status_off_disk
-from ckpt.engine.diff import MOST_LEVELS
 from ckpt.engine.journal import is_interrupted
 from ckpt.engine.nested import enter_nested, link
 from ckpt.engine.rollback import RollbackOptions, find_same
@@ -37,6 +36,8 @@ from ckpt.worktree.scan import Deadline
 
 WITHOUT_RECURSE = "leave the repositories inside alone: repeat the command without --recurse"
 _TIME_TO_PRUNE = 1.0  # seconds, in each repository, now and then
+
+_MOST_LEVELS = 30  # of repositories within each other
 
 
 def save(
@@ -111,7 +112,7 @@ class _Family:
         return replace(present, nested=nested)
 
     def _save(self, around: Repository, path: bytes, level: int) -> Checkpoint:
-        if level > MOST_LEVELS:
+        if level > _MOST_LEVELS:
             raise Refused("too many repositories are around it", hint="git ckpt save")
         with enter_nested(around, path) as repo:
             if repo.git_dir in self.entered:

@@ -220,7 +220,9 @@ def test_a_submodule_is_dirty_exactly_when_git_says_so(
     found = dirty(top)
     status = git("--no-optional-locks", "status", "--porcelain=v2", "lib", cwd=top)
     submodule = re.search(r" S([C.])([M.])([U.]) ", status)
-    assert found == (submodule is not None and set(submodule.groups()) != {"."})
+    is_dirty = submodule is not None and set(submodule.groups()) != {"."}
+    # No filter is run in a submodule, so a file that git converts cannot be told.
+    assert found == (None if change is convert else is_dirty)
 
 
 def test_saving_writes_nothing_into_a_submodule(top: Path) -> None:
