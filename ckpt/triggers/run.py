@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A command between two looks at the worktree: what `git ckpt run` does.
+"""What `git ckpt run` does: a checkpoint, a command, and what the command changed.
 
-A checkpoint before, without which the command does not run; then the command; then what it
-changed, and a checkpoint more or the way back, as was asked. Everything that happened since
-the first checkpoint counts as the command's: going back is whole, HEAD and all, and takes away
-what was created since without asking. Whatever fails after the command has ended is told, and
-does not change how the run ends: that is for the command to say.
+Without the checkpoint the command does not run. Everything since counts as the command's: a
+rollback afterwards is complete, HEAD too, and removes what was created without asking. A failure
+after the command has ended is reported and does not change the exit status. With a time limit the
+command has a process group of its own, which gets the terminal, and is ended with all it started.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from shlex import quote
@@ -28,155 +27,20 @@ from ckpt.errors import CkptError, NotFound, Refused
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, DiffResult, GitState, Kind, RollbackResult, SaveResult
 
-FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
-ENDING = (*FROM_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-_LONGEST = 86_400.0  # seconds
-
-
-class HeldSignals:
-    """While this is entered, signals that would end us are noted; `wait` tells of them."""
-
-    def __enter__(self) -> HeldSignals:
-        self._reader, self._writer = os.pipe()
-        for fd in (self._reader, self._writer):
-            os.set_blocking(fd, False)
-        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        before = signal.signal(signal.SIGCHLD, _note)
-        self._before: dict[signal.Signals, Any] = {signal.SIGCHLD: before}
-        self.hold(ENDING)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._wakeup)
-        os.close(self._reader)
-        os.close(self._writer)
-
-    def hold(self, numbers: Iterable[signal.Signals]) -> None:
-        """Note these too. What is ignored stays so, also for the command: think of `nohup`."""
-        for number in numbers:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                self._before[number] = signal.signal(number, _note)
-
-    def wait(self, seconds: float | None) -> list[int]:
-        """The signals that came, each once; waits for the first, but not for ever, nor longer than
-        the system can."""
-        seconds = None if seconds is None else min(seconds, _LONGEST)
-        if not select.select([self._reader], [], [], seconds)[0]:
-            return []
-        return list(dict.fromkeys(os.read(self._reader, 4096)))
-
-
-def _note(number: int, frame: object) -> None:
-    """The number is in the pipe by now."""
-
-
-def die_of(number: int) -> None:
-    """End as the command did, so that whoever waits for us sees the same."""
-    import resource
-
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # of ours nobody wants one
-    if number != signal.SIGKILL:
-        signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
-# -- Who is in the foreground of the terminal: that group reads it and gets its Ctrl-C
-
-
-class Foreground:
-    """The foreground of the terminal, lent to a process group while it is ours to give.
-
-    In a pipeline, others of our group may need it: there it is lent only on demand.
-    """
-
-    def __init__(self, group: int) -> None:
-        self._group = group
-        self._fd: int | None = None
-        self._is_wanted = False
-        self.is_lent = False
-
-    def __enter__(self) -> Foreground:
-        self._is_wanted = os.isatty(0) and os.isatty(1)
-        self._fd = _open()
-        self.lend()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.take_back()
-        if self._fd is not None:
-            os.close(self._fd)
-
-    def lend(self) -> None:
-        if self._is_wanted and self._fd is not None and _group_of(self._fd) == os.getpgrp():
-            self.is_lent = _give(self._fd, self._group)
-
-    def demand(self) -> bool:
-        """Somebody in the group was stopped for reaching for the terminal; may it go on?"""
-        if self.is_lent:
-            return False
-        self._is_wanted = True
-        self.lend()
-        return self.is_lent
-
-    def take_back(self) -> None:
-        if self._fd is not None and self.is_lent:
-            self.is_lent = False
-            _give(self._fd, os.getpgrp())
-
-
-def is_foreground() -> bool:
-    """Whether the terminal sends what is typed there to our group."""
-    fd = _open()
-    if fd is None:
-        return False
-    try:
-        return _group_of(fd) == os.getpgrp()
-    finally:
-        os.close(fd)
-
-
-def _open() -> int | None:
-    try:
-        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return None
-
-
-def _group_of(terminal: int) -> int | None:
-    try:
-        return os.tcgetpgrp(terminal)
-    except OSError:
-        return None
-
-
-def _give(terminal: int, group: int) -> bool:
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # or it would stop us in the background
-    try:
-        os.tcsetpgrp(terminal, group)
-        return True
-    except OSError:  # the terminal, or the group, is gone
-        return False
-    finally:
-        signal.signal(signal.SIGTTOU, before)
-
-
-# -- A command of the user's, run as if nobody stood between it and those who started us
-
-GRACE = 10.0  # seconds from the request to end to the end
+TRIGGER = "run"
+GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 TIMED_OUT, NOT_EXECUTABLE, NOT_FOUND = 124, 126, 127
-_NAME_ONE = "name a program to run after '--'"
-_POLL = 0.02
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+_ENDING = (*_FROM_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 # What comes to our group, and so not to one of its own.
 _TO_OUR_GROUP = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
-# What stops somebody in the background who reads the terminal, or sets it up.
-_FOR_THE_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
+_LONGEST = 86_400.0  # seconds, of one wait
+_POLL = 0.02
+_NAME_ONE = "name a program to run after '--'"
 
 
 class CannotRun(CkptError):
-    """The command was not started; `status` is what shells say then."""
+    """The command was not started; `status` is the exit status that shells use then."""
 
     def __init__(self, status: int, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -196,20 +60,67 @@ class Ended:
         return self.exit_code == 0
 
 
+class HeldSignals:
+    """While this is entered, signals that would end us are noted; `wait` returns them."""
+
+    def __enter__(self) -> HeldSignals:
+        self._reader, self._writer = os.pipe()
+        for fd in (self._reader, self._writer):
+            os.set_blocking(fd, False)
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        before = signal.signal(signal.SIGCHLD, _note)
+        self._before: dict[signal.Signals, Any] = {signal.SIGCHLD: before}
+        self.hold(_ENDING)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def hold(self, numbers: Iterable[signal.Signals]) -> None:
+        """Note these too. What is ignored stays so, also for the command: think of `nohup`."""
+        for number in numbers:
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self._before[number] = signal.signal(number, _note)
+
+    def wait(self, seconds: float) -> list[int]:
+        """The signals that came, each once; waits for the first, but not for ever."""
+        if not select.select([self._reader], [], [], max(0.0, min(seconds, _LONGEST)))[0]:
+            return []
+        return list(dict.fromkeys(os.read(self._reader, 4096)))
+
+
+def _note(number: int, frame: object) -> None:
+    """The number is in the pipe by now."""
+
+
+def die_of(number: int) -> None:
+    """End as the command did, so that our caller sees the same."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # no core file of ours
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 def check(command: Sequence[str], start: str, env: Mapping[str, str]) -> None:
-    """Refuse a command that is not there, or cannot be run, before anything is done for it."""
+    """Refuse a command that does not exist, or cannot be run, before anything is done for it."""
     word = command[0]
     folders = [""] if "/" in word else env.get("PATH", os.defpath).split(os.pathsep)
     places = [os.path.join(start, folder, word) for folder in folders] if word else []
     files = [place for place in places if os.path.isfile(place)]
     if any(os.access(place, os.X_OK) for place in files):
         return
+    if files:
+        hint = f"chmod +x {quote(word if '/' in word else files[0])}"
+        raise CannotRun(NOT_EXECUTABLE, f"'{word}' is not executable", hint)
     if "/" in word and os.path.isdir(places[0]):
         raise CannotRun(NOT_EXECUTABLE, f"'{word}' is a folder", _NAME_ONE)
-    if files:
-        named = word if "/" in word else files[0]
-        hint = f"chmod +x {quote(named)}"
-        raise CannotRun(NOT_EXECUTABLE, f"'{word}' is not executable", hint)
     raise CannotRun(NOT_FOUND, f"command '{word}' was not found", _NAME_ONE)
 
 
@@ -223,51 +134,10 @@ def run(
     timeout: float | None = None,
     grace: float = GRACE,
 ) -> Ended:
-    """Run a command to its end; it works in `start`, and `stdout` is ours unless it says."""
-    if timeout is None:
-        pid = _start(command, start, env, stdout)
-        with _not_left_alone(pid, _kill, grace):
-            return _Child(pid, signals).wait()
-    signals.hold(_TO_OUR_GROUP)
-    group = _start(command, start, env, stdout, own_group=True)
-    with _not_left_alone(group, _kill_group, grace), Foreground(group) as foreground:
-        _kill_group(group, signal.SIGCONT)  # it may have reached for the terminal too early
-        return _Group(group, signals, foreground, timeout, grace).wait()
-
-
-@contextmanager
-def _not_left_alone(pid: int, kill: Callable[[int, int], bool], grace: float) -> Iterator[None]:
-    """If waiting for a command fails, whyever, it is ended: nobody would see to it any more."""
-    try:
-        yield
-    except BaseException:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            kill(pid, number)
-            kill(pid, signal.SIGCONT)
-            if _has_ended(pid, monotonic() + grace):
-                break
-        raise
-
-
-def _has_ended(pid: int, deadline: float) -> bool:
-    try:
-        while not os.waitpid(pid, os.WNOHANG)[0]:
-            if monotonic() >= deadline:
-                return False
-            sleep(_POLL)
-    except ChildProcessError:  # it was waited for already
-        pass
-    return True
-
-
-def _start(
-    command: Sequence[str],
-    start: str,
-    env: Mapping[str, str],
-    stdout: int | None,
-    *,
-    own_group: bool = False,
-) -> int:
+    """Run a command to its end; it works in `start`, and `stdout` is ours by default."""
+    has_group = timeout is not None
+    if has_group:
+        signals.hold(_TO_OUR_GROUP)
     try:
         started = subprocess.Popen(
             command,
@@ -275,7 +145,7 @@ def _start(
             env=env,
             stdout=stdout,
             close_fds=False,  # make, say, passes some on to its children
-            preexec_fn=os.setpgrp if own_group else None,
+            preexec_fn=os.setpgrp if has_group else None,
         )
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None)
@@ -285,108 +155,22 @@ def _start(
             "a script needs a first line such as '#!/bin/sh'" if number == errno.ENOEXEC else None,
         ) from None
     started.returncode = 0  # not to be waited for by `subprocess`
-    return started.pid
+    if timeout is None:
+        return _wait(started.pid, signals)
+    return _Group(started.pid, signals, timeout, grace).wait()
 
 
-class _Child:
-    """A command in our own process group."""
-
-    def __init__(self, pid: int, signals: HeldSignals) -> None:
-        self._pid = pid
-        self._signals = signals
-
-    def wait(self) -> Ended:
-        while True:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
-            if pid:
-                return _ended(status)
-            for number in self._signals.wait(None):
-                self._pass_on(number)
-
-    def _pass_on(self, number: int) -> None:
-        if number == signal.SIGCHLD or (number in FROM_TERMINAL and is_foreground()):
-            return  # the terminal has told everyone in the group
-        _kill(self._pid, number)
-
-
-class _Group:
-    """A command with a process group of its own and a time limit."""
-
-    def __init__(
-        self,
-        group: int,
-        signals: HeldSignals,
-        foreground: Foreground,
-        timeout: float,
-        grace: float,
-    ) -> None:
-        self._group = group
-        self._signals = signals
-        self._foreground = foreground
-        self._deadlines = _deadlines(timeout, grace)
-        self._last_word, self._due = next(self._deadlines)
-        self._timed_out = False
-
-    def wait(self) -> Ended:
-        while True:
-            ended = self._look()
-            if ended is not None:
-                break
-            for number in self._signals.wait(max(0.0, self._due - monotonic())):
-                self._pass_on(number)
-            if monotonic() >= self._due:
-                self._end()
-        if not self._timed_out:
-            return ended
-        self._sweep()
-        return Ended(TIMED_OUT, ended.signal, timed_out=True)
-
-    def _look(self) -> Ended | None:
-        pid, status = os.waitpid(self._group, os.WNOHANG | os.WUNTRACED)
-        if not pid:
-            return None
-        if not os.WIFSTOPPED(status):
+def _wait(pid: int, signals: HeldSignals) -> Ended:
+    """Wait for a command in our own process group."""
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
             return _ended(status)
-        if os.WSTOPSIG(status) in _FOR_THE_TERMINAL and self._foreground.demand():
-            _kill_group(self._group, signal.SIGCONT)
-        elif self._foreground.is_lent:  # the terminal told the command, not us
-            self._stop(os.getpgrp())
-        return None
-
-    def _pass_on(self, number: int) -> None:
-        if number == signal.SIGCHLD:
-            return
-        if number == signal.SIGCONT:
-            self._foreground.lend()
-        _kill_group(self._group, number)
-        if number == signal.SIGTSTP:
-            self._stop(None)
-
-    def _stop(self, group: int | None) -> None:
-        """Stop as the command did, so that the shell sees it; go on with it when told to."""
-        self._foreground.take_back()
-        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        if group is None:
-            os.kill(os.getpid(), signal.SIGTSTP)
-        else:
-            os.killpg(group, signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, before)
-        self._foreground.lend()
-        _kill_group(self._group, signal.SIGCONT)
-
-    def _end(self) -> None:
-        self._timed_out = True
-        _kill_group(self._group, self._last_word)
-        _kill_group(self._group, signal.SIGCONT)  # who is stopped would not hear it
-        self._last_word, self._due = next(self._deadlines)
-
-    def _sweep(self) -> None:
-        """The command is gone; what it has started shall be, too, by the same deadline."""
-        while _kill_group(self._group, 0):
-            if monotonic() >= self._due:
-                _kill_group(self._group, signal.SIGKILL)
-                return
-            sleep(_POLL)
+        for number in signals.wait(_LONGEST):
+            # What is typed at the terminal reaches everyone in the group without us.
+            if number != signal.SIGCHLD and not (number in _FROM_TERMINAL and _is_foreground()):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
 
 
 def _ended(status: int) -> Ended:
@@ -394,37 +178,131 @@ def _ended(status: int) -> Ended:
     return Ended(code) if code >= 0 else Ended(128 - code, signal=-code)
 
 
-def _deadlines(timeout: float, grace: float) -> Iterator[tuple[signal.Signals, float]]:
-    yield signal.SIGTERM, monotonic() + timeout
-    while True:
-        yield signal.SIGKILL, monotonic() + grace
+class _Group:
+    """A command with a process group of its own and a time limit.
+
+    The group gets the foreground of the terminal while it is ours to give: at once if the command
+    has the terminal on both sides, in a pipeline, where others may need it, when it reads.
+    """
+
+    def __init__(self, group: int, signals: HeldSignals, timeout: float, grace: float) -> None:
+        self._group, self._signals, self._grace = group, signals, grace
+        self._due = monotonic() + timeout
+        self._last_word, self._timed_out = signal.SIGTERM, False
+        self._wants_terminal, self._is_lent = os.isatty(0) and os.isatty(1), False
+        self._terminal = _open_terminal()
+
+    def wait(self) -> Ended:
+        try:
+            self._lend()
+            self._kill(signal.SIGCONT)  # it may have read the terminal too early
+            ended = self._wait()
+        finally:
+            self._take_back()
+            if self._terminal is not None:
+                os.close(self._terminal)
+        if not self._timed_out:
+            return ended
+        while self._kill(0):  # what it has started ends by the same deadline
+            if monotonic() >= self._due:
+                self._kill(signal.SIGKILL)
+                break
+            sleep(_POLL)
+        return Ended(TIMED_OUT, ended.signal, timed_out=True)
+
+    def _wait(self) -> Ended:
+        while True:
+            pid, status = os.waitpid(self._group, os.WNOHANG | os.WUNTRACED)
+            if pid and not os.WIFSTOPPED(status):
+                return _ended(status)
+            if pid:
+                self._stopped(os.WSTOPSIG(status))
+            for number in self._signals.wait(self._due - monotonic()):
+                if number == signal.SIGCONT:
+                    self._lend()
+                if number != signal.SIGCHLD:
+                    self._kill(number)
+                if number == signal.SIGTSTP:
+                    self._stop(lambda: os.kill(os.getpid(), signal.SIGTSTP))
+            if monotonic() >= self._due:
+                self._timed_out = True
+                self._kill(self._last_word)
+                self._kill(signal.SIGCONT)  # who is stopped would not hear it
+                self._last_word, self._due = signal.SIGKILL, monotonic() + self._grace
+
+    def _stopped(self, number: int) -> None:
+        if number in (signal.SIGTTIN, signal.SIGTTOU) and not self._is_lent:
+            self._wants_terminal = True
+            if self._lend():
+                self._kill(signal.SIGCONT)
+        elif self._is_lent:  # the terminal signalled the command, not us
+            self._stop(lambda: os.killpg(os.getpgrp(), signal.SIGTSTP))
+
+    def _stop(self, stop_us: Callable[[], None]) -> None:
+        """Stop as the command did, so that the shell sees it; then both go on."""
+        self._take_back()
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        stop_us()
+        signal.signal(signal.SIGTSTP, before)
+        self._lend()
+        self._kill(signal.SIGCONT)
+
+    def _lend(self) -> bool:
+        if self._wants_terminal and _group_of(self._terminal) == os.getpgrp():
+            self._is_lent = self._give(self._group)
+        return self._is_lent
+
+    def _take_back(self) -> None:
+        if self._is_lent:
+            self._is_lent = False
+            self._give(os.getpgrp())
+
+    def _give(self, group: int) -> bool:
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # which would stop us otherwise
+        try:
+            os.tcsetpgrp(self._terminal or 0, group)
+            return True
+        except OSError:  # the terminal, or the group, is gone
+            return False
+        finally:
+            signal.signal(signal.SIGTTOU, before)
+
+    def _kill(self, number: int) -> bool:
+        """False if nobody is left in the group."""
+        try:
+            os.killpg(self._group, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # another user's by now
+            pass
+        return True
 
 
-def _kill(pid: int, number: int) -> bool:
-    """False if it has ended."""
+def _open_terminal() -> int | None:
     try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's by now
-        pass
-    return True
+        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
-def _kill_group(group: int, number: int) -> bool:
-    """False if nobody is left in the group."""
+def _group_of(terminal: int | None) -> int | None:
+    """The process group that gets what is typed there."""
     try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's by now
-        pass
-    return True
+        return None if terminal is None else os.tcgetpgrp(terminal)
+    except OSError:
+        return None
 
 
-# -- A command between two looks at the worktree: what `git ckpt run` does
+def _is_foreground() -> bool:
+    terminal = _open_terminal()
+    try:
+        return _group_of(terminal) == os.getpgrp()
+    finally:
+        if terminal is not None:
+            os.close(terminal)
 
-TRIGGER = "run"
+
+# -- Before the command, and after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,9 +406,9 @@ def _moved(manager: CheckpointManager, before: Checkpoint) -> Moved | None:
     now = GitState(None if head.commit is None else head.commit.decode(), branch_name(head))
     if then == now:
         return None
-    counts = None
-    if head.commit is not None and then.commit_hash is not None:
-        counts = ahead_behind(repo.objects, head.commit, ObjectID(then.commit_hash.encode()))
+    if head.commit is None or then.commit_hash is None:
+        return Moved(then, now, None)
+    counts = ahead_behind(repo.objects, head.commit, ObjectID(then.commit_hash.encode()))
     return Moved(then, now, None if counts is None else counts[0])
 
 
