@@ -5,8 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt.settings.settings import Settings, from_ckpt_toml, load
-from ckpt.settings.sources import SettingsError, Source, from_environ, from_git_config
+from ckpt.settings.settings import Settings, load
+from ckpt.settings.sources import (
+    SettingsError,
+    Source,
+    from_ckpt_toml,
+    from_environ,
+    from_git_config,
+)
 
 
 def of_file(text: str) -> Settings:

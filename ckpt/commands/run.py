@@ -20,7 +20,7 @@ from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, GitState
 from ckpt.render import MOST_PATHS, commits, printable, quoted, stats_text
 from ckpt.settings.settings import SESSION, session_of_env
-from ckpt.settings.sources import Unfit, duration
+from ckpt.settings.sources import DURATION, Unfit
 from ckpt.triggers import run as runs
 from ckpt.triggers.run import HeldSignals, Moved, RunResult, die_of
 
@@ -129,7 +129,7 @@ def seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         try:
-            seconds = duration(text)
+            seconds = float(str(DURATION.of_text(text)))
         except Unfit:
             raise ValueError(text) from None
     if not 0 < seconds < math.inf:

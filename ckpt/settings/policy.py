@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What retention is told: rules for each kind of checkpoint, and caps on all of them.
+"""Retention as values: rules for each kind of checkpoint, caps on all, and their settings.
 
-Values only: what follows from them for given checkpoints is decided in `engine.retention`, and
-who may say them from where is in `setting_retention`. A policy that would keep nothing of a kind,
-or whose parts contradict each other, is refused: somebody meant something else.
+What follows from them for given checkpoints is decided in `engine.retention`. A policy that would
+keep nothing of a kind, or that contradicts itself, is refused. To add a rule, add a field to
+Rules and a row to RULES.
 """
 
 from __future__ import annotations
@@ -23,18 +23,12 @@ from ckpt.settings.sources import (
     NO_LIMIT,
     NUMBER,
     RETENTION,
-    RETENTION_ENV,
     Row,
     SettingsError,
     Source,
     Type,
     Value,
-    is_of_retention,
     note,
-    shown,
-    unknown,
-    value_of,
-    way_out,
 )
 
 _WEEK = 7 * 86400
@@ -150,9 +144,6 @@ class Policy:
         return None
 
 
-FEATURES_STAY = "checkpoints of kind 'feature' are kept until they are dropped by hand"
-
-
 def size(count: int) -> str:
     """A number of bytes, likewise."""
     amount, unit = float(count), "bytes"
@@ -173,6 +164,8 @@ def span(seconds: float) -> str:
 
 # -- Retention as a user sets it: rules for each kind, caps, and whether ckpt prunes by itself
 
+FEATURE = f"{RETENTION}{Kind.FEATURE}."
+FEATURES_STAY = "checkpoints of kind 'feature' are kept until they are dropped by hand"
 KINDS = tuple(kind for kind in Kind if kind is not Kind.FEATURE)
 RULES: Mapping[str, tuple[Type, str]] = {
     "forever": (BOOL, "keep all, until dropped by hand"),
@@ -185,153 +178,68 @@ RULES: Mapping[str, tuple[Type, str]] = {
     "first": (NUMBER, "keep the oldest so many"),
     "latest_per_name": (BOOL, "of those that no other rule keeps, keep the newest of each name"),
 }
-
-
-def _spelled(key: str) -> tuple[str, str]:
-    """A key as git config and the environment have it."""
-    first, *others = key.split("_")
-    git = first + "".join(word.capitalize() for word in others)
-    return f"ckpt.{RETENTION}{git}", RETENTION_ENV + key.replace(".", "_").upper()
-
-
-def _row(key: str, kind: Type, help: str, compares: bool = True) -> Row:
-    return Row(RETENTION + key, kind, *_spelled(key), help, ge if compares else None)
-
-
+_SWITCH, _COUNT, _BYTES = "automatic", "max_checkpoints", "max_bytes"
 CAPS = (
-    _row("automatic", BOOL, "drop what no rule keeps after a save", compares=False),
-    _row("max_checkpoints", COUNT, "how many checkpoints a worktree may have"),
-    _row("max_bytes", LIMIT, "how much checkpoints may hold that nothing else does"),
+    Row(RETENTION + _SWITCH, BOOL, "drop what no rule keeps after a save"),
+    Row(RETENTION + _COUNT, COUNT, "how many checkpoints a worktree may have", ge),
+    Row(RETENTION + _BYTES, LIMIT, "how much checkpoints may hold that nothing else does", ge),
 )
 ROWS = CAPS + tuple(
-    _row(f"{kind}.{rule}", of, help) for kind in KINDS for rule, (of, help) in RULES.items()
+    Row(f"{RETENTION}{kind}.{rule}", of, help, ge)
+    for kind in KINDS
+    for rule, (of, help) in RULES.items()
 )
-_DEFAULT_CAPS = {"max_checkpoints": MAX_CHECKPOINTS, "max_bytes": NO_LIMIT}
-# How a key may be typed in each kind of source.
-_BY_KEY = {row.key: row for row in ROWS}
-_TYPED: Mapping[str, Mapping[str, Row]] = {
-    "repository file": _BY_KEY,
-    "git config": {row.git.removeprefix("ckpt.").lower(): row for row in ROWS},
-    "environment": {RETENTION + row.env.removeprefix(RETENTION_ENV).lower(): row for row in ROWS},
-    "flag": _BY_KEY,
-}
+_DEFAULT_CAPS: Mapping[str, Any] = {_SWITCH: True, _COUNT: MAX_CHECKPOINTS, _BYTES: NO_LIMIT}
 
 
-@dataclass(slots=True)
-class _Reading:
-    """What the sources have said so far, and where they said it."""
-
-    rules: dict[Kind, Rules] = field(default_factory=dict)
-    caps: dict[str, Value] = field(default_factory=dict)
-    origins: dict[Kind, tuple[Source, str]] = field(default_factory=dict)
-    cap_is_trusted: bool = False
-    notes: list[str] = field(default_factory=list)
-
-    def take(self, source: Source) -> None:
-        named: dict[Kind, dict[str, Value]] = {}
-        for key, raw in source.values.items():
-            row = _BY_KEY[key]
-            value = value_of(source, row, raw)
-            if not source.trusted and not _is_heard(row, value):
-                self.notes.append(note(source, row, raw))
-                continue
-            kind, rule = _parts(row)
-            if kind is None:
-                self.caps[rule] = value
-                self.cap_is_trusted |= source.trusted and rule == "max_checkpoints"
+def read(said: Iterable[tuple[Source, Mapping[Row, Value]]]) -> tuple[Policy, bool, list[str]]:
+    """The policy that follows from what sources say, the highest last; whether ckpt prunes by
+    itself; and what was not followed."""
+    rules: dict[Kind, Rules] = {}
+    origins: dict[Kind, tuple[Source, str]] = {}
+    caps: dict[str, Any] = dict(_DEFAULT_CAPS)
+    cap_is_trusted = False
+    notes: list[str] = []
+    for source, values in said:
+        named: dict[Kind, dict[str, Any]] = {}
+        for row, value in values.items():
+            word, _, rule = row.key.removeprefix(RETENTION).rpartition(".")
+            kind = Kind(word) if word else None
+            if not source.trusted and not _is_heard(row, kind, rule, value):
+                notes.append(note(source, row))
+            elif kind is None:
+                caps[rule] = value
+                cap_is_trusted |= source.trusted and rule == _COUNT
             else:
                 named.setdefault(kind, {})[rule] = value
-                self.origins[kind] = source, key
-        for kind, rules in named.items():
-            self.rules[kind] = self._merged(source, kind, rules)
-
-    def _merged(self, source: Source, kind: Kind, named: Mapping[str, Value]) -> Rules:
-        changes: dict[str, Any] = dict(named)
-        said = replace(Rules(), **changes)
-        if source.trusted or said.forever:
-            fault = said.fault()
-            if fault is not None:
-                raise self._error(kind, fault, "name at least one, such as last = 5")
-            return said
-        return replace(DEFAULTS[kind], **changes)
-
-    def policy(self) -> Policy:
-        caps = _DEFAULT_CAPS | {name: most for name, most in self.caps.items() if name != _SWITCH}
-        limits: dict[str, Any] = {
-            name: None if most == NO_LIMIT else most for name, most in caps.items()
-        }
-        policy = replace(Policy(self.rules), **limits)
-        for kind, (source, _) in self.origins.items():
-            # A file must not be able to spoil what the user has said.
-            fault = None if self.cap_is_trusted > source.trusted else policy.contradiction(kind)
-            if fault is not None:
-                raise self._error(kind, fault, "raise retention.max_checkpoints, or lower the rule")
-        return policy
-
-    def _error(self, kind: Kind, fault: str, hint: str) -> SettingsError:
-        source, key = self.origins[kind]
-        place = source.place(key)
-        return SettingsError(f"{place}: the rules for kind '{kind}' {fault}", hint=hint)
+                origins[kind] = source, row.key
+        for kind, changes in named.items():
+            rules[kind] = replace(Rules(), **changes)
+            if not source.trusted and not rules[kind].forever:
+                rules[kind] = replace(DEFAULTS[kind], **changes)
+            elif (fault := rules[kind].fault()) is not None:
+                raise _error(origins[kind], kind, fault, "name at least one, such as last = 5")
+    most = {name: None if caps[name] == NO_LIMIT else caps[name] for name in (_COUNT, _BYTES)}
+    policy = Policy(rules, most[_COUNT], most[_BYTES])
+    for kind, origin in origins.items():
+        # A file must not be able to spoil what the user has said.
+        fault = None if cap_is_trusted > origin[0].trusted else policy.contradiction(kind)
+        if fault is not None:
+            hint = "raise retention.max_checkpoints, or lower the rule"
+            raise _error(origin, kind, fault, hint)
+    return policy, bool(caps[_SWITCH]), notes
 
 
-_SWITCH = "automatic"
-
-
-def read(sources: Iterable[Source]) -> tuple[Policy, bool, list[str]]:
-    """The policy that follows from sources, the highest last; whether ckpt prunes by itself;
-    and what was not followed."""
-    reading = _Reading()
-    for source in sources:
-        reading.take(_by_key(source))
-    return reading.policy(), bool(reading.caps.get(_SWITCH, True)), reading.notes
-
-
-def _by_key(source: Source) -> Source:
-    """What a source says of retention, by the keys of rows, however it spells them."""
-    values, places = {}, {}
-    for key, raw in source.values.items():
-        says_nothing = key + "." == RETENTION and raw == {}
-        is_foreign = source.kind == "environment" and key not in _TYPED[source.kind]
-        if is_of_retention(key) and not says_nothing and not is_foreign:
-            row = _row_of(source, key, raw)
-            values[row.key], places[row.key] = raw, source.place(key)
-            if source.kind == "git config":
-                places[row.key] = f"{source.place(key).rpartition(': ')[0]}: {row.git}"
-    return replace(source, values=values, places=places)
-
-
-def _row_of(source: Source, key: str, raw: object) -> Row:
-    typed = _TYPED[source.kind]
-    if key in typed or key.lower() in typed:
-        return typed[key if key in typed else key.lower()]
-    word = key.removeprefix(RETENTION).partition(".")[0]
-    if word.lower() == Kind.FEATURE:
-        raise SettingsError(f"{source.place(key)}: {FEATURES_STAY}", hint="leave it out")
-    if word in KINDS and key == RETENTION + word:
-        expected = f"expected rules such as {word} = {{last = 5}}"
-        told = f"{source.place(key)}: {expected}, got {shown(raw)}"
-        raise SettingsError(told, hint=way_out(source, key, f"ckpt.{key}"))
-    if key + "." == RETENTION:
-        told = f"{source.place(key)}: expected a table, got {shown(raw)}"
-        raise SettingsError(told, hint=way_out(source, key, f"ckpt.{key}"))
-    is_git = source.kind == "git config"
-    raise unknown(
-        source, key, {name: row.git if is_git else row.key for name, row in typed.items()}
-    )
-
-
-def _parts(row: Row) -> tuple[Kind | None, str]:
-    """The kind that a row is about, if it is about one, and the rule or the cap."""
-    kind, _, rule = row.key.removeprefix(RETENTION).rpartition(".")
-    return Kind(kind) if kind else None, rule
-
-
-def _is_heard(row: Row, value: Value) -> bool:
-    """Whether it keeps more than is kept anyway."""
-    kind, rule = _parts(row)
+def _is_heard(row: Row, kind: Kind | None, rule: str, value: Value) -> bool:
+    """Whether a value keeps more than is kept anyway."""
     if row.heard is None:
         return True
     if kind is None:
         return row.heard(value, _DEFAULT_CAPS[rule])
     usual = DEFAULTS[kind]
     return (not usual.forever or rule == "forever") and row.heard(value, getattr(usual, rule))
+
+
+def _error(origin: tuple[Source, str], kind: Kind, fault: str, hint: str) -> SettingsError:
+    place = origin[0].place(origin[1])
+    return SettingsError(f"{place}: the rules for kind '{kind}' {fault}", hint=hint)

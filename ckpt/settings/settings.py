@@ -1,47 +1,41 @@
 # SPDX-License-Identifier: MIT
 """What a user can set, and what the repository's own file may do.
 
-Pure: sources in, one frozen Settings out; who calls reads the files. The table of settings is in
-`setting_sources`. The repository's file comes with whatever was checked out, so it may make ckpt
-keep more and save fewer secrets, and nothing else; what it asks beyond that is not an error but a
-note, of which the commands warn.
+From all sources comes one frozen Settings. The repository's file changes with every checkout, so
+it may make ckpt keep more and save fewer secrets, and nothing else; what it says beyond that is
+not an error but a note, which the commands print. The table of settings is in `sources`.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ckpt.errors import UsageError
 from ckpt.git.repository import Repository
 from ckpt.paths import read_plain_file
-from ckpt.settings.policy import Policy
+from ckpt.settings.policy import Policy, read
 from ckpt.settings.sources import (
-    BY_GIT_NAME,
-    BY_KEY,
     EVERY_TRIGGER,
     ORIGINS,
-    ROWS,
+    RETENTION,
     TRUE,
     Row,
-    SettingsError,
     Source,
     Value,
+    flat,
+    from_ckpt_toml,
     from_environ,
     from_git_config,
-    is_of_retention,
-    mend,
+    from_pyproject,
     note,
-    printable,
-    shown,
-    unknown,
+    row_of,
     value_of,
 )
 
+_LARGEST = 1 << 20  # bytes of a settings file; a parser of TOML takes seconds for as many
 SESSION = "CKPT_SESSION"
 
 DENIED_FILES = (
@@ -107,11 +101,7 @@ class Settings:
     @property
     def policy(self) -> Policy:
         """What is kept, by all that was said of it."""
-        if self.retention is not None:
-            return self.retention
-        from ckpt.settings.policy import Policy
-
-        return Policy()
+        return self.retention or Policy()
 
     @property
     def deny_patterns(self) -> tuple[str, ...]:
@@ -128,6 +118,9 @@ class Settings:
         )
 
 
+_DEFAULTS = {name: getattr(Settings(), name) for name in Settings.__slots__}
+
+
 def disabled_by_env(env: Mapping[str, str], trigger: str | None = None) -> bool:
     """Whether CKPT_DISABLE turns off every trigger, or this one, before anything is read."""
     words = env.get("CKPT_DISABLE", "")
@@ -140,125 +133,33 @@ def session_of_env(env: Mapping[str, str]) -> str | None:
     return session if session and session.isprintable() else None
 
 
-# Loading
+# -- Loading
 
 
 def load(sources: Iterable[Source]) -> Settings:
     """The settings that follow from all sources, in whatever order they are given."""
     values: dict[str, Any] = {}
     notes: list[str] = []
-    ordered = sorted(sources, key=lambda source: ORIGINS.index(source.kind))
-    for source in ordered:
-        for key, raw in source.values.items():
-            if is_of_retention(key):
+    retention: list[tuple[Source, dict[Row, Value]]] = []
+    for source in sorted(sources, key=lambda source: ORIGINS.index(source.kind)):
+        retained: dict[Row, Value] = {}
+        for row in [row_of(source, key) for key in source.values]:
+            if row is None:
                 continue
-            row = _row(source, key)
-            value = value_of(source, row, raw)
-            if _is_heard(source, row, value):
-                _merge(values, source, row, value)
+            value = value_of(source, row)
+            if row.key.startswith(RETENTION):
+                retained[row] = value
+            elif source.trusted or row.heard is None or row.heard(value, _DEFAULTS[row.key]):
+                for key in {row.key, *({row.trusted} if row.trusted and source.trusted else ())}:
+                    values[key] = values.get(key, ()) + value if row.type.many else value
             else:
-                notes.append(note(source, row, raw))
-    if any(is_of_retention(key) for source in ordered for key in source.values):
-        from ckpt.settings.policy import read
-
-        values["retention"], values["prunes_by_itself"], ignored = read(ordered)
+                notes.append(note(source, row))
+        if retained:
+            retention.append((source, retained))
+    if retention:
+        values["retention"], values["prunes_by_itself"], ignored = read(retention)
         notes += ignored
     return Settings(**values, notes=tuple(notes))
-
-
-def _row(source: Source, key: str) -> Row:
-    if key in BY_KEY:
-        return BY_KEY[key]
-    known = {row.key: row.key for row in ROWS} | {"retention": "retention"}
-    if source.kind == "git config":
-        known = {name: row.git for name, row in BY_GIT_NAME.items()}
-        known["retention"] = "ckpt.retention.*"
-    raise unknown(source, key, known)
-
-
-def _is_heard(source: Source, row: Row, value: Value) -> bool:
-    if source.trusted or row.heard is None:
-        return True
-    return row.heard(value, getattr(Settings(), row.key))
-
-
-def _merge(values: dict[str, Any], source: Source, row: Row, value: Value) -> None:
-    values[row.key] = values.get(row.key, ()) + value if row.type.many else value
-    if row.trusted and source.trusted:
-        values[row.trusted] = values.get(row.trusted, ()) + value
-
-
-# -- Settings from the repository's own file, `ckpt.toml` or a table of pyproject.toml
-
-
-def from_pyproject(text: bytes, name: str = "pyproject.toml") -> Source:
-    if b"ckpt" not in text:  # spares most repositories a TOML parser
-        return Source("repository file", name, {})
-    table = _subtable(_toml(text, name), "tool", f"{name}: tool")
-    table = _subtable(table, "ckpt", f"{name}: tool.ckpt")
-    values = dict(flat(table))
-    places = {key: f"{name}: tool.ckpt.{printable(key)}" for key in values}
-    return Source("repository file", name, values, places)
-
-
-def from_ckpt_toml(text: bytes, name: str = "ckpt.toml") -> Source:
-    return Source("repository file", name, dict(flat(_toml(text, name))))
-
-
-_LONG_DOTTED_KEY = re.compile(
-    rb"""(?<![\w\\-])(?:(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\.[ \t]*){64}"""
-)
-
-
-def _toml(text: bytes, name: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    # The parser takes minutes over a key of some ten thousand parts.
-    long_key = _LONG_DOTTED_KEY.search(text)
-    if long_key:
-        line = text.count(b"\n", 0, long_key.start()) + 1
-        raise _invalid(name, f"key of too many parts (at line {line})")
-    try:
-        return tomllib.loads(text.decode())
-    except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        raise _invalid(name, f"not UTF-8 (at line {line})") from error
-    except RecursionError as error:
-        raise _invalid(name, "nested too deeply") from error
-    except ValueError as error:
-        reason = str(error)
-        raise _invalid(name, f"{reason[:1].lower()}{reason[1:]}") from error
-
-
-def _invalid(name: str, reason: str) -> SettingsError:
-    return SettingsError(f"{name}: invalid TOML: {reason}", hint=mend(name))
-
-
-def _subtable(table: dict[str, Any], key: str, place: str) -> dict[str, Any]:
-    value = table.get(key, {})
-    if not isinstance(value, dict):
-        file = place.partition(": ")[0]
-        raise SettingsError(f"{place}: expected a table, got {shown(value)}", hint=mend(file))
-    return value
-
-
-def flat(
-    table: Mapping[str, object], prefix: str = "", depth: int = 3
-) -> Iterator[tuple[str, object]]:
-    """Tables within tables become dotted keys; no setting of ours lies deeper than three."""
-    for key, value in table.items():
-        if isinstance(value, dict) and value and depth > 1:
-            yield from flat(value, f"{prefix}{key}.", depth - 1)
-        else:
-            yield prefix + key, value
-
-
-# -- Gather the settings of a repository from every place they may stand
-
-_LARGEST = 1 << 20  # bytes of a settings file; a parser of TOML takes seconds for as many
 
 
 def load_settings(repo: Repository, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -269,7 +170,7 @@ def load_forgiving(repo: Repository, flags: Mapping[str, Any] | None = None) -> 
     """Settings for what must go on: defaults, and a note, in place of what is wrong.
 
     What is wrong in the repository's own file takes nothing from what the user has said, or
-    any commit could make checkpoints go that he keeps.
+    any commit could drop checkpoints that the user keeps.
     """
     notes: dict[str, None] = {}
     for with_file in (True, False):
@@ -284,35 +185,20 @@ def load_forgiving(repo: Repository, flags: Mapping[str, Any] | None = None) -> 
 
 def _trusted_sources(repo: Repository, flags: Mapping[str, Any] | None) -> list[Source]:
     sources = [from_git_config(repo.config.items("ckpt")), from_environ(repo.env)]
-    return [*sources, Source("flag", "settings", _flat(flags))] if flags else sources
+    return [*sources, Source("flag", "settings", dict(flat(flags)))] if flags else sources
 
 
 def _file_sources(worktree: str) -> list[Source]:
-    own = _read(worktree, "ckpt.toml")
-    project = _read(worktree, "pyproject.toml")
-    has_project = project is not None and b"ckpt" in project
-    if own is None and not has_project:
-        return []
-
-    sources = []
-    if project is not None and has_project:
-        sources.append(from_pyproject(project))
-    if own is not None:
-        if sources and sources[0].values:
-            raise UsageError(
-                "settings stand both in 'ckpt.toml' and in [tool.ckpt] of 'pyproject.toml'",
-                hint="keep them in one of the two",
-            )
-        sources = [from_ckpt_toml(own)]
-    return sources
-
-
-def _flat(flags: Mapping[str, Any]) -> dict[str, object]:
-    """Settings as a caller may nest them, by dotted keys."""
-    if not any(isinstance(value, dict) for value in flags.values()):
-        return dict(flags)
-
-    return dict(flat(flags))
+    own, project = _read(worktree, "ckpt.toml"), _read(worktree, "pyproject.toml")
+    in_project = from_pyproject(project or b"")
+    if own is None:
+        return [in_project]
+    if in_project.values:
+        raise UsageError(
+            "settings stand both in 'ckpt.toml' and in [tool.ckpt] of 'pyproject.toml'",
+            hint="keep them in one of the two",
+        )
+    return [from_ckpt_toml(own)]
 
 
 def _read(worktree: str, name: str) -> bytes | None:
