@@ -23,8 +23,6 @@ from ckpt.models import (
     Finding,
     GitState,
     HeadReport,
-    NestedState,
-    OperationReport,
     RollbackResult,
     SaveResult,
     Skipped,
@@ -50,39 +48,34 @@ SCHEMA = 1
 
 def checkpoint(value: Checkpoint) -> Document:
     """`problem` is why a checkpoint in a list cannot be read in full."""
+    features = value.feature_state or FeatureState()
+    facts = ("id", "name", "description", "trigger", "ref", "commit", "worktree", "session")
+    flags = ("pinned", "partial", "foreign", "during_rollback")
     return {
-        "id": value.id,
-        "name": value.name,
-        "description": value.description,
+        **_pick(value, *facts, *flags),
         "kind": value.kind.value,
-        "trigger": value.trigger,
         "scope": value.scope.value,
         "timestamp": value.timestamp.isoformat(timespec="microseconds"),
-        "ref": value.ref,
-        "commit": value.commit,
-        "worktree": value.worktree,
-        "session": value.session,
-        "pinned": value.pinned,
-        "partial": value.partial,
-        "foreign": value.foreign,
-        "during_rollback": value.during_rollback,
-        "git_state": git_state(value.git_state)
-        | {
+        "git_state": {
+            **git_state(value.git_state),
             "dirty_files": [to_json(path) for path in value.git_state.dirty_files],
             "operation": value.operation,
         },
-        "feature_state": _features(value.feature_state),
+        "feature_state": {
+            **_pick(features, "current", "snapshot_path"),
+            "completed": list(features.completed),
+        },
         "context": plain(value.context),
         "data": plain(value.data),
         "metadata": plain(value.metadata),
-        "stats": {
-            "files_changed": value.stats.files_changed,
-            "insertions": value.stats.insertions,
-            "deletions": value.stats.deletions,
-        },
+        "stats": _pick(value.stats, "files_changed", "insertions", "deletions"),
         "skipped": _skipped(value.skipped),
         "state_files": [to_json(path) for path in value.state_files],
-        "nested": [_nested(state) for state in value.nested],
+        "nested": [
+            to_json(state.path)
+            | _pick(state, "commit_hash", "branch", "dirty", "checkpoint", "problem")
+            for state in value.nested
+        ],
         "problem": None,
     }
 
@@ -115,12 +108,8 @@ def dropped(found: Iterable[Checkpoint]) -> Document:
 
 
 def trash(found: Iterable[Dropped]) -> Document:
-    return document(
-        trash=[
-            {"dropped_on": item.day.isoformat(), "checkpoint": _listed(item.checkpoint)}
-            for item in found
-        ]
-    )
+    rows = ((item.day.isoformat(), _listed(item.checkpoint)) for item in found)
+    return document(trash=[{"dropped_on": day, "checkpoint": one} for day, one in rows])
 
 
 def single(value: Checkpoint) -> Document:
@@ -151,16 +140,8 @@ def diff(result: DiffResult) -> Document:
 
 
 def _files(result: DiffResult) -> list[Document]:
-    return [
-        to_json(file.path)
-        | {
-            "status": file.status,
-            "insertions": file.insertions,
-            "deletions": file.deletions,
-            "binary": file.binary,
-        }
-        for file in result.files
-    ]
+    facts = ("status", "insertions", "deletions", "binary")
+    return [to_json(file.path) | _pick(file, *facts) for file in result.files]
 
 
 def run(result: RunResult) -> Document:
@@ -216,12 +197,7 @@ def error(problem: CkptError) -> Document:
 
 
 def _problem(problem: CkptError) -> Document:
-    return {
-        "code": problem.code,
-        "message": problem.message,
-        "hint": problem.hint,
-        "details": problem.details or None,
-    }
+    return _pick(problem, "code", "message", "hint") | {"details": problem.details or None}
 
 
 def interrupted() -> Document:
@@ -244,46 +220,23 @@ def text(text: str) -> str:
 
 
 def git_state(state: GitState) -> Document:
-    return {"commit_hash": state.commit_hash, "branch": state.branch}
+    return _pick(state, "commit_hash", "branch")
+
+
+def _pick(value: object, *names: str) -> Document:
+    return {name: getattr(value, name) for name in names}
 
 
 def _head(report: HeadReport | None) -> Document | None:
     if report is None:
         return None
+    operation = report.operation
     return {
-        "moved": report.moved,
+        **_pick(report, "moved", "ahead", "behind"),
         "before": git_state(report.before),
         "after": git_state(report.after),
-        "ahead": report.ahead,
-        "behind": report.behind,
-        "operation": _operation(report.operation),
-        "branches": [
-            {"name": branch.name, "before": branch.before, "after": branch.after}
-            for branch in report.branches
-        ],
-    }
-
-
-def _operation(report: OperationReport | None) -> Document | None:
-    return None if report is None else {"before": report.before, "after": report.after}
-
-
-def _features(features: FeatureState | None) -> Document:
-    features = features or FeatureState()
-    return {
-        "current": features.current,
-        "completed": list(features.completed),
-        "snapshot_path": features.snapshot_path,
-    }
-
-
-def _nested(state: NestedState) -> Document:
-    return to_json(state.path) | {
-        "commit_hash": state.commit_hash,
-        "branch": state.branch,
-        "dirty": state.dirty,
-        "checkpoint": state.checkpoint,
-        "problem": state.problem,
+        "operation": None if operation is None else _pick(operation, "before", "after"),
+        "branches": [_pick(branch, "name", "before", "after") for branch in report.branches],
     }
 
 
@@ -335,16 +288,16 @@ def gc(done: Collected) -> Document:
 def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
     return document(
         diagnoses=[
-            {
-                "subject": one.subject,
-                "state": one.state,
-                "detail": text(one.detail),
-                "mend": None if one.mend is None else text(one.mend),
-                "done": None if one.done is None else text(one.done),
-            }
+            _pick(one, "subject", "state") | _texts(one, "detail", "mend", "done")
             for one in diagnoses
         ]
     )
+
+
+def _texts(value: object, *names: str) -> Document:
+    """Texts that may hold paths, or None."""
+    found = _pick(value, *names)
+    return {name: None if value is None else text(value) for name, value in found.items()}
 
 
 def verify(result: VerifyResult) -> Document:
@@ -365,10 +318,8 @@ def _verified(found: Verified) -> Document:
         "whole": found.is_whole,
         "problems": [
             {
-                "problem": each.problem,
+                **_pick(each, "problem", "kind", "object"),
                 "detail": text(each.detail),
-                "kind": each.kind,
-                "object": each.object,
                 "places": [{"within": at.within} | to_json(at.path) for at in each.places],
             }
             for each in found.problems
@@ -406,17 +357,12 @@ def _trigger(trigger: TriggerStatus) -> Document:
         if success is None
         else {
             "timestamp": moment(success.at),
-            "seconds": success.seconds,
-            "outcome": success.outcome,
             "id": success.id or None,
+            **_pick(success, "seconds", "outcome"),
         },
         "last_failure": None
         if failure is None
-        else {
-            "timestamp": moment(failure.at),
-            "count": failure.count,
-            "message": failure.message,
-        },
+        else {"timestamp": moment(failure.at), **_pick(failure, "count", "message")},
     }
 
 
@@ -424,6 +370,5 @@ def _finding(finding: Finding) -> Document:
     return {
         "name": finding.trigger,
         "state": finding.state,
-        "detail": text(finding.detail),
-        "mend": None if finding.mend is None else text(finding.mend),
+        **_texts(finding, "detail", "mend"),
     }
