@@ -35,7 +35,6 @@ _OBEYED = frozenset(
 ) - {"\t"}
 
 MOST_PATHS = 20
-_NARROWEST = 24
 _WIDEST = 400  # of a cell: what ckpt calls a name has 200 characters of two columns at most
 _MARKS = ("pinned", "partial", "during_rollback")
 _SIZES = ("bytes", "KiB", "MiB", "GiB")
@@ -329,16 +328,3 @@ def _moving_head(result: RollbackResult, place: str = "") -> Iterator[str]:
 
 def _limits(paths: Sequence[str]) -> str:
     return f" -- {join(paths)}" if paths else ""
-
-
-def wrapped(text: str, width: int) -> Iterator[str]:
-    """A text in lines of so many columns, broken between words; a longer word stays whole."""
-    width = max(width, _NARROWEST)
-    line = ""
-    for word in text.split(" "):
-        if line and columns(line) + 1 + columns(word) > width:
-            yield line
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    yield line

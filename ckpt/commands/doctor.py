@@ -17,11 +17,11 @@ from ckpt.errors import CkptError, DiskError
 from ckpt.install import parts, trial
 from ckpt.install.record import Target
 from ckpt.models import Finding
-from ckpt.render import Paint, columns, printable, wrapped
+from ckpt.render import Paint, columns, printable
 
 _STYLES = {WRONG: "red", DOUBTFUL: "id", FIXED: "green", WELL: "green"}
 _MARK = 9
-_LABEL, _LEFT = "mend: ", 2
+_LABEL = "fix: "
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,31 +96,20 @@ def _mended(found: Flaw) -> Diagnosis:
 
 def doctor(diagnoses: Sequence[Diagnosis], paint: Paint, width: int) -> Iterator[str]:
     """A line each, and below it the command that fixes it; at last how many there are."""
-    indent = _MARK + max((columns(one.subject) for one in diagnoses), default=0) + 2
+    name = max((columns(one.subject) for one in diagnoses), default=0) + 2
+    indent = " " * (_MARK + name)
     for state in (WRONG, DOUBTFUL, FIXED, WELL):
         for one in diagnoses:
             if one.state != state:
                 continue
             mark = paint(_STYLES[state], state) + " " * (_MARK - len(state))
-            first = mark + one.subject.ljust(indent - _MARK)
-            for line in wrapped(printable(one.detail), width - indent):
-                yield (first + line).rstrip()
-                first = " " * indent
+            yield (mark + one.subject.ljust(name) + printable(one.detail)).rstrip()
             if one.done is not None:
-                for line in wrapped(printable(one.done), width - indent):
-                    yield " " * indent + line
-            if one.mend is not None:
-                yield from _mend(printable(one.mend).split("; "), indent, width)
+                yield indent + printable(one.done)
+            for step in () if one.mend is None else printable(one.mend).split("; "):
+                yield f"{indent}{_LABEL}{step}"
     yield ""
     yield _sum(diagnoses)
-
-
-def _mend(steps: Sequence[str], indent: int, width: int) -> Iterator[str]:
-    """A line each, not broken, so that it can be copied; further left if it would not fit."""
-    longest = len(_LABEL) + max(map(columns, steps))
-    indent = indent if indent + longest <= width else _LEFT
-    for number, step in enumerate(steps):
-        yield (" " * indent + (_LABEL if number == 0 else " " * len(_LABEL)) + step)
 
 
 def _sum(diagnoses: Sequence[Diagnosis]) -> str:

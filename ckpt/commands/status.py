@@ -21,7 +21,7 @@ from ckpt.ids import is_id
 from ckpt.install import parts
 from ckpt.install.record import Target
 from ckpt.models import Finding
-from ckpt.render import Paint, age, columns, printable, quoted, size, wrapped
+from ckpt.render import Paint, age, columns, printable, quoted, size
 
 Row = tuple[str, str, str]  # label, style, text
 
@@ -65,8 +65,7 @@ def rows(found: Status, paint: Paint, width: int, now: datetime | None = None) -
     for block in ([*_state(found, now)], [*_triggers(found, now)]):
         indent = max(_LABEL, *(columns(label) + 2 for label, _, _ in block))
         for label, style, text in block:
-            for number, line in enumerate(wrapped(printable(text), width - indent)):
-                yield ((label if number == 0 else "").ljust(indent) + painted(style, line)).rstrip()
+            yield (label.ljust(indent) + painted(style, printable(text))).rstrip()
     yield ""
     advice = [*_advice(found)]
     most = max(len(what) for what, _ in advice)

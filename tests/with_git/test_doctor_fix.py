@@ -243,7 +243,7 @@ def test_a_damaged_journal_is_told_with_the_command_that_moves_it(
 def test_a_person_is_told_what_was_done(saved: dict[str, Any], repo: Path) -> None:
     break_refs(repo, saved)
     said = ckpt("doctor", code=1).stdout
-    assert said.count("mend: git ckpt doctor --fix") == 5
+    assert said.count("fix: git ckpt doctor --fix") == 5
 
     said = ckpt("doctor", "--fix", code=0).stdout
     assert said.count("removed, and written down in ") == 5
