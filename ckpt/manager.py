@@ -38,6 +38,7 @@ from ckpt.api.arguments import (
     check_texts,
     check_type,
 )
+from ckpt.api.turns import Turns, note_return, once, readable, turns_of
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.journal import is_interrupted, running_rollback
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 
     from ckpt.api.blocks import Guard
     from ckpt.api.tracking import TrackedObjects
-    from ckpt.api.turns import Turns
     from ckpt.engine.prune import PruneResult
     from ckpt.engine.rollback import RollbackOptions
     from ckpt.engine.sessions import Write
@@ -348,7 +348,6 @@ class CheckpointManager:
             recurse=recurse,
             yes=yes,
         )
-        follow = self._aftermath()
         with self._working() if dry_run else self._writing():
             target = self._find(which)
             if self._scope is Scope.STATE or target.scope is Scope.STATE:
@@ -366,7 +365,7 @@ class CheckpointManager:
                     options,
                     lambda options: rollback(self._repo, settings, target, options),
                 )
-        return follow(result)
+        return self._tell_rolled_back(result)
 
     def rollback_to_latest(self, **options: Unpack[RollbackKeywords]) -> RollbackResult:
         """Roll back to the newest checkpoint; takes the options of `rollback`."""
@@ -387,7 +386,6 @@ class CheckpointManager:
 
         check_has_worktree(self._scope)
         options = self._options(dry_run=dry_run, yes=yes)
-        follow = self._aftermath()
         with self._working() if dry_run else self._writing():
             repo, settings = self._repo, self.forgiving_settings
             check_ended(repo.private_dir)
@@ -400,14 +398,13 @@ class CheckpointManager:
                 result = self._with_objects(
                     target, options, lambda options: undo(repo, settings, options)
                 )
-        return follow(result)
+        return self._tell_rolled_back(result)
 
     def resume_rollback(self) -> RollbackResult:
         """Finish a rollback that was interrupted."""
         from ckpt.engine import journal, recovery
 
         check_has_worktree(self._scope)
-        follow = self._aftermath()
         with self._writing():
             safety = journal.read(self._repo.private_dir).safety
             result = recovery.resume(self._repo, self.forgiving_settings, self.waiting)
@@ -418,7 +415,7 @@ class CheckpointManager:
                 restoration = self._tracked.prepare(result.target.tracked)
                 restoration.apply()
                 result = replace(result, restored=restoration.names)
-        return follow(result)
+        return self._tell_rolled_back(result)
 
     def abort_rollback(self) -> RollbackResult:
         """Return to the state before a rollback that was interrupted."""
@@ -449,19 +446,13 @@ class CheckpointManager:
 
         return RollbackOptions(progress=self.progress, waiting=self.waiting, **options)
 
-    def _aftermath(self) -> Callable[[RollbackResult], RollbackResult]:
-        """What follows a rollback: ledgers hear of it, then callbacks do. Imported before it,
-        because the files that it changes may be our own."""
-        from ckpt.api.turns import note_return
-
-        def follow(result: RollbackResult) -> RollbackResult:
-            if result.dry_run:
-                return result
-            note_return(self._repo, self.__dict__.get("_turns"), result)
-            warnings = _call_all(self._on_rollback, result)
-            return replace(result, warnings=warnings) if warnings else result
-
-        return follow
+    def _tell_rolled_back(self, result: RollbackResult) -> RollbackResult:
+        """Let the ledgers of agents know of it, then the callbacks."""
+        if result.dry_run:
+            return result
+        note_return(self._repo, self.__dict__.get("_turns"), result)
+        warnings = _call_all(self._on_rollback, result)
+        return replace(result, warnings=warnings) if warnings else result
 
     def _restore_state(self, target: Checkpoint, options: RollbackOptions) -> RollbackResult:
         """Put back tracked objects only; no file, index or ref is touched."""
@@ -706,8 +697,6 @@ class CheckpointManager:
 
     @cached_property
     def _turns(self) -> Turns:
-        from ckpt.api.turns import turns_of
-
         return turns_of(self._repo.private_dir, self._session)
 
     @property
@@ -729,8 +718,6 @@ class CheckpointManager:
         if not self.enabled:
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         try:
-            from ckpt.api.turns import once, readable
-
             told = readable(reason)
             with self._reading():
                 return once(self._turns, lambda: self.create(kind=Kind.AUTO, description=told))
