@@ -79,24 +79,6 @@ def test_dropped_by_ckpt_and_gone_from_the_trash(saver: Saver) -> None:
     check(saver, saved)
 
 
-@pytest.mark.parametrize("lost", ["d/e/new", "d/e", "d", "fresh", "d/x"])
-@pytest.mark.parametrize("lives_on", [True, False])
-def test_what_a_broken_disk_took_is_written_again_from_the_files(
-    saver: Saver, lost: str, lives_on: bool
-) -> None:
-    write_all(saver.top, EDITED)
-    first = saver.settle()
-    name = git("rev-parse", f"{first.commit}:{lost}", cwd=saver.top).strip()
-    (saver.top / ".git/objects" / name[:2] / name[2:]).unlink()
-    assert verified(saver.top) != []
-    if not lives_on:
-        saver.start_anew()
-    saved = saver.save(check=False)
-
-    assert saved.tree == first.tree
-    check(saver, saved)
-
-
 def test_what_is_only_staged_is_held_by_the_next_checkpoint(saver: Saver) -> None:
     """Its index is known, so that it is not written anew; an edit hides the staged content."""
     saver.settle()
