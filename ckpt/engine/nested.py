@@ -185,23 +185,6 @@ def repository_around(repo: Repository, worktree: str) -> Repository | None:
         return None
 
 
-def link(
-    states: Iterable[NestedState], checkpoints: Mapping[bytes, Checkpoint]
-) -> tuple[NestedState, ...]:
-    """The same states with the checkpoints that were taken of them."""
-    known = {to_bytes(state.path): state for state in states}
-    for path, checkpoint in checkpoints.items():
-        state = known.get(path) or NestedState(to_str(path), None, None, None)
-        known[path] = replace(
-            state,
-            commit_hash=checkpoint.head_commit,
-            branch=checkpoint.branch,
-            checkpoint=checkpoint.id,
-            checkpoint_commit=checkpoint.commit,
-        )
-    return tuple(known[path] for path in sorted(known))
-
-
 def without_links(states: Iterable[NestedState]) -> tuple[NestedState, ...]:
     """The same states as if no checkpoint had been taken of them."""
     return tuple(

@@ -19,7 +19,7 @@ from stat import S_IFDIR
 from ckpt.engine import snapshot
 from ckpt.engine.capture import Correction, Present, status_off_disk
 from ckpt.engine.journal import is_interrupted
-from ckpt.engine.nested import enter_nested, link
+from ckpt.engine.nested import enter_nested
 from ckpt.engine.rollback import RollbackOptions, find_same
 from ckpt.engine.rollback import rollback as roll_back
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, count_save
@@ -40,6 +40,9 @@ _TIME_TO_PRUNE = 1.0  # seconds, in each repository, now and then
 _MOST_LEVELS = 30  # of repositories within each other
 
 
+# -- save
+
+
 def save(
     repo: Repository,
     settings: Settings,
@@ -52,100 +55,87 @@ def save(
 ) -> SaveResult:
     """Take a checkpoint of the present and of every repository in it, all within one budget."""
     deadline = None if budget is None else Deadline(budget)
-    within = _request_within(request)
-    family = _Family(within, progress, waiting, timeout, deadline, {repo.git_dir})
-    return snapshot.save(
-        repo,
-        settings,
-        request,
-        progress=progress,
-        waiting=waiting,
-        timeout=timeout,
-        budget=budget,
-        complete=family.completing(repo),
-    )
-
-
-def _request_within(request: SaveRequest) -> SaveRequest:
-    """State and forced paths are the outer worktree's alone."""
-    return replace(request, state={}, state_files=(), state_is_given=False, force=(), keep=())
+    return _Saving(progress, waiting, timeout, deadline).save(repo, settings, request)
 
 
 @dataclass(frozen=True, slots=True)
-class _Family:
-    """`entered` are the git dirs that a checkpoint is being taken of already."""
-
-    request: SaveRequest
+class _Saving:
     progress: Callable[[int, int], None] | None
     waiting: Waiting | None
     timeout: float
     deadline: Deadline | None
-    entered: set[str]
 
-    def completing(self, repo: Repository, level: int = 0) -> Callable[[Present], Present]:
-        """What saves those within; a save that is tried again enters them anew."""
-        known = {*self.entered}
+    def save(
+        self, repo: Repository, settings: Settings, request: SaveRequest, level: int = 0
+    ) -> SaveResult:
+        return snapshot.save(
+            repo,
+            settings,
+            request,
+            progress=self.progress,
+            waiting=self.waiting,
+            timeout=self.timeout,
+            budget=None if self.deadline is None else self.deadline.left(),
+            complete=lambda present: self._with_inside(repo, present, request, level),
+        )
 
-        def complete(present: Present) -> Present:
-            self.entered.intersection_update(known)
-            return self._save_within(repo, present, level)
-
-        return complete
-
-    def _save_within(self, repo: Repository, present: Present, level: int) -> Present:
+    def _with_inside(
+        self, repo: Repository, present: Present, request: SaveRequest, level: int
+    ) -> Present:
+        """Save the repositories inside, and have the present name their checkpoints, and the
+        commits at which these were taken."""
         states = []
-        taken: dict[bytes, Checkpoint] = {}
-        for state in present.nested:
-            path = to_bytes(state.path)
-            try:
-                checkpoint = taken[path] = self._save(repo, path, level + 1)
-                problem = "partial" if checkpoint.partial else None
-            except (CkptError, OSError) as error:
-                problem = _reason(error)
-            states.append(replace(state, problem=problem))
-        nested = link(states, taken)
         gitlinks: dict[bytes, Correction] = {}
-        for state in nested:
-            gitlinks.update(_gitlink(present, state))
+        for state in present.nested:
+            try:
+                taken = self._save_inside(repo, to_bytes(state.path), request, level + 1)
+            except (CkptError, OSError) as error:
+                states.append(replace(state, problem=_reason(error)))
+                continue
+            entry = present.entry(to_bytes(state.path))
+            commit = None if taken.head_commit is None else ObjectID(taken.head_commit.encode())
+            if entry is not None and entry.mode == GITLINK and commit not in (None, entry.id):
+                found = TreeEntry(GITLINK, commit or entry.id), status_off_disk(S_IFDIR, 0)
+                gitlinks[to_bytes(state.path)] = found
+            states.append(
+                replace(
+                    state,
+                    commit_hash=taken.head_commit,
+                    branch=taken.branch,
+                    checkpoint=taken.id,
+                    checkpoint_commit=taken.commit,
+                    problem="partial" if taken.partial else None,
+                )
+            )
         if gitlinks:
             present = present.with_files(repo.objects, gitlinks)
-        return replace(present, nested=nested)
+        return replace(present, nested=tuple(states))
 
-    def _save(self, around: Repository, path: bytes, level: int) -> Checkpoint:
+    def _save_inside(
+        self, around: Repository, path: bytes, request: SaveRequest, level: int
+    ) -> Checkpoint:
         if level > _MOST_LEVELS:
             raise Refused("too many repositories are around it", hint="git ckpt save")
         with enter_nested(around, path) as repo:
-            if repo.git_dir in self.entered:
-                raise Refused("it has the git dir of another worktree", hint="git worktree list")
-            self.entered.add(repo.git_dir)
             repo.check_writable()
             if is_interrupted(repo.private_dir):
                 raise Refused(
                     "a rollback was interrupted in it", hint="git ckpt rollback --continue"
                 )
             settings = load_settings(repo)
-            result = snapshot.save(
-                repo,
-                settings,
-                self.request,
-                progress=self.progress,
-                waiting=self.waiting,
-                timeout=self.timeout,
-                budget=None if self.deadline is None else self.deadline.left(),
-                complete=self.completing(repo, level),
+            # State and forced paths are the outer worktree's alone.
+            own = replace(
+                request, state={}, state_files=(), state_is_given=False, force=(), keep=()
             )
+            result = self.save(repo, settings, own, level)
             if result.checkpoint is None:
                 raise Refused("no checkpoint was taken", hint="git ckpt save")
-            self._prune(repo, settings, result)
+            if result.outcome is not Outcome.UNCHANGED and count_save(repo.private_dir):
+                from ckpt.engine.prune import prune_by_itself
+
+                left = _TIME_TO_PRUNE if self.deadline is None else self.deadline.left() / 2
+                prune_by_itself(repo, settings, result.id or "", min(left, _TIME_TO_PRUNE))
             return result.checkpoint
-
-    def _prune(self, repo: Repository, settings: Settings, result: SaveResult) -> None:
-        """The one around does not name it yet, but the one just taken stays in any case."""
-        if result.outcome is not Outcome.UNCHANGED and count_save(repo.private_dir):
-            from ckpt.engine.prune import prune_by_itself
-
-            left = _TIME_TO_PRUNE if self.deadline is None else self.deadline.left() / 2
-            prune_by_itself(repo, settings, result.id or "", min(left, _TIME_TO_PRUNE))
 
 
 def _reason(error: CkptError | OSError) -> str:
@@ -154,19 +144,7 @@ def _reason(error: CkptError | OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _gitlink(present: Present, state: NestedState) -> dict[bytes, Correction]:
-    """Have the tree name the commit at which the nested checkpoint was taken."""
-    path = to_bytes(state.path)
-    entry = present.entry(path)
-    if state.checkpoint is None or state.commit_hash is None or entry is None:
-        return {}
-    commit = ObjectID(state.commit_hash.encode())
-    if entry.mode != GITLINK or commit == entry.id or len(commit) != len(entry.id):
-        return {}
-    return {path: (TreeEntry(GITLINK, commit), status_off_disk(S_IFDIR, 0))}
-
-
-# -- rollback ------------------------------------------------------------------------
+# -- rollback
 
 
 def rollback(
@@ -291,8 +269,8 @@ def _absent(around: Repository, path: bytes, target: Checkpoint) -> Refused:
     entry = lookup(around.objects, ObjectID(target.tree.encode()), path)
     if entry is None or entry.mode != GITLINK:
         return Refused(f"the repository '{name}' is not there any more", hint=WITHOUT_RECURSE)
-    known = any(e.path == path and e.mode == GITLINK for e in read_staged(around).index.entries)
-    first = "" if known else f"git ckpt rollback {target.id} && "
+    is_known = any(e.path == path and e.mode == GITLINK for e in read_staged(around).index.entries)
+    first = "" if is_known else f"git ckpt rollback {target.id} && "
     update = f"git submodule update --init -- {quote(name)}"
     return Refused(f"submodule '{name}' is not there", hint=first + update)
 
