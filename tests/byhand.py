@@ -12,21 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seam import observing
 
-from ckpt.git import record
-from ckpt.git.formats import SHA1, ObjectFormat, ObjectID
-from ckpt.git.index import IndexEntry, write_index
-from ckpt.git.objects import ObjectStore
-from ckpt.git.repository import Repository, discover
-from ckpt.git.trees import TreeEntry, write_tree
 from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
+
+if TYPE_CHECKING:  # what changes its place must not keep other tests from being collected
+    from ckpt.git.formats import ObjectFormat, ObjectID
+    from ckpt.git.index import IndexEntry
+    from ckpt.git.objects import ObjectStore
+    from ckpt.git.repository import Repository
+    from ckpt.git.trees import TreeEntry
 
 MOMENT = datetime(2026, 11, 15, 23, 34, 12, 123456, timezone.utc)
 ID = "20261115-233412-123-k7pq"
-NOWHERE = ObjectID(b"1" * 40)
+NOWHERE: Any = b"1" * 40
 
 
 def git_dir(path: Path, *, head: str = "ref: refs/heads/main\n", config: str = "") -> Path:
@@ -45,12 +46,19 @@ def worktree(path: Path, *, config: str = "") -> Path:
 
 
 def open_repository(path: Path, **env: str) -> Repository:
+    from ckpt.git.repository import discover
+
     return discover(str(path), {**os.environ, **env})
 
 
-def object_store(path: Path, object_format: ObjectFormat = SHA1, **options: Any) -> ObjectStore:
+def object_store(
+    path: Path, object_format: ObjectFormat | None = None, **options: Any
+) -> ObjectStore:
+    from ckpt.git.formats import SHA1
+    from ckpt.git.objects import ObjectStore
+
     (path / "pack").mkdir(parents=True, exist_ok=True)
-    return ObjectStore(str(path), object_format, **options)
+    return ObjectStore(str(path), object_format or SHA1, **options)
 
 
 def loose(store: ObjectStore, object_id: bytes) -> Path:
@@ -72,6 +80,8 @@ def pack(folder: Path, *blobs: bytes, deltify: bool = False) -> Path:
 
 
 def blob(store: ObjectStore, data: bytes = b"content\n", mode: int = 0o100644) -> TreeEntry:
+    from ckpt.git.trees import TreeEntry
+
     return TreeEntry(mode, store.add(b"blob", data))
 
 
@@ -82,12 +92,17 @@ def commit(
     message: str = "a commit\n",
     moment: datetime = MOMENT,
 ) -> ObjectID:
+    from ckpt.git import record
+    from ckpt.git.trees import write_tree
+
     tree = write_tree(store, {path: blob(store, data) for path, data in (files or {}).items()})
     return record.write_commit(store, tree, parents, message, moment)
 
 
 def index(path: Path, *entries: IndexEntry) -> None:
     """Write the index of the git dir at `path`."""
+    from ckpt.git.index import write_index
+
     (path / "index").write_bytes(write_index(entries))
 
 
@@ -120,11 +135,14 @@ def draft(**changes: Any) -> Checkpoint:
 
 def write_checkpoint(repo: Repository, **changes: Any) -> Checkpoint:
     """A checkpoint of an empty worktree, with its ref."""
+    from ckpt.git import record
+    from ckpt.git.trees import write_tree
+
     objects = repo.objects
     tree = write_tree(objects, {})
     state = record.write_commit(objects, tree, (), "state\n", MOMENT)
     wanted = draft(state_commit=state.decode(), tree=tree.decode(), **changes)
-    head = () if wanted.head_commit is None else (ObjectID(wanted.head_commit.encode()),)
+    head = () if wanted.head_commit is None else (wanted.head_commit.encode(),)
     message = record.compose_message(wanted)
     made = record.write_commit(objects, tree, (*head, state), message, MOMENT)
     objects.flush()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import helpers
 import pytest
@@ -23,8 +24,6 @@ from byhand import object_store
 from figures import pytest_terminal_summary
 from hypothesis import HealthCheck, settings
 from scenes import example
-
-from ckpt.git.objects import ObjectStore
 
 __all__ = ["pytest_terminal_summary"]
 
@@ -211,7 +210,7 @@ def repo(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
+def store(tmp_path: Path) -> Iterator[Any]:
     """Objects in a folder of their own, without a repository around them."""
     opened = object_store(tmp_path / "objects")
     yield opened

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
-import signal
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -240,53 +238,3 @@ def test_a_guard_rolls_back_when_its_task_is_cancelled(top: Path) -> None:
         assert (top / "file").read_text() == "then"
 
     run(top, main)
-
-
-def test_nested_guards_in_tasks(top: Path) -> None:
-    async def main(manager: CheckpointManager) -> None:
-        async with manager.guard("outer"):
-            (top / "file").write_text("outer")
-            with pytest.raises(ValueError, match="why"):
-                async with manager.guard("inner") as guard:
-                    (top / "file").write_text("inner")
-                    raise ValueError("why")
-            assert guard.result is not None
-            assert (top / "file").read_text() == "outer"
-
-    run(top, main)
-
-
-def test_a_closed_manager_can_be_used_again(top: Path) -> None:
-    async def main(manager: CheckpointManager) -> None:
-        await manager.create("one")
-        await manager.close()
-        await manager.create("two")
-        assert await manager.count() == 2
-
-    run(top, main)
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_it_works_in_a_fork(top: Path) -> None:
-    manager = CheckpointManager(top)
-    asyncio.run(manager.create("before"))
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)  # ends what waits for ever
-        os._exit(0 if asyncio.run(manager.create("by the child")) else 1)
-
-    assert os.waitpid(child, 0)[1] == 0
-    assert asyncio.run(manager.count()) == 2
-    asyncio.run(manager.close())
-
-
-def test_it_works_in_one_loop_after_another(top: Path) -> None:
-    manager = CheckpointManager(top)
-    asyncio.run(_save(manager))
-    asyncio.run(_save(manager))
-
-    assert len(manager.blocking) == 2
-
-
-async def _save(manager: CheckpointManager) -> None:
-    await asyncio.gather(manager.create(), manager.count())

@@ -142,22 +142,6 @@ def test_a_folder_option_without_a_folder_is_an_error() -> None:
     assert "option -C needs a directory" in ckpt_here("list", "-C", code=2).stderr
 
 
-def test_a_command_gets_only_what_it_asked_for(asked: dict[str, Any]) -> None:
-    ckpt_here("list", "-n", "3", "--session", "s", code=0)
-
-    del asked["start"], asked["output"]
-    assert asked == {
-        "kind": None,
-        "name": None,
-        "session": "s",
-        "since": None,
-        "until": None,
-        "all": False,
-        "all_worktrees": False,
-        "limit": 3,
-    }
-
-
 def test_after_two_dashes_everything_is_a_path(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ckpt.commands import diff
 
@@ -263,43 +247,6 @@ def test_a_bug_is_one_line_and_a_log(
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_bug_is_one_line_also_without_memory_to_log_it(
-    top: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def report(*_: object) -> None:
-        raise MemoryError
-
-    raising(monkeypatch, ZeroDivisionError("of all things"))
-    monkeypatch.setattr("ckpt.crash.report", report)
-
-    assert cli.main(["list"]) == 1
-    assert capsys.readouterr().err.startswith("error: unexpected ZeroDivisionError: of all things")
-
-
-def test_too_little_memory_is_no_bug(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raising(monkeypatch, MemoryError())
-
-    assert ckpt_here("list", code=1).stderr.startswith("error: out of memory\nhint: ")
-
-
-def test_a_bug_outside_a_repository_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    raising(monkeypatch, ZeroDivisionError("of all things"))
-
-    assert cli.main(["-C", str(tmp_path), "list"]) == 1
-    assert capsys.readouterr().err.endswith("hint: this is a bug in ckpt; please report it\n")
-
-
-def test_a_bug_that_strikes_the_log_too_is_one_line_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / ".git").write_bytes(b"gitdir: a\0b\n")
-
-    assert cli.main(["-C", str(tmp_path), "list"]) == 1
-    assert capsys.readouterr().err.startswith("error: ")
-
-
 def test_whoever_stops_reading_is_no_error(top: Path) -> None:
     with opened(top) as repo:
         write_checkpoint(repo)
@@ -374,15 +321,6 @@ def test_the_program_ends_with_the_exit_code_and_at_once(words: tuple[str, ...],
     assert ran.returncode == code
     assert ran.stdout + ran.stderr != b""
     assert b"late" not in ran.stdout
-
-
-def test_the_program_ends_when_all_is_written(tmp_path: Path) -> None:
-    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
-        run_program("help", stdout=out)
-        run_program("no-such", stdout=out, stderr=err)
-
-    assert (tmp_path / "out").read_text(encoding="utf-8") == ckpt_here("help", code=0).stdout
-    assert (tmp_path / "err").read_text(encoding="utf-8").endswith("hint: git ckpt -h\n")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full device is Linux's")

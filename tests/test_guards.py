@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
 from byhand import worktree
 from seam import observe
 
 from ckpt import CheckpointManager, Refused, UsageError
-from ckpt.api.blocks import Guard
 
 
 @pytest.fixture
@@ -103,31 +100,6 @@ def test_nested_guards_each_go_back_to_their_own(manager: CheckpointManager, top
         assert (top / "file").read_text() == "outer"
 
 
-def test_one_guard_in_two_threads_goes_back_to_the_block_that_raised(
-    manager: CheckpointManager, top: Path
-) -> None:
-    guard = manager.guard("shared")
-    with pytest.raises(Odd), guard:
-        ruin(top)
-        other = Thread(target=guard.__enter__)  # and is still in its block
-        other.start()
-        other.join()
-        raise Odd
-
-    assert is_whole(top)
-    assert guard.checkpoint is not None, "of the block that has not ended"
-
-
-def test_an_error_passes_through_all_guards(manager: CheckpointManager, top: Path) -> None:
-    with pytest.raises(Odd), manager.guard("outer"):
-        (top / "file").write_text("outer")
-        with manager.guard("inner"):
-            ruin(top)
-            raise Odd
-
-    assert is_whole(top)
-
-
 def test_a_failing_rollback_is_a_note_and_hides_nothing(
     manager: CheckpointManager, top: Path
 ) -> None:
@@ -175,18 +147,6 @@ def test_what_could_not_go_back_is_noted(manager: CheckpointManager, top: Path) 
     assert "'file'" in caught.value.__notes__[0]
 
 
-def test_a_checkpoint_that_was_dropped_meanwhile_is_brought_back(
-    manager: CheckpointManager, top: Path
-) -> None:
-    with pytest.raises(Odd), manager.guard() as guard:
-        assert guard.checkpoint is not None
-        manager.delete(guard.checkpoint)
-        ruin(top)
-        raise Odd
-
-    assert is_whole(top)
-
-
 def test_without_a_checkpoint_the_block_is_not_entered(
     manager: CheckpointManager, top: Path
 ) -> None:
@@ -206,19 +166,6 @@ def test_a_disabled_manager_guards_nothing(manager: CheckpointManager, top: Path
 
     assert not is_whole(top)
     assert len(manager) == 0
-
-
-def test_a_state_only_manager_guards_objects(top: Path) -> None:
-    manager, state = CheckpointManager(top, worktree=False), {"turn": 1}
-    manager.track("state", state)
-
-    with pytest.raises(Odd), manager.guard():
-        ruin(top)
-        state.clear()
-        raise Odd
-
-    assert state == {"turn": 1}
-    assert (top / "file").read_text() == "ruined"
 
 
 # As a decorator
@@ -243,18 +190,6 @@ def test_every_call_of_a_decorated_function_has_its_own_checkpoint(
     assert len(manager.by_name("step")) == 2
 
 
-def test_generators_are_refused(manager: CheckpointManager) -> None:
-    def lazy() -> Iterator[int]:
-        yield 1
-
-    async def lazier() -> AsyncIterator[int]:
-        yield 1
-
-    for function in (lazy, lazier):
-        with pytest.raises(UsageError, match="is a generator"):
-            manager.guard()(function)
-
-
 # In tasks
 
 
@@ -277,56 +212,6 @@ def test_an_async_block_goes_back_when_its_task_is_cancelled(
 
     asyncio.run(main())
     assert is_whole(top)
-
-
-def test_a_decorated_coroutine_function_stays_one(manager: CheckpointManager, top: Path) -> None:
-    @manager.guard("step")
-    async def step(fails: bool) -> int:
-        ruin(top)
-        await asyncio.sleep(0)
-        if fails:
-            raise Odd
-        return 5
-
-    with pytest.raises(Odd):
-        asyncio.run(step(True))
-    assert is_whole(top)
-    assert asyncio.run(step(False)) == 5
-
-
-def test_cancelling_amid_the_rollback_neither_tears_it_nor_hides_the_error(
-    manager: CheckpointManager, top: Path
-) -> None:
-    tasks: list[asyncio.Task[Any]] = []
-    loops: list[asyncio.AbstractEventLoop] = []
-    manager.on_rollback(lambda _: loops[0].call_soon_threadsafe(tasks[0].cancel) and None)
-    seen: list[BaseException] = []
-
-    async def work() -> None:
-        loops.append(asyncio.get_running_loop())
-        try:
-            async with manager.guard("step"):
-                ruin(top)
-                raise Odd
-        except Odd as error:
-            seen.append(error)
-        await asyncio.sleep(3600)  # the cancelling comes here
-
-    async def main() -> None:
-        tasks.append(asyncio.create_task(work()))
-        with pytest.raises(asyncio.CancelledError):
-            await tasks[0]
-
-    asyncio.run(main())
-    assert [type(error) for error in seen] == [Odd]
-    assert is_whole(top)
-
-
-def test_a_guard_is_for_reading(manager: CheckpointManager) -> None:
-    guard = manager.guard("x")
-
-    assert isinstance(guard, Guard)
-    assert (guard.checkpoint, guard.result) == (None, None)
 
 
 def test_while_a_rollback_is_interrupted_nothing_is_begun(

@@ -28,22 +28,6 @@ def test_tree_state_tells_content_mode_link_and_empty_folder_apart(tmp_path: Pat
     }
 
 
-def test_tree_state_tells_long_contents_of_equal_length_apart(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"x" * 1000)
-    (tmp_path / "b").write_bytes(b"x" * 999 + b"y")
-    contents = {content for _, _, content in tree_state(tmp_path).values()}
-
-    assert len(contents) == 2
-    assert max(map(len, contents)) < 100
-
-
-def test_tree_state_includes_the_inside_of_a_nested_repository(tmp_path: Path) -> None:
-    (tmp_path / "nested/.git").mkdir(parents=True)
-    (tmp_path / "nested/.git/HEAD").write_text("x")
-
-    assert list(tree_state(tmp_path)) == [b"nested/.git/HEAD"]
-
-
 def test_status_shows_ignored_files_and_leaves_the_index_alone(repo: Path) -> None:
     (repo / "run.log").write_text("")
     os.utime(repo / "README.md", (1, 1))
@@ -57,25 +41,11 @@ def test_fsck_finds_nothing_wrong_with_a_sound_repository(repo: Path) -> None:
     assert fsck(repo) == []
 
 
-def test_fsck_finds_nothing_wrong_before_the_first_commit() -> None:
-    git("init", "-q", "fresh")
-
-    assert fsck("fresh") == []
-
-
 def test_fsck_tells_of_a_missing_object(repo: Path) -> None:
     blob = git("rev-parse", "HEAD:README.md").strip()
     (repo / ".git/objects" / blob[:2] / blob[2:]).unlink()
 
     assert any(blob in line for line in fsck(repo))
-
-
-def test_the_repository_is_on_main_with_nothing_changed(repo: Path) -> None:
-    assert git("status", "--porcelain") == ""
-    assert git("symbolic-ref", "HEAD") == "refs/heads/main\n"
-    assert git("log", "-1", "--format=%an %aI %cI") == (
-        "Ann Author 2026-01-02T03:04:05+00:00 2026-01-02T03:04:05+00:00\n"
-    )
 
 
 def test_nothing_of_the_machine_is_visible(isolated: Path) -> None:

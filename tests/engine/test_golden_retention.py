@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from retention_tables import (
+from engine.retention_tables import (
     FOLDER,
     GONE,
     NEEDED,

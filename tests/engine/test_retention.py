@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from byhand import draft
+from engine.retention_tables import Holding
 from hypothesis import given
 from hypothesis import strategies as st
-from retention_tables import Holding
 
 from ckpt import ids
 from ckpt.engine.retention import Decision, decide

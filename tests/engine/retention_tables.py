@@ -4,7 +4,7 @@
 The tables lie in tests/engine/golden_retention/, one a policy. After a change that is meant,
 write them anew, and read what `git diff` says of them:
 
-    python tests/retention_tables.py
+    python tests/engine/retention_tables.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ckpt.engine.retention import Decision, decide
 from ckpt.models import Checkpoint, Kind, Scope
 from ckpt.settings.policy import Policy, Rules
 
-FOLDER = Path(__file__).parent / "engine/golden_retention"
+FOLDER = Path(__file__).parent / "golden_retention"
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)  # a Monday
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 RULED = (Kind.AUTO, Kind.SESSION, Kind.HOOK, Kind.SAFETY)
