@@ -31,7 +31,6 @@ from ckpt.paths import to_json
 from ckpt.state import plain
 
 if TYPE_CHECKING:
-    from ckpt.diagnosis import Diagnosis
     from ckpt.engine.gc import Collected
     from ckpt.engine.prune import PruneResult
     from ckpt.engine.rescue import Lost
@@ -285,7 +284,7 @@ def gc(done: Collected) -> Document:
     )
 
 
-def doctor(diagnoses: Sequence[Diagnosis]) -> Document:
+def doctor(diagnoses: Sequence[object]) -> Document:
     return document(
         diagnoses=[
             _pick(one, "subject", "state") | _texts(one, "detail", "mend", "done")

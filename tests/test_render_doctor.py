@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from ckpt.commands.doctor import doctor
-from ckpt.diagnosis import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis
+from ckpt.commands.doctor import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis, doctor
 
 
 def told(*diagnoses: Diagnosis) -> list[str]:
