@@ -205,7 +205,7 @@ def test_an_interrupted_program_ends_quietly_and_leaves_nothing_half_done(
     scene = whole(tmp_path / "before")
     top = scene.copy()
     words = scene.words if command == "rollback" else ("save",)
-    at = ("rename", "edited") if command == "rollback" else ("link", "refs/checkpoints/*.lock")
+    at = ("rename", "edited") if command == "rollback" else ("create", "refs/checkpoints/*.lock")
 
     process = start(top, *words, blow=Blow(1, *at, signal=signal.SIGINT))
     _, stderr = process.communicate()
