@@ -6,16 +6,14 @@ Most tests call a few bytes large, so that pieces begin and end everywhere.
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from byhand import files_below, loose, object_store, pack
+from byhand import files_below, object_store, pack
 from hypothesis import given
 from hypothesis import strategies as st
 from seam import failing, observe
@@ -100,32 +98,6 @@ def test_pieces_agree_with_the_whole_wherever_they_end(data: bytes) -> None:
             assert content(borrower, made) == data
 
 
-def versions() -> st.SearchStrategy[list[bytes]]:
-    """Contents of which git and dulwich would make deltas."""
-    parts = [noise(90, seed) for seed in range(4)] + [b"a", b"", bytes(300)]
-    one = st.lists(st.sampled_from(parts), min_size=1, max_size=6).map(b"".join)
-    return st.lists(one, min_size=2, max_size=5, unique=True)
-
-
-@given(blobs=versions(), deltify=st.booleans())
-def test_pieces_from_a_pack_agree_with_the_whole(blobs: list[bytes], deltify: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder, tiny():
-        pack(Path(folder), *blobs, deltify=deltify)
-        before = files_below(Path(folder))
-        with closing(object_store(Path(folder))) as store:
-            ids = [store.hash(b"blob", data) for data in blobs]
-            assert [content(store, name) for name in ids] == blobs
-            assert [store.size(name) for name in ids] == list(map(len, blobs))
-        assert files_below(Path(folder)) == before
-
-
-def test_a_small_part_of_a_piece_is_held_at_a_time(store: ObjectStore, tmp_path: Path) -> None:
-    made = added(store, put(tmp_path / "file", bytes(4 * LARGE)))
-    store.flush()
-
-    assert max(map(len, store.pieces(made))) <= PIECE
-
-
 # Nothing is done twice
 
 
@@ -141,18 +113,6 @@ def test_a_large_file_that_the_repository_has_is_not_written_again(
 
     assert not store.is_new(made)
     assert len(files_below(Path(store.path))) == 1
-
-
-@pytest.mark.parametrize(("data", "most"), [(bytes(LARGE), LARGE // 50), (noise(LARGE), 2 * LARGE)])
-def test_what_can_be_compressed_is(
-    data: bytes, most: int, store: ObjectStore, tmp_path: Path
-) -> None:
-    made = added(store, put(tmp_path / "file", data + b"x"))
-    store.flush()
-    stored = loose(store, made).read_bytes()
-
-    assert len(stored) < most
-    assert zlib.decompress(stored) == b"blob %d\0" % (len(data) + 1) + data + b"x"
 
 
 # Files that change, disks that fail
@@ -216,32 +176,6 @@ def cut(data: bytearray) -> None:
     del data[-2000:]
 
 
-@pytest.mark.parametrize("change", [flip(LARGE // 2), flip(-1), cut])
-def test_a_damaged_large_object_is_never_read_to_its_end(
-    change: Callable[[bytearray], object], store: ObjectStore, tmp_path: Path
-) -> None:
-    made = added(store, put(tmp_path / "file", noise(LARGE + 1)))
-    store.flush()
-    damage(loose(store, made), change)
-
-    with pytest.raises(MissingObject):
-        store.check(made, b"blob")
-
-
-@pytest.mark.parametrize("size", [LARGE + 1, 2 * LARGE])
-def test_an_object_that_is_longer_than_it_says_ends_there(size: int, store: ObjectStore) -> None:
-    name = store.hash(b"blob", noise(size))
-    path = loose(store, name)
-    path.parent.mkdir()
-    path.write_bytes(zlib.compress(b"blob %d\0" % size + bytes(20 * LARGE)))
-    taken = 0
-    with pytest.raises(MissingObject):
-        for piece in store.pieces(name):
-            taken += len(piece)
-
-    assert taken <= size
-
-
 @pytest.mark.parametrize("deltify", [True, False])
 @pytest.mark.parametrize("where", [30, 0.3, 0.6, 0.9])
 def test_damage_in_a_pack_is_noticed(where: float, deltify: bool, store: ObjectStore) -> None:
@@ -253,33 +187,6 @@ def test_damage_in_a_pack_is_noticed(where: float, deltify: bool, store: ObjectS
     with tiny(), pytest.raises(MissingObject):
         for data in blobs:
             store.check(store.hash(b"blob", data), b"blob")
-
-
-@pytest.mark.parametrize("kind", [b"tree", b"commit"])
-def test_a_large_object_of_another_kind_is_not_what_was_asked_for(
-    kind: bytes, store: ObjectStore
-) -> None:
-    made = store.add(b"blob", noise(1000))
-    with tiny(), pytest.raises(MissingObject):
-        store.check(made, kind)
-
-
-def test_a_missing_object_has_no_pieces(store: ObjectStore) -> None:
-    with pytest.raises(MissingObject):
-        store.check(ObjectID(b"1" * 40), b"blob")
-
-
-def test_an_object_that_moved_into_a_pack_meanwhile_is_found(
-    store: ObjectStore, tmp_path: Path
-) -> None:
-    data = noise(LARGE + 1)
-    made = added(store, put(tmp_path / "file", data))
-    store.flush()
-    assert store.size(made) == len(data)
-    pack(Path(store.path), data)
-    os.unlink(loose(store, made))
-
-    assert content(store, made) == data
 
 
 # Ids only

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from byhand import blob, files_below, object_store
+from byhand import blob, object_store
 from dulwich.errors import ObjectFormatException
 from dulwich.objects import parse_tree
 from hypothesis import example, given
@@ -24,7 +24,6 @@ from ckpt.git.trees import (
     REGULAR,
     SYMLINK,
     Entries,
-    FilesOf,
     TreeEntry,
     UnsafeTree,
     diff_trees,
@@ -83,21 +82,6 @@ def test_a_folder_sorts_as_if_its_name_ended_in_a_slash(store: ObjectStore) -> N
     made = write_tree(store, {b"a0": entry, b"a/x": entry, b"a.b": entry, b"a-": entry})
 
     assert [name for name, _, _ in read_tree(store, made)] == [b"a-", b"a.b", b"a", b"a0"]
-
-
-def test_a_file_sorts_by_its_bare_name(store: ObjectStore) -> None:
-    entry = blob(store)
-    made = write_tree(store, {b"a0": entry, b"a": entry, b"a.b": entry, b"a-": entry})
-
-    assert [name for name, _, _ in read_tree(store, made)] == [b"a", b"a-", b"a.b", b"a0"]
-
-
-def test_modes_are_written_as_git_writes_them(store: ObjectStore) -> None:
-    made = write_tree(store, {b"folder/x": blob(store), b"sub": TreeEntry(GITLINK, ABSENT)})
-    data = store.read(made, b"tree")
-
-    assert data.startswith(b"40000 folder\0")
-    assert b"160000 sub\0" in data
 
 
 names = st.binary(min_size=1, max_size=3).filter(
@@ -168,16 +152,6 @@ def test_a_name_that_could_leave_its_folder_stops_every_reader(
             read()
 
 
-@pytest.mark.parametrize("name", [b".gitignore", b".github", b"...", b".. ", b"git", b"~", b"\xff"])
-def test_a_name_that_only_looks_odd_is_read(name: bytes, store: ObjectStore) -> None:
-    assert [found for found, _, _ in read_tree(store, hostile(store, name))] == [name]
-
-
-def test_a_nul_byte_cannot_be_in_a_name() -> None:
-    with pytest.raises(UnsafeTree):
-        trees.check_name(b"a\0b")
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -196,15 +170,6 @@ def test_a_damaged_tree_is_an_error_with_its_id(data: bytes, store: ObjectStore)
         read_tree(store, made)
 
 
-def test_a_missing_subtree_is_an_error(store: ObjectStore) -> None:
-    made = store.add(b"tree", b"40000 folder\0" + bytes.fromhex(ABSENT.decode()))
-
-    with pytest.raises(MissingObject):
-        list(walk(store, made))
-    with pytest.raises(MissingObject):
-        list(diff_trees(store, None, made))
-
-
 def test_a_deep_tree_is_walked_without_recursion(store: ObjectStore) -> None:
     path = b"/".join([b"d"] * 6000)
     scratch = store.scratch()
@@ -215,12 +180,6 @@ def test_a_deep_tree_is_walked_without_recursion(store: ObjectStore) -> None:
 
 
 # Differences
-
-
-def test_equal_trees_do_not_differ(store: ObjectStore) -> None:
-    made = tree(store, a=b"1", b__c=b"2")
-
-    assert changes(store, made, made) == {}
 
 
 def test_a_folder_with_the_same_id_is_never_opened(
@@ -255,16 +214,6 @@ def test_added_removed_and_changed_paths_are_told_apart(store: ObjectStore) -> N
     }
 
 
-def test_a_change_of_mode_alone_is_a_difference(store: ObjectStore) -> None:
-    old = write_tree(store, {b"a": blob(store, b"1", REGULAR)})
-    new = write_tree(store, {b"a": blob(store, b"1", EXECUTABLE)})
-
-    ((path, was, now),) = diff_trees(store, old, new)
-    assert path == b"a"
-    assert was == blob(store, b"1", REGULAR)
-    assert now == blob(store, b"1", EXECUTABLE)
-
-
 def test_a_file_that_becomes_a_folder_goes_and_its_contents_come(store: ObjectStore) -> None:
     file, folder = tree(store, a=b"1"), tree(store, a__x=b"1", a__y__z=b"1")
 
@@ -279,14 +228,6 @@ def test_a_submodule_that_becomes_a_folder_is_told_as_both(store: ObjectStore) -
     assert changes(store, old, new) == {b"a": "-", b"a/x": "+"}
 
 
-def test_a_tree_against_nothing_is_all_of_it(store: ObjectStore) -> None:
-    made = tree(store, a=b"1", b__c=b"1")
-
-    assert changes(store, None, made) == {b"a": "+", b"b/c": "+"}
-    assert changes(store, made, None) == {b"a": "-", b"b/c": "-"}
-    assert changes(store, None, None) == {}
-
-
 # Looking up
 
 
@@ -298,26 +239,6 @@ def test_a_path_is_looked_up_folder_by_folder(store: ObjectStore) -> None:
     found = lookup(store, made, b"a/b")
     assert found is not None
     assert found.mode == FOLDER
-
-
-@pytest.mark.parametrize("path", [b"absent", b"a/absent", b"file/below", b"absent/below", b"a//b"])
-def test_where_there_is_nothing_nothing_is_found(path: bytes, store: ObjectStore) -> None:
-    assert lookup(store, tree(store, a__b=b"1", file=b"2"), path) is None
-
-
-def test_a_walk_gives_paths_below_a_prefix(store: ObjectStore) -> None:
-    made = tree(store, a__b=b"1", c=b"2")
-
-    assert sorted(path for path, _ in walk(store, made, b"top/in")) == [b"top/in/a/b", b"top/in/c"]
-
-
-def test_nothing_is_written_for_what_is_there_already(store: ObjectStore) -> None:
-    tree(store, a__b=b"1", c=b"2")
-    store.flush()
-    before = files_below(Path(store.path))
-    tree(store, a__b=b"1", c=b"2")
-
-    assert files_below(Path(store.path)) == before
 
 
 def damaged_trees() -> st.SearchStrategy[bytes]:
@@ -371,23 +292,3 @@ def test_trees_that_are_known_are_not_read_again(
 
     assert [*diff_trees(store, old, new, known)] == first
     assert lookup(store, old, b"a/b", known) == blob(store)
-
-
-def test_not_too_many_trees_are_kept_as_known(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trees, "_MOST_KNOWN", 1)
-    made = write_tree(store, {b"a/b": blob(store), b"c/d": blob(store)})
-    known: dict[ObjectID, Entries] = {}
-
-    assert len([*diff_trees(store, None, made, known)]) == 2
-    assert known.keys() == {made}
-
-
-def test_the_files_of_a_tree_are_its_paths_without_folders(store: ObjectStore) -> None:
-    files = FilesOf(store, write_tree(store, {b"a/b": blob(store), b"c": blob(store)}))
-
-    assert b"a/b" in files
-    assert b"c" in files
-    assert b"a" not in files
-    assert b"a/c" not in files
