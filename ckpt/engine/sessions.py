@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What the hooks of one agent session share: its turns, and the ledger of what the agent wrote.
 
-Each event of an agent is a process of its own, and several may run at once, so all of it is on
-disk, a folder a session among the worktree's private files. The ledger is a log that is only
-added to; a record that was torn or damaged reads as not there, and so does a file that is not
-ours. Nothing is flushed: what a power cut takes is what a rollback then leaves to the person,
-as it does with every file that it does not know the agent to have written.
-
-Left out: what becomes of a path in a rollback, which is for the rollback to decide.
+Each event of an agent is a process of its own, so all of it is on disk, a folder a session. The
+ledger is a log that is only added to; a record that was torn or damaged reads as not there, and
+so does a file that is not ours. Nothing is flushed: a write that a power cut takes is one that a
+rollback leaves to the person.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic, time
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
 _LENGTH = 32  # of a session's name, which is a checksum
 _NAME = re.compile(f"[0-9a-f]{{{_LENGTH}}}")
 _TURN, _WRITES, _SAVING = "turn", "writes", "saving"
+_NO_TURN = (0, False, b"")
 _MARK_LENGTH = 16
 _TURN_SIZE = 64  # always, so that it can be written when the disk is full
 _END = b"\0"  # of a record; no path holds one
@@ -97,7 +95,7 @@ class SessionState:
         """Whether anything was ever noted of the session."""
         return os.path.isdir(self.folder)
 
-    # -- turns -------------------------------------------------------------------
+    # -- turns: a number, whether it has its checkpoint, and in which ledger it was counted
 
     @property
     def turn(self) -> int:
@@ -109,52 +107,43 @@ class SessionState:
         """Whether this turn has its checkpoint."""
         return self._read_turn()[1]
 
-    @property
-    def _counted_in(self) -> bytes:
-        """Whose turn it is: the mark of the state that counts it."""
-        return self._read_turn()[2]
-
-    @property
-    def _mark(self) -> bytes:
-        return sha256(os.fsencode(self.folder)).hexdigest()[:_MARK_LENGTH].encode()
-
     def new_turn(self) -> int:
-        with self._locked():
+        with self._lock(_TURN, _PATIENCE):
             turn = min(self.turn, _HIGHEST_TURN - 1) + 1
-            self._write_turn(turn, is_claimed=False)
+            self._write_turn(turn)
             return turn
 
     def follow(self, other: SessionState) -> None:
         """Let it be the turn that is counted elsewhere, in the repository of the agent's folder.
         That has numbers of its own: the same one may be another turn here."""
-        turn, counted_in = other.turn, other._mark
-        with self._locked():
-            if (turn, counted_in) != (self.turn, self._counted_in):
-                self._write_turn(turn, is_claimed=False, counted_in=counted_in)
+        turn = other.turn
+        mark = sha256(os.fsencode(other.folder)).hexdigest()[:_MARK_LENGTH].encode()
+        with self._lock(_TURN, _PATIENCE):
+            now, _, counted_in = self._read_turn()
+            if (turn, mark) != (now, counted_in):
+                self._write_turn(turn, counted_in=mark)
 
     def claim(self, turn: int | None = None) -> bool:
         """Note that this turn has its checkpoint; False if it had one, or is not `turn` any more.
 
         When that is taken, and not before: whoever is killed amid a save has claimed nothing.
         """
-        with self._locked():
+        with self._lock(_TURN, _PATIENCE):
             now, is_claimed, counted_in = self._read_turn()
             is_first = not is_claimed and turn in (None, now)
             if is_first:
-                self._write_turn(now, is_claimed=True, counted_in=counted_in)
+                self._write_turn(now, claimed=True, counted_in=counted_in)
             return is_first
 
     def note_saved(self, turn: int) -> None:
         """Claim a turn whose checkpoint is taken; if that cannot be, there will be one too many."""
-        try:
+        with suppress(OSError, Busy):
             self.claim(turn)
-        except (OSError, Busy):
-            pass
 
     def unclaim(self) -> None:
         """The next one takes a checkpoint, whether the turn has one or not."""
-        with self._locked():
-            self._write_turn(self.turn, is_claimed=False)
+        with self._lock(_TURN, _PATIENCE):
+            self._write_turn(self.turn)
 
     @contextmanager
     def saving(self, timeout: float) -> Iterator[None]:
@@ -166,11 +155,23 @@ class SessionState:
         with self._lock(_SAVING, timeout):
             yield
 
-    # -- the ledger --------------------------------------------------------------
+    def _read_turn(self) -> tuple[int, bool, bytes]:
+        try:
+            words = disk.read_private(self._path(_TURN))[:_TURN_SIZE].split()
+            turn, is_claimed = int(words[0]), words[1] == b"claimed"
+        except (OSError, ValueError, IndexError):
+            return _NO_TURN
+        return (turn, is_claimed, b"".join(words[2:3])) if 0 <= turn <= _HIGHEST_TURN else _NO_TURN
+
+    def _write_turn(self, turn: int, *, claimed: bool = False, counted_in: bytes = b"") -> None:
+        text = b"%d %s %s" % (turn, b"claimed" if claimed else b"free", counted_in)
+        disk.overwrite_private(self._path(_TURN), text.ljust(_TURN_SIZE), 0, _TURN_SIZE)
+
+    # -- the ledger
 
     def foresee(self, path: bytes, *, is_there: bool) -> None:
         """The agent is about to write to a path: remember whether anything is there."""
-        with self._locked():
+        with self._lock(_TURN, _PATIENCE):
             self._append(SEEN if is_there else ABSENT, path)
 
     def record(self, path: bytes, content: Content, *, existed: bool | None = None) -> None:
@@ -178,21 +179,30 @@ class SessionState:
 
         `existed`: whether something was there before, if that was not foreseen.
         """
-        with self._locked():
+        with self._lock(_TURN, _PATIENCE):
             if existed is not None:
                 self._append(SEEN if existed else ABSENT, path)
             self._append(WROTE, path, content)
 
     def writes(self) -> Mapping[bytes, Write]:
         """What the agent wrote last at each path."""
-        return summed(_records(self._read_log()))
+        try:
+            return summed(_records(disk.read_private(self._path(_WRITES))))
+        except OSError:
+            return {}
 
     def went_back(self, top: str, paths: Iterable[bytes]) -> None:
         """A rollback has changed these paths of the worktree at `top`."""
         for path, content in brought_back(self.writes(), top, paths):
             self.record(path, content)
 
-    # -- the whole ---------------------------------------------------------------
+    def _append(self, kind: bytes, path: bytes, content: Content = NO_FILE) -> None:
+        digest = _NOTHING if content.digest is None else content.digest.encode("ascii")
+        record = b"%s %d %s %o %s" % (kind, self.turn, digest, content.mode, path)
+        # An end before it too, lest it go on what a killed process has torn.
+        disk.append(self._path(_WRITES), _END + record + _END)
+
+    # -- the whole
 
     @property
     def last_used(self) -> float:
@@ -208,9 +218,6 @@ class SessionState:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
-
-    def _locked(self) -> AbstractContextManager[None]:
-        return self._lock(_TURN, _PATIENCE)
 
     @contextmanager
     def _lock(self, name: str, timeout: float) -> Iterator[None]:
@@ -231,42 +238,15 @@ class SessionState:
                 os.close(fd)
 
     def _open_lock(self, name: str) -> int:
-        path = self._path(name)
         sessions = os.path.dirname(self.folder)
         for folder in (os.path.dirname(sessions), sessions, self.folder):
             disk.ensure_dir(folder)
         flags = os.O_RDWR | os.O_NOFOLLOW
         try:
-            return disk.open_or_create(path, flags)
+            return disk.open_or_create(self._path(name), flags)
         except FileNotFoundError:  # forgotten between the two
             disk.ensure_dir(self.folder)
-            return disk.open_or_create(path, flags)
-
-    def _read_turn(self) -> tuple[int, bool, bytes]:
-        try:
-            words = disk.read_private(self._path(_TURN))[:_TURN_SIZE].split()
-            turn, is_claimed = int(words[0]), words[1] == b"claimed"
-        except (OSError, ValueError, IndexError):
-            return 0, False, b""
-        counted_in = b"".join(words[2:3])
-        return (turn, is_claimed, counted_in) if 0 <= turn <= _HIGHEST_TURN else (0, False, b"")
-
-    def _write_turn(self, turn: int, *, is_claimed: bool, counted_in: bytes = b"") -> None:
-        text = b"%d %s %s" % (turn, b"claimed" if is_claimed else b"free", counted_in)
-        disk.overwrite_private(self._path(_TURN), text.ljust(_TURN_SIZE), 0, _TURN_SIZE)
-
-    def _append(self, kind: bytes, path: bytes, content: Content = NO_FILE) -> None:
-        digest = _NOTHING if content.digest is None else content.digest.encode("ascii")
-        record = b"%s %d %s %o %s" % (kind, self.turn, digest, content.mode, path)
-        # An end before it too, lest it go on what a killed process has torn: whether it would need
-        # that is told by the whole log only, or, where it cannot be read, not at all.
-        disk.append(self._path(_WRITES), _END + record + _END)
-
-    def _read_log(self) -> bytes:
-        try:
-            return disk.read_private(self._path(_WRITES))
-        except OSError:
-            return b""
+            return disk.open_or_create(self._path(name), flags)
 
 
 def session_of(target: Checkpoint, named: str | None, usual: str | None = None) -> str:
@@ -342,10 +322,8 @@ def forget_old(private_dir: str, now: float | None = None) -> None:
     since = (time() if now is None else now) - _OLD
     for state in every_session(private_dir):
         if state.last_used < since:
-            try:
+            with suppress(OSError):
                 state.forget()
-            except OSError:
-                pass
 
 
 def _read(path: str | bytes) -> Content:
