@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 
     from ckpt.api.blocks import Guard
     from ckpt.api.tracking import TrackedObjects
+    from ckpt.engine.prepare import RollbackOptions
     from ckpt.engine.prune import PruneResult
-    from ckpt.engine.rollback import RollbackOptions
     from ckpt.engine.sessions import Write
     from ckpt.engine.snapshot import SaveRequest
     from ckpt.locks import Waiting
@@ -442,7 +442,7 @@ class CheckpointManager:
         return callback
 
     def _options(self, **options: Any) -> RollbackOptions:
-        from ckpt.engine.rollback import RollbackOptions
+        from ckpt.engine.prepare import RollbackOptions
 
         return RollbackOptions(progress=self.progress, waiting=self.waiting, **options)
 

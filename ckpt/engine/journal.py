@@ -250,9 +250,8 @@ def last_rollback(private_dir: str) -> Journal | None:
 
 def complete(private_dir: str, journal: Journal, blocked: Mapping[bytes, str]) -> None:
     """The rollback is done: from here on its journal is what `undo` takes back."""
-    final = replace(journal, blocked={**journal.blocked, **blocked})
-    if final != read(private_dir):
-        write(private_dir, final)
+    if blocked:
+        write(private_dir, replace(journal, blocked={**journal.blocked, **blocked}))
     disk.rename(os.path.join(private_dir, JOURNAL), os.path.join(private_dir, LAST))
     disk.fsync_dir(private_dir)
 

@@ -33,8 +33,9 @@ from ckpt.engine.catalog import Catalog
 from ckpt.engine.conversions import Smudger
 from ckpt.engine.head import branches_to_return, head_report, move_head, strayed
 from ckpt.engine.journal import ABORT, CONTINUE, Action, FileState, FolderChange, HeadMove, Journal
+from ckpt.engine.prepare import check_locks
 from ckpt.engine.recorded import Recorded, opened
-from ckpt.engine.rollback import MOST_SAVES, UNDO, check_locks, hold, listed
+from ckpt.engine.rollback import MOST_SAVES, UNDO, hold, listed
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, write
 from ckpt.errors import CkptError, Refused, RollbackError
 from ckpt.git import index as staging
@@ -193,6 +194,7 @@ class _Recovery:
         self._forwards = forwards
         self._target: Recorded | None = goal if forwards else other
         self._safety: Recorded | None = other if forwards else goal
+        self._written = record
         if self._safety is not None:  # later than the plan, if files changed while it ran
             record = replace(record, actions=_since(self._safety, record.actions))
         self._record = record
@@ -250,6 +252,8 @@ class _Recovery:
             )
         if not moves_head:
             record = replace(record, head=None, asked_head=False)
+        if record != self._written:
+            journal.write(self._repo.private_dir, record)
         journal.complete(self._repo.private_dir, record, applier.done.blocked)
 
     def _report(

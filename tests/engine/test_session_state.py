@@ -203,18 +203,6 @@ def test_what_others_could_have_written_is_not_believed(state: SessionState) -> 
     assert (state.turn, state.writes()) == (0, {})
 
 
-def test_what_is_added_to_a_long_ledger_does_not_read_it(
-    state: SessionState, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state.record(b"a", ONE)
-    monkeypatch.setattr(state, "_read_log", None)
-    state.foresee(b"b", is_there=False)
-    state.record(b"b", TWO)
-    monkeypatch.undo()
-
-    assert {p: w.content for p, w in state.writes().items()} == {b"a": ONE, b"b": TWO}
-
-
 def test_a_ledger_that_is_not_believed_is_not_written_over(state: SessionState) -> None:
     for path in (b"a", b"b"):
         state.record(path, ONE)

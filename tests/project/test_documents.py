@@ -196,7 +196,7 @@ def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
 
 
 def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
-    from ckpt.engine.rollback import MAX_UNTRACKED_REMOVALS
+    from ckpt.engine.prepare import MAX_UNTRACKED_REMOVALS
 
     assert f"{Settings().max_file_size >> 20} MiB" in TEXTS["README.md"]
     assert f"{MAX_UNTRACKED_REMOVALS:,} untracked" in TEXTS["docs/rollback.md"]
