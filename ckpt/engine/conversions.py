@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ckpt import disk
 from ckpt.engine.journal import FileState
@@ -32,8 +32,10 @@ from ckpt.git.repository import Repository
 from ckpt.git.streams import file_pieces
 from ckpt.git.trees import FOLDER, GITLINK, REGULAR, Entries, TreeEntry, lookup, walk, write_tree
 from ckpt.paths import identity
-from ckpt.worktree.filters import Conversion, Filters, Unconvertible, clean
 from ckpt.worktree.scan import Deadline
+
+if TYPE_CHECKING:
+    from ckpt.worktree.filters import Conversion, Filters  # imports subprocess
 
 RAW = b"raw"
 _LFS = "lfs"
@@ -243,6 +245,8 @@ class Cleaner:
             found = self._add_lfs(path, full)
             if found is not None:
                 return found
+        from ckpt.worktree.filters import Unconvertible
+
         blob: ObjectID | None
         data, status = read_stable(full, LARGEST_KEPT)
         if data is None:  # a large file
@@ -301,6 +305,8 @@ class Cleaner:
         """Add what git stores for a file in memory; None if its driver fails."""
         if asked.driver in self._filters.drivers:
             return self._filtered(path, asked, full, data)
+        from ckpt.worktree.filters import clean
+
         return self._put(path, clean(asked, data, lambda: self._index_blob(path, data)))
 
     def _put(self, path: bytes, data: bytes) -> ObjectID:
@@ -314,7 +320,7 @@ class Cleaner:
         self, path: bytes, asked: Conversion, full: bytes, data: bytes | None
     ) -> ObjectID | None:
         """Run a driver on data, or on the file itself; None if it fails."""
-        from ckpt.worktree.filters import FilterFailed
+        from ckpt.worktree.filters import FilterFailed, clean
 
         assert asked.driver is not None
         with self._filters.file() if data is not None else os.fdopen(opened(full), "rb") as source:
