@@ -339,8 +339,7 @@ def _asks_for(arguments: list[str], option: str) -> bool:
 
 
 def _make_streams_safe() -> None:
-    """A file name or a locale must not be able to stop a message, nor a stream that was closed
-    before we began to stop a command."""
+    """Escape what the locale cannot show; replace streams that were closed before we started."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as we run
@@ -350,7 +349,7 @@ def _make_streams_safe() -> None:
 
 
 def _close_stdout() -> None:
-    """Nobody takes our output any more; let the interpreter not complain about it."""
+    """Our reader is gone; keep the interpreter from complaining about it."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, sys.stdout.fileno())
     os.close(sink)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What happens when ckpt itself is at fault: one line for the user, the rest in a file.
+"""Report a bug of ckpt: one line for the user, the rest in a file.
 
-The log lies with the other private files of the worktree, and is worth sending along
-with a report; it holds a traceback, versions and the words that were typed.
+The log is among the private files of the worktree, to be sent along with a report. It holds a
+traceback, versions and the words that were typed.
 """
 
 from __future__ import annotations

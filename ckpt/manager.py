@@ -279,8 +279,8 @@ class CheckpointManager:
     def on_checkpoint(self, callback: OnCheckpoint) -> OnCheckpoint:
         """Have a function called with every checkpoint that this manager takes.
 
-        Several may be; one that fails is told by the result's `warnings`, and undoes nothing.
-        Can stand before the function as a decorator.
+        Can be used as a decorator, and more than once. A callback that fails is one of the
+        result's `warnings`, and undoes nothing.
         """
         self._on_checkpoint.append(callback)
         return callback
@@ -288,8 +288,8 @@ class CheckpointManager:
     def _tell_saved(self, result: SaveResult) -> SaveResult:
         if result.checkpoint is None or result.outcome is Outcome.UNCHANGED:
             return result
-        told = _call_all(self._on_checkpoint, result.checkpoint)
-        return replace(result, warnings=(*result.warnings, *told)) if told else result
+        warnings = _call_all(self._on_checkpoint, result.checkpoint)
+        return replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
     def track(self, name: str, thing: Any, *, turn: str | None = None) -> None:
         """Save an object with every checkpoint and put it back, in place, on every rollback.
@@ -307,7 +307,7 @@ class CheckpointManager:
             self._tracked.add(name, thing, turn)
 
     def untrack(self, name: str) -> None:
-        """Neither save an object nor put it back any more."""
+        """Stop saving an object and putting it back."""
         with self._alone():
             if self._tracked is not None:
                 self._tracked.remove(name)
@@ -718,12 +718,14 @@ class CheckpointManager:
         if not self.enabled:
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         try:
-            told = readable(reason)
+            description = readable(reason)
             with self._reading():
-                return once(self._turns, lambda: self.create(kind=Kind.AUTO, description=told))
+                return once(
+                    self._turns, lambda: self.create(kind=Kind.AUTO, description=description)
+                )
         except Busy:
             return SaveResult(Outcome.SKIPPED, reason="busy")
-        except Exception as error:  # an agent goes on without a checkpoint, and is told
+        except Exception as error:  # an agent goes on without a checkpoint
             return SaveResult(Outcome.FAILED, reason=str(error) or type(error).__name__)
 
     def record_write(self, path: str | os.PathLike[str], *, existed: bool | None = None) -> None:

@@ -60,7 +60,7 @@ class Outcome(_Word):
 
 
 class SkipReason(_Word):
-    """Why a path is not in a checkpoint though it is neither ignored nor gone."""
+    """Why a path that exists and is not ignored is not in a checkpoint."""
 
     OVERSIZE = "oversize"
     BUDGET = "budget"
@@ -124,7 +124,7 @@ class NestedState:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The part of a checkpoint that lies in its state tree."""
+    """The part of a checkpoint that its state tree holds."""
 
     skipped: tuple[Skipped, ...] = ()
     data: Any = None
@@ -139,7 +139,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint, as its commit tells it."""
+    """One checkpoint, as recorded by its commit."""
 
     id: str
     name: str | None
@@ -234,7 +234,7 @@ class Dropped:
 class SaveResult:
     """True when a checkpoint holds the state as it was at the call.
 
-    `warnings` tell what went wrong besides, such as a callback.
+    `warnings` are about what failed besides, such as a callback.
     """
 
     outcome: Outcome
@@ -346,7 +346,7 @@ class NestedResult:
 class RollbackResult:
     """What a rollback did; with `dry_run`, what it would do (`safety` is then None).
 
-    `foreign` tells that the target was not made in this repository. `began_from` is the safety
+    `foreign`: the target was not made in this repository. `began_from` is the safety
     checkpoint of an interrupted rollback, if what was changed since is in another (`safety`).
     """
 

@@ -106,7 +106,7 @@ class Output:
         print("interrupted", file=sys.stderr)
 
     def progress(self) -> Progress | None:
-        """What to call in the course of long work; None where nobody sees it."""
+        """What to call in the course of long work; None where standard error is no terminal."""
         if self.quiet or self.as_json or self._env.get("TERM") == "dumb" or not _sees(sys.stderr):
             return None
         self._progress = Progress(sys.stderr)
@@ -149,7 +149,7 @@ class Output:
 
 
 def _sees(stream: TextIO | None) -> bool:
-    """Whether a person looks at a stream; a daemon may have closed it."""
+    """Whether a stream is a terminal; a daemon may have closed it."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:

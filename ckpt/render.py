@@ -207,7 +207,7 @@ def fit(text: str, width: int) -> str:
     return text + "…" + " " * (width - 1 - columns(text))
 
 
-# -- How a rollback is told of, real or dry: what it did, what it left alone, what to type next
+# -- The report of a rollback, real or dry
 
 
 def report(result: RollbackResult, paint: Paint, width: int = 0) -> Iterator[str]:

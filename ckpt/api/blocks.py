@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Guards: a block, or a function, after whose failure everything is as before it.
+"""Guards: a block, or a function, whose failure rolls everything back.
 
-A checkpoint is taken on the way in; if the block raises anything, be it Ctrl-C or the
-cancelling of a task, the rollback to it is whole: HEAD, branch, operation and tracked objects
-too, and what was created since goes without asking. The exception goes on its way in any case:
-a rollback that fails leaves it a note.
+A checkpoint is taken on entry. If the block raises anything, also Ctrl-C or the cancelling of
+its task, the rollback is complete: HEAD, branch, operation and tracked objects too, and what was
+created since is removed without asking. The exception propagates; a rollback that fails adds a
+note to it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def run_to_end(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     future = executor.submit(copy_context().run, work)
     task = asyncio.current_task()
     for _ in range(await _end_of(asyncio.wrap_future(future))):
-        assert task is not None, "somebody has cancelled it"
+        assert task is not None, "only a task can be cancelled"
         if hasattr(task, "uncancel"):
             task.uncancel()
         task.cancel()  # comes with the next thing that is waited for
@@ -82,7 +82,7 @@ async def _end_of(waiting: asyncio.Future[T]) -> int:
         except asyncio.CancelledError:
             cancelled += 1
     if not waiting.cancelled():
-        waiting.exception()  # asked for, so that nobody misses it
+        waiting.exception()  # or asyncio warns that it was never retrieved
     return cancelled
 
 

@@ -251,7 +251,7 @@ class _Own(Tracked):
     def way_back(self) -> Callable[[], None]:
         try:
             before = state.load(state.dump(self.thing.capture(), "state"))
-        except Exception as error:  # broken as it is now, going back may well mend it
+        except Exception as error:  # going back may repair it
             failure = error
 
             def fail() -> None:

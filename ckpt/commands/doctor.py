@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt doctor`: try the triggers out, say what is wrong and what mends it; or mend it."""
+"""`git ckpt doctor`: try the triggers out, say what is wrong and how to fix it; or fix it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _left_over(target: Target) -> list[Flaw]:
 
 
 def _installed(target: Target) -> tuple[list[Finding], list[Flaw]]:
-    """What is installed, or why nobody can tell, which keeps nobody from looking at the rest."""
+    """What is installed, or why that cannot be told."""
     try:
         return parts.inspect(target), []
     except (CkptError, OSError) as error:
@@ -106,9 +106,9 @@ def _mended(found: Flaw) -> Diagnosis:
     try:
         return Diagnosis(found.subject, FIXED, found.detail, done=found.mend())
     except CkptError as error:
-        return replace(flaw(found), mend=error.hint, done=f"could not be mended: {error.message}")
+        return replace(flaw(found), mend=error.hint, done=f"could not be fixed: {error.message}")
     except OSError as error:
-        return replace(flaw(found), mend=None, done=f"could not be mended: {error.strerror}")
+        return replace(flaw(found), mend=None, done=f"could not be fixed: {error.strerror}")
 
 
 def doctor(diagnoses: Sequence[Diagnosis], paint: Paint, width: int) -> Iterator[str]:

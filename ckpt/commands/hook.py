@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """`git ckpt hook`: what git's hooks, the guard, pre-commit and agents call.
 
-Ends as soon as an event turns out not to matter, before anything else is imported.
-Prints nothing when all is well, but what an agent expects for an answer, and never stops
-what is waiting for it, unless `on_error` says so; an agent never.
+Returns as soon as an event turns out not to matter. Prints nothing on success but the answer that
+an agent expects. Never stops the command that waits for it, unless `on_error` says so; never an
+agent.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _run_agent(context: Context, name: str) -> int:
 
 
 def _answer(text: str) -> None:
-    """Nobody may be there to take it any more, which is no failure of the hook's."""
+    """An agent that is gone by now is no failure of the hook."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -146,7 +146,7 @@ def _read_input() -> bytes:
 def _tell(context: Context, fired: Fired) -> int:
     try:
         context.warn(fired.warnings)
-    except (OSError, ValueError):  # nobody is there to read them
+    except (OSError, ValueError):  # standard error is closed
         pass
     if context.output.as_json:
         from ckpt import documents
@@ -156,7 +156,7 @@ def _tell(context: Context, fired: Fired) -> int:
 
 
 def _tell_nothing(context: Context, reason: str) -> int:
-    """Nothing was to be done: only a program that asked for JSON is told so."""
+    """Nothing was to be done: say so with --json only."""
     if context.output.as_json:
         from ckpt import documents
 

@@ -40,7 +40,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", metavar="TIME", help="not later than this")
     parser.add_argument(
-        "--all", action="store_true", help="also safety checkpoints and those taken amid a rollback"
+        "--all",
+        action="store_true",
+        help="also safety checkpoints and those taken during a rollback",
     )
     parser.add_argument("--all-worktrees", action="store_true", help="those of every worktree")
     parser.add_argument(

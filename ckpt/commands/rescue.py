@@ -20,7 +20,7 @@ from ckpt.triggers.precommit import stores
 _DEFAULT_ROWS = 20
 _HEADS = ("", "AGE", "KIND", "ID", "WHAT", "SUBJECT")
 _SHORT = 12
-# What has all files of another time in it, and none of those that nobody tracks.
+# Kinds that hold all tracked files.
 _WHOLE = ("stash", "commit", "tree")
 
 

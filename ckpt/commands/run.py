@@ -76,7 +76,7 @@ def _run(
     runs.check(words, context.start, context.env)
     with context.quiet_manager() as manager:
         before = _begin(context, manager, name)
-        manager.close()  # of what is there now, much may be gone afterwards
+        manager.close()  # the command may remove packs that are open
         with HeldSignals() as signals:
             ended = runs.run(
                 words,

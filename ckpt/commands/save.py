@@ -134,7 +134,7 @@ def _read(path: str, shown: str) -> str:
     needs = "--data @FILE needs a file of JSON"
     try:
         mode = os.stat(path).st_mode
-        # A shell's `@<(command)` is a pipe that somebody writes into; any other may have nobody.
+        # A shell's `@<(command)` is a pipe with a writer; others might block.
         is_open_pipe = stat.S_ISFIFO(mode) and path.startswith("/dev/")
         if not stat.S_ISREG(mode) and not is_open_pipe:
             raise UsageError(f"'{shown}' is not a regular file", hint=needs)

@@ -52,8 +52,8 @@ def details(checkpoint: Checkpoint, paint: Paint, width: int = 0) -> Iterator[st
             yield f"{label + ':':<10}{printable(_short(value, _LONGEST_FACT))}"
     if checkpoint.description:
         yield ""
-        told = _short(checkpoint.description, MAX_DESCRIPTION)
-        yield from ("    " + printable(line) for line in told.split("\n"))
+        text = _short(checkpoint.description, MAX_DESCRIPTION)
+        yield from ("    " + printable(line) for line in text.split("\n"))
     yield from _section("Changed files:", [quoted(p) for p in checkpoint.git_state.dirty_files])
     left = [f"{quoted(item.path)} ({printable(item.reason)})" for item in skipped(checkpoint)]
     yield from _section("Skipped:", left)

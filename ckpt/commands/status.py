@@ -140,7 +140,7 @@ def _triggers(found: Status, now: datetime | None) -> Iterator[Row]:
 
 def _trigger(trigger: TriggerStatus, now: datetime | None, *, says_off: bool) -> Iterator[Row]:
     finding = trigger.finding
-    # One that ran although `install` knows nothing of it is somebody's own doing.
+    # One that ran though it is not installed is the user's own.
     facts = [] if finding is None or finding.state == "missing" else [_stands(finding)]
     if trigger.off is not None and says_off:
         facts.append(f"off ({trigger.off})")
