@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from datetime import datetime, timedelta, timezone
 
 from ckpt import documents
@@ -15,18 +14,9 @@ from ckpt.git.repository import Repository
 from ckpt.models import REF_PREFIX, Checkpoint, Kind
 from ckpt.output import Output
 from ckpt.render import table
+from ckpt.settings.sources import DURATION
 
 _DEFAULT_ROWS = 30
-_AGO = re.compile(r"(\d{1,6})(s|m|h|d|w|mo|y)")
-_SECONDS = {
-    "s": 1,
-    "m": 60,
-    "h": 3600,
-    "d": 86400,
-    "w": 7 * 86400,
-    "mo": 30 * 86400,
-    "y": 365 * 86400,
-}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,11 +108,10 @@ def parse_time(text: str | None, now: datetime | None = None) -> datetime | None
     """A moment: how long ago, or a date with or without a time, local unless it says."""
     if text is None:
         return None
-    now = now or datetime.now(timezone.utc)
-    ago = _AGO.fullmatch(text)
     try:
-        if ago is not None:
-            return now - timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]])
+        ago = DURATION.read(text)
+        if isinstance(ago, float):
+            return (now or datetime.now(timezone.utc)) - timedelta(seconds=ago)
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
         return moment if moment.tzinfo is not None else moment.astimezone()
     except (ValueError, OverflowError):

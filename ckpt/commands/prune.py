@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,19 +14,12 @@ from ckpt.engine.prune import PruneResult, prune
 from ckpt.errors import UsageError
 from ckpt.models import Kind
 from ckpt.render import Paint, quoted
-from ckpt.settings.policy import FEATURES_STAY, Policy, Rules
+from ckpt.settings.policy import FEATURES_STAY, RULES, Policy, Rules
 from ckpt.settings.settings import Settings
-from ckpt.settings.sources import COUNT, DURATION, LIMIT, NO_LIMIT, NUMBER, Type, Unfit
+from ckpt.settings.sources import BOOL, COUNT, DURATION, LIMIT, NO_LIMIT, Type, Unfit
 
-_COUNTS = {
-    "last": "the newest N",
-    "hourly": "the newest of each of the last N hours",
-    "daily": "the newest of each of the last N days",
-    "weekly": "the newest of each of the last N weeks",
-    "monthly": "the newest of each of the last N months",
-    "first": "the oldest N",
-}
 _RULED = (Kind.AUTO, Kind.SESSION, Kind.HOOK, Kind.SAFETY)
+_TYPED = [rule for rule in RULES if rule != "forever"]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,20 +34,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=[kind.value for kind in Kind],
         help="look at checkpoints of this kind only; repeatable",
     )
-    for name, what in _COUNTS.items():
-        parser.add_argument(f"--keep-{name}", metavar="N", help=f"keep {what}")
+    for rule in _TYPED:
+        of, what = RULES[rule]
+        option = f"--keep-{rule.replace('_', '-')}"
+        if of is BOOL:
+            parser.add_argument(option, action="store_const", const=True, help=what)
+        else:
+            metavar = "TIME" if of is DURATION else "N"
+            parser.add_argument(option, type=_value(of), metavar=metavar, help=what)
     parser.add_argument(
-        "--keep-within", metavar="TIME", help="keep what is no older than 36h, 7d, 6mo"
+        "--max-checkpoints",
+        type=_value(COUNT),
+        metavar="N",
+        help="how many a worktree may have, or none",
     )
     parser.add_argument(
-        "--keep-latest-per-name", action="store_true", help="keep the newest of each name"
+        "--max-bytes",
+        type=_value(LIMIT),
+        metavar="SIZE",
+        help="how much they may hold together: 2GiB, none",
     )
-    parser.add_argument(
-        "--max-checkpoints", metavar="N", help="how many a worktree may have, or none"
-    )
-    parser.add_argument(
-        "--max-bytes", metavar="SIZE", help="how much they may hold together: 2GiB, none"
-    )
+
+
+def _value(of: Type) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return of.of_text(text)
+        except Unfit as unfit:
+            raise argparse.ArgumentTypeError(f"expected {unfit.expected}, got '{text}'") from None
+
+    return read
 
 
 def run(
@@ -62,17 +71,18 @@ def run(
     dry_run: bool,
     now: bool,
     kind: list[str],
-    keep_latest_per_name: bool,
-    max_checkpoints: str | None,
-    max_bytes: str | None,
-    **keep: str | None,
+    max_checkpoints: int | None,
+    max_bytes: int | None,
+    **keep: Any,
 ) -> int:
     kinds = [Kind(word) for word in kind]
-    rules = _rules(keep, keep_latest_per_name)
-    caps = _caps(max_checkpoints, max_bytes)
+    typed = {rule: keep[f"keep_{rule}"] for rule in _TYPED}
+    rules = {rule: value for rule, value in typed.items() if value is not None}
+    caps = {"max_checkpoints": max_checkpoints, "max_bytes": max_bytes}
+    limits = {name: most for name, most in caps.items() if most is not None}
     with context.manager() as manager:
         context.warn(manager.settings.notes)
-        policy = _policy(manager.settings, rules, kinds, caps)
+        policy = _policy(manager.settings, rules, kinds, limits)
         if not dry_run:
             manager.repository.check_writable()
         result = prune(
@@ -83,12 +93,17 @@ def run(
 
 
 def _policy(
-    settings: Settings, rules: Rules | None, kinds: list[Kind], caps: dict[str, Any]
+    settings: Settings, typed: dict[str, Any], kinds: list[Kind], limits: dict[str, int]
 ) -> Policy:
     """That of the settings, or the rules that were typed for all kinds that rules let go."""
+    caps: Any = {name: None if most == NO_LIMIT else most for name, most in limits.items()}
     policy = replace(settings.policy, **caps)
-    if rules is None:
+    if not typed:
         return policy
+    rules = replace(Rules(), **typed)
+    fault = rules.fault()
+    if fault is not None:
+        raise UsageError(f"these rules {fault}", hint="--keep-last 5")
     if Kind.FEATURE in kinds:
         raise UsageError(FEATURES_STAY, hint="git ckpt drop ID")
     named = kinds or _RULED
@@ -98,40 +113,6 @@ def _policy(
         if fault is not None:
             raise UsageError(f"the rules for kind '{kind}' {fault}", hint="--max-checkpoints N")
     return policy
-
-
-def _rules(keep: dict[str, str | None], latest_per_name: bool) -> Rules | None:
-    """The rules that were typed, if any were."""
-    typed: dict[str, Any] = {"latest_per_name": True} if latest_per_name else {}
-    for name, text in keep.items():
-        if text is not None:
-            option, rule = "--" + name.replace("_", "-"), name.removeprefix("keep_")
-            typed[rule] = _read(option, text, DURATION if rule == "within" else NUMBER)
-    if not typed:
-        return None
-    rules = replace(Rules(), **typed)
-    fault = rules.fault()
-    if fault is not None:
-        raise UsageError(f"these rules {fault}", hint="--keep-last 5")
-    return rules
-
-
-def _caps(checkpoints: str | None, size: str | None) -> dict[str, int | None]:
-    caps = {}
-    if checkpoints is not None:
-        caps["max_checkpoints"] = _read("--max-checkpoints", checkpoints, COUNT)
-    if size is not None:
-        caps["max_bytes"] = _read("--max-bytes", size, LIMIT)
-    return {name: None if most == NO_LIMIT else most for name, most in caps.items()}
-
-
-def _read(option: str, text: str, of: Type) -> Any:
-    try:
-        return of.of_text(text)
-    except Unfit as unfit:
-        raise UsageError(
-            f"{option}: expected {unfit.expected}, got '{text}'", hint="git ckpt help prune"
-        ) from None
 
 
 def _rows(result: PruneResult, paint: Paint, width: int) -> Iterator[str]:
