@@ -598,56 +598,55 @@ class ObjectStore:
 LARGEST_KEPT = 16 << 20  # in memory
 
 
+class InMemory(New):
+    """Additions of which nothing is written; of the largest only the size is kept."""
+
+    def __init__(self, object_format: ObjectFormat) -> None:
+        super().__init__("", object_format, NOT_SHARED)
+        self._sizes: dict[ObjectID, int] = {}
+
+    def __contains__(self, object_id: ObjectID) -> bool:
+        return object_id in self._held or object_id in self._sizes
+
+    def add(self, object_id: ObjectID, kind: bytes, data: bytes) -> None:
+        self._held[object_id] = (kind, data)
+
+    def add_size(self, object_id: ObjectID, size: int) -> None:
+        self._sizes[object_id] = size
+
+    def header(self, object_id: ObjectID) -> tuple[bytes, int]:
+        size = self._sizes.get(object_id)
+        return super().header(object_id) if size is None else (b"blob", size)
+
+    def read(self, object_id: ObjectID) -> tuple[bytes, bytes]:
+        if object_id in self._sizes:
+            raise DamagedObject("too large to be kept in memory")
+        return super().read(object_id)
+
+
 class ScratchObjects(ObjectStore):
     """Ids of what is added, without a trace on disk."""
 
     def __init__(self, base: ObjectStore) -> None:
         super().__init__(base.path, base.object_format, is_partial=base.is_partial)
         self._under = base
-        self._added: dict[ObjectID, tuple[bytes, bytes]] = {}
-        self._left_out: dict[ObjectID, int] = {}
+        self._new: InMemory = InMemory(base.object_format)
 
-    def has(self, object_id: ObjectID) -> bool:
-        return self.is_new(object_id) or self._under.has(object_id)
+    @property
+    def packs(self) -> Packs | None:
+        return self._under.packs
 
-    def is_new(self, object_id: ObjectID) -> bool:
-        return object_id in self._added or object_id in self._left_out
+    def look_again(self) -> None:
+        self._under.look_again()
 
-    def size(self, object_id: ObjectID) -> int | None:
-        if object_id in self._added:
-            return len(self._added[object_id][1])
-        return self._left_out.get(object_id) or self._under.size(object_id)
+    def _copies(self, object_id: ObjectID) -> Iterator[Copy]:
+        if object_id in self._new:
+            yield self._new
+        else:
+            yield from self._under._copies(object_id)
 
-    def missing(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
-        return self._under.missing(i for i in object_ids if not self.is_new(i))
-
-    def whole(self, object_ids: Iterable[ObjectID]) -> set[ObjectID]:
-        asked = set(object_ids)
-        return {i for i in asked if self.is_new(i)} | self._under.whole(asked)
-
-    def kind(self, object_id: ObjectID) -> bytes | None:
-        if object_id in self._added:
-            return self._added[object_id][0]
-        return b"blob" if object_id in self._left_out else self._under.kind(object_id)
-
-    def beginning_with(self, prefix: bytes) -> set[ObjectID]:
-        return self._under.beginning_with(prefix)
-
-    def read(self, object_id: ObjectID, kind: bytes, most: int | None = None) -> bytes:
-        if object_id in self._added:
-            return self._added[object_id][1]
-        return self._under.read(object_id, kind, most)
-
-    def pieces(self, object_id: ObjectID, kind: bytes = b"blob") -> Iterator[bytes]:
-        if object_id in self._added:
-            return iter((self._added[object_id][1],))
-        return self._under.pieces(object_id, kind)
-
-    def add(self, kind: bytes, data: bytes) -> ObjectID:
-        object_id = self.hash(kind, data)
-        if not self.has(object_id):
-            self._added[object_id] = (kind, data)
-        return object_id
+    def _rely_on(self, object_id: ObjectID) -> bool:
+        return self.has(object_id)
 
     def add_file(self, fd: int, size: int) -> ObjectID:
         """What is too large to be kept gets its id all the same, and cannot be read again."""
@@ -655,7 +654,7 @@ class ScratchObjects(ObjectStore):
             return self.add(b"blob", b"".join(file_pieces(fd, size)))
         object_id = self.hash_file(fd, size)
         if not self.has(object_id):
-            self._left_out[object_id] = size
+            self._new.add_size(object_id, size)
         return object_id
 
     def flush(self, others: Iterable[str] = ()) -> set[ObjectID]:
