@@ -305,8 +305,8 @@ def _patched(target: str, error: BaseException) -> Callable[[pytest.MonkeyPatch]
 @pytest.mark.parametrize(
     "target",
     [
-        "ckpt.git.repository.discover",
-        "ckpt.settings.settings.load_forgiving",
+        "ckpt.triggers.fire.discover",
+        "ckpt.triggers.fire.load_forgiving",
         "ckpt.engine.snapshot.save",
         "ckpt.engine.snapshot.capture",
     ],
