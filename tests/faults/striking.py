@@ -225,7 +225,7 @@ def strikes(
 ) -> Iterator[tuple[int, str, Blow]]:
     """The operations of a run to strike, each with the way to do it, by name and as a blow.
 
-    Of "failing", which is several ways, each operation that is tried gets another.
+    Of "failing", which is several ways, each operation that is tried gets another, or two.
     """
     ways = FAILING if kind == "failing" else (kind,)
     chosen = kills if kind == "kill" else sample
@@ -233,7 +233,7 @@ def strikes(
         turned = [ways[(turn + step) % len(ways)] for step in range(len(ways))]
         blows = [(way, _blow_at(operations, nth, WAYS[way])) for way in turned]
         possible = [(nth, way, blow) for way, blow in blows if blow is not None]
-        yield from possible if TORTURE else possible[:1]
+        yield from possible[: 2 if TORTURE else 1]
 
 
 def _blow_at(operations: Operations, nth: int, way: Blow) -> Blow | None:
