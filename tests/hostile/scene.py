@@ -22,7 +22,7 @@ Make = Callable[[Forge], None]
 State = dict[bytes, tuple[str, int, bytes]]
 
 # What goes on in a git dir in any case.
-OURS = (b"refs/checkpoints", b"index", b"COMMIT_EDITMSG")
+OURS = (b"refs/checkpoints", b"packed-refs", b"index", b"COMMIT_EDITMSG")
 OUR_FOLDERS = (b"ckpt", b"objects", b"logs")
 
 # What is tried on each, with its id; and once, when all of it is over.
