@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""What became of each trigger last: its newest success and its newest failure.
+"""The last success and the last failure of each trigger, for `status` and `doctor`.
 
-A trigger has nobody to talk to: it warns on standard error, which an editor may throw
-away, and lets git go on. What it leaves here is what `status` and `doctor` tell later.
-
-The file has one slot of fixed length a trigger and is written in place, so that a
-failure can be noted even when the disk is full. It is no more than a notice: a slot
-that was torn by two writers or damaged reads as empty, and what cannot be written
-(a read-only repository) is let go.
+One slot of fixed length a trigger, written in place, so that a failure can be noted when the
+disk is full. A slot that is damaged reads as empty, and what cannot be written is let go.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 
 from ckpt import disk
 
 _NAME = "triggers"
 _SLOT = 1024
-_LONGEST_MESSAGE = 700
+_LONGEST_MESSAGE = 700  # bytes
 _END_OF_TIME = 253402300800.0  # the year 10000
 
 
@@ -57,29 +54,31 @@ class TriggerNotes:
 
 
 class TriggerLog:
-    """The notices of one worktree; `names` give each trigger its slot."""
+    """The notes of one worktree; `names` gives each trigger its slot."""
 
     def __init__(self, private_dir: str, names: Sequence[str]) -> None:
         self._path = os.path.join(private_dir, _NAME)
         self._names = names
 
     def read(self, trigger: str) -> TriggerNotes:
-        try:
+        with suppress(OSError, ValueError, TypeError, AttributeError):
             start = self._names.index(trigger) * _SLOT
-            return _parse(disk.read_private(self._path)[start : start + _SLOT])
-        except (OSError, ValueError):  # no file, or no slot for one of that name
-            return TriggerNotes()
+            slot = json.loads(disk.read_private(self._path)[start : start + _SLOT].rstrip(b"\0"))
+            success, failure = slot.get("success"), slot.get("failure")
+            if all(each is None or 0 <= each["at"] < _END_OF_TIME for each in (success, failure)):
+                return TriggerNotes(
+                    None if success is None else Success(**success),
+                    None if failure is None else Failure(**failure),
+                )
+        return TriggerNotes()
 
     def note_success(self, trigger: str, success: Success) -> None:
         self._write(trigger, TriggerNotes(success, self.read(trigger).failure))
 
     def note_failure(self, trigger: str, at: float, message: str) -> None:
         before = self.read(trigger)
-        count = 1
-        if before.failure is not None and before.is_failing:
-            count += before.failure.count
-        failure = Failure(at, count, _line(message))
-        self._write(trigger, TriggerNotes(before.success, failure))
+        failed = before.failure.count if before.failure and before.is_failing else 0
+        self._write(trigger, TriggerNotes(before.success, Failure(at, failed + 1, _line(message))))
 
     def told(self, trigger: str, message: str, since: float) -> bool:
         """Whether a failure for that reason was noted since a time."""
@@ -87,54 +86,19 @@ class TriggerLog:
         return failure is not None and failure.at >= since and failure.message == _line(message)
 
     def prepare(self) -> None:
-        """Take the room that the notices need, while there is some."""
+        """Take the room that the notes need, while there is some."""
         if not os.path.lexists(self._path):
             self._write(self._names[0], TriggerNotes())
 
     def _write(self, trigger: str, notes: TriggerNotes) -> None:
-        try:
+        with suppress(OSError, ValueError):
             disk.ensure_dir(os.path.dirname(self._path))
             start, size = self._names.index(trigger) * _SLOT, len(self._names) * _SLOT
-            disk.overwrite_private(self._path, _text(notes), start, size)
-        except (OSError, ValueError):
-            pass
+            slot = json.dumps(asdict(notes), ensure_ascii=False).encode().ljust(_SLOT, b"\0")
+            disk.overwrite_private(self._path, slot[:_SLOT], start, size)
 
 
 def _line(message: str) -> str:
     """A message as a slot can hold it."""
     text = " ".join(message.split()).encode("utf-8", "backslashreplace")
     return text[:_LONGEST_MESSAGE].decode("utf-8", "ignore")
-
-
-def _text(notes: TriggerNotes) -> bytes:
-    lines = []
-    if notes.success is not None:
-        s = notes.success
-        lines.append(f"success\t{s.at!r}\t{s.seconds!r}\t{s.outcome}\t{s.id}")
-    if notes.failure is not None:
-        f = notes.failure
-        lines.append(f"failure\t{f.at!r}\t{f.count}\t{f.message}")
-    return "".join(line + "\n" for line in lines).encode().ljust(_SLOT, b"\0")
-
-
-def _parse(slot: bytes) -> TriggerNotes:
-    success, failure = None, None
-    try:
-        for line in slot.rstrip(b"\0").decode().splitlines():
-            word, *values = line.split("\t")
-            if word == "success":
-                seconds = _number(values[1])
-                success = Success(_number(values[0]), seconds, values[2], values[3])
-            elif word == "failure":
-                failure = Failure(_number(values[0]), int(values[1]), values[2])
-    except (ValueError, IndexError):
-        return TriggerNotes()
-    return TriggerNotes(success, failure)
-
-
-def _number(text: str) -> float:
-    """Seconds, or a time that a calendar has."""
-    number = float(text)
-    if not 0 <= number < _END_OF_TIME:
-        raise ValueError(text)
-    return number
