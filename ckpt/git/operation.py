@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""An operation in progress: a merge, rebase, cherry-pick, revert, am or bisect.
+"""An operation in progress (merge, rebase, cherry-pick, revert, am, bisect): read, keep, restore.
 
-All that git remembers of one lies in files of the worktree's own git dir (its private
-refs are files there too), and in the branches that a rebase will move when it ends.
-Which operation it is, is told by its name and by a digest of the files that say what it
-is about: files of one state and a MERGE_HEAD of another make a commit that drops a side.
-
-Reads only. `operation_record` keeps an operation in a checkpoint, `operation_files`
-puts it back.
+Git keeps it in files of the worktree's own git dir, its private refs among them, and in the
+branches that a rebase moves when it ends. It is identified by its name and a digest of the files
+that say what it is about: files of one state and a MERGE_HEAD of another would make a commit
+that drops a side. dulwich knows none of this.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -27,7 +24,7 @@ from ckpt.git.objects import ObjectStore
 from ckpt.git.refs import Refs
 from ckpt.git.trees import FOLDER, REGULAR, TreeEntry, lookup, read_limited, walk
 
-# In git's own order of telling them apart: name, the file that shows it, what identifies it.
+# In the order in which git tells them apart: name, the file that shows it, what identifies it.
 _OPERATIONS = (
     (
         "rebase",
@@ -46,8 +43,8 @@ _OPERATIONS = (
     ("sequencer", "sequencer", ("sequencer/head", "sequencer/todo")),
     ("bisect", "BISECT_LOG", ("BISECT_START", "BISECT_LOG")),
 )
-# Everything by which git continues or aborts one. Those by which it sees that there is
-# one come last: what they point to must be in its place before they are.
+# All files by which git continues or aborts one. Those that show git that there is one come last:
+# what they point to must be in place before.
 FILES = (
     "ORIG_HEAD",
     "AUTO_MERGE",
@@ -72,9 +69,9 @@ FILES = (
 FOLDERS = ("refs/bisect", "refs/rewritten", "sequencer", "rebase-apply", "rebase-merge")
 # Kept only while there is an operation: `git am --abort` needs it, and any reset leaves one.
 ORIG_HEAD = "ORIG_HEAD"
-# Cleared, but neither kept nor put back: git crashes if a conflict it names is not in rr-cache/.
+# Removed, but never restored: git crashes if a conflict that it names is not in rr-cache/.
 MERGE_RR = "MERGE_RR"
-# Git's name for what a rebase or a sequence still has to do, and has done.
+# What a rebase or a sequence still has to do, and has done.
 TODO_LISTS = (
     "rebase-merge/git-rebase-todo",
     "rebase-merge/git-rebase-todo.backup",
@@ -107,7 +104,7 @@ class OperationFiles:
 
     @property
     def operation(self) -> Operation | None:
-        """Which operation these files tell of."""
+        """Which operation these files belong to."""
         names: list[str] = []
         signs: set[str] = set()
         told: list[bytes] = []
@@ -132,7 +129,7 @@ class OperationFiles:
     def branches(self) -> tuple[bytes, ...]:
         """The branches that the operation moves when it ends."""
         named = {self.contents.get(path, b"").strip() for path in _HEAD_NAMES}
-        # Three lines for each branch: its name, where it stands, where it shall.
+        # Three lines for each branch: its name, its old and its new commit.
         named |= set(self.contents.get(UPDATE_REFS, b"").splitlines()[::3])
         return tuple(sorted(name for name in named if name.startswith(b"refs/")))
 
@@ -145,7 +142,7 @@ class OperationFiles:
 
 
 def read(git_dir: str) -> OperationFiles:
-    """The operation under way in a worktree, by its git dir."""
+    """The operation in progress in a worktree, by its git dir."""
     found: dict[str, bytes] = {}
     left = LARGEST
     for path in sorted(_paths(git_dir)):
@@ -164,7 +161,7 @@ def in_progress(git_dir: str) -> Operation | None:
 
 
 def is_known(path: str) -> bool:
-    """Whether git itself uses this name: no other ever gets into a git dir."""
+    """Whether git uses this name: no other is ever written into a git dir."""
     return path in FILES or path.startswith(tuple(folder + "/" for folder in FOLDERS))
 
 
@@ -188,17 +185,17 @@ def _read(git_dir: str, path: str, most: int) -> bytes | None:
         # Without it the operation could be neither continued nor told from another one.
         raise CkptError(
             f"cannot read '{full}' of the operation in progress: {error.strerror}",
-            hint="'git status' tells what git makes of it",
+            hint="see 'git status'",
         ) from None
 
 
-# -- Take the files of an operation out of a git dir, and put those of another in
+# -- Removing and restoring the files
 
 ROOM = "op-"
 
 
 def clear(git_dir: str, private_dir: str) -> None:
-    """End whatever operation is under way, as git sees it; its files are lost."""
+    """End the operation in progress, as git sees it; its files are lost."""
     doomed = _make_room(private_dir)
     for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
         if name != ORIG_HEAD and os.path.lexists(os.path.join(git_dir, name)):
@@ -208,7 +205,7 @@ def clear(git_dir: str, private_dir: str) -> None:
 
 
 def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
-    """Put an operation's files in their place, where `clear` has made room."""
+    """Restore an operation's files, after `clear`."""
     room = _make_room(private_dir)
     for path, contents in wanted.contents.items():
         _write(os.path.join(room, path), contents)
@@ -226,14 +223,13 @@ def install(git_dir: str, private_dir: str, wanted: OperationFiles) -> None:
 
 
 def clear_leftovers(private_dir: str) -> None:
-    """Remove what was taken out, or not yet put in, also by a process that was killed."""
+    """Remove what `clear` and `install` left, also of a killed process."""
     for name in disk.names_in(private_dir):
         if name.startswith(ROOM):
             disk.remove_tree(os.path.join(private_dir, name))
 
 
 def _flush_names(git_dir: str) -> None:
-    """Of every folder that such a file is in; a linked worktree may have none for its refs."""
     folders = {os.path.dirname(os.path.join(git_dir, name)) for name in (*FILES, *FOLDERS)}
     disk.fsync_dirs(sorted(filter(os.path.isdir, folders)))
 
@@ -255,29 +251,28 @@ def _write(path: str, contents: bytes) -> None:
         os.close(fd)
 
 
-# -- An operation in progress as part of a checkpoint
+# -- In a checkpoint
 
 _FILES = b"op/files"
 _BRANCHES = b"op/branches"
 _HELD = b"op/held/"
 _ABSENT = b"-"
-_MOST_BYTES = LARGEST
 _LONGEST_LIST = 1 << 24  # of branches
 _FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
-# In a list of things to do: a word for what, perhaps `-C`, then a commit, often shortened.
+# In a todo list: a command, perhaps `-C`, then a commit, often shortened.
 _TODO_ID = re.compile(rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b")
 
 
 @dataclass(frozen=True, slots=True)
 class OperationState:
-    """An operation's files, and where the branches stand that it will move or go back to."""
+    """An operation's files, and the commits of the branches that it will move or go back to."""
 
     files: OperationFiles = field(default_factory=OperationFiles)
     branches: Mapping[bytes, ObjectID | None] = field(default_factory=dict)
 
 
 def read_now(refs: Refs) -> OperationState:
-    """The operation under way in a worktree."""
+    """The operation in progress in a worktree, with its branches."""
     files = read(refs.git_dir)
     named = [*files.branches, *([files.start] if files.start is not None else [])]
     branches = {branch: refs.read(branch) for branch in named}
@@ -285,8 +280,12 @@ def read_now(refs: Refs) -> OperationState:
 
 
 def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, TreeEntry]:
-    """The operation's part of a state tree, as entries to be put into it."""
-    _check_size(state.files.contents.values())
+    """The operation's entries of a state tree."""
+    if sum(map(len, state.files.contents.values())) > LARGEST:
+        raise Refused(
+            f"the files of the operation in progress are over {LARGEST >> 20} MiB",
+            hint="finish it, or abort it; see 'git status'",
+        )
     entries = {
         _FILES + b"/" + os.fsencode(path): TreeEntry(REGULAR, objects.add(b"blob", contents))
         for path, contents in state.files.contents.items()
@@ -300,23 +299,14 @@ def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, Tree
     return entries
 
 
-def _check_size(contents: Iterable[bytes]) -> None:
-    """More than is read again must not be stored."""
-    if sum(map(len, contents)) > _MOST_BYTES:
-        raise Refused(
-            f"the files of the operation in progress are over {_MOST_BYTES >> 20} MiB",
-            hint="finish it, or give it up; 'git status' tells how",
-        )
-
-
 def commits_to_keep(objects: ObjectStore, state: OperationState) -> tuple[ObjectID, ...]:
-    """The commits that hold all that the operation needs to go on, or to be given up.
+    """The commits that the operation needs to continue or to be aborted.
 
-    One whose tree has gone cannot be kept any more: a ref to it would only break gc.
+    One without its tree cannot be kept: a ref to it would only break gc.
     """
     headers = {c: _header(objects, c) for c in _of_kind(objects, b"commit", state)}
     whole = {c for c, lines in headers.items() if objects.has(_ids(lines, b"tree")[0])}
-    # Long lists of things to do name commits one after the other: the last holds them all.
+    # Long todo lists name commits one after the other: the last holds them all.
     held = {parent for c in whole for parent in _ids(headers[c], b"parent")}
     return tuple(sorted(whole - held))
 
@@ -346,7 +336,7 @@ def _named(objects: ObjectStore, state: OperationState) -> set[ObjectID]:
 def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
     """The operation that a state tree holds."""
     files: dict[str, bytes] = {}
-    left = _MOST_BYTES
+    left = LARGEST
     top = lookup(objects, state_tree, _FILES)
     for name, entry in walk(objects, top.id) if top is not None else ():
         path = os.fsdecode(name)
@@ -354,17 +344,13 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
             continue
         if entry.mode != REGULAR or not is_known(path):
             raise Refused(
-                f"the checkpoint holds '{path}', which is no file of an operation of git's",
+                f"'{path}' in the checkpoint is not a file of an operation of git's",
                 hint="leave HEAD where it is: repeat the command without --head",
             )
         files[path] = read_limited(objects, entry.id, left)
         left -= len(files[path])
     listed = lookup(objects, state_tree, _BRANCHES)
     lines = () if listed is None else read_limited(objects, listed.id, _LONGEST_LIST).splitlines()
-    return OperationState(OperationFiles(files), dict(_branches(lines)))
-
-
-def _branches(lines: Iterable[bytes]) -> Iterator[tuple[bytes, ObjectID | None]]:
-    for line in lines:
-        commit, _, name = line.partition(b" ")
-        yield name, None if commit == _ABSENT else ObjectID(commit)
+    pairs = (line.partition(b" ") for line in lines)
+    branches = {name: None if id == _ABSENT else ObjectID(id) for id, _, name in pairs}
+    return OperationState(OperationFiles(files), branches)
