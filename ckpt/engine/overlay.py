@@ -220,12 +220,10 @@ class _Checkout:
         asked = conversion(attributes, get("core.autocrlf"), get("core.eol"))
         data = edited.content
         if asked is not None:
-            # Git leaves `$Id$` as it is while a file is edited.
-            ident = edited.base or objects.hash(b"blob", data)
             try:
-                data = checkout(asked, data, ident)
-            except Unconvertible as error:
-                self.doubts.append(f"'{to_str(path)}' may have had another encoding: {error}")
+                data = checkout(asked, data)
+            except Unconvertible:
+                self.doubts.append(f"'{to_str(path)}' may have had an encoding or $Id$ of its own")
             if asked.driver is not None:
                 data = self._smudged(path, asked.driver, data)
         if data == edited.content:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Run the filter drivers of git's configuration, with a time limit.
+"""What git converts in files: line endings by rules, the rest by the drivers of its configuration.
 
-`clean` and `smudge` run once for each file, through the shell; `process` once for all files, with
-version 2 of git's protocol for long-running filters (without `delay`). Contents go from file to
-file. dulwich's are not used: they have no time limit and deadlock over a full stderr.
+Drivers have a time limit, which dulwich's lack: `clean` and `smudge` run once for each file,
+through the shell; `process` once for all files, with version 2 of git's protocol (without
+`delay`). Contents go from file to file. Left out: writing `ident` and `working-tree-encoding` to
+disk, whose exact bytes a checkpoint keeps.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import select
@@ -28,18 +28,12 @@ from ckpt.interrupts import Held
 from ckpt.worktree.scan import Deadline
 
 _OFF = ("false", "no", "off", "0")
-_BOMS = {
-    "16LE": codecs.BOM_UTF16_LE,
-    "16BE": codecs.BOM_UTF16_BE,
-    "32LE": codecs.BOM_UTF32_LE,
-    "32BE": codecs.BOM_UTF32_BE,
-}
 # What git counts as unprintable in text; a final ^Z is allowed.
 _UNPRINTABLE = bytes({*range(32), 127} - {*b"\b\t\033\f\r\n"})
 
 
 class Unconvertible(Exception):
-    """Content that is not in the encoding that the attributes name."""
+    """Content that git would refuse to convert, or that is left to git."""
 
 
 class LineEndings(Enum):
@@ -76,15 +70,16 @@ def conversion(
 
     `autocrlf` and `eol` are the values of core.autocrlf and core.eol.
     """
-    driver = attributes.get(b"filter")
-    text = attributes.get(b"text")
+    driver, encoding = attributes.get(b"filter"), attributes.get(b"working-tree-encoding")
+    text, eol_attribute = attributes.get(b"text"), attributes.get(b"eol")
     if text not in (True, False, b"auto", b"input"):
         text = attributes.get(b"crlf")  # the old name of the attribute
+    name = encoding.decode() if isinstance(encoding, bytes) and encoding.isascii() else ""
     asked = Conversion(
-        _line_endings(text, attributes.get(b"eol"), autocrlf),
-        _gets_crlf(text, attributes.get(b"eol"), autocrlf, eol),
+        _line_endings(text, eol_attribute, autocrlf),
+        _gets_crlf(text, eol_attribute, autocrlf, eol),
         attributes.get(b"ident") is True,
-        _encoding(attributes.get(b"working-tree-encoding")),
+        None if name.lower() in ("", "utf-8", "utf8") else name,
         driver.decode("utf-8", "surrogateescape") if isinstance(driver, bytes) else None,
     )
     return None if asked == (LineEndings.KEEP, asked[1], False, None, None) else asked
@@ -108,13 +103,6 @@ def _gets_crlf(text: State, attribute: State, autocrlf: str | None, eol: str | N
     return _is_on(autocrlf) or (eol or "").lower() == "crlf"
 
 
-def _encoding(state: State) -> str | None:
-    if not isinstance(state, bytes) or not state.isascii():
-        return None
-    name = state.decode()
-    return None if not name or _utf(name) == "8" else name
-
-
 def converting(
     tree: AttributeTree, autocrlf: str | None, eol: str | None = None
 ) -> Callable[[bytes], Conversion | None]:
@@ -136,7 +124,11 @@ def clean(asked: Conversion, data: bytes, index_blob: Callable[[], bytes | None]
     Raises Unconvertible where git would refuse to add the file.
     """
     if asked.encoding is not None and data:
-        data = _decode(asked.encoding, data)
+        codec = re.sub(r"(?i)^(utf-?\d\d)[lb]e-bom$", r"\1", asked.encoding)
+        try:
+            data = data.decode(codec).encode()
+        except (LookupError, ValueError) as error:
+            raise Unconvertible(str(error)) from None
     if b"\r\n" in data and _gets_lf(asked.line_endings, data, index_blob):
         data = data.replace(b"\r\n", b"\n")
     return re.sub(rb"\$Id:[^$\n]*\$", b"$Id$", data) if asked.ident else data
@@ -150,17 +142,14 @@ def _gets_lf(kind: LineEndings, data: bytes, index_blob: Callable[[], bytes | No
     return blob is None or b"\r\n" not in blob or is_binary(blob)
 
 
-def checkout(asked: Conversion, blob: bytes, ident: bytes) -> bytes:
-    """Return what git writes to disk, without a driver; `ident` is the id for `$Id$`."""
-    data = blob
-    if asked.ident:
-        # An id with blanks inside is another system's, and stays.
-        pattern = rb"\$Id(?:\$|:(?:[^$\n](?:[^$\n ]*[^$\n])?)?\$)"
-        data = re.sub(pattern, b"$Id: %s $" % ident, data)
+def checkout(asked: Conversion, blob: bytes) -> bytes:
+    """Return what git writes to disk, without a driver."""
+    if asked.encoding is not None or (asked.ident and b"$Id" in blob):
+        raise Unconvertible("left to git")
     is_auto = asked.line_endings is LineEndings.AUTO and not (b"\r" in blob or is_binary(blob))
     if asked.checkout_crlf and (is_auto or asked.line_endings is LineEndings.TEXT):
-        data = re.sub(rb"(?<!\r)\n", b"\r\n", data)
-    return _encode(asked.encoding, data) if asked.encoding is not None and data else data
+        return re.sub(rb"(?<!\r)\n", b"\r\n", blob)
+    return blob
 
 
 def is_binary(data: bytes) -> bool:
@@ -173,42 +162,7 @@ def is_binary(data: bytes) -> bool:
     return printable >> 7 < unprintable - data.endswith(b"\x1a")
 
 
-def _utf(encoding: str) -> str | None:
-    """Return `16LE` for `utf-16le`; git takes `UTF16LE` for the same."""
-    upper = encoding.upper()
-    return upper[3:].removeprefix("-") if upper.startswith("UTF") else None
-
-
-def _decode(encoding: str, data: bytes) -> bytes:
-    """Convert to UTF-8; `UTF-16` needs a byte order mark, `UTF-16LE` must not have one."""
-    kind = _utf(encoding) or ""
-    marks = tuple(bom for order, bom in _BOMS.items() if order[:2] == kind[:2])
-    if kind in _BOMS and data.startswith(marks):
-        raise Unconvertible(f"a byte order mark is prohibited in {encoding}")
-    if kind in ("16", "32") and not data.startswith(marks):
-        raise Unconvertible(f"a byte order mark is required in {encoding}")
-    try:
-        return data.decode(_codec(encoding)).encode()
-    except (LookupError, ValueError) as error:
-        raise Unconvertible(str(error)) from None
-
-
-def _encode(encoding: str, data: bytes) -> bytes:
-    order = (_utf(encoding) or "").removesuffix("-BOM")
-    try:
-        if encoding.upper().endswith("-BOM") and order in _BOMS:
-            return _BOMS[order] + data.decode().encode(f"utf-{order}")
-        return data.decode().encode(_codec(encoding))
-    except (LookupError, ValueError) as error:
-        raise Unconvertible(str(error)) from None
-
-
-def _codec(encoding: str) -> str:
-    kind = _utf(encoding)
-    return encoding if kind is None else f"utf-{kind[:2] if kind.endswith('-BOM') else kind}"
-
-
-# -- Run the filter drivers of git's configuration, with a time limit
+# -- Drivers
 
 TIMEOUT = 60.0  # seconds that a driver may take for one file
 GRACE = 5.0  # seconds for a process to end by itself
@@ -302,15 +256,17 @@ class Filters:
         A command that timed out, or does not speak the protocol, is not tried again.
         """
         driver = self.drivers.get(name, Driver())
-        is_once = driver.process is None
-        command = getattr(driver, direction) if is_once else driver.process
+        command = getattr(driver, direction) if driver.process is None else driver.process
         if not command:
             return None
         if command in self._given_up:
             raise FilterFailed(self._given_up[command])
-        until = time.monotonic() + self._seconds()
+        left = self._timeout if self._deadline is None else self._deadline.left()
+        until = time.monotonic() + min(self._timeout, left)
         try:
-            if is_once:
+            if not left:  # it would be started only to be killed
+                raise TimedOut
+            if driver.process is None:
                 return self._once(_with_path(command, path), source, until)
             process = self._process(command, until)
             if b"capability=" + direction.encode() not in process.capabilities:
@@ -322,13 +278,6 @@ class Filters:
 
     def file(self) -> IO[bytes]:
         return tempfile.TemporaryFile(dir=self._scratch)
-
-    def _seconds(self) -> float:
-        most, deadline = self._timeout, self._deadline
-        left = most if deadline is None else min(most, deadline.left())
-        if not left:  # it would be started only to be killed
-            raise TimedOut
-        return left
 
     def _start(
         self, command: str | bytes, stdin: IO[bytes] | int, stdout: IO[bytes] | int, log: IO[bytes]
@@ -349,8 +298,7 @@ class Filters:
 
     def _once(self, command: bytes, source: IO[bytes], until: float) -> IO[bytes]:
         """Run a command that turns its standard input into its output."""
-        output = self.file()
-        child = None
+        output, child = self.file(), None
         with self.file() as log:
             try:
                 with Held():
@@ -400,8 +348,8 @@ def _ended(child: subprocess.Popen[bytes], log: IO[bytes]) -> str:
     code = child.returncode
     how = f"killed by signal {-code}" if code and code < 0 else f"exit code {code}"
     log.seek(max(log.seek(0, os.SEEK_END) - 400, 0))
-    lines = [line for line in log.read().decode("utf-8", "replace").split("\n") if line.strip()]
-    return ": ".join([how if code else "the process ended", *(line.strip() for line in lines[-1:])])
+    last = log.read().decode("utf-8", "replace").strip().rpartition("\n")[2].strip()
+    return ": ".join(filter(None, (how if code else "the process ended", last)))
 
 
 class _Process:
@@ -487,7 +435,7 @@ class _Process:
     def _answer(self) -> list[bytes]:
         lines = [line.removesuffix(b"\n") for line in islice(self._packets(), _MOST_LINES + 1)]
         if len(lines) > _MOST_LINES:
-            raise FilterFailed("the process answers without end")
+            raise FilterFailed("the answer of the process is too long")
         return lines
 
     def _packets(self) -> Iterator[bytes]:
