@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ckpt.engine.capture import Present
 from ckpt.engine.journal import BranchMove, HeadMove
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded
 from ckpt.errors import Refused, RollbackError
 from ckpt.git import operation as operation_files

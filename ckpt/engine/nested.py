@@ -29,7 +29,7 @@ from ckpt.worktree.scan import Deadline
 from ckpt.worktree.write import Worktree
 
 if TYPE_CHECKING:
-    from ckpt.engine.capture import Present
+    from ckpt.engine.present import Present
 
 
 SUBMODULE = "submodule"

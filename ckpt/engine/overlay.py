@@ -18,8 +18,8 @@ import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ckpt.engine.capture import Correction, Present, status_off_disk
 from ckpt.engine.conversions import Converted, open_filters
+from ckpt.engine.present import Correction, Present, status_off_disk
 from ckpt.engine.rules import Included, attribute_tree, ignore_stack
 from ckpt.git.formats import ObjectID
 from ckpt.git.index import Index, IndexEntry

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ckpt.engine.apply import OPEN, look
-from ckpt.engine.capture import Present
 from ckpt.engine.conversions import write_raw
 from ckpt.engine.journal import Action, FileState, FolderChange
 from ckpt.engine.nested import SUBMODULE
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
 from ckpt.engine.sessions import NO_FILE, Content, Write
 from ckpt.git.formats import ObjectID

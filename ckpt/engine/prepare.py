@@ -15,10 +15,11 @@ from itertools import chain
 
 from ckpt.engine import head, journal, nested, scan_cache
 from ckpt.engine.apply import below_files, limited, needed_blobs, without
-from ckpt.engine.capture import Present, capture
+from ckpt.engine.capture import capture
 from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.engine.journal import Action, BranchMove, FileState, HeadMove
 from ckpt.engine.plan import Plan, decide, is_file, make_plan
+from ckpt.engine.present import Present
 from ckpt.engine.reading import NEVER
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.sessions import Write

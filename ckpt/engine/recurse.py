@@ -17,10 +17,10 @@ from shlex import quote
 from stat import S_IFDIR
 
 from ckpt.engine import snapshot
-from ckpt.engine.capture import Correction, Present, status_off_disk
 from ckpt.engine.journal import is_interrupted
 from ckpt.engine.nested import enter_nested
 from ckpt.engine.prepare import RollbackOptions
+from ckpt.engine.present import Correction, Present, status_off_disk
 from ckpt.engine.rollback import find_same
 from ckpt.engine.rollback import rollback as roll_back
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, count_save

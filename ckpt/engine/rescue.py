@@ -20,10 +20,10 @@ from typing import BinaryIO
 
 from ckpt import ids
 from ckpt.engine import overlay, snapshot
-from ckpt.engine.capture import Present
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.foreign import TreeCheck, Unsafe
 from ckpt.engine.overlay import Edited
+from ckpt.engine.present import Present
 from ckpt.engine.recorded import Manifest
 from ckpt.engine.snapshot import NO_TIME, SaveRequest, draft_of, publish
 from ckpt.engine.summary import count_lines

@@ -26,12 +26,12 @@ from ckpt.engine.apply import (
     without,
     writes_converted,
 )
-from ckpt.engine.capture import Correction, Present
 from ckpt.engine.catalog import Catalog, still_holds
 from ckpt.engine.conversions import Converted, Smudger
 from ckpt.engine.head import WITHOUT_HEAD, branches_to_return, head_report, move_head
 from ckpt.engine.journal import ABORT, CONTINUE, Action, HeadMove, Journal
 from ckpt.engine.prepare import Prepared, RollbackOptions, check_locks, check_removals, prepare
+from ckpt.engine.present import Correction, Present
 from ckpt.engine.recorded import Recorded, file_state, opened
 from ckpt.engine.snapshot import (
     ATTEMPTS,

@@ -128,7 +128,7 @@ def doubtful_folders(before: IndexFacts, now: IndexFacts) -> set[bytes]:
 
 _NAME = "scan"
 _ANY_FORMAT = b"ckpt scan "
-_MAGIC = _ANY_FORMAT + b"7\n"
+_MAGIC = _ANY_FORMAT + b"8\n"
 _START = len(_MAGIC) + 32  # bytes: whose it is, its length and its checksum
 _MARSHAL = 4
 _ONE_IN = 400  # paths that must have changed for the file to be written again
@@ -254,7 +254,7 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
         cache.holder,
         cache.tree,
         cache.state,
-        tuple(cache.compared or ()),
+        cache.compared and cache.compared.plain(),
     )
     body = marshal.dumps(document, _MARSHAL)
     return [_MAGIC, _identity(repo), _checksum(body), body]
@@ -281,7 +281,7 @@ def _read(repo: Repository) -> ScanCache | None:
         holder=holder,
         tree=ObjectID(tree),
         state=ObjectID(state),
-        compared=Compared(*compared) if compared else None,
+        compared=compared and Compared.of(compared),
     )
 
 

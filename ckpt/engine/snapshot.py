@@ -17,9 +17,10 @@ from datetime import datetime, timezone
 
 from ckpt import disk, ids
 from ckpt.engine import scan_cache
-from ckpt.engine.capture import Present, capture, summarised
+from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.journal import journal_exists
+from ckpt.engine.present import Present, summarised
 from ckpt.engine.recorded import Manifest
 from ckpt.engine.scan_cache import index_identity
 from ckpt.engine.summary import Compared, compare
@@ -225,7 +226,8 @@ def _write(
 ) -> SaveResult:
     objects = repo.objects
     # What `git add` and `git commit` wrote a moment ago may be in memory only.
-    objects.keep({*new, *filter(None, [present.head.commit])})
+    objects.keep(new)
+    objects.leave_packed(filter(None, [present.head.commit]))
     if objects.packed:  # HEAD, or the checkpoint before, holds the others
         objects.leave_packed(objects.packed - new - _folders_of(objects, compared))
     files: Mapping[bytes, StateFile] = {}
@@ -259,7 +261,7 @@ def _folders_of(objects: ObjectStore, compared: Compared) -> set[ObjectID]:
     """The trees above all that differs from HEAD, in the worktree and in the index."""
     known: dict[ObjectID, Entries] = {}
     folders = (b"", *folders_of(compared.dirty))
-    tops = (ObjectID(compared.tree), ObjectID(compared.index_tree))
+    tops = (compared.tree, compared.index_tree)
     found = (lookup(objects, top, folder, known) for top in tops for folder in folders)
     return {entry.id for entry in found if entry is not None}
 

@@ -24,7 +24,7 @@ from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving, se
 from ckpt.settings.sources import TRIGGERS
 
 if TYPE_CHECKING:
-    from ckpt.engine.capture import Present
+    from ckpt.engine.present import Present
 
 # Seconds in which the same failure, or wrong setting, is reported once by several triggers.
 _BURST = 10.0

@@ -24,7 +24,7 @@ from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
 from ckpt.triggers.processes import Process, upwards
 
 if TYPE_CHECKING:
-    from ckpt.engine.capture import Present
+    from ckpt.engine.present import Present
 
 AliasOf = Callable[[str], str | None]
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
-from ckpt.engine.capture import Present
+from ckpt.engine.present import Present
 from ckpt.errors import CkptError
 from ckpt.git.index import Index
 from ckpt.git.patch import LARGEST

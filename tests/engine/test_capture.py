@@ -10,7 +10,8 @@ import pytest
 from byhand import index, worktree
 from byhand import open_repository as opened
 
-from ckpt.engine.capture import Present, capture
+from ckpt.engine.capture import capture
+from ckpt.engine.present import Present
 from ckpt.git.index import IndexEntry
 from ckpt.git.repository import Repository
 from ckpt.git.trees import read_tree, walk, write_tree
