@@ -210,7 +210,7 @@ def test_an_interrupted_prune_or_gc_loses_nothing_and_the_next_one_ends_it(
     command: str, driver: Driver, tmp_path: Path, record_property: Record
 ) -> None:
     before = _many_sessions(driver, tmp_path / "before")
-    words = ("prune",) if command == "prune" else ("gc", "--force")
+    words = ("prune",) if command == "prune" else ("gc",)
     every = _ids(before)
     interrupter = Interrupter(command)
     with Sweep(record_property) as sweep:

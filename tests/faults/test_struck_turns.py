@@ -21,7 +21,7 @@ STRUCK = f"""{SETUP}
 import os
 number = int(sys.argv.pop(1))
 def strike(operation, path):
-    if operation == "link" and "/refs/checkpoints/" in path:
+    if operation in ("link", "rename") and "/refs/checkpoints/" in path:
         os.kill(os.getpid(), number)
 seam.observe(strike)
 """
