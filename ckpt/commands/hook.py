@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -56,21 +57,20 @@ def run(context: Context, event: str, words: list[str]) -> int:
     if EVENTS[event].startswith(_AGENTS):
         return _run_agent(context, event)
     if disabled_by_env(context.env, event):
-        return _tell_nothing(context, "disabled")
-    module = __import__("ckpt.triggers." + EVENTS[event], fromlist=["run"])
+        _tell(context, None, "disabled")
+        return 0
+    module = import_module("ckpt.triggers." + EVENTS[event])
     act = module.prune if event == "ckpt-prune" else module.run
     fired: Fired | None = act(context.start, context.env, event, words)
-    if fired is None:
-        return _tell_nothing(context, "needless")
     _tell(context, fired)
-    return 1 if fired.blocks else 0
+    return 1 if fired is not None and fired.blocks else 0
 
 
 def _run_agent(context: Context, name: str) -> int:
-    """Take in what an agent tells, act on it, and answer as it expects, whatever happened."""
+    """Read an agent's event, act on it, and answer as the agent expects, whatever happened."""
     from ckpt.triggers.agents import event as events
 
-    agent: Agent = __import__("ckpt.triggers." + EVENTS[name], fromlist=["AGENT"]).AGENT
+    agent: Agent = import_module("ckpt.triggers." + EVENTS[name]).AGENT
     document, fired = _read_document(), None
     event = None if disabled_by_env(context.env, name) else events.read(agent, document)
     if event is not None:
@@ -79,20 +79,30 @@ def _run_agent(context: Context, name: str) -> int:
         fired = act(name, event, context.env)
     elif not isinstance(document, dict):
         fired = _not_understood(context, name)
-    if context.output.as_json:
-        return _tell_nothing(context, "needless") if fired is None else _tell(context, fired)
-    if fired is not None:
-        _tell(context, fired)
-    _answer(agent.answer(events.name_of(document)))  # also with -q: it is no message
+    _tell(context, fired)
+    if not context.output.as_json:
+        _answer(agent.answer(events.name_of(document)))  # also with -q: it is no message
     return 0
 
 
+def _tell(context: Context, fired: Fired | None, otherwise: str = "needless") -> None:
+    """The warnings, and with --json the result; `otherwise` is why nothing was to be done."""
+    try:
+        context.warn(() if fired is None else fired.warnings)
+    except (OSError, ValueError):  # standard error is closed
+        pass
+    if context.output.as_json:
+        from ckpt import documents
+
+        nothing = SaveResult(Outcome.SKIPPED, reason=otherwise)
+        context.output.document(documents.save(nothing if fired is None else fired.result))
+
+
 def _answer(text: str) -> None:
-    """An agent that is gone by now is no failure of the hook."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except OSError:
+    except OSError:  # the agent is gone, which is no failure of the hook
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, sys.stdout.fileno())
         os.close(sink)
@@ -110,27 +120,18 @@ def _not_understood(context: Context, name: str) -> Fired | None:
 
 
 def _read_document() -> object:
-    """What stands on standard input; None if that is no JSON."""
-    return _parsed(_read_input())
+    """The JSON on standard input, as far as it comes within seconds; None if it is not JSON.
 
-
-def _parsed(data: bytes) -> object:
-    try:
-        return jsontext.load(data)
-    except ValueError:
-        return None
-
-
-def _read_input() -> bytes:
-    """All of it, as far as it comes within seconds. Some agents leave the pipe open: then it has
-    all come when it is whole, and a moment passes without more."""
+    Some agents leave the pipe open: there the document ends when it is complete, and a moment
+    passes without more.
+    """
     import select
 
     deadline, data, size = monotonic() + _INPUT_SECONDS, bytearray(), 0
     try:
         while not os.isatty(0) and (left := deadline - monotonic()) > 0:
             if not select.select([0], [], [], min(left, _A_MOMENT) if data else left)[0]:
-                if data and _parsed(bytes(data)) is not None:
+                if data and _parsed(data) is not None:
                     break
                 continue
             part = os.read(0, 1 << 20)
@@ -138,27 +139,13 @@ def _read_input() -> bytes:
                 break
             size += len(part)
             data += part if size <= _LARGEST_INPUT else b""
-    except (OSError, ValueError):  # there is none
-        return b""
-    return bytes(data)
+    except (OSError, ValueError):  # standard input is closed
+        return None
+    return _parsed(data)
 
 
-def _tell(context: Context, fired: Fired) -> int:
+def _parsed(data: bytearray) -> object:
     try:
-        context.warn(fired.warnings)
-    except (OSError, ValueError):  # standard error is closed
-        pass
-    if context.output.as_json:
-        from ckpt import documents
-
-        context.output.document(documents.save(fired.result))
-    return 0
-
-
-def _tell_nothing(context: Context, reason: str) -> int:
-    """Nothing was to be done: say so with --json only."""
-    if context.output.as_json:
-        from ckpt import documents
-
-        context.output.document(documents.save(SaveResult(Outcome.SKIPPED, reason=reason)))
-    return 0
+        return jsontext.load(bytes(data))
+    except ValueError:
+        return None
