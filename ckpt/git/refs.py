@@ -71,6 +71,13 @@ def _is_safe(name: bytes) -> bool:
     return name == b"HEAD" or (name.startswith(b"refs/") and is_ref_name(name))
 
 
+def _is_ours(ref: str) -> bool:
+    """Whether a ref holds a checkpoint: other tools have refs below `refs/checkpoints/` too."""
+    if ref.startswith(TRASH_PREFIX):
+        return is_id(ref[len(TRASH_PREFIX) :].partition("/")[2])
+    return ref.startswith(REF_PREFIX) and is_id(ref[len(REF_PREFIX) :])
+
+
 def short_name(branch: bytes) -> str:
     name = to_str(branch)
     short = name.removeprefix("refs/heads/")
@@ -276,7 +283,7 @@ class Refs:
 
     def read(self, ref: bytes) -> ObjectID | None:
         """The object a ref names, links followed; None where there is none."""
-        return self._object_id(self._followed(ref)[1])
+        return self.named_by(self._followed(ref)[1])
 
     def behind(self, ref: bytes) -> bytes:
         """The ref that changes when a commit is made on this one: another, if it is symbolic."""
@@ -310,19 +317,16 @@ class Refs:
             data = b""
         return PackedRefs(data, self._hex_length)
 
-    def _object_id(self, contents: bytes | None) -> ObjectID | None:
-        return None if not contents else object_id(contents, self._hex_length)
-
-    def named_by(self, contents: bytes) -> ObjectID | None:
+    def named_by(self, contents: bytes | None) -> ObjectID | None:
         """The object that a ref's contents name, if they do."""
-        return self._object_id(contents)
+        return None if not contents else object_id(contents, self._hex_length)
 
     def head(self) -> Head:
         contents = self._contents(b"HEAD").strip()
         if contents.startswith(SYMREF):
             branch = contents[len(SYMREF) :].strip()
             return Head(branch, self.read(branch))
-        commit = self._object_id(contents)
+        commit = self.named_by(contents)
         if commit is None:
             from shlex import quote
 
@@ -336,13 +340,13 @@ class Refs:
     # -- reading many --------------------------------------------------------------
 
     def checkpoints(self) -> dict[str, ObjectID]:
-        """Id to commit of every checkpoint; other tools have refs below that prefix too."""
+        """Id to commit of every checkpoint."""
         return {name: commit for name, commit in self._below(REF_PREFIX).items() if is_id(name)}
 
     def trash(self) -> dict[str, ObjectID]:
         """`DATE/ID` to commit of every dropped checkpoint."""
         found = self._below(TRASH_PREFIX).items()
-        return {name: commit for name, commit in found if is_id(name.partition("/")[2])}
+        return {name: commit for name, commit in found if _is_ours(TRASH_PREFIX + name)}
 
     def foreign(self) -> int:
         """How many refs below `refs/checkpoints/` are those of other tools."""
@@ -351,9 +355,7 @@ class Refs:
     def others(self) -> set[ObjectID]:
         """What all refs hold that are not ours."""
         return {
-            commit
-            for name, commit in self._below("refs/").items()
-            if not f"refs/{name}".startswith(_OURS) or not is_id(name.rpartition("/")[2])
+            commit for name, commit in self._below("refs/").items() if not _is_ours(f"refs/{name}")
         }
 
     def own(self) -> set[ObjectID]:
@@ -361,7 +363,7 @@ class Refs:
         if self.git_dir == self.common_dir:
             return set()
         top = os.path.join(self.git_dir, "refs")
-        values = (self._object_id(_read_anyhow(f"{top}/{name}")) for name in _files_below(top))
+        values = (self.named_by(_read_anyhow(f"{top}/{name}")) for name in _files_below(top))
         return {value for value in values if value is not None}
 
     def listed_checkpoints(self) -> CheckpointRefs:
@@ -384,7 +386,7 @@ class Refs:
         """The commit of one checkpoint."""
         ref = os.fsencode(REF_PREFIX + checkpoint_id)
         try:
-            return self._object_id(self._contents(ref))
+            return self.named_by(self._contents(ref))
         except OSError as error:
             if is_want(error):
                 raise
@@ -404,7 +406,7 @@ class Refs:
         loose = self._loose(prefix)
         found = self._packed().below(prefix)
         for name, contents in loose.items():
-            value = self._object_id(contents)
+            value = self.named_by(contents)
             if value is not None:
                 found[name] = value
         return found
@@ -452,7 +454,7 @@ class Refs:
     def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
         """Move a ref; False if it is no longer where it was read."""
         with self._holding_packed():
-            return self._write(ref, new, lambda: self._object_id(self._contents(ref)) == old)
+            return self._write(ref, new, lambda: self.named_by(self._contents(ref)) == old)
 
     def remove(self, ref: bytes, old: ObjectID) -> bool:
         """Delete a ref; False if it is no longer where it was read."""
@@ -469,7 +471,7 @@ class Refs:
             done = {
                 ref: name
                 for ref, (value, name) in moved.items()
-                if is_ref_name(ref) and self._object_id(self._contents(ref)) == value
+                if is_ref_name(ref) and self._value(ref, packed) == value
             }
             new = {name: moved[ref][0] for ref, name in done.items() if name is not None}
             for name in new:
@@ -480,6 +482,10 @@ class Refs:
                 _remove_file(self._path(ref))
                 _remove_empty_above(self._path(ref), self._path(b"/".join(ref.split(b"/")[:2])))
         return {*done}
+
+    def _value(self, ref: bytes, packed: PackedRefs) -> ObjectID | None:
+        loose = read_loose(self._path(ref))
+        return packed.get(ref) if loose is None else self.named_by(loose)
 
     def mend(self, ref: bytes, contents: bytes, value: ObjectID | None) -> bool:
         """Give a damaged ref a value, or (None) remove it; False if it has changed meanwhile."""
@@ -497,8 +503,8 @@ class Refs:
         found: dict[bytes, tuple[ObjectID, bytes | None]] = {}
         for prefix in prefixes:
             for name, contents in self._loose(prefix).items():
-                ref, value = os.fsencode(prefix + name), self._object_id(contents)
-                if value is not None and is_id(name.rpartition("/")[2]):
+                ref, value = os.fsencode(prefix + name), self.named_by(contents)
+                if value is not None and _is_ours(prefix + name):
                     found[ref] = value, ref
         return len(self.move_all(found)) if len(found) >= at_least else 0
 
@@ -553,7 +559,7 @@ class Refs:
         if branch is None or contents is None or contents.startswith(b"ref:"):
             return None
         log = os.path.join(self._base(branch), "logs", os.fsdecode(branch))
-        return (self._path(branch), log) if self._object_id(contents) is None else None
+        return (self._path(branch), log) if self.named_by(contents) is None else None
 
     def other_worktree_with(self, branch: bytes) -> str | None:
         """The git dir of another worktree that has this branch checked out."""

@@ -98,7 +98,7 @@ class ReftableRefs(Refs):
         return PackedRefs(b"", self._hex_length)
 
     def own(self) -> set[ObjectID]:
-        found = {name: self._object_id(value) for name, value in self._listed().items()}
+        found = {name: self.named_by(value) for name, value in self._listed().items()}
         return {value for name, value in found.items() if value and not is_shared(name)}
 
     def listed_checkpoints(self) -> CheckpointRefs:
