@@ -105,12 +105,12 @@ def test_a_restore_that_was_interrupted_can_be_repeated(
     assert trash.dropped(repo) == []
 
 
-@pytest.mark.parametrize("needed", ["target", "safety", "edits"])
+@pytest.mark.parametrize("needed", ["target", "safety"])
 @pytest.mark.parametrize("place", ["ckpt", "worktrees/other/ckpt"])
 def test_what_an_interrupted_rollback_needs_is_not_dropped(
     place: str, needed: str, repo: Repository, found: Checkpoint
 ) -> None:
-    ids = {"target": B, "safety": B, "edits": None} | {needed: A}
+    ids = {"target": B, "safety": B} | {needed: A}
     private = Path(repo.common_dir, place)
     private.mkdir(parents=True, exist_ok=True)
     journal.write(str(private), Journal(**ids, paths=(), actions=()))
