@@ -292,15 +292,6 @@ class Listings:
                     yield opened[folder], own
                 start = end
 
-    def folders_as_compared(self) -> Iterator[tuple[bytes, Stat]]:
-        """The folders whose stat data were known when all were compared with the disk, and these;
-        so long as nothing is packed, whatever was put in their place since."""
-        for chunk in self._chunks:
-            stats = _STAT.iter_unpack(chunk.stats)
-            for path, status in zip(chunk.paths.split(b"\0"), stats, strict=True):
-                if stat.S_ISDIR(status[4]):
-                    yield path, status
-
     def get(self, folder: bytes) -> Listing | None:
         return self._opened(self._number(folder)).get(folder)
 
@@ -428,27 +419,6 @@ def rescan(
             relist.add(listing.folder.rpartition(b"/")[0])
         elif 0 in places or not all(work.is_only_edited(listing, at - 1) for at in places):
             relist.add(listing.folder)
-    return work.list_anew(relist, rules, deadline)
-
-
-def rescan_only(
-    top: bytes,
-    listings: Listings,
-    rules: Callable[[], ScanRules],
-    folders: Iterable[bytes],
-    files: Iterable[bytes],
-    deadline: Deadline | None = None,
-) -> Changes:
-    """The same where it is known already what differs: some folders, and files in others."""
-    work = _Rescan(top, listings)
-    work.check_top()
-    relist = {folder for folder in folders if listings.get(folder)}
-    for path in files:
-        status, folder = work.lstat(path), path.rpartition(b"/")[0]
-        if status is None:
-            relist.add(folder)
-        elif folder not in relist:
-            work.changes.files[path] = status
     return work.list_anew(relist, rules, deadline)
 
 

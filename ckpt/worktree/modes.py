@@ -9,7 +9,7 @@ likewise for folders.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _DEFAULTS = (0o644, 0o755)
@@ -97,33 +97,6 @@ def usual(files: Mapping[int, int], folders: Mapping[int, int]) -> Usual:
         max(executable, default=(0, _DEFAULTS[1]))[1],
         max(ranking, default=(0, _FOLDER))[1],
     )
-
-
-def collect(
-    permissions: Mapping[bytes, int],
-    executables: Set[bytes],
-    folders: Mapping[bytes, int],
-    *,
-    listed: Set[bytes] = frozenset(),
-) -> Modes:
-    """Sum up the bits of regular files and of folders by path; `executables` are the files
-    that git calls so, which without core.fileMode is not for the bits to say. Files of
-    `listed` are always among the others: git takes them for links, which have no bits."""
-    marked = {
-        path: bits | IS_EXECUTABLE * (path in executables) | IS_LISTED * (path in listed)
-        for path, bits in permissions.items()
-    }
-    most = usual(_counted(marked.values()), _counted(folders.values()))
-    others = {path: bits & 0o777 for path, bits in marked.items() if most.is_unusual_file(bits)}
-    odd_folders = {path: bits for path, bits in folders.items() if bits != most.folder}
-    return Modes(most.plain, most.executable, others, most.folder, odd_folders)
-
-
-def _counted(bits: Iterable[int]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for each in bits:
-        counts[each] = counts.get(each, 0) + 1
-    return counts
 
 
 def is_executable(bits: int) -> bool:

@@ -13,7 +13,7 @@ from ckpt.engine.reading import GitModes
 from ckpt.engine.recorded import file_state
 from ckpt.git.formats import ObjectID
 from ckpt.git.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
-from ckpt.worktree.modes import Modes, collect
+from ckpt.worktree.modes import Modes
 
 ID = ObjectID(b"1" * 40)
 FILE, TOOL, LINK = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755, stat.S_IFLNK | 0o777
@@ -58,9 +58,8 @@ def test_states_are_equal_that_are_the_same_on_disk() -> None:
 
 
 def test_a_link_that_is_a_plain_file_is_told_by_its_bits() -> None:
-    modes = collect({b"plain": 0o644, b"link": 0o644}, set(), {}, listed={b"link", b"real"})
+    modes = Modes(others={b"link": 0o644})
 
-    assert modes.others == {b"link": 0o644}
     link = TreeEntry(SYMLINK, ID)
     assert file_state(b"link", link, modes) == FileState(TreeEntry(REGULAR, ID), 0o644)
     real = file_state(b"real", link, modes)
