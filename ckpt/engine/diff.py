@@ -269,7 +269,8 @@ def is_dirty(
     entries = staged.index.entries
     if recorded is not None and head != recorded:
         return True
-    if len(entries) > _MOST_FILES or level > _MOST_LEVELS:
+    is_late = deadline is not None and deadline.is_over
+    if len(entries) > _MOST_FILES or level > _MOST_LEVELS or is_late:
         return None
     if any(entry.stage or entry.intent_to_add for entry in entries):
         return True
