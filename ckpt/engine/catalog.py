@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from ckpt import disk, ids
-from ckpt.engine.collector import without_collector
 from ckpt.errors import CkptError, NotFound, UsageError
 from ckpt.git import record
 from ckpt.git.formats import ObjectID
@@ -222,17 +221,16 @@ def select(
     until: datetime | None = None,
 ) -> list[Checkpoint]:
     """Those that match everything asked for; `since` is exclusive, `until` inclusive."""
-    with without_collector():
-        return [
-            c
-            for c in checkpoints
-            if (kind is None or c.kind is kind)
-            and (name is None or c.name == name)
-            and (session is None or c.session == session)
-            and (scope is None or c.scope is scope)
-            and (since is None or c.timestamp > since)
-            and (until is None or c.timestamp <= until)
-        ]
+    return [
+        c
+        for c in checkpoints
+        if (kind is None or c.kind is kind)
+        and (name is None or c.name == name)
+        and (session is None or c.session == session)
+        and (scope is None or c.scope is scope)
+        and (since is None or c.timestamp > since)
+        and (until is None or c.timestamp <= until)
+    ]
 
 
 def still_holds(repo: Repository, checkpoint_id: str, tree: bytes, state: bytes) -> bool:

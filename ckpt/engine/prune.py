@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from ckpt.engine import snapshot, trash
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.collector import without_collector
 from ckpt.engine.journal import hidden_worktrees, needed_by_rollbacks
 from ckpt.engine.nested import linked_from_around
 from ckpt.engine.retention import Decision, decide
@@ -98,8 +97,7 @@ def look(
     If it takes more than so many reads to find out what they hold, there is no cap on that.
     """
     policy.check()
-    with without_collector():
-        checkpoints = list(Catalog(repo))
+    checkpoints = list(Catalog(repo))
     left = None if policy.max_bytes is None else _measured(repo, most_reads)
     must_stay = {
         **linked_from_around(repo),

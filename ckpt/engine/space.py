@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ckpt.engine.collector import without_collector
 from ckpt.git.formats import ObjectID
 from ckpt.git.objects import MissingObject, ObjectStore
 from ckpt.git.record import INDEX, read_commit
@@ -48,9 +47,8 @@ def measure(repo: Repository, most_reads: int | None = None) -> Space:
     """What each checkpoint holds; TooMuch if more objects would have to be read."""
     living = {name: commit for name, commit in repo.refs.checkpoints().items() if is_id(name)}
     roots = {**living, **repo.refs.trash()}  # a name in the trash begins with a day
-    with without_collector():
-        walk = _Walk(repo.objects, most_reads)
-        children = walk.below(roots.values(), repo.refs.head().commit)
+    walk = _Walk(repo.objects, most_reads)
+    children = walk.below(roots.values(), repo.refs.head().commit)
     sizes = repo.objects.disk_sizes(children)
     return Space(roots, children, sizes, living)
 
