@@ -291,15 +291,16 @@ class Cleaner:
         return content is not None
 
     def _head_blob(self, path: bytes) -> ObjectID | None:
-        if self._head is None:
-            return None
-        objects = self._repo.objects
         try:
-            tree = read_commit(objects, self._head).tree
-            entry = lookup(objects, tree, path, self._trees)
+            tree = self._head_tree
+            entry = tree and lookup(self._repo.objects, tree, path, self._trees)
         except MissingObject:
             return None
-        return None if entry is None else entry.id
+        return entry.id if entry else None
+
+    @cached_property
+    def _head_tree(self) -> ObjectID | None:
+        return None if self._head is None else read_commit(self._repo.objects, self._head).tree
 
     def _cleaned(self, path: bytes, asked: Conversion, full: bytes, data: bytes) -> ObjectID | None:
         """Add what git stores for a file in memory; None if its driver fails."""
@@ -311,7 +312,7 @@ class Cleaner:
 
     def _put(self, path: bytes, data: bytes) -> ObjectID:
         blob = self._objects.hash(b"blob", data)
-        # To protect what the index names from gc would only take time.
+        # The index keeps it alive.
         if blob == self._staged.get(path) and self._objects.size(blob) == len(data):
             return blob
         return self._objects.add(b"blob", data)

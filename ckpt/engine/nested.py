@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What is known of the repositories inside a worktree, without entering them.
+"""Submodules and other repositories inside a worktree: where their HEAD stands, whether they are
+dirty, and how to open one.
 
-Submodules whose folder is a repository, and untracked repositories that the scan came
-upon: where their HEAD stands, and whether there is anything in them that no commit of
-the repository around them holds. They are read and never written, each as git would
-open it: another owner's, a damaged one, or one whose work tree lies elsewhere is noted
-with nothing but its path.
+They are read and never written here, each as git would open it. Of one that belongs to another
+user, is damaged, or has its work tree elsewhere, only the path is noted.
 """
 
 from __future__ import annotations
@@ -55,8 +53,8 @@ def nested_states(
     recorded: Mapping[bytes, bytes],
     deadline: Deadline | None = None,
 ) -> tuple[NestedState, ...]:
-    """The state of every nested repository at some paths; the index recorded those commits.
-    After the deadline it is not found out whether they are dirty."""
+    """Return the state of every nested repository at some paths; `recorded` are the commits in the
+    index. After the deadline it is not found out whether they are dirty."""
     if not paths:
         return ()
     top = os.fsencode(repo.worktree)
@@ -116,8 +114,8 @@ def _of_another(path: bytes) -> Refused:
 
 
 def enter_nested(around: Repository, path: bytes) -> Repository:
-    """The same to work in. Filter commands are run where git would run them too, in submodules;
-    any other may have come with an archive, and its configuration is nobody's word."""
+    """Open one to work in. Its filter commands are run in submodules, where git would run them
+    too; any other repository may have come with an archive."""
     repo = open_nested(around, path)
     if around.runs_filters and _is_of(around, repo, path):
         return repo
@@ -125,8 +123,8 @@ def enter_nested(around: Repository, path: bytes) -> Repository:
 
 
 def as_stranger(repo: Repository, path: bytes | None = None) -> Repository:
-    """A repository to work in though nobody has asked for just this one; `path` is how it is known.
-    It is closed if that cannot be."""
+    """Make a repository that only the place of a file has led to fit to work in: its filters are
+    not run. It is closed if it is refused."""
     try:
         _check_owned(repo, to_bytes(repo.worktree) if path is None else path)
     except BaseException:
@@ -136,8 +134,8 @@ def as_stranger(repo: Repository, path: bytes | None = None) -> Repository:
 
 
 def _check_owned(repo: Repository, path: bytes) -> None:
-    """Refuse a repository from which another one would be written to, in which a checkpoint would
-    count as one of its own, or any other place: anybody can pack a git dir that leads there."""
+    """Refuse a repository whose git dir is elsewhere, or leads elsewhere: a checkpoint would be
+    written there."""
     if not _is_owned(repo):
         raise _of_another(path)
     for git_dir in {repo.common_dir, repo.git_dir}:
@@ -153,7 +151,7 @@ def _check_owned(repo: Repository, path: bytes) -> None:
 
 
 def _is_owned(repo: Repository) -> bool:
-    """Whether a git dir is in its work tree, or names it."""
+    """Tell whether a git dir is in its work tree, or names it."""
     if repo.git_dir == repo.common_dir:
         is_inside = repo.git_dir.startswith(os.path.join(repo.worktree, ""))
         return is_inside or repo.config.get("core.worktree") is not None
@@ -168,7 +166,7 @@ def _is_owned(repo: Repository) -> bool:
 
 
 def _is_of(around: Repository, repo: Repository, path: bytes) -> bool:
-    """Whether a repository is a submodule or another worktree of the one around it."""
+    """Tell whether a repository is a submodule or another worktree of the one around it."""
     if repo.git_dir.startswith(os.path.join(around.common_dir, "")):
         return True
     entries = read_staged(around).index.entries
@@ -193,8 +191,8 @@ def without_links(states: Iterable[NestedState]) -> tuple[NestedState, ...]:
 
 
 def gone(target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]) -> dict[bytes, str]:
-    """The repositories inside that were there at the checkpoint and are not any more: no rollback
-    of the one around them brings them back. Each with what it was."""
+    """List the repositories that were inside at the checkpoint and are gone, each with what it
+    was: a rollback of the one around does not bring them back."""
     return {
         path: SUBMODULE if target.has_submodule(path) else GONE_REPOSITORY
         for path in target.repositories
@@ -203,8 +201,8 @@ def gone(target: Recorded, worktree: Worktree, limits: tuple[bytes, ...]) -> dic
 
 
 def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) -> dict[bytes, str]:
-    """The repositories inside that stay, and are known to be others than they were or new; also
-    those that `--recurse` would take back and that may be. Each with what it is."""
+    """List the repositories inside that stay as they are although they are new, or differ from the
+    checkpoint, or may do so, each with what it is."""
     then = {state.path: state for state in target.manifest.nested}
     found = {}
     for here in present.nested:
@@ -221,8 +219,7 @@ def left_alone(target: Recorded, present: Present, limits: tuple[bytes, ...]) ->
 
 
 def check_limit(target: Recorded, limit: bytes) -> None:
-    """A path inside a nested repository is for that repository to put back, unless this one
-    tracked it."""
+    """Refuse a path inside a nested repository, unless this one tracked it."""
     from shlex import quote
 
     nested = {to_bytes(state.path): state for state in target.manifest.nested}
@@ -246,8 +243,8 @@ def _tracks(target: Recorded, limit: bytes) -> bool:
 
 
 def linked_from_around(repo: Repository) -> dict[str, str]:
-    """Checkpoints of this repository that those of a repository around it name, each with the
-    reason why it stays: to go back to the outer one takes them all."""
+    """List the checkpoints that those of a repository around this one name, each with the reason
+    why it stays: to go back to the outer one takes them all."""
     from ckpt.engine import trash
     from ckpt.engine.catalog import Catalog
     from ckpt.git.repository import present_worktrees

@@ -76,8 +76,8 @@ def _is_open(
     staged: Mapping[bytes, IndexEntry],
     found: Mapping[bytes, Edited | None],
 ) -> bool:
-    """Whether something can become of a path still: each is changed once, but a file of another
-    kind goes first and comes anew then."""
+    """Tell whether a patch may still change a path: each is changed once, but a change of kind is
+    a removal and an addition."""
     if path in found:
         return found[path] is None and patch.old_path is None
     return path == patch.old_path or path not in staged

@@ -96,7 +96,7 @@ def facts_of(staged: Staged, identity: Identity | None) -> IndexFacts:
 
 
 def index_identity(repo: Repository) -> Identity | None:
-    """What changes whenever git writes the index; None if there is none.
+    """Return what changes whenever git writes the index; None if there is no index.
 
     Git puts a new file in its place each time, which ends in a checksum of its own.
     """
@@ -116,7 +116,7 @@ def index_identity(repo: Repository) -> Identity | None:
 
 
 def doubtful_folders(before: IndexFacts, now: IndexFacts) -> set[bytes]:
-    """Folders in which other paths are tracked than before, and all above them."""
+    """Return the folders in which other paths are tracked than before, and all above them."""
     if before.tracked == now.tracked and before.gitlinks == now.gitlinks:
         return set()
     paths = {*before.paths()} ^ {*now.paths()}
@@ -138,7 +138,7 @@ _ONE_IN = 400  # paths that must have changed for the file to be written again
 class ScanCache:
     """`rules` and `attributes` stand for all that the listings follow from besides the disk and
     the index; `tree` is that of the checkpoint `holder`, whose state commit is `state`.
-    `compared` is for `summary`, and nobody else's business."""
+    `compared` is for `summary` alone."""
 
     rules: bytes
     attributes: bytes
@@ -158,7 +158,7 @@ class ScanCache:
 
 
 def load(repo: Repository) -> ScanCache | None:
-    """The cache of a worktree, if all it names is held by a checkpoint."""
+    """Return the cache of a worktree, if a checkpoint holds all that it names."""
     cache = repo.kept.get(_NAME)
     if not isinstance(cache, ScanCache):
         cache = _read(repo)
@@ -177,7 +177,7 @@ def forget(repo: Repository) -> None:
 
 
 def is_damaged(repo: Repository) -> bool:
-    """Whether there is a cache that no version of ckpt has written so."""
+    """Tell whether there is a cache file that no version of ckpt has written."""
     try:
         data = disk.read_private(path_of(repo), most=LARGE)
     except FileNotFoundError:
@@ -189,12 +189,12 @@ def is_damaged(repo: Repository) -> bool:
 
 
 def is_held(repo: Repository, cache: ScanCache) -> bool:
-    """Whether the checkpoint is still there that holds the objects."""
+    """Tell whether the checkpoint is still there that holds the objects."""
     return still_holds(repo, cache.holder, cache.tree, cache.state)
 
 
 def held_by(cache: ScanCache, holder: Checkpoint) -> ScanCache:
-    """The same, of which another checkpoint holds all objects by now."""
+    """Return the cache with another checkpoint that holds its objects."""
     return replace(
         cache,
         holder=holder.id,
@@ -204,7 +204,7 @@ def held_by(cache: ScanCache, holder: Checkpoint) -> ScanCache:
 
 
 def clock(repo: Repository) -> Clock:
-    """The time by the clock of the file system, which may be another machine's."""
+    """Return the time by the clock of the file system, which may be another machine's."""
     try:
         path = os.path.join(repo.private_dir, "lock")
         disk.utime(path)
@@ -215,7 +215,7 @@ def clock(repo: Repository) -> Clock:
 
 
 def _dates_folders(repo: Repository) -> bool:
-    """Asked once by a process; a file system does not change its ways."""
+    """Ask once in a process."""
     known = repo.kept.get("dates folders")
     if known is None:
         known = repo.kept["dates folders"] = dates_folders(repo.worktree)
@@ -239,7 +239,7 @@ def path_of(repo: Repository) -> str:
 
 
 def _identity(repo: Repository) -> bytes:
-    """What makes a cache this worktree's own, and not one of a copy."""
+    """Return what tells this worktree from a copy of it."""
     status = os.stat(repo.worktree)
     place = repo.worktree, repo.git_dir, status.st_dev, status.st_ino, repo.object_format.name
     return sha1(ascii(place).encode()).digest()
@@ -286,7 +286,7 @@ def _read(repo: Repository) -> ScanCache | None:
 
 
 def _is_whole(head: bytes, body: bytes | memoryview) -> bool:
-    """Whether a cache file has all its bytes: damaged ones must not get to `marshal` either."""
+    """Tell whether a cache file has all its bytes: `marshal` must not see damaged ones."""
     return head.startswith(_MAGIC) and head.endswith(_checksum(body)) and len(head) == _START
 
 

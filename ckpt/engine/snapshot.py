@@ -97,8 +97,8 @@ class SaveRequest:
         return self.kind not in TRIGGERED or is_named or self.state_is_given
 
     def is_met_by(self, found: Checkpoint) -> bool:
-        """Whether a checkpoint of the same state is one that this session finds, and is kept at
-        least as long as its own would be."""
+        """Tell whether a checkpoint of the same state will do: of this session, and kept at least
+        as long."""
         if self.session is not None and found.session != self.session:
             return False
         is_alike = found.kind is self.kind and found.session == self.session
