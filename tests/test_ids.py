@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from datetime import datetime, timedelta, timezone
 
@@ -30,12 +29,6 @@ def test_the_time_of_an_id_is_utc_wherever_the_user_is() -> None:
     elsewhere = MOMENT.astimezone(timezone(timedelta(hours=5, minutes=30)))
 
     assert ids.new_id(elsewhere, None).startswith("20261115-233412-123-")
-
-
-def test_letters_that_are_mistaken_for_others_never_appear() -> None:
-    drawn = {char for _ in range(500) for char in ids.new_id(MOMENT, None)[-4:]}
-
-    assert drawn == set("0123456789abcdefghjkmnpqrstvwxyz")
 
 
 def test_ids_of_the_same_moment_differ() -> None:
@@ -177,17 +170,3 @@ def test_the_length_of_a_description_is_counted_in_bytes() -> None:
     assert ids.check_description("x" * limit) == "x" * limit
     with pytest.raises(UsageError, match="longer than 64 KiB"):
         ids.check_description("é" * (limit // 2) + "x")
-
-
-def test_an_id_is_what_the_pattern_says() -> None:
-    chance = random.Random(20261116)
-    texts = [ids.new_id(datetime(2026, 11, 15, tzinfo=timezone.utc), None) for _ in range(20)]
-    for text in list(texts):
-        for _ in range(100):
-            at = chance.randrange(len(text) + 1)
-            change = chance.choice(["", "-", "0", "a", "i", "Z", "\n", "\u0661", "é", " "])
-            texts.append(text[:at] + change + text[at + chance.randint(0, 2) :])
-
-    assert [ids.is_id(text) for text in texts] == [
-        ids.PATTERN.fullmatch(text) is not None for text in texts
-    ]
