@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The values that walk between the layers and out to the caller.
 
-All are frozen. Paths are `str` as the file system has them (surrogate escapes stand
-for bytes that are not UTF-8); repository paths in `bytes` stay inside the engine.
-What is large or rarely asked for (agent state, skipped paths) is read from the
-checkpoint on first use, so that listing a thousand of them reads only commits.
+All are immutable; those that only carry facts are named tuples, which import in a third of the
+time. Paths are `str` as the file system has them (surrogate escapes stand for bytes that are not
+UTF-8). What is large or rarely asked for (agent state, skipped paths) is read from the checkpoint
+on first use, so that a list of a thousand of them reads only commits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
@@ -70,16 +70,14 @@ class SkipReason(_Word):
     NESTED = "nested"
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A path that was left alone, and why: a `SkipReason`, or a reason of a rollback."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class GitState:
+class GitState(NamedTuple):
     """Where HEAD stood: `commit_hash` is None when unborn, `branch` when detached."""
 
     commit_hash: str | None
@@ -94,8 +92,7 @@ class FeatureState:
     snapshot_path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """The worktree against HEAD's commit; lines of binary files do not count."""
 
     files_changed: int = 0
@@ -221,8 +218,7 @@ class Checkpoint:
         return self.details.skipped
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A checkpoint in the trash, and the day on which it went there."""
 
     checkpoint: Checkpoint
@@ -270,8 +266,7 @@ class Summary:
         return self.last.timestamp - self.first.timestamp
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     """One path of a diff: status is git's letter, A M D or T."""
 
     path: str
@@ -299,16 +294,14 @@ class DiffResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OperationReport:
+class OperationReport(NamedTuple):
     """The operation in progress (a merge, a rebase …) before and after; None: there was none."""
 
     before: str | None
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class BranchReport:
+class BranchReport(NamedTuple):
     """A branch that a rollback moved though HEAD is not on it, from one commit to another; None
     where there is no such branch."""
 
@@ -334,8 +327,7 @@ class HeadReport:
     branches: tuple[BranchReport, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NestedResult:
+class NestedResult(NamedTuple):
     """What a rollback with `recurse` did in a repository inside the worktree."""
 
     path: str
@@ -396,8 +388,7 @@ class RollbackResult:
 INSTALLED, MISSING, REPLACED, FOREIGN = "installed", "missing", "replaced", "foreign"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """The state of an installed trigger, and the command that fixes it if something is wrong."""
 
     trigger: str
