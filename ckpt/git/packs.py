@@ -196,12 +196,13 @@ class OpenPack:
         head = zlib.decompressobj().decompress(self._bytes(start, _BEGINNING), 20)
         return _varint(head, _varint(head, 0)[1])[0]
 
+    @guarded
     def disk_size(self, offset: int) -> int:
         """The bytes of an entry, which ends where the next one begins, or the checksum does."""
         if not self._ends:
             end = os.stat(self.path).st_size - self._id_length
             self._ends = [*(at for at, _ in self.entries()), end]
-        return self._ends[bisect_right(self._ends, offset)] - offset
+        return max(self._ends[bisect_right(self._ends, offset)] - offset, 0)
 
     def pieces(self, raw_id: bytes, offset: int) -> Iterator[bytes]:
         """The content of an object, in pieces unless it is a delta."""

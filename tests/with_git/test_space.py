@@ -72,3 +72,16 @@ def test_a_repository_of_sha256_is_measured(
     save(Path(), os.urandom(9_000))
 
     assert 9_000 < space()["total"] < 11_000
+
+
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_pack_that_was_cut_off_does_not_keep_status_from_telling_the_rest(
+    repo: Path, left: int
+) -> None:
+    save(repo, os.urandom(9_000))
+    git("gc", "-q")
+    (pack,) = (repo / ".git/objects/pack").glob("*.pack")
+    pack.chmod(0o644)
+    pack.write_bytes(pack.read_bytes()[:left])
+
+    assert space()["total"] is not None
