@@ -422,7 +422,7 @@ def without(index: Index, paths: Collection[bytes]) -> Index:
 def _of(index: Index, entries: list[IndexEntry]) -> Index:
     """The same index with other entries."""
     ordered = sorted(entries, key=lambda entry: (entry.path, entry.stage))
-    return Index(index.version, ordered, hash_len=index.hash_len)
+    return Index(ordered, hash_len=index.hash_len)
 
 
 def needed_blobs(wanted: Index, present: Index) -> set[ObjectID]:

@@ -303,7 +303,7 @@ def with_state(
             lost.add(entry.path)
         else:
             entries.append(entry)
-    index = staging.Index(index.version, entries, hash_len=index.hash_len)
+    index = staging.Index(entries, hash_len=index.hash_len)
     return facts.with_state(staging.write_state(objects, index)), tuple(sorted(lost))
 
 

@@ -99,7 +99,7 @@ def edits_in(repo: Repository, path: str) -> dict[bytes, Edited | None] | None:
         ]
         if not entries:  # it could be anybody's
             return None
-        index = Index(2, entries, hash_len=repo.object_format.oid_length)
+        index = Index(entries, hash_len=repo.object_format.oid_length)
         return overlay.edits(repo, patches, index)
     except (BadPatch, OSError):
         return None
@@ -456,7 +456,7 @@ def _published(repo: Repository, request: SaveRequest, held: _Held, *, is_ours: 
 
 def _state_tree(repo: Repository, held: _Held) -> ObjectID:
     objects = repo.objects
-    no_flags = Index(2, [], hash_len=repo.object_format.oid_length)
+    no_flags = Index([], hash_len=repo.object_format.oid_length)
     entries = staging.write_state(objects, no_flags, stages={0: held.index})
     manifest = Manifest(modes=_usual_modes())
     entries[record.MANIFEST] = TreeEntry(REGULAR, objects.add(b"blob", manifest.dump()))

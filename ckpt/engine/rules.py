@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Gather the rules of a scan: what is tracked, ignored, denied.
+"""Gather the rules of a scan: what is tracked, ignored, denied, included, converted.
 
-Reads git's exclude files and turns settings into patterns, so that the scan itself
-needs to know neither git's configuration nor ours.
+Reads git's exclude and attributes files and turns settings into patterns, so that the scan
+itself needs to know neither git's configuration nor ours.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from ckpt.paths import LARGEST_TEXT, folders_above, is_within, read_plain_file
 from ckpt.settings.settings import DENIED_FILES, Settings
 from ckpt.worktree.scan import Denials, Scan, ScanRules, leads_to
 
+_WILD = frozenset("*?[\\!")
+_ATTRIBUTES = b".gitattributes"
+
 
 def read_excludes(repo: Repository) -> dict[str, bytes]:
     """`global` is core.excludesFile or its default place, `info` the repository's own file."""
-    default = os.path.join(config_home(repo), "git", "ignore")
-    files = {
-        "global": repo.config.get_path("core.excludesfile") or default,
-        "info": os.path.join(repo.common_dir, "info", "exclude"),
+    return {
+        "global": _users_own(repo, "core.excludesfile", "ignore"),
+        "info": _read_followed(os.path.join(repo.common_dir, "info", "exclude")),
     }
-    return {name: read_followed(path) for name, path in files.items()}
 
 
-def config_home(repo: Repository) -> str:
-    home = repo.env.get("HOME", "")
-    return repo.env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+def _users_own(repo: Repository, setting: str, name: str) -> bytes:
+    home = repo.env.get("XDG_CONFIG_HOME") or os.path.join(repo.env.get("HOME", ""), ".config")
+    return _read_followed(repo.config.get_path(setting) or os.path.join(home, "git", name))
 
 
-def read_followed(path: str) -> bytes:
+def _read_followed(path: str) -> bytes:
     """A file that is the user's own and may be a link, unlike a `.gitignore`."""
     return read_plain_file(os.fsencode(os.path.realpath(path))) or b""
 
@@ -67,11 +68,6 @@ def fingerprint(repo: Repository, settings: Settings, excludes: dict[str, bytes]
 def inside(worktree: str, *folders: str) -> list[bytes]:
     top = os.path.join(worktree, "")
     return [os.fsencode(path[len(top) :]) for path in folders if path.startswith(top)]
-
-
-# -- Gather the rules of a scan: what is tracked, ignored, denied
-
-_WILD = frozenset("*?[\\!")
 
 
 def scan_rules(
@@ -204,9 +200,7 @@ def _leading_folders(pattern: str) -> bytes:
     return b"/".join(plain)
 
 
-# -- The attributes files that git reads: in the worktree, in the repository, of user and system
-
-_NAME = b".gitattributes"
+# -- Attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,61 +221,42 @@ def attribute_tree(
     """`staged` are the blobs of the attributes files in the index; the texts of `instead` count
     in place of those on disk."""
     instead = instead or {}
-    reader = _Reader(repo, staged, instead)
-    outside = _outside(repo)
+    no_system = repo.env.get("GIT_ATTR_NOSYSTEM")
+    outside = {
+        "info": _read_followed(os.path.join(repo.common_dir, "info", "attributes")),
+        "user": _users_own(repo, "core.attributesfile", "attributes"),
+        "system": b"" if no_system else _read_followed("/etc/gitattributes"),
+    }
     named = (*found.attribute_files, *staged, *instead)
     # A folder that was left out has tracked files below it, if it is listed all the same.
     unwalked = found.folders.keys() - (found.walked.keys() - found.skipped.keys())
-    inside = {b"", *unwalked, *(path.rpartition(b"/")[0] for path in named)}
-    texts = {folder: text for folder in sorted(inside) if (text := reader.read(folder))}
+    folders = {b"", *unwalked, *(path.rpartition(b"/")[0] for path in named)}
+    texts = {}
+    for folder in sorted(folders):
+        if text := _attributes_of(repo, folder, staged, instead):
+            texts[folder] = text
     autocrlf = repo.config.get("core.autocrlf")
     if autocrlf is None and not any(outside.values()) and not texts:
         return Attributed(None, b"")
-    from ckpt.git.rules import AttributeTree
     from ckpt.worktree.filters import converts
 
     if not converts(autocrlf, [*outside.values(), *texts.values()]):
         return Attributed(None, b"")
     ignore_case = repo.config.get_bool("core.ignorecase", False)
     drivers = sorted(repo.config.items("filter"))
-    tree = AttributeTree(
-        texts.get,
-        info=outside["info"],
-        user=outside["user"],
-        system=outside["system"],
-        ignore_case=ignore_case,
-    )
+    tree = AttributeTree(texts.get, **outside, ignore_case=ignore_case)
     return Attributed(tree, repr((autocrlf, texts, outside, ignore_case, drivers)).encode())
 
 
-def _outside(repo: Repository) -> dict[str, bytes]:
-    user = repo.config.get_path("core.attributesfile")
-    return {
-        "system": b"" if repo.env.get("GIT_ATTR_NOSYSTEM") else read_followed("/etc/gitattributes"),
-        "user": read_followed(user or os.path.join(config_home(repo), "git", "attributes")),
-        "info": read_followed(os.path.join(repo.common_dir, "info", "attributes")),
-    }
-
-
-class _Reader:
-    """Reads the attributes file of a folder, from disk or else as it is staged."""
-
-    def __init__(
-        self, repo: Repository, staged: Mapping[bytes, bytes], instead: Mapping[bytes, bytes]
-    ) -> None:
-        self._instead = instead
-        self._top = os.fsencode(repo.worktree)
-        self._objects = repo.objects
-        self._staged = staged
-
-    def read(self, folder: bytes) -> bytes | None:
-        path = folder + b"/" + _NAME if folder else _NAME
-        if path in self._instead:
-            return self._instead[path]
-        text = read_plain_file(os.path.join(self._top, path))
-        if text is not None or path not in self._staged:
-            return text
-        try:
-            return self._objects.read(ObjectID(self._staged[path]), b"blob", LARGEST_TEXT)
-        except MissingObject:
-            return None
+def _attributes_of(
+    repo: Repository, folder: bytes, staged: Mapping[bytes, bytes], instead: Mapping[bytes, bytes]
+) -> bytes | None:
+    """The attributes file of a folder, from disk or else as it is staged."""
+    path = folder + b"/" + _ATTRIBUTES if folder else _ATTRIBUTES
+    if path in instead:
+        return instead[path]
+    text = read_plain_file(os.path.join(os.fsencode(repo.worktree), path))
+    if text is None and path in staged:
+        with suppress(MissingObject):
+            return repo.objects.read(ObjectID(staged[path]), b"blob", LARGEST_TEXT)
+    return text

@@ -156,7 +156,6 @@ class IndexEntry(_Entry):
 class Index:
     """`cached_trees` is the file's TREE extension, as it is."""
 
-    version: int
     entries: list[IndexEntry]
     cached_trees: bytes = b""
     hash_len: int = 20
@@ -203,7 +202,7 @@ def read_index(data: bytes, *, hash_len: int = 20, hash_name: str = "sha1") -> I
     trees = _read_extensions(data, pos, end)
     if not ascending:
         _check_order(entries)
-    return Index(version, entries, trees, hash_len)
+    return Index(entries, trees, hash_len)
 
 
 def _read_entries(
@@ -407,15 +406,13 @@ class Staged:
         return self.mtime_ns is None or entry.mtime_ns >= self.mtime_ns
 
 
-def read_staged(repo: Repository, most: int | None = None) -> Staged:
-    """The index of a worktree. Refused if it has more than so many entries."""
+def read_staged(repo: Repository) -> Staged:
+    """The index of a worktree."""
     form = repo.object_format
     try:
         data, status = disk.read_with_status(repo.index_path, disk.LARGE)
     except FileNotFoundError:
-        return Staged(Index(2, [], hash_len=form.oid_length), None)
-    if most is not None and int.from_bytes(data[8:12], "big") > most:
-        raise Refused(f"its index has more than {most:,} entries", hint="git ckpt save")
+        return Staged(Index([], hash_len=form.oid_length), None)
     index = read_index(data, hash_len=form.oid_length, hash_name=form.name)
     return Staged(index, status.st_mtime_ns)
 
@@ -440,10 +437,8 @@ def write_state(
     """The index's part of a state tree, as entries to be put into it; `stages` are the trees, if
     they are written already."""
     marked = [entry for entry in index.entries if entry.flags]
-    document: dict[str, Any] = {"version": index.version}
-    document["intent_to_add"] = [
-        to_json(entry.path) | {"mode": f"{entry.mode:o}"} for entry in marked if entry.intent_to_add
-    ]
+    intended = [e for e in marked if e.intent_to_add]
+    document = {"intent_to_add": [to_json(e.path) | {"mode": f"{e.mode:o}"} for e in intended]}
     for name in _FLAG_NAMES:
         document[name] = [to_json(e.path) for e in marked if getattr(e, name)]
     state = {FLAGS: add_limited(objects, jsontext.dump(document), FLAGS.decode())}
@@ -521,7 +516,7 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> Index:
         entries.append(entry(from_json(item), empty, mode, intent_to_add=True))
     entries.sort(key=_order)
     _check(entries)
-    return Index(document.get("version", 2), entries, hash_len=objects.object_format.oid_length)
+    return Index(entries, hash_len=objects.object_format.oid_length)
 
 
 def _check(entries: Sequence[IndexEntry]) -> None:
@@ -567,13 +562,13 @@ def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
     """What a state tree tells of an index besides its trees."""
     entry = lookup(objects, state_tree, FLAGS)
     document = jsontext.load(read_limited(objects, entry.id)) if entry is not None else {}
-    if not isinstance(document, dict) or document.get("version", 2) not in (2, 3, 4):
+    if not isinstance(document, dict):
         raise Refused("the index flags of this checkpoint are damaged", hint="git ckpt list")
     return document
 
 
 def same(left: Index, right: Index) -> bool:
-    """Equal in all that `git status` and `git commit` look at; stat data and version do not."""
+    """Equal in all that `git status` and `git commit` look at; stat data do not."""
     return _content(left) == _content(right)
 
 

@@ -222,7 +222,7 @@ def test_flags_that_we_set_are_seen_by_git(repo: Repo) -> None:
         for e in index.entries
     ]
 
-    repo.rewrite_index(Index(2, changed))
+    repo.rewrite_index(Index(changed))
 
     assert b"\0s src/a.py\0" in repo.git("ls-files", "-v", "-z")
 
