@@ -28,7 +28,7 @@ from ckpt.git.formats import ObjectID
 from ckpt.git.index import Index, IndexEntry, KnownFile, Staged, compose
 from ckpt.git.objects import ObjectStore
 from ckpt.git.repository import Repository
-from ckpt.git.streams import Digest, UnreadableFile, file_pieces
+from ckpt.git.streams import UnreadableFile
 from ckpt.git.trees import EXECUTABLE, GITLINK, REGULAR, SYMLINK, TreeEntry
 from ckpt.locks import replace_locked
 from ckpt.paths import folders_above, folders_of, identity, is_within
@@ -282,9 +282,8 @@ class Applier:
         has_content = before is not None and before.entry.id == after.entry.id
         if has_content and self._is_still(path, after):
             status = self._set_permissions(path, after.permissions)
-            if status is not None:
+            if status is not None:  # else it has other names, and becomes a copy
                 return status
-            pieces = self._own_pieces(path, after)
         return self._worktree.write_file(path, pieces, after.permissions, found)
 
     def _is_unchanged(self, path: bytes, status: os.stat_result | None) -> bool:
@@ -305,15 +304,6 @@ class Applier:
             if error.errno in _ANOTHER:
                 raise UnreadableFile.changing() from error
             raise
-
-    def _own_pieces(self, path: bytes, wanted: FileState) -> Iterator[bytes]:
-        """The content that a file has already, for a copy of its own."""
-        with _opened(self._worktree, path) as file:
-            size = os.fstat(file.fileno()).st_size
-            digest = Digest(self._objects.object_format.new_hash, b"blob", size)
-            yield from digest.over(file_pieces(file.fileno(), size))
-        if digest.id != wanted.entry.id:
-            raise UnreadableFile.changing()
 
     def _note(self, action: Action, status: os.stat_result | None) -> None:
         if action.after is None:

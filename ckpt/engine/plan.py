@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ckpt.engine.apply import OPEN, look
@@ -20,7 +20,6 @@ from ckpt.engine.journal import Action, FileState, FolderChange
 from ckpt.engine.nested import SUBMODULE
 from ckpt.engine.present import Present
 from ckpt.engine.recorded import Recorded, file_state
-from ckpt.engine.sessions import NO_FILE, Content, Write
 from ckpt.git.formats import ObjectID
 from ckpt.git.objects import ObjectStore
 from ckpt.git.trees import GITLINK, TreeEntry, diff_trees
@@ -459,70 +458,3 @@ def is_file(worktree: Worktree, path: bytes) -> bool:
     except PermissionError:
         return False
     return status is not None and not stat.S_ISDIR(status.st_mode)
-
-
-# -- With --keep-edits: what the agent wrote and nobody changed since
-
-NOT_WRITTEN = "not written by the agent"
-EDITED = "edited since the agent wrote it"
-REMOVED = "removed since the agent wrote it"
-MADE_BEFORE = "made by somebody else before the agent wrote it"
-UNREADABLE = "unreadable"
-IN_ITS_PLACE = "what is in its place is kept"
-
-# A limit that no path is within: where all is kept, nothing may change.
-NOWHERE = (b"/",)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The paths that go back, and why the others stay as they are."""
-
-    back: frozenset[bytes]
-    kept: dict[bytes, str]
-
-    @property
-    def limits(self) -> tuple[bytes, ...]:
-        return tuple(sorted(self.back)) or NOWHERE
-
-
-def decide(
-    changing: Collection[bytes],
-    ledger: Mapping[bytes, Write],
-    look: Callable[[bytes], Content],
-    always: Iterable[bytes] = (),
-    going: Collection[bytes] = (),
-) -> Decision:
-    """`changing` are the paths that a rollback would touch, `going` those of them that it would
-    remove; `look` tells what is there now.
-
-    Paths of `always` go back whoever changed them. A path that does not change may go back
-    all the same: it can be staged otherwise.
-    """
-    back, kept = set(always), {}
-    for path in {*changing, *ledger.keys()} - back:
-        write = ledger.get(path)
-        reason = NOT_WRITTEN if write is None else _reason(write, path, look)
-        if reason is None and write is not None and write.created is False and path in going:
-            reason = MADE_BEFORE
-        if reason is None:
-            back.add(path)
-        elif path in changing:
-            kept[path] = reason
-    for path in [*kept]:
-        for folder in back.intersection(folders_above(path)):  # a file was there, or is to be
-            back.remove(folder)
-            if folder in changing:
-                kept[folder] = IN_ITS_PLACE
-    return Decision(frozenset(back), kept)
-
-
-def _reason(write: Write, path: bytes, look: Callable[[bytes], Content]) -> str | None:
-    """Why a path stays that the agent has written; None if it goes back."""
-    try:
-        now = look(path)
-    except OSError:
-        return UNREADABLE
-    if now == write.content:
-        return None
-    return REMOVED if now == NO_FILE else EDITED

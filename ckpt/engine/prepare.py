@@ -18,11 +18,11 @@ from ckpt.engine.apply import below_files, limited, needed_blobs, without
 from ckpt.engine.capture import capture
 from ckpt.engine.conversions import Smudger, Unrestorable
 from ckpt.engine.journal import Action, BranchMove, FileState, HeadMove
-from ckpt.engine.plan import Plan, decide, is_file, make_plan
+from ckpt.engine.plan import Plan, is_file, make_plan
 from ckpt.engine.present import Present
 from ckpt.engine.reading import NEVER
 from ckpt.engine.recorded import Recorded
-from ckpt.engine.sessions import Write
+from ckpt.engine.sessions import Write, decide
 from ckpt.engine.sessions import look as look_at_content
 from ckpt.errors import CkptError, Refused, RollbackError
 from ckpt.git import index as staging

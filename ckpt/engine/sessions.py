@@ -13,7 +13,7 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,6 +24,7 @@ from ckpt import disk
 from ckpt.engine.journal import SESSIONS
 from ckpt.errors import Busy, UsageError
 from ckpt.locks import acquire, releasing
+from ckpt.paths import folders_above
 
 if TYPE_CHECKING:
     from ckpt.models import Checkpoint
@@ -360,3 +361,70 @@ def _is_still(path: str, fd: int) -> bool:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
     except FileNotFoundError:
         return False
+
+
+# -- With --keep-edits: what the agent wrote and nobody changed since
+
+NOT_WRITTEN = "not written by the agent"
+EDITED = "edited since the agent wrote it"
+REMOVED = "removed since the agent wrote it"
+MADE_BEFORE = "made by somebody else before the agent wrote it"
+UNREADABLE = "unreadable"
+IN_ITS_PLACE = "what is in its place is kept"
+
+# A limit that no path is within: where all is kept, nothing may change.
+NOWHERE = (b"/",)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The paths that go back, and why the others stay as they are."""
+
+    back: frozenset[bytes]
+    kept: dict[bytes, str]
+
+    @property
+    def limits(self) -> tuple[bytes, ...]:
+        return tuple(sorted(self.back)) or NOWHERE
+
+
+def decide(
+    changing: Collection[bytes],
+    ledger: Mapping[bytes, Write],
+    look: Callable[[bytes], Content],
+    always: Iterable[bytes] = (),
+    going: Collection[bytes] = (),
+) -> Decision:
+    """`changing` are the paths that a rollback would touch, `going` those of them that it would
+    remove; `look` tells what is there now.
+
+    Paths of `always` go back whoever changed them. A path that does not change may go back
+    all the same: it can be staged otherwise.
+    """
+    back, kept = set(always), {}
+    for path in {*changing, *ledger.keys()} - back:
+        write = ledger.get(path)
+        reason = NOT_WRITTEN if write is None else _reason(write, path, look)
+        if reason is None and write is not None and write.created is False and path in going:
+            reason = MADE_BEFORE
+        if reason is None:
+            back.add(path)
+        elif path in changing:
+            kept[path] = reason
+    for path in [*kept]:
+        for folder in back.intersection(folders_above(path)):  # a file was there, or is to be
+            back.remove(folder)
+            if folder in changing:
+                kept[folder] = IN_ITS_PLACE
+    return Decision(frozenset(back), kept)
+
+
+def _reason(write: Write, path: bytes, look: Callable[[bytes], Content]) -> str | None:
+    """Why a path stays that the agent has written; None if it goes back."""
+    try:
+        now = look(path)
+    except OSError:
+        return UNREADABLE
+    if now == write.content:
+        return None
+    return REMOVED if now == NO_FILE else EDITED

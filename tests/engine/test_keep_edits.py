@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt.engine.plan import (
+from ckpt.engine.sessions import (
     EDITED,
     IN_ITS_PLACE,
     MADE_BEFORE,
+    NO_FILE,
     NOT_WRITTEN,
     NOWHERE,
     REMOVED,
     UNREADABLE,
+    Content,
     Decision,
+    Write,
     decide,
 )
-from ckpt.engine.sessions import NO_FILE, Content, Write
 from ckpt.paths import is_within
 
 AGENT, PERSON = Content("a" * 64, 0o100644), Content("b" * 64, 0o100644)
