@@ -107,9 +107,9 @@ def load(document: Mapping[str, Any]) -> Manifest:
     """A manifest from its JSON; ValueError for anything that `dump` would not write."""
     try:
         modes, told = document["modes"], document["operation"]
-        operation = told and [jsontext.text_or_none(told[key]) for key in ("name", "fingerprint")]
-        if operation and None in operation:
-            raise ValueError("an operation without a name")
+        operation = None
+        if told is not None:
+            operation = Operation(_text(told["name"]), _text(told["fingerprint"]))
         return Manifest(
             modes=Modes(
                 plain=_bits(modes["plain"]),
@@ -125,13 +125,19 @@ def load(document: Mapping[str, Any]) -> Manifest:
                 for name, text in document["excludes"].items()
             },
             include=tuple(map(str, document["include"])),
-            operation=Operation(*operation) if operation else None,
+            operation=operation,
             branch=jsontext.text_or_none(document["branch"]),
             unskipped=tuple(from_json(item) for item in document["unskipped"]),
             nested=record.read_nested(document["nested"]),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"damaged manifest: {error!r}") from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.40} is no text")
+    return value
 
 
 def _bits_by_path(bits: Mapping[bytes, int]) -> list[dict[str, str]]:
