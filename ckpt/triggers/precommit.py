@@ -1,173 +1,44 @@
 # SPDX-License-Identifier: MIT
 """The hook `ckpt-save` of pre-commit: a checkpoint with the edits that pre-commit has hidden.
 
-Before its hooks run, pre-commit takes unstaged edits of tracked files off the disk and keeps
-them in a patch. They belong to what the user had on disk on typing `git commit`, so they are
-laid over what is there now, against the index that git lends for this commit. Where that is
-not possible to the letter, the checkpoint holds what is on disk and is partial.
-
-Untracked files stay where they are. Of entries that were only intended to be added (`git add
--N`) pre-commit leaves no trace in the index while a plain `git commit` runs: their files are
-in the checkpoint, as untracked ones.
+Before its hooks run, pre-commit moves unstaged edits of tracked files into a patch. They belong to
+what the user had on disk, so they are laid over the files there are now, against the index that git
+lends for this commit. Where that cannot be done exactly, the checkpoint holds what is on disk and
+is partial. Intent-to-add entries (`git add -N`) are saved as untracked files.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import floor
+from typing import TYPE_CHECKING
 
-from ckpt.engine.present import Present
+from ckpt import disk
 from ckpt.errors import CkptError
-from ckpt.git.index import Index
-from ckpt.git.patch import LARGEST
 from ckpt.git.repository import Repository
+from ckpt.settings.settings import load_forgiving
 from ckpt.triggers import git_hooks
 from ckpt.triggers.fire import Fired, Request, fire, fire_other
 from ckpt.triggers.processes import Process, upwards
 
+if TYPE_CHECKING:
+    from ckpt.engine.present import Present
+    from ckpt.git.index import Index
+
 _PATCH = re.compile(r"patch([0-9]{1,12})-([1-9][0-9]{0,9})")
-_PYTHON = re.compile(r"(?i)(python|pypy)[0-9.]*(-dbg|t)?")
-_WITH_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
-_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
-_SCRIPT = re.compile(r"pre-commit(-script\.py|[-0-9.]*\.pyz)?")
-_TICK = 0.02  # by which the time of a file may lie behind the clock
+# Its script, or its module in some Python. With blanks in the path to Python, `ps` splits that.
+_PRE_COMMIT = re.compile(
+    r"(?i)(?:\S*/)?pre-commit(?: |\Z)"
+    r"|(?:[^\n]*/)?(?:python|pypy)[\d.]*(?:-dbg|t)?(?: -[WX] \S+| -[a-zA-Z]+)*?"
+    r"(?: -[a-zA-Z]*m ?pre_commit| (?:\S*/)?pre-commit(?:-script\.py|[-\d.]*\.pyz)?)(?: |\Z)"
+)
 _ENVIRONMENT = "py_env-"
-
-
-@dataclass(frozen=True, slots=True)
-class PatchFile:
-    """Where a patch is, and what is in it; `problem` says why it cannot be used."""
-
-    path: str
-    data: bytes = b""
-    problem: str | None = None
-
-
-def pre_commits(pid: int) -> list[Process]:
-    """The processes above that are pre-commit, the nearest first."""
-    return [process for process in upwards(pid) if is_pre_commit(process.words)]
-
-
-def is_pre_commit(words: Sequence[str]) -> bool:
-    """Whether a command is pre-commit: its script, or its module in some Python. Of one with
-    blanks in the path to Python, `ps` gives the pieces."""
-    if words and os.path.basename(words[0]) == "pre-commit":
-        return True
-    rest = iter(words)
-    for word in rest:
-        if _PYTHON.fullmatch(os.path.basename(word)):
-            return _is_told_to_run_it(rest)
-    return False
-
-
-def _is_told_to_run_it(options: Iterator[str]) -> bool:
-    for word in options:
-        module = _WITH_MODULE.fullmatch(word)
-        if module is not None:
-            return (module[1] or next(options, "")) == "pre_commit"
-        if word in _WITH_VALUE:
-            next(options, "")
-        elif not word.startswith("-"):
-            return bool(_SCRIPT.fullmatch(os.path.basename(word)))
-    return False
-
-
-def stores(env: Mapping[str, str], prefix: str) -> tuple[str, ...]:
-    """Where pre-commit may keep its patches; `prefix` is that of our Python, which stands in
-    another store if pre-commit was told to try a repository out."""
-    cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
-    found = [env.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit")]
-    if os.path.basename(prefix).startswith(_ENVIRONMENT):
-        found.append(os.path.dirname(os.path.dirname(prefix)))
-    return tuple(dict.fromkeys(map(os.path.realpath, found)))
-
-
-def find_patch(folders: Iterable[str], process: Process) -> PatchFile | None:
-    """The patch that a process has made; the newest, if it has hidden edits several times."""
-    found = [
-        (int(match[1]), os.path.join(folder, match[0]))
-        for folder in folders
-        for match in map(_PATCH.fullmatch, _names(folder))
-        if match is not None and int(match[2]) == process.pid
-    ]
-    since = started_at(process) if found else None
-    made, path = max(found, default=(-1, ""))
-    return None if since is None or made < floor(since) else _read(path, since)
-
-
-def started_at(process: Process) -> float | None:
-    """When a process was started, in seconds since 1970, or a little before; None if that
-    cannot be told."""
-    try:
-        if not process.started.isdecimal():
-            return _started_by_ps(process.pid)
-        since_boot = int(process.started) / os.sysconf("SC_CLK_TCK")
-        # The time of the boot, as /proc has it, is rounded, and does not follow the clock.
-        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
-    except (OSError, ValueError):
-        return None
-
-
-def _started_by_ps(pid: int) -> float:
-    """The same where there is no /proc, in whole seconds."""
-    import subprocess
-    from calendar import timegm
-
-    told = subprocess.run(
-        ["ps", "-o", "lstart=", "-p", str(pid)],
-        env={"LC_ALL": "C", "PATH": os.defpath, "TZ": "UTC0"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
-    return float(timegm(time.strptime(told.stdout.decode().strip(), "%a %b %d %H:%M:%S %Y")))
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _read(path: str, since: float) -> PatchFile | None:
-    """The patch in a file; None if the file is older than that."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        return PatchFile(path, problem=f"it cannot be read ({error.strerror})")
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if _is_older(status.st_mtime_ns, since):
-            return None
-        problem = _problem(status)
-        return PatchFile(path, b"" if problem else file.read(LARGEST), problem)
-
-
-def _is_older(mtime_ns: int, since: float) -> bool:
-    """Where a file system keeps whole seconds, a time is no better than that."""
-    if mtime_ns % 1_000_000_000 == 0:
-        return mtime_ns // 1_000_000_000 < floor(since)
-    return mtime_ns / 1e9 < since - _TICK
-
-
-def _problem(status: os.stat_result) -> str | None:
-    if not stat.S_ISREG(status.st_mode):
-        return "it is no plain file"
-    if status.st_uid != os.geteuid():
-        return "it belongs to somebody else"
-    if status.st_size > LARGEST:
-        return f"it is over {LARGEST >> 20} MiB"
-    return None
-
-
-# -- The hook `ckpt-save` of pre-commit: a checkpoint with the edits that pre-commit has hidden
-
 _UNKNOWN = (
     "unstaged edits that pre-commit may have hidden are not in this checkpoint: "
     "it is not among the processes that started this one"
@@ -187,8 +58,8 @@ def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) ->
 
 
 class HiddenEdits:
-    """Puts back into a checkpoint what pre-commit took off the disk; `warnings` tell what of it
-    is not certain."""
+    """Adds the edits that pre-commit has hidden to a checkpoint; `warnings` name those that are
+    not certain."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
@@ -196,7 +67,7 @@ class HiddenEdits:
 
     def lay_over(self, repo: Repository, present: Present) -> Present:
         self.warnings.clear()
-        above = pre_commits(os.getppid())
+        above = [each for each in upwards(os.getppid()) if is_pre_commit(each.words)]
         folders = stores(self._env, sys.prefix)
         for process in above:
             patch = find_patch(folders, process)
@@ -246,17 +117,72 @@ def _lent_index(repo: Repository, env: Mapping[str, str]) -> Index:
     return read_staged(lent).index
 
 
-# -- The hook `ckpt-prune` of pre-commit: retention after a commit, by the rules of the settings
-
-
 def prune(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) -> Fired | None:
+    """The hook `ckpt-prune`: retention after a commit, by the rules of the settings."""
     return fire_other(start, env, event, _prune)
 
 
 def _prune(repo: Repository) -> None:
     from ckpt.engine.prune import prune
-    from ckpt.settings.settings import load_forgiving
 
     repo.check_writable()
     settings = load_forgiving(repo)
     prune(repo, settings.policy, patience=settings.hook_budget)
+
+
+# -- The patches of pre-commit
+
+
+@dataclass(frozen=True, slots=True)
+class PatchFile:
+    """Where a patch is, and its contents; `problem` says why it cannot be used."""
+
+    path: str
+    data: bytes = b""
+    problem: str | None = None
+
+
+def is_pre_commit(words: Sequence[str]) -> bool:
+    return _PRE_COMMIT.match(" ".join(words)) is not None
+
+
+def stores(env: Mapping[str, str], prefix: str) -> tuple[str, ...]:
+    """Where pre-commit may keep its patches; `prefix` is that of our Python, which is in another
+    store under `pre-commit try-repo`."""
+    cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
+    found = [env.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit")]
+    if os.path.basename(prefix).startswith(_ENVIRONMENT):
+        found.append(os.path.dirname(os.path.dirname(prefix)))
+    return tuple(dict.fromkeys(map(os.path.realpath, found)))
+
+
+def find_patch(folders: Iterable[str], process: Process) -> PatchFile | None:
+    """The patch that a process has made; the newest, if it has hidden edits several times."""
+    found = [(-1, "")]
+    for folder in folders:
+        with suppress(OSError):
+            for match in filter(None, map(_PATCH.fullmatch, os.listdir(folder))):
+                if int(match[2]) == process.pid:
+                    found.append((int(match[1]), os.path.join(folder, match[0])))
+    made, path = max(found)
+    since = started_at(process) if path else None
+    if since is None or made < floor(since):
+        return None
+    try:
+        return PatchFile(path, disk.read_private(path, refused=0))
+    except OSError as error:
+        return PatchFile(path, problem=f"it cannot be read ({error.strerror})")
+
+
+def started_at(process: Process) -> float | None:
+    """When a process was started, in seconds since 1970; None if that is not known."""
+    try:
+        if process.started.isdecimal():
+            since_boot = int(process.started) / os.sysconf("SC_CLK_TCK")
+            # The time of the boot, as /proc has it, is rounded, and does not follow the clock.
+            return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
+        from calendar import timegm
+
+        return float(timegm(time.strptime(process.started, "%a-%b-%d-%H:%M:%S-%Y")))
+    except (OSError, ValueError):
+        return None

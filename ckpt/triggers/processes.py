@@ -79,7 +79,7 @@ def from_ps(pid: int) -> Process | None:
     try:
         ran = subprocess.run(
             [program, *asked, "-p", str(pid)],
-            env={"LC_ALL": "C"},
+            env={"LC_ALL": "C", "TZ": "UTC0"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PS_TIMEOUT,
