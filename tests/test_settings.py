@@ -294,9 +294,9 @@ def test_a_word_that_is_no_boolean_is_an_error():
         ('enabled = "true"', 'enabled: expected true or false, got "true"'),
         ("enabled = 1", "enabled: expected true or false, got 1"),
         ("enabled = 2000-01-01", 'enabled: expected true or false, got "2000-01-01"'),
-        ('deny = "*.log"', 'deny: expected a list of patterns such as ["*.log"], got "*.log"'),
-        ("deny = [{a.b = 1}]", "deny: expected a pattern such as "),
-        ('deny = ["x", 3]', "deny: expected a pattern such as "),
+        ('deny = "*.log"', 'deny: expected a list of patterns such as ["*.log"], '),
+        ("deny = [{a.b = 1}]", "deny: expected a list of patterns such as "),
+        ('deny = ["x", 3]', "deny: expected a list of patterns such as "),
     ],
 )
 def test_a_wrong_type_names_file_key_and_what_was_expected(toml, message):
@@ -311,7 +311,7 @@ def test_a_wrong_type_names_file_key_and_what_was_expected(toml, message):
 def test_no_pattern_can_take_back_what_another_list_denies(key, pattern):
     error = error_of(from_git_config([(key, "fine", "/a"), (key, pattern, "/b")]))
 
-    assert error.message.startswith(f"/a, /b: ckpt.{key}: expected a pattern such as ")
+    assert error.message.startswith(f"/a, /b: ckpt.{key}: expected a list of patterns such as ")
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,6 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(source, message, hint
     [
         (b"a = 1\nb = \nckpt = 1\n", "invalid value (at line 2, column 5)"),
         (b"# ckpt\n\n\xff = 1\n", "not UTF-8 (at line 3)"),
-        (b"# ckpt\n" + b"a." * 70 + b"a = 1\n", "key of too many parts (at line 2)"),
     ],
 )
 def test_invalid_toml_is_an_error_with_file_and_line(text, message):

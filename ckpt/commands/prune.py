@@ -107,12 +107,7 @@ def _policy(
     if Kind.FEATURE in kinds:
         raise UsageError(FEATURES_STAY, hint="git ckpt drop ID")
     named = kinds or _RULED
-    policy = replace(policy, kinds={**policy.kinds, **dict.fromkeys(named, rules)})
-    for kind in named:
-        fault = policy.contradiction(kind)
-        if fault is not None:
-            raise UsageError(f"the rules for kind '{kind}' {fault}", hint="--max-checkpoints N")
-    return policy
+    return replace(policy, kinds={**policy.kinds, **dict.fromkeys(named, rules)})
 
 
 def _rows(result: PruneResult, paint: Paint, width: int) -> Iterator[str]:

@@ -12,9 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from shlex import join, quote
 
 from ckpt import disk
@@ -47,7 +45,6 @@ SHEBANG = b"#!/bin/sh\n"
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 _PART = "hooks"
 _WRAPPED = ".ckpt-wrapped"
-_NAMED = "ckpt-wrapped"  # a folder with links of the original names to hooks that were renamed
 _MOVED = (".legacy", ".old")  # what pre-commit runs first, and lefthook never
 _BEGIN = b"# >>> ckpt >>> (git ckpt uninstall takes these lines out)\n"
 _END = b"# <<< ckpt <<<"
@@ -262,16 +259,11 @@ def find_place(repo: Repository) -> Place:
     folder, configured = _folder(repo), repo.config.get_path("core.hookspath")
     if configured != "" and (os.path.isdir(folder) or not os.path.lexists(folder)):
         return _place(folder, repo)
+    what = "core.hooksPath is empty" if configured == "" else f"'{folder}' is not a folder"
+    hint = "git config --show-origin --get core.hooksPath"
     if configured is None:
-        raise Refused(
-            f"git finds no hooks: '{folder}' is not a folder, nor a link to one",
-            hint=f"{join(['mv', folder, folder + '.away'])} && git ckpt install",
-        )
-    how = f"'{folder}', which is not a folder" if configured else "empty"
-    raise Refused(
-        f"hooks are turned off: core.hooksPath is {how}",
-        hint="git config --show-origin --get core.hooksPath",
-    )
+        hint = f"{_move_away(folder)} && git ckpt install"
+    raise Refused(f"hooks are turned off: {what}", hint=hint)
 
 
 def _folder(repo: Repository) -> str:
@@ -369,7 +361,6 @@ def take_out(path: str, event: str) -> list[Step]:
         return [Step(REMOVED, f"{what} '{os.path.basename(wrapped)}'", path)]
     if _chain(event) in text and os.path.lexists(wrapped):
         disk.rename(wrapped, path)
-        _forget_name(path, event)
         return [Step(REMOVED, f"hook {event}; what was there before has its name back", path)]
     disk.unlink(path)
     return [Step(REMOVED, f"hook {event}", path)]
@@ -379,7 +370,6 @@ def _give_back(path: str, event: str) -> list[Step]:
     """Rename back what we wrapped when another tool has removed our file."""
     wrapped = _wrapped(path, event)
     if not os.path.lexists(wrapped) or _is_same(path, wrapped):
-        _forget_name(path, event)
         if os.path.lexists(wrapped):
             disk.unlink(wrapped)
         return []
@@ -390,27 +380,20 @@ def _give_back(path: str, event: str) -> list[Step]:
         commands = (_move_away(path), join(["mv", wrapped, path]))
         return [Step(TO_DO, what, wrapped, commands)]
     disk.rename(wrapped, path)
-    _forget_name(path, event)
     return [Step(CHANGED, f"hook {event}: it has its name back", path)]
 
 
 def _run_before(path: str, event: str, python: str, sharing: Sharing) -> Step:
     """Write a hook that runs what has been renamed."""
     wrapped = _wrapped(path, event)
-    if os.path.islink(wrapped):  # one program, linked under the names of many hooks, goes by $0
-        name = _name_kept(path, event)
-        sharing.make_folders(os.path.dirname(name))
-        with suppress(FileExistsError):
-            disk.symlink(_link_to(event), name)
     write_file(path, own_script(event, python, wraps=True), 0o777, sharing)
     what = f"hook {event}; what was there runs after it, as '{os.path.basename(wrapped)}'"
     return Step(ADDED, what, path)
 
 
 def _move_away(path: str) -> str:
-    """The command that makes room, to a name that is free."""
-    names = (f"{path}.away{number or ''}" for number in count())
-    return join(["mv", path, next(name for name in names if not os.path.lexists(name))])
+    """The command that makes room; it overwrites nothing."""
+    return join(["mv", "-n", path, path + ".away"])
 
 
 def _is_same(path: str, wrapped: str) -> bool:
@@ -428,23 +411,6 @@ def _second_name(path: str, wrapped: str) -> None:
         if error.errno not in NO_LINKS:
             raise
         disk.rename(path, wrapped)
-
-
-def _forget_name(path: str, event: str) -> None:
-    name = _name_kept(path, event)
-    with suppress(OSError):  # there is none, or it is another's
-        if os.readlink(name) == _link_to(event):
-            disk.unlink(name)
-    with suppress(OSError):
-        disk.rmdir(os.path.dirname(name))
-
-
-def _name_kept(path: str, event: str) -> str:
-    return os.path.join(os.path.dirname(path), _NAMED, event)
-
-
-def _link_to(event: str) -> str:
-    return os.path.join(os.pardir, event + _WRAPPED)
 
 
 def _wrapped(path: str, event: str) -> str:
@@ -481,8 +447,8 @@ def own_script(event: str, python: str, *, wraps: bool) -> bytes:
 
 
 def _chain(event: str) -> bytes:
-    names = f'"${{0%/*}}/{_NAMED}/{event}" "${{0%/*}}/{event}{_WRAPPED}"'
-    return f'for hook in {names}; do [ ! -x "$hook" ] || exec "$hook" "$@"; done\n'.encode()
+    name = f'"${{0%/*}}/{event}{_WRAPPED}"'
+    return f'[ ! -x {name} ] || exec {name} "$@"\n'.encode()
 
 
 def own_lines(text: bytes, event: str, python: str) -> bytes:

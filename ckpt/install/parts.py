@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """All that `install` adds and `uninstall` removes, part by part.
 
-The parts do the work; here is only which of them, and for how long: the alias and the man page
-serve all of a user's repositories and go with the last place that ckpt is removed from. The
-user's record names those places.
+The parts do the work; here is only which of them, and for how long: the alias serves all
+of a user's repositories and goes with the last place that ckpt is removed from. The user's record
+names those places.
 """
 
 from __future__ import annotations
@@ -116,9 +116,10 @@ def clear_left_over(target: Target) -> None:
 
 
 def left_over(target: Target) -> list[str]:
-    """What that would remove, except for the repository's own private files."""
-    folder = os.path.dirname(target.user_record.path)
-    return [*dead_locks(folder), *dead_unfinished(folder), *record.left_over(_files(target))]
+    """What that would remove."""
+    folders = {os.path.dirname(each.path) for each in (target.record, target.user_record)}
+    dead = [path for f in folders for path in (*dead_locks(f), *dead_unfinished(f))]
+    return [*dead, *record.left_over(_files(target))]
 
 
 def _files(target: Target) -> list[str]:

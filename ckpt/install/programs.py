@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How people find ckpt: `git ckpt`, its man page; and the programs that `install` asks for it.
+"""The programs that `install` depends on: git, Python, and `git ckpt` itself.
 
-Where the console script is not on PATH, an alias in the user's configuration stands for it. The
-man page is linked where `man` looks for it. `install` is a command that a person types and may
-start processes, which the engine never does: git, man and Python are started here only.
+Where the console script is not on PATH, an alias in the user's configuration stands for it.
+`install` is a command that a person types and may start processes, which the engine never does:
+they are started here only.
 """
 
 from __future__ import annotations
@@ -27,12 +27,8 @@ from ckpt.install.record import (
     REMOVED,
     Step,
     Target,
-    missing_folders,
-    remove_folders,
 )
-from ckpt.locks import NOT_SHARED
 from ckpt.models import INSTALLED, MISSING, Finding
-from ckpt.paths import data_home
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _SECONDS = 20
@@ -87,37 +83,13 @@ def runs_alone(python: str, env: Mapping[str, str]) -> bool:
     return run([python, "-I", "-c", "import ckpt.cli"], env)[0] == 0
 
 
-# -- The alias and the man page, which serve all of a user's repositories
+# -- The alias, which serves all of a user's repositories
 
 _ALIAS = "alias.ckpt"
 _ALIAS_END = ' -I -m ckpt "$@"; }; f'
-_PAGE = "git-ckpt"
-_MAN = "man"
 
 
 def install(target: Target) -> list[Step]:
-    return _add_alias(target) + _link_man_page(target)
-
-
-def uninstall(target: Target) -> list[Step]:
-    config = target.user_config_file
-    steps = []
-    if config.remove(_is_our_alias):
-        steps.append(Step(REMOVED, "alias 'git ckpt'", f"{config.path}: {_ALIAS}"))
-    return steps + _unlink_man_page(target)
-
-
-def inspect(target: Target) -> list[Finding]:
-    program = find("git-ckpt", target.env)
-    if program is not None:
-        return [Finding("git ckpt", INSTALLED, f"'{program}'")]
-    if _ALIAS_END in (GitConfig.load(target.env).get(_ALIAS) or ""):
-        return [Finding("git ckpt", INSTALLED, "alias in git's configuration")]
-    mend = f"{quote(target.python)} -I -m ckpt install"
-    return [Finding("git ckpt", MISSING, "git-ckpt is not on PATH, and there is no alias", mend)]
-
-
-def _add_alias(target: Target) -> list[Step]:
     program = find("git-ckpt", target.env)
     if program is not None:
         if _starts(program, target.python):
@@ -142,6 +114,23 @@ def _add_alias(target: Target) -> list[Step]:
     return [Step(CHANGED if set_now else ADDED, what, f"{config.path}: {_ALIAS}")]
 
 
+def uninstall(target: Target) -> list[Step]:
+    config = target.user_config_file
+    if not config.remove(_is_our_alias):
+        return []
+    return [Step(REMOVED, "alias 'git ckpt'", f"{config.path}: {_ALIAS}")]
+
+
+def inspect(target: Target) -> list[Finding]:
+    program = find("git-ckpt", target.env)
+    if program is not None:
+        return [Finding("git ckpt", INSTALLED, f"'{program}'")]
+    if _ALIAS_END in (GitConfig.load(target.env).get(_ALIAS) or ""):
+        return [Finding("git ckpt", INSTALLED, "alias in git's configuration")]
+    mend = f"{quote(target.python)} -I -m ckpt install"
+    return [Finding("git ckpt", MISSING, "git-ckpt is not on PATH, and there is no alias", mend)]
+
+
 def _is_our_alias(key: str, value: str) -> bool:
     return key == _ALIAS and _ALIAS_END in value
 
@@ -151,51 +140,3 @@ def _starts(program: str, python: str) -> bool:
     if os.path.dirname(os.path.realpath(program)) == os.path.dirname(python):
         return True
     return os.fsencode(python) in disk.beginning(program, 4096)
-
-
-def _link_man_page(target: Target) -> list[Step]:
-    link, page = _man_link(target), str(asset("man/git-ckpt.1"))
-    if os.path.islink(link) and os.readlink(link) == page:
-        return [Step(KEPT, "man page", link)]
-    was_ours = _is_our_link(target, link)
-    if not was_ours and (os.path.lexists(link) or find("man", target.env) is None):
-        return []
-    if not was_ours and _man_finds_it(target):
-        return []
-    notes = target.user_record.get(_MAN)
-    made = notes.get("made", []) or missing_folders(os.path.dirname(link))
-    target.user_record.put(_MAN, {"page": page, "made": made})
-    if was_ours:
-        disk.unlink(link)
-    NOT_SHARED.make_folders(os.path.dirname(link))
-    disk.symlink(page, link)
-    if not _man_finds_it(target):  # it does not look there either
-        return _unlink_man_page(target)[1:]
-    return [Step(CHANGED if was_ours else ADDED, "man page", link)]
-
-
-def _unlink_man_page(target: Target) -> list[Step]:
-    link = _man_link(target)
-    is_ours = _is_our_link(target, link)
-    if is_ours:
-        disk.unlink(link)
-    if is_ours or not os.path.lexists(link):  # an install that was killed may have noted it only
-        remove_folders(target.user_record.get(_MAN).get("made", []))
-        target.user_record.drop(_MAN)
-    return [Step(REMOVED, "man page", link)] if is_ours else []
-
-
-def _man_finds_it(target: Target) -> bool:
-    code, path, _ = run(["man", "-w", _PAGE], target.env)
-    return code == 0 and bool(path.strip())
-
-
-def _man_link(target: Target) -> str:
-    return os.path.join(data_home(target.env), "man", "man1", f"{_PAGE}.1")
-
-
-def _is_our_link(target: Target, link: str) -> bool:
-    if not os.path.islink(link):
-        return False
-    page = target.user_record.get(_MAN).get("page")
-    return os.readlink(link) in (page, str(asset("man/git-ckpt.1")))

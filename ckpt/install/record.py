@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where to install, what was done there, and what has to be remembered for uninstall.
 
-Every part of `install` (hooks, guard, wrapper, agents, alias, man page) has the functions
+Every part of `install` (hooks, guard, wrapper, agents, alias) has the functions
 `install(target)` and `uninstall(target)`, which return the steps taken, and `inspect(target)`,
 which changes nothing and returns findings. None of them prints. The record is written before a
 part acts, so that an install that was killed can be undone as well.

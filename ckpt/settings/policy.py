@@ -2,7 +2,7 @@
 """Retention as values: rules for each kind of checkpoint, caps on all, and their settings.
 
 What follows from them for given checkpoints is decided in `engine.retention`. A policy that would
-keep nothing of a kind, or that contradicts itself, is refused. To add a rule, add a field to
+keep nothing of a kind is refused. To add a rule, add a field to
 Rules and a row to RULES.
 """
 
@@ -14,7 +14,7 @@ from operator import ge
 from typing import Any
 
 from ckpt.errors import UsageError
-from ckpt.models import BY_HAND, Kind
+from ckpt.models import Kind
 from ckpt.settings.sources import (
     BOOL,
     COUNT,
@@ -132,17 +132,6 @@ class Policy:
             if most is not None and (not isinstance(most, int) or most < 1):
                 raise UsageError(f"{name} must be at least 1", hint="leave it out for no limit")
 
-    def contradiction(self, kind: Kind) -> str | None:
-        """What the rules for a kind keep and the number of checkpoints forbids, if anything."""
-        if self.max_checkpoints is None or kind in BY_HAND:
-            return None
-        for name in COUNTED:
-            count = getattr(self.rules(kind), name)
-            if count > self.max_checkpoints:
-                most = f"max_checkpoints is {self.max_checkpoints}"
-                return f"have '{name}' {count}, but {most}"
-        return None
-
 
 def size(count: int) -> str:
     """A number of bytes, likewise."""
@@ -196,9 +185,8 @@ def read(said: Iterable[tuple[Source, Mapping[Row, Value]]]) -> tuple[Policy, bo
     """The policy that follows from what sources say, the highest last; whether ckpt prunes by
     itself; and what was not followed."""
     rules: dict[Kind, Rules] = {}
-    origins: dict[Kind, tuple[Source, str]] = {}
+    origins: dict[Kind, str] = {}
     caps: dict[str, Any] = dict(_DEFAULT_CAPS)
-    cap_is_trusted = False
     notes: list[str] = []
     for source, values in said:
         named: dict[Kind, dict[str, Any]] = {}
@@ -209,24 +197,19 @@ def read(said: Iterable[tuple[Source, Mapping[Row, Value]]]) -> tuple[Policy, bo
                 notes.append(note(source, row))
             elif kind is None:
                 caps[rule] = value
-                cap_is_trusted |= source.trusted and rule == _COUNT
             else:
                 named.setdefault(kind, {})[rule] = value
-                origins[kind] = source, row.key
+                origins[kind] = row.key
         for kind, changes in named.items():
             rules[kind] = replace(Rules(), **changes)
             if not source.trusted and not rules[kind].forever:
                 rules[kind] = replace(DEFAULTS[kind], **changes)
             elif (fault := rules[kind].fault()) is not None:
-                raise _error(origins[kind], kind, fault, "name at least one, such as last = 5")
+                place = source.place(origins[kind])
+                told = f"{place}: the rules for kind '{kind}' {fault}"
+                raise SettingsError(told, hint="name at least one, such as last = 5")
     most = {name: None if caps[name] == NO_LIMIT else caps[name] for name in (_COUNT, _BYTES)}
     policy = Policy(rules, most[_COUNT], most[_BYTES])
-    for kind, origin in origins.items():
-        # A file must not be able to spoil what the user has said.
-        fault = None if cap_is_trusted > origin[0].trusted else policy.contradiction(kind)
-        if fault is not None:
-            hint = "raise retention.max_checkpoints, or lower the rule"
-            raise _error(origin, kind, fault, hint)
     return policy, bool(caps[_SWITCH]), notes
 
 
@@ -238,8 +221,3 @@ def _is_heard(row: Row, kind: Kind | None, rule: str, value: Value) -> bool:
         return row.heard(value, _DEFAULT_CAPS[rule])
     usual = DEFAULTS[kind]
     return (not usual.forever or rule == "forever") and row.heard(value, getattr(usual, rule))
-
-
-def _error(origin: tuple[Source, str], kind: Kind, fault: str, hint: str) -> SettingsError:
-    place = origin[0].place(origin[1])
-    return SettingsError(f"{place}: the rules for kind '{kind}' {fault}", hint=hint)

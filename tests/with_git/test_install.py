@@ -494,7 +494,7 @@ def test_a_linked_worktree_shares_the_hooks(repo: Path, monkeypatch: pytest.Monk
     assert os.listdir(repo / ".git/hooks") == []
 
 
-# -- the alias and the man page --------------------------------------------------------
+# -- the alias --------------------------------------------------------
 
 
 @pytest.fixture
@@ -539,26 +539,6 @@ def test_an_alias_of_the_users_own_is_left(repo: Path, bare_path: Path) -> None:
     assert "you have one of your own" in install().stdout
     uninstall()
     assert Path("~/.gitconfig").expanduser().read_bytes() == before
-
-
-def test_the_man_page_is_linked_where_man_finds_it_and_goes_again(
-    repo: Path, bare_path: Path, isolated: Path
-) -> None:
-    """`man` is one that looks in the user's data folder only."""
-    (bare_path / "man").unlink(missing_ok=True)
-    (bare_path / "man").write_text(
-        '#!/bin/sh\np=$HOME/.local/share/man/man1/$2.1\n[ -e "$p" ] && echo "$p"\n'
-    )
-    (bare_path / "man").chmod(0o755)
-    page = isolated / ".local/share/man/man1/git-ckpt.1"
-    (isolated / ".local/share").mkdir(parents=True)
-    before = state(repo)
-
-    assert f"Added man page ({page})" in install().stdout
-    assert page.read_text().startswith('.\\"') or ".TH" in page.read_text()
-    assert "man page" in install().stdout
-    uninstall()
-    assert state(repo) == before
 
 
 # -- for all repositories ----------------------------------------------------------------

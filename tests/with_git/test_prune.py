@@ -144,11 +144,6 @@ def test_the_rules_of_the_settings_count_unless_others_are_typed(repo: Path) -> 
     ("words", "message"),
     [
         (["--keep-last", "0"], "these rules keep nothing"),
-        (["--keep-last", "501"], "have 'last' 501, but max_checkpoints is 500"),
-        (
-            ["--keep-daily", "7", "--max-checkpoints", "6"],
-            "have 'daily' 7, but max_checkpoints is 6",
-        ),
         (["--kind", "feature", "--keep-last", "1"], "kept until they are dropped by hand"),
         (["--max-bytes", "much"], "--max-bytes: expected a size"),
         (["--max-checkpoints", "-1"], ""),
