@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 from byhand import index, worktree
 from byhand import open_repository as opened
 
+from ckpt.engine import reading
 from ckpt.engine.capture import capture
-from ckpt.engine.present import Present
+from ckpt.engine.present import Present, status_off_disk
+from ckpt.git.formats import ObjectID
 from ckpt.git.index import IndexEntry
+from ckpt.git.objects import ObjectStore
 from ckpt.git.repository import Repository
-from ckpt.git.trees import read_tree, walk, write_tree
+from ckpt.git.trees import TreeEntry, read_tree, walk, write_tree
 from ckpt.settings.settings import Settings
 
 
@@ -58,3 +62,51 @@ def test_a_file_never_stands_in_a_tree_beside_a_folder_of_its_name(
 
     assert [name for name, _, _ in read_tree(repo.objects, tree)] == [b"a"]
     assert [found for found, _ in walk(repo.objects, tree)] == [on_disk.encode()]
+
+
+def status(size: int, mode: int = 0o100644) -> os.stat_result:
+    return status_off_disk(mode, size)
+
+
+@pytest.mark.parametrize(
+    ("path", "others"),
+    [(b"d", {b"e/y"}), (b"d/x/new", {b"d/z", b"e/y"}), (b"new", {b"d/x", b"d/z", b"e/y"})],
+)
+def test_a_correction_gives_another_state_and_leaves_the_first_as_it_was(
+    path: bytes, others: set[bytes], repo: Repository
+) -> None:
+    for name in ("d/x", "d/z", "e/y"):
+        Path(repo.worktree, name).parent.mkdir(exist_ok=True)
+        Path(repo.worktree, name).write_bytes(b"on disk")
+    first = captured(repo)
+    entries = dict(first.entries)
+    blob = repo.objects.add(b"blob", b"later")
+    later = first.with_files(repo.objects, {path: (TreeEntry(0o100755, blob), status(5, 0o100700))})
+
+    assert set(later.entries) == {path, *others} == {p for p, _ in walk(repo.objects, later.tree)}
+    assert later.entry(path) == TreeEntry(0o100755, blob)
+    assert later.modes.others[path] == 0o700
+    gone = later.with_files(repo.objects, {path: None, b"e/y": None})
+    assert set(gone.entries) == others - {b"e/y"} == {p for p, _ in walk(repo.objects, gone.tree)}
+    assert first.entries == entries and captured(repo).tree == first.tree
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+def test_what_vanishes_is_looked_at_once_more_and_then_listed(
+    times: int, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(repo.worktree, "file").write_bytes(b"on disk")
+    real, calls = reading.add_stable, []
+
+    def vanishing(objects: ObjectStore, path: bytes) -> tuple[ObjectID, os.stat_result]:
+        calls.append(path)
+        if len(calls) <= times:
+            raise reading.VanishedFile(path)
+        return real(objects, path)
+
+    monkeypatch.setattr(reading, "add_stable", vanishing)
+    found = captured(repo)
+
+    assert len(calls) == 2
+    assert (b"file" in found.entries) == (times == 1)
+    assert found.is_partial == (b"file" in found.skipped) == (times > 1)
