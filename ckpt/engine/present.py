@@ -78,11 +78,6 @@ class Present:
         """Return the entries of the index at these paths."""
         return (e for e in (self.staged.index.entries if paths else ()) if e.path in paths)
 
-    @property
-    def knows_index(self) -> bool:
-        """Tell whether the index is the same as at the last save."""
-        return self.source is not None and self.index is self.source.index
-
     @cached_property
     def index_entries(self) -> dict[bytes, TreeEntry]:
         """What stands for the index in a state tree."""

@@ -53,7 +53,6 @@ from ckpt.models import (
     Outcome,
     SaveResult,
     Scope,
-    Skipped,
     Stats,
 )
 from ckpt.paths import folders_of, to_str
@@ -246,11 +245,6 @@ def _write(
                 return SaveResult(Outcome.PARTIAL, existing, "budget")
             return SaveResult(Outcome.UNCHANGED, existing)
     checkpoint = _commit(repo, catalog, present, request, state_tree, compared)
-    if not request.has_state:  # which JSON may have changed a little
-        details = _details(present)
-        checkpoint = replace(
-            checkpoint, _details=lambda: details, _dirty_files=compared.dirty_files
-        )
     if not checkpoint.partial:
         return SaveResult(Outcome.CREATED, checkpoint)
     reason = "gone" if present.gone else "budget" if present.is_cut else None
@@ -320,18 +314,6 @@ def _write_state_tree(
     if request.has_state:
         entries |= record.write(objects, request.state, files)
     return write_tree(objects, entries)
-
-
-def _details(present: Present) -> Details:
-    """Return what the state tree says, for whoever asks now."""
-    operation = present.operation.files.operation
-    return Details(
-        skipped=tuple(
-            Skipped(to_str(path), str(reason)) for path, reason in summarised(present).items()
-        ),
-        operation=None if operation is None else operation.name,
-        nested=present.nested,
-    )
 
 
 def _existing(

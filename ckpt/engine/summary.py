@@ -16,7 +16,6 @@ from ckpt.git.formats import ObjectID
 from ckpt.git.objects import MissingObject, ObjectStore
 from ckpt.git.trees import GITLINK, TreeEntry, diff_trees
 from ckpt.models import Stats
-from ckpt.paths import to_str
 
 Changes = dict[bytes, tuple[TreeEntry | None, TreeEntry | None]]
 Counts = dict[bytes, tuple[int, int]]
@@ -38,12 +37,9 @@ class Compared(NamedTuple):
     stats: tuple[int, int, int]
     counts: Counts
 
-    def dirty_files(self) -> tuple[str, ...]:
-        """Return the paths that differ from HEAD, in the worktree or the index."""
-        return tuple(map(to_str, sorted(self.dirty)))
-
     @property
     def dirty(self) -> set[bytes]:
+        """The paths that differ from the commit, in the worktree or the index."""
         return {*self.changes, *self.staged}
 
     def plain(self) -> tuple[Any, ...]:
