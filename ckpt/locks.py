@@ -83,12 +83,19 @@ def worktree_lock(
     """Hold the worktree's lock: shared by saves, exclusive for a rollback.
 
     A rollback that waits holds the folder's own lock, at which saves wait too, for half of their
-    time: else a new save could always come first.
+    time: else a new save could always come first. Where the private files are another user's,
+    saves go on without a lock.
     """
     disk.ensure_dir(private_dir)
     start = time.monotonic()
     deadline, mode = start + timeout, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-    fd = disk.open_or_create(os.path.join(private_dir, "lock"), _FLAGS)
+    try:
+        fd = disk.open_or_create(os.path.join(private_dir, "lock"), _FLAGS)
+    except PermissionError:  # another user's, as `sudo git commit` leaves it
+        if exclusive:
+            raise
+        yield
+        return
     try:
         tell = _teller(fd, waiting)
         turn = os.open(private_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from helpers import Ran, git
+from helpers import Ran, fsck, git
+from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
+from scenes import unprivileged
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can give a folder to somebody else"
@@ -136,3 +138,23 @@ def test_whoever_called_sudo_may_use_what_is_his(repo: Path) -> None:
             is_enough = owner == 0 or said == str(SOMEBODY)
 
             assert takes(cwd=repo, env={"SUDO_UID": said}) == (is_enough, is_enough), said
+
+
+def test_beside_private_files_of_another_user_saves_go_on_and_a_rollback_names_the_command(
+    repo: Path,
+) -> None:
+    """As a `sudo git commit` or a container leaves them."""
+    saved = ckpt("save", "one", "--json", code=0).json["checkpoint"]["id"]
+    private = repo / ".git/ckpt"
+    for path in (private, *private.iterdir()):
+        os.chown(path, SOMEBODY, SOMEBODY)
+    (repo / "README.md").write_text("edited\n")
+
+    made = ckpt_process("save", "again", "--json", under=unprivileged(), code=0).json
+    refused = ckpt_process("rollback", saved, under=unprivileged())
+
+    assert refused.code != 0
+    assert f"sudo chown -R root {repo}/.git" in refused.stderr
+    assert (repo / "README.md").read_text() == "edited\n"
+    assert git("show", made["checkpoint"]["ref"] + ":README.md") == "edited\n"
+    assert fsck(repo) == []
