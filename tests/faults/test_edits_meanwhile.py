@@ -362,23 +362,6 @@ def test_a_file_that_never_stops_changing_is_left_to_its_writer(
     assert leftovers(top) == []
 
 
-def test_edits_made_at_once_while_the_rollback_runs_are_in_one_checkpoint(
-    driver: Driver, tmp_path: Path
-) -> None:
-    scene = whole(tmp_path / "before")
-    top = scene.copy()
-    paths = ["src/edited", "src/deleted", "run", "untracked/deeper/file", "link"]
-    edits = edit_at(Blow(1, "rename", "/.git/ckpt/journal"), "; ".join(map(put, paths)))
-
-    assert driver.run(top, *scene.words, blow=edits).code == 0
-
-    _, saved = new_checkpoints(scene, top)
-    assert {held(top, saved, path)[1] for path in paths} == {BY_HAND}
-    scene.check(top, scene.after)
-    assert driver.run(top, "undo").code == 0
-    assert [(top / path).read_bytes() for path in paths] == [BY_HAND] * len(paths)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_after_a_crash_abort_brings_back_the_edit_that_the_rollback_saved(
     way: str, driver: Driver, tmp_path: Path

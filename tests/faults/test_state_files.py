@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from byhand import worktree
 from helpers import fsck, verified
 from seam import observe
@@ -47,6 +48,7 @@ class Failing:
             raise OSError(28, "No space left on device")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of dulwich
 def test_whatever_fails_the_files_are_as_then_or_as_now(tmp_path: Path) -> None:
     then, now = scene(tmp_path / "before")
     number, failed = -2, 0
