@@ -16,28 +16,20 @@ from _thread import RLock, get_ident
 from collections.abc import Callable
 from contextvars import copy_context
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckpt.engine.head import WITHOUT_HEAD
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
-from ckpt.models import Checkpoint, Kind, RollbackResult, SaveResult
+from ckpt.models import Checkpoint, Kind, RollbackResult
 
 if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
+    from ckpt.manager import CheckpointManager
+
     T = TypeVar("T")
     F = TypeVar("F", bound=Callable[..., Any])
-
-    class Manager(Protocol):
-        def create(self, name: str | None, *, kind: Kind, trigger: str) -> SaveResult: ...
-
-        def rollback(self, which: Checkpoint, *, head: bool, yes: bool) -> RollbackResult: ...
-
-        def restore_dropped(self, which: Checkpoint) -> Checkpoint: ...
-
-        @property
-        def rollback_interrupted(self) -> bool: ...
 
 
 # -- Work in a thread that a task waits for, and that cancelling the task never tears
@@ -99,7 +91,7 @@ class Guard:
     manager is disabled; `result` is what the last rollback did.
     """
 
-    def __init__(self, manager: Manager, name: str | None) -> None:
+    def __init__(self, manager: CheckpointManager, name: str | None) -> None:
         self._manager = manager
         self._name = name
         self._entered: list[tuple[object, Checkpoint | None]] = []
