@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -46,10 +45,6 @@ def test_the_halves_are_done_by_two_processes() -> None:
     assert other not in (one, 0)
 
 
-def test_where_it_does_not_pay_one_process_does_both() -> None:
-    assert both(os.getpid, os.getpid, pays=False) == (os.getpid(), os.getpid())
-
-
 def forks_in_new_process(before: str = "") -> bool:
     """Whether a process of its own would be forked, after it has done something else."""
     code = f"""
@@ -62,12 +57,6 @@ os._exit(0)
 """
     command = [sys.executable, "-c", code]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout == "2\n"
-
-
-def test_a_process_is_forked_only_where_that_helps() -> None:
-    assert forks_in_new_process() == sys.platform.startswith("linux")
-    assert not forks_in_new_process("os.sched_getaffinity = lambda pid: {0}")
-    assert not forks_in_new_process("sys.platform = 'darwin'")
 
 
 @pytest.mark.parametrize(
@@ -85,12 +74,6 @@ def test_an_answer_larger_than_a_pipe_comes_whole() -> None:
     parts = [bytes([number % 256]) * 1000 for number in range(5000)]
 
     assert both(list, lambda: parts, pays=True) == ([], parts)
-
-
-def test_both_see_what_was_there_before() -> None:
-    known = {"a": 1}
-
-    assert both(lambda: known["a"], lambda: known["a"], pays=True) == (1, 1)
 
 
 class Fails:
@@ -130,14 +113,6 @@ def test_whatever_goes_wrong_with_the_other_process_its_half_is_done_here(
     assert capfd.readouterr() == ("", "")
 
 
-def test_an_error_that_both_have_is_raised_once() -> None:
-    def fail() -> None:
-        raise ValueError("both")
-
-    with pytest.raises(ValueError, match="both"):
-        both(lambda: None, fail, pays=True)
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_here_ends_the_other_too(error: type[BaseException]) -> None:
     def fail() -> bytes:
@@ -145,18 +120,6 @@ def test_an_error_here_ends_the_other_too(error: type[BaseException]) -> None:
 
     with pytest.raises(error):
         both(fail, lambda: bytes(10_000_000), pays=True)
-
-
-def test_an_interrupt_while_waiting_ends_the_other_too() -> None:
-    here = os.getpid()
-
-    def interrupt() -> bytes:
-        time.sleep(0.3)  # by then the other waits for the pipe, and does nothing else
-        os.kill(here, signal.SIGINT)
-        return bytes(10_000_000)
-
-    with pytest.raises(KeyboardInterrupt):
-        both(lambda: time.sleep(0), interrupt, pays=True)
 
 
 @pytest.mark.parametrize("name", ["pipe", "fork"])
@@ -169,33 +132,3 @@ def test_a_system_that_gives_no_more_processes_is_no_error(
     monkeypatch.setattr(os, name, fail)
 
     assert both(os.getpid, os.getpid, pays=True) == (os.getpid(), os.getpid())
-
-
-def test_children_that_the_system_buries_itself_are_no_error() -> None:
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    try:
-        assert both(lambda: 1, lambda: 2, pays=True) == (1, 2)
-    finally:
-        signal.signal(signal.SIGCHLD, before)
-
-
-def test_what_is_to_run_at_the_end_of_a_process_does_not_run_in_the_other(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    def work() -> int:
-        try:
-            return 2
-        finally:
-            import atexit
-
-            atexit.register(print, "at the end")
-
-    both(lambda: 1, work, pays=True)
-
-    assert capfd.readouterr() == ("", "")
-
-
-def test_many_times_over() -> None:
-    assert [both(lambda n=n: n, lambda n=n: -n, pays=True) for n in range(50)] == [
-        (number, -number) for number in range(50)
-    ]
