@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Who called: a process, what it was started as, and the processes above it.
+"""A process, its command line, and the processes above and below it.
 
-From `/proc` where there is one, else from `ps`. A process is known again by its number
-together with the time it started, because numbers are used again. What has ended, or may
-not be looked at, is None; nobody waits or asks twice.
+From `/proc` where there is one, else from `ps`. A process is identified by its id together with
+the time it started, because ids are reused. What has ended, or may not be read, is None.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-_MOST = 64  # as deep as anybody starts processes from processes
+_MOST = 64  # levels of processes
 _PS = ("/bin/ps", "/usr/bin/ps")
 _PS_TIMEOUT = 5.0
 
@@ -51,6 +50,15 @@ def upwards(pid: int, look: Callable[[int], Process | None] = find) -> Iterator[
             return
         yield process
         pid = process.parent
+
+
+def below(pid: int) -> list[int]:
+    """The processes that a process has started, where there is a /proc."""
+    try:
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+    return [n for n in numbers if n != pid and any(each.pid == pid for each in upwards(n))]
 
 
 def _from_proc(pid: int) -> Process | None:

@@ -3,8 +3,8 @@
 
 Without the checkpoint the command does not run. Everything since counts as the command's: a
 rollback afterwards is complete, HEAD too, and removes what was created without asking. A failure
-after the command has ended is reported and does not change the exit status. With a time limit the
-command has a process group of its own, which gets the terminal, and is ended with all it started.
+after the command has ended is reported and does not change the exit status. When its time is up, a
+command is ended with what it started: its process group, at a terminal the processes below it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from math import inf
 from shlex import quote
 from time import monotonic, sleep
 from typing import Any
@@ -26,14 +26,13 @@ from ckpt import ids
 from ckpt.errors import CkptError, NotFound, Refused
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, DiffResult, GitState, Kind, RollbackResult, SaveResult
+from ckpt.triggers.processes import below
 
 TRIGGER = "run"
 GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 TIMED_OUT, NOT_EXECUTABLE, NOT_FOUND = 124, 126, 127
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 _ENDING = (*_FROM_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-# What comes to our group, and so not to one of its own.
-_TO_OUR_GROUP = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 _LONGEST = 86_400.0  # seconds, of one wait
 _POLL = 0.02
 _NAME_ONE = "name a program to run after '--'"
@@ -70,7 +69,10 @@ class HeldSignals:
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         before = signal.signal(signal.SIGCHLD, _note)
         self._before: dict[signal.Signals, Any] = {signal.SIGCHLD: before}
-        self.hold(_ENDING)
+        for number in _ENDING:
+            # What is ignored stays so, also for the command: think of `nohup`.
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self._before[number] = signal.signal(number, _note)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,12 +81,6 @@ class HeldSignals:
         signal.set_wakeup_fd(self._wakeup)
         os.close(self._reader)
         os.close(self._writer)
-
-    def hold(self, numbers: Iterable[signal.Signals]) -> None:
-        """Note these too. What is ignored stays so, also for the command: think of `nohup`."""
-        for number in numbers:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                self._before[number] = signal.signal(number, _note)
 
     def wait(self, seconds: float) -> list[int]:
         """The signals that came, each once; waits for the first, but not for ever."""
@@ -135,9 +131,8 @@ def run(
     grace: float = GRACE,
 ) -> Ended:
     """Run a command to its end; it works in `start`, and `stdout` is ours by default."""
-    has_group = timeout is not None
-    if has_group:
-        signals.hold(_TO_OUR_GROUP)
+    # At a terminal it stays in our group, which gets what is typed there.
+    has_group = timeout is not None and not os.isatty(0)
     try:
         started = subprocess.Popen(
             command,
@@ -155,151 +150,78 @@ def run(
             "a script needs a first line such as '#!/bin/sh'" if number == errno.ENOEXEC else None,
         ) from None
     started.returncode = 0  # not to be waited for by `subprocess`
-    if timeout is None:
-        return _wait(started.pid, signals)
-    return _Group(started.pid, signals, timeout, grace).wait()
+    child = _Child(started.pid, has_group)
+    due = inf if timeout is None else monotonic() + timeout
+    last_word, timed_out = signal.SIGTERM, False
+    while (ended := child.ended()) is None:
+        for number in signals.wait(due - monotonic()):
+            is_told = number in _FROM_TERMINAL and not has_group and _is_foreground()
+            if number != signal.SIGCHLD and not is_told:
+                child.kill(number)
+        if monotonic() >= due:
+            timed_out = True
+            child.kill_all(last_word)
+            last_word, due = signal.SIGKILL, monotonic() + grace
+    if not timed_out:
+        return ended
+    while child.kill_all(0):  # what it has started ends by the same deadline
+        if monotonic() >= due:
+            child.kill_all(signal.SIGKILL)
+            break
+        sleep(_POLL)
+    return Ended(TIMED_OUT, ended.signal, timed_out=True)
 
 
-def _wait(pid: int, signals: HeldSignals) -> Ended:
-    """Wait for a command in our own process group."""
-    while True:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
-            return _ended(status)
-        for number in signals.wait(_LONGEST):
-            # What is typed at the terminal reaches everyone in the group without us.
-            if number != signal.SIGCHLD and not (number in _FROM_TERMINAL and _is_foreground()):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
+class _Child:
+    """A command, with a process group of its own or in ours."""
+
+    def __init__(self, pid: int, has_group: bool) -> None:
+        self._pid, self._has_group = pid, has_group
+        self._started = {pid}
+
+    def ended(self) -> Ended | None:
+        found, status = os.waitpid(self._pid, os.WNOHANG)
+        if not found:
+            return None
+        code = os.waitstatus_to_exitcode(status)
+        return Ended(code) if code >= 0 else Ended(128 - code, signal=-code)
+
+    def kill(self, number: int) -> bool:
+        return _sent(os.killpg if self._has_group else os.kill, self._pid, number)
+
+    def kill_all(self, number: int) -> bool:
+        """Signal it and what it has started; False if none of them is left."""
+        if self._has_group:
+            return _sent(os.killpg, self._pid, number)
+        self._started.update(below(self._pid))
+        sent = [_sent(os.kill, pid, number) for pid in self._started]
+        return any(sent)
 
 
-def _ended(status: int) -> Ended:
-    code = os.waitstatus_to_exitcode(status)
-    return Ended(code) if code >= 0 else Ended(128 - code, signal=-code)
-
-
-class _Group:
-    """A command with a process group of its own and a time limit.
-
-    The group gets the foreground of the terminal while it is ours to give: at once if the command
-    has the terminal on both sides, in a pipeline, where others may need it, when it reads.
-    """
-
-    def __init__(self, group: int, signals: HeldSignals, timeout: float, grace: float) -> None:
-        self._group, self._signals, self._grace = group, signals, grace
-        self._due = monotonic() + timeout
-        self._last_word, self._timed_out = signal.SIGTERM, False
-        self._wants_terminal, self._is_lent = os.isatty(0) and os.isatty(1), False
-        self._terminal = _open_terminal()
-
-    def wait(self) -> Ended:
-        try:
-            self._lend()
-            self._kill(signal.SIGCONT)  # it may have read the terminal too early
-            ended = self._wait()
-        finally:
-            self._take_back()
-            if self._terminal is not None:
-                os.close(self._terminal)
-        if not self._timed_out:
-            return ended
-        while self._kill(0):  # what it has started ends by the same deadline
-            if monotonic() >= self._due:
-                self._kill(signal.SIGKILL)
-                break
-            sleep(_POLL)
-        return Ended(TIMED_OUT, ended.signal, timed_out=True)
-
-    def _wait(self) -> Ended:
-        while True:
-            pid, status = os.waitpid(self._group, os.WNOHANG | os.WUNTRACED)
-            if pid and not os.WIFSTOPPED(status):
-                return _ended(status)
-            if pid:
-                self._stopped(os.WSTOPSIG(status))
-            for number in self._signals.wait(self._due - monotonic()):
-                if number == signal.SIGCONT:
-                    self._lend()
-                if number != signal.SIGCHLD:
-                    self._kill(number)
-                if number == signal.SIGTSTP:
-                    self._stop(lambda: os.kill(os.getpid(), signal.SIGTSTP))
-            if monotonic() >= self._due:
-                self._timed_out = True
-                self._kill(self._last_word)
-                self._kill(signal.SIGCONT)  # who is stopped would not hear it
-                self._last_word, self._due = signal.SIGKILL, monotonic() + self._grace
-
-    def _stopped(self, number: int) -> None:
-        if number in (signal.SIGTTIN, signal.SIGTTOU) and not self._is_lent:
-            self._wants_terminal = True
-            if self._lend():
-                self._kill(signal.SIGCONT)
-        elif self._is_lent:  # the terminal signalled the command, not us
-            self._stop(lambda: os.killpg(os.getpgrp(), signal.SIGTSTP))
-
-    def _stop(self, stop_us: Callable[[], None]) -> None:
-        """Stop as the command did, so that the shell sees it; then both go on."""
-        self._take_back()
-        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        stop_us()
-        signal.signal(signal.SIGTSTP, before)
-        self._lend()
-        self._kill(signal.SIGCONT)
-
-    def _lend(self) -> bool:
-        if self._wants_terminal and _group_of(self._terminal) == os.getpgrp():
-            self._is_lent = self._give(self._group)
-        return self._is_lent
-
-    def _take_back(self) -> None:
-        if self._is_lent:
-            self._is_lent = False
-            self._give(os.getpgrp())
-
-    def _give(self, group: int) -> bool:
-        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # which would stop us otherwise
-        try:
-            os.tcsetpgrp(self._terminal or 0, group)
-            return True
-        except OSError:  # the terminal, or the group, is gone
-            return False
-        finally:
-            signal.signal(signal.SIGTTOU, before)
-
-    def _kill(self, number: int) -> bool:
-        """False if nobody is left in the group."""
-        try:
-            os.killpg(self._group, number)
-        except ProcessLookupError:
-            return False
-        except PermissionError:  # another user's by now
-            pass
-        return True
-
-
-def _open_terminal() -> int | None:
+def _sent(kill: Callable[[int, int], None], pid: int, number: int) -> bool:
     try:
-        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return None
-
-
-def _group_of(terminal: int | None) -> int | None:
-    """The process group that gets what is typed there."""
-    try:
-        return None if terminal is None else os.tcgetpgrp(terminal)
-    except OSError:
-        return None
+        kill(pid, number)
+        if number:
+            kill(pid, signal.SIGCONT)  # a stopped process would not act on it
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's by now
+        pass
+    return True
 
 
 def _is_foreground() -> bool:
-    terminal = _open_terminal()
+    """Whether the terminal sends what is typed there to our group."""
     try:
-        return _group_of(terminal) == os.getpgrp()
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
     finally:
-        if terminal is not None:
-            os.close(terminal)
+        os.close(terminal)
 
 
 # -- Before the command, and after it
@@ -307,7 +229,7 @@ def _is_foreground() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """HEAD before and after; `commits` are those that it has gained, None if nobody can tell."""
+    """HEAD before and after; `commits` are those that it has gained, None if unknown."""
 
     before: GitState
     after: GitState
@@ -316,7 +238,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """`changed` is None if that was not asked, or cannot be told; so is `head`, or it stayed.
+    """`changed` is None if not requested, or unknown; `head` also if it did not move.
 
     `problems` came up after the command had ended, each with its hint.
     """
