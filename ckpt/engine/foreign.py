@@ -189,6 +189,7 @@ def _check_parts(target: Recorded) -> set[ObjectID]:
     try:
         trees.check(target.tree)
         trees.check(target.state_tree)
+        _ = target.checkpoint.details  # which the report reads
         for path in _paths_outside_trees(target):
             check_path(path)
         if target.checkpoint.scope is Scope.FULL:
