@@ -22,7 +22,7 @@ FINISHED = re.compile(
     r"|refs/checkpoints/[0-9a-z-]{24}|ckpt/(lock|made-here|saves|scan)"
 )
 UNFINISHED = re.compile(
-    r"refs/checkpoints/[0-9a-z-]{24}\.lock|ckpt/lock-[0-9a-f]{16}|ckpt/scan\.new|ckpt/\.tmp-[0-9a-f]{16}"
+    r"refs/checkpoints/[0-9a-z-]{24}\.lock|ckpt/lock-[0-9a-f]{16}|ckpt/\.tmp-[0-9a-f]{16}"
     r"|objects/tmp_obj_[0-9a-f]{16}(_[0-9]+)?|objects/pack/tmp_(pack|idx)_[0-9a-f]{16}_[0-9]+"
     r"|objects/pack/pack-[0-9a-f]{40}\.keep"
 )
