@@ -430,7 +430,7 @@ class _Rescan:
         self.changes = Changes()
 
     def check_top(self) -> None:
-        """Of a folder that nobody could list, the one above tells; the top has none."""
+        """A folder that could not be listed is in the listing of its parent; the top has none."""
         if self._listings.get(b"") is None:
             raise Overtaken
 
@@ -480,7 +480,7 @@ class _Rescan:
                     self._forget_below(listing.prefix + name)
             for path, inner, status in inside:
                 if listings.get(path) is None:
-                    self._forget_below(path)  # of a folder that nobody could list
+                    self._forget_below(path)  # of a folder that could not be listed
                     walk.below(path, inner, status)
         return self.changes
 

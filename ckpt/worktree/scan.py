@@ -152,7 +152,7 @@ class Denials(IgnoreStack):
     def ignored(self, path: bytes, is_dir: bool) -> bool:
         decision = self._decide(path, is_dir)
         if decision is None and (path.lower().endswith(_ENDINGS) or path[-4:-2] in (b".s", b".S")):
-            # That a tool can fill a folder again is not said of what somebody has copied.
+            # A copy of a dependency folder is not denied: no tool fills it again.
             for original in _originals(path):
                 decision = self._decide(original, is_dir)
                 if is_dir and decision:

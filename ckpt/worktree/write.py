@@ -3,8 +3,8 @@
 
 Each folder on the way is opened by handle, one component at a time, and never through
 a symbolic link: a link swapped in between two calls cannot send a write elsewhere. A
-file appears under its name whole or not at all (temporary file, then rename), and whoever
-replaces or removes one says which was found there: just before, it is looked at once more.
+file appears under its name whole or not at all (temporary file, then rename). To replace or
+remove one, the caller gives the stat data that were found, which are compared just before.
 Nothing here decides what to change, and nothing is removed but one file or one empty folder.
 """
 
@@ -26,7 +26,7 @@ from ckpt.paths import identity
 
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A folder that somebody uses stays; some file systems cannot flush one, and need not.
+# A folder in use stays; some file systems cannot flush one, and need not.
 _IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
 
