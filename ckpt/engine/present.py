@@ -32,7 +32,7 @@ from ckpt.worktree.modes import Modes, usual
 Correction = tuple[TreeEntry, os.stat_result] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Present:
     """The working state at one moment; its tree and blobs are in the object store.
 
