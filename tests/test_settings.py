@@ -365,6 +365,7 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(source, message, hint
     [
         (b"a = 1\nb = \nckpt = 1\n", "invalid value (at line 2, column 5)"),
         (b"# ckpt\n\n\xff = 1\n", "not UTF-8 (at line 3)"),
+        (b"# ckpt\n" + b"a." * 70 + b"a = 1\n", "key of too many parts (at line 2)"),
     ],
 )
 def test_invalid_toml_is_an_error_with_file_and_line(text, message):

@@ -308,14 +308,24 @@ def from_ckpt_toml(text: bytes, name: str = "ckpt.toml") -> Source:
     return Source("repository file", name, dict(flat(_toml(text, name))))
 
 
+# The parser takes hours over a key of many parts.
+_LONG_KEY = re.compile(
+    rb"""(?<![\w\\-])(?:(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\.[ \t]*){64}"""
+)
+
+
 def _toml(text: bytes, name: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
 
+    long_key = _LONG_KEY.search(text)
     try:
-        return tomllib.loads(text.decode())
+        if long_key is None:
+            return tomllib.loads(text.decode())
+        line = text.count(b"\n", 0, long_key.start()) + 1
+        reason = f"key of too many parts (at line {line})"
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
         reason = f"not UTF-8 (at line {line})"
