@@ -11,9 +11,8 @@ there is `count`. Callbacks may be coroutine functions; `track` and they are not
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, wraps
@@ -59,6 +58,15 @@ def _told(work: Callable[Concatenate[Blocking, P], Told]) -> Method[P, Told]:
     return method
 
 
+def _same(name: str) -> Any:
+    """An attribute of the other manager, read and set there."""
+
+    def set_it(self: CheckpointManager, value: object) -> None:
+        setattr(self._blocking, name, value)
+
+    return property(lambda self: getattr(self._blocking, name), set_it)
+
+
 class CheckpointManager:
     """Save, look at and go back to checkpoints of one worktree, without blocking the loop."""
 
@@ -92,46 +100,14 @@ class CheckpointManager:
         """The manager that does the work; for use where no loop runs."""
         return self._blocking
 
-    @property
-    def enabled(self) -> bool:
-        return self._blocking.enabled
-
-    @enabled.setter
-    def enabled(self, enabled: bool) -> None:
-        self._blocking.enabled = enabled
-
-    @property
-    def settings(self) -> Settings:
-        return self._blocking.settings
-
-    @property
-    def rollback_interrupted(self) -> bool:
-        return self._blocking.rollback_interrupted
-
-    @property
-    def rollback_running(self) -> str | None:
-        return self._blocking.rollback_running
-
-    @property
-    def turn(self) -> int:
-        return self._blocking.turn
-
-    @property
-    def progress(self) -> Callable[[int, int], None] | None:
-        """Called in the thread, as is `waiting`."""
-        return self._blocking.progress
-
-    @progress.setter
-    def progress(self, progress: Callable[[int, int], None] | None) -> None:
-        self._blocking.progress = progress
-
-    @property
-    def waiting(self) -> Callable[[str], None] | None:
-        return self._blocking.waiting
-
-    @waiting.setter
-    def waiting(self, waiting: Callable[[str], None] | None) -> None:
-        self._blocking.waiting = waiting
+    enabled: bool = _same("enabled")
+    settings: Settings = _same("settings")
+    rollback_interrupted: bool = _same("rollback_interrupted")
+    rollback_running: str | None = _same("rollback_running")
+    turn: int = _same("turn")
+    # Called in the thread.
+    progress: Callable[[int, int], None] | None = _same("progress")
+    waiting: Callable[[str], None] | None = _same("waiting")
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await blocks.run(self._thread(), work)
@@ -234,25 +210,16 @@ class _Guard(Guard):
         await self._aio._tell(SaveResult(Outcome.CREATED, checkpoint))
 
     async def _tell(self, result: RollbackResult) -> None:
-        try:
-            await self._aio._tell(result)
-        except asyncio.CancelledError:  # the error that the guard was about is the one to see
-            task = asyncio.current_task()
-            if task is not None:
-                task.cancel()
+        await self._aio._tell(result)
 
 
 async def _call_all(callbacks: Iterable[Callable[[T], object]], value: T) -> list[str]:
     warnings = []
     for callback in tuple(callbacks):
         try:
-            called = callback(value)
+            called: Any = callback(value)
             if inspect.isawaitable(called):
-                await _awaited(called)
+                await called
         except Exception as error:  # of the caller's own code
             warnings.append(failure(callback, error))
     return warnings
-
-
-async def _awaited(called: Awaitable[object]) -> None:
-    await called

@@ -199,9 +199,9 @@ def _reported(
     if isinstance(error, MemoryError):
         return CkptError("out of memory", hint="end other programs, or see 'ulimit -v'")
     try:
-        from ckpt.crash import report
+        from ckpt.triggers.fire import unexpected
 
-        return report(error, words, start, env)
+        return unexpected(error, words, start, env)
     except Exception:  # as with too little memory left for that
         return CkptError(f"unexpected {type(error).__name__}: {error}", hint="try again")
 

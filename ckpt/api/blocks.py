@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from _thread import RLock, get_ident
-from collections.abc import Callable
+from _thread import get_ident
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +24,6 @@ from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.models import Checkpoint, Kind, RollbackResult
 
 if TYPE_CHECKING:
-    import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
     from ckpt.manager import CheckpointManager
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 
-# -- Work in a thread that a task waits for, and that cancelling the task never tears
-
-
-async def run(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """Do the work in a thread; a task that is cancelled meanwhile waits for its end."""
+async def run(executor: ThreadPoolExecutor, work: Callable[[], T], *, always: bool = False) -> T:
+    """Do the work in a thread. A task that is cancelled meanwhile waits for the end of what has
+    begun, and with `always` of what has not."""
     import asyncio
 
     future = executor.submit(copy_context().run, work)
@@ -44,48 +42,22 @@ async def run(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     try:
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:
-        if not future.cancel():
-            await _end_of(waiting)
+        while not (waiting.done() or (not always and future.cancel())):
+            try:
+                await asyncio.wait([waiting])
+            except asyncio.CancelledError:  # once more
+                continue
+        if not waiting.cancelled() and waiting.done():
+            waiting.exception()  # or asyncio warns that it was never retrieved
         raise
 
-
-async def run_to_end(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """The same for what must be done although the task is being cancelled, or is again."""
-    import asyncio
-
-    future = executor.submit(copy_context().run, work)
-    task = asyncio.current_task()
-    for _ in range(await _end_of(asyncio.wrap_future(future))):
-        assert task is not None, "only a task can be cancelled"
-        if hasattr(task, "uncancel"):
-            task.uncancel()
-        task.cancel()  # comes with the next thing that is waited for
-    return future.result()
-
-
-async def _end_of(waiting: asyncio.Future[T]) -> int:
-    """Wait for it whatever happens; returns how often the task was cancelled meanwhile."""
-    import asyncio
-
-    cancelled = 0
-    while not waiting.done():
-        try:
-            await asyncio.wait([waiting])
-        except asyncio.CancelledError:
-            cancelled += 1
-    if not waiting.cancelled():
-        waiting.exception()  # or asyncio warns that it was never retrieved
-    return cancelled
-
-
-# -- Guards
 
 TRIGGER = "api"
 
 
 class Guard:
-    """A context manager, for `with` and `async with`, and a decorator; can be used again, also
-    by several threads or tasks at a time.
+    """A context manager, for `with` and `async with`, and a decorator; can be used again, but
+    not by two threads or tasks at a time.
 
     `checkpoint` is what the innermost block that was entered goes back to, None while the
     manager is disabled; `result` is what the last rollback did.
@@ -94,34 +66,36 @@ class Guard:
     def __init__(self, manager: CheckpointManager, name: str | None) -> None:
         self._manager = manager
         self._name = name
-        self._entered: list[tuple[object, Checkpoint | None]] = []
-        self._mutex = RLock()
+        self._entered: list[Checkpoint | None] = []
+        self._user: object = None
         self._executor: ThreadPoolExecutor | None = None
         self.result: RollbackResult | None = None
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        with self._mutex:
-            return self._entered[self._innermost()][1] if self._entered else None
+        return self._entered[-1] if self._entered else None
 
     def __enter__(self) -> Guard:
-        self._enter(self._save())
+        with self._entering():
+            self._entered[-1] = self._save()
         return self
 
-    def _enter(self, checkpoint: Checkpoint | None) -> None:
-        with self._mutex:
-            self._entered.append((_who(), checkpoint))
-
-    def _leave(self) -> Checkpoint | None:
-        with self._mutex:
-            return self._entered.pop(self._innermost())[1]
-
-    def _innermost(self) -> int:
-        """Whose block ends: that of the same thread or task. A generator, say, may be ended by
-        another than began it; then it is the last."""
+    @contextmanager
+    def _entering(self) -> Iterator[None]:
+        """Refuse to mix the blocks of two: each would go back to the other's checkpoint."""
         who = _who()
-        mine = (at for at in reversed(range(len(self._entered))) if self._entered[at][0] == who)
-        return next(mine, -1)
+        if self._entered and self._user != who:
+            raise UsageError(
+                "this guard is in use by another thread or task",
+                hint="call manager.guard(…) for each block",
+            )
+        self._user = who
+        self._entered.append(None)
+        try:
+            yield
+        except BaseException:
+            self._entered.pop()
+            raise
 
     def __exit__(
         self,
@@ -129,15 +103,15 @@ class Guard:
         error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        checkpoint = self._leave()
+        checkpoint = self._entered.pop()
         if error is not None and checkpoint is not None:
             self._return(checkpoint, error)
 
     async def __aenter__(self) -> Guard:
-        checkpoint = await run(self._thread(), self._save)
-        if checkpoint is not None:
-            await self._tell_saved(checkpoint)
-        self._enter(checkpoint)
+        with self._entering():
+            checkpoint = self._entered[-1] = await run(self._thread(), self._save)
+            if checkpoint is not None:
+                await self._tell_saved(checkpoint)
         return self
 
     async def __aexit__(
@@ -146,11 +120,11 @@ class Guard:
         error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        checkpoint = self._leave()
+        checkpoint = self._entered.pop()
         try:
             if error is not None and checkpoint is not None:
                 back = functools.partial(self._return, checkpoint, error)
-                result = await run_to_end(self._thread(), back)
+                result = await run(self._thread(), back, always=True)
                 if result is not None:
                     await self._tell(result)
         finally:
@@ -216,20 +190,16 @@ class Guard:
                 _note(error, f"ckpt: rolled back, but for {', '.join(map(repr, left))}")
             return result
         except BaseException as problem:  # also a second Ctrl-C: the first error is the one to see
+            leaves_head = isinstance(problem, CkptError) and problem.hint == WITHOUT_HEAD
+            way = f"{'' if leaves_head else '--head '}{checkpoint.id}"
+            way = "--continue" if self._manager.rollback_interrupted else way
             _note(
                 error,
                 f"ckpt: the rollback to '{checkpoint.id}' failed: "
                 f"{str(problem) or type(problem).__name__}; "
-                f"try: git ckpt rollback {self._words(checkpoint, problem)}",
+                f"try: git ckpt rollback {way}",
             )
             return None
-
-    def _words(self, checkpoint: Checkpoint, problem: BaseException) -> str:
-        """With which a person may succeed where a rollback has failed."""
-        if self._manager.rollback_interrupted:
-            return "--continue"
-        leaves_head = isinstance(problem, CkptError) and problem.hint == WITHOUT_HEAD
-        return checkpoint.id if leaves_head else f"--head {checkpoint.id}"
 
     def _roll_back(self, checkpoint: Checkpoint) -> RollbackResult:
         try:

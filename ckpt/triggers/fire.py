@@ -10,7 +10,7 @@ What is to be printed comes back as warnings; whether the command in progress sh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import TYPE_CHECKING
@@ -205,10 +205,8 @@ def _message(error: Exception, repo: Repository | None) -> str:
     if isinstance(error, OSError) and error.strerror:
         place = _place(error.filename, repo)
         return f"'{place}': {error.strerror}" if place else error.strerror
-    from ckpt.crash import report
-
     start, env = (".", {}) if repo is None else (repo.worktree, repo.env)
-    told = report(error, [], start, env)
+    told = unexpected(error, [], start, env)
     return f"{told.message} ({told.hint})"
 
 
@@ -220,3 +218,29 @@ def _place(path: object, repo: Repository | None) -> str:
         if name.startswith(start):
             return start + name[len(start) :].partition("/")[0]
     return name
+
+
+def unexpected(
+    error: Exception, words: Sequence[str], start: str, env: Mapping[str, str]
+) -> CkptError:
+    """A bug of ckpt: one line to show; the rest goes into a log among the private files."""
+    import sys
+    import traceback
+
+    from ckpt import __version__, disk
+
+    text = "\n".join(
+        [
+            f"git-ckpt {__version__}, Python {sys.version.split()[0]}, {sys.platform}",
+            f"words: {list(words)!r}",
+            *traceback.format_exception(error),
+        ]
+    )
+    hint = "this is a bug in ckpt; please report it"
+    try:
+        path = os.path.join(discover(start, env).private_dir, "error.log")
+        disk.replace(path, text.encode("utf-8", "backslashreplace"))
+        hint += f" with '{path}'"
+    except Exception:  # no place for a log, or the same bug once more
+        pass
+    return CkptError(f"unexpected {type(error).__name__}: {error}", hint=hint)

@@ -24,7 +24,7 @@ RANKS: list[list[set[str]]] = [
     [{"settings"}, {"worktree"}],
     [{"engine"}],
     [{"aio", "api", "manager"}],
-    [{"crash", "install", "triggers"}],
+    [{"install", "triggers"}],
     [{"__main__", "cli", "commands", "documents", "output", "render"}],
 ]
 RANK = {unit: rank for rank, rows in enumerate(RANKS) for row in rows for unit in row}
