@@ -208,10 +208,6 @@ def is_interrupted(private_dir: str) -> bool:
     return is_dead and journal_exists(private_dir)
 
 
-def has_sessions(private_dir: str) -> bool:
-    return os.path.isdir(os.path.join(private_dir, SESSIONS))
-
-
 # -- Write and read it
 
 
