@@ -12,10 +12,9 @@ import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ckpt import __version__, interrupts
 from ckpt.errors import CkptError, DiskError, UsageError
@@ -68,8 +67,7 @@ exit codes: 0 done, 1 failed, 2 usage, 3 no such checkpoint, 4 refused, 130 inte
 """
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What every command gets: the folder it works in, the environment, where to print."""
 
     start: str

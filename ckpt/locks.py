@@ -16,7 +16,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.errors import Busy, Refused
@@ -201,8 +201,7 @@ _NAMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(NamedTuple):
     """Permission bits for what is written: added to those that the umask left or, if `exact`,
     instead of them. `top` is the git dir, which is never created."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ckpt import documents
 from ckpt.cli import Context
@@ -29,8 +29,7 @@ _MARK = 9
 _LABEL = "fix: "
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """`mend` is what to type or to do; None where nothing is wrong, or nothing helps. `done` is
     what `--fix` did about it, or why it could not."""
 
@@ -58,7 +57,7 @@ def run(context: Context, fix: bool) -> int:
         findings, unknown = _installed(target)
         stands = status.look(repo, findings)
         if any(each.subject == "journal" for each in found):  # which no rollback can go on with
-            stands = replace(stands, rollback_interrupted=False)
+            stands = stands._replace(rollback_interrupted=False)
         tried = trial.try_out(target, findings)
         has_triggers = context.store == "repo"  # in any other folder there is no git to call them
         others = diagnose(
@@ -106,9 +105,9 @@ def _mended(found: Flaw) -> Diagnosis:
     try:
         return Diagnosis(found.subject, FIXED, found.detail, done=found.mend())
     except CkptError as error:
-        return replace(flaw(found), mend=error.hint, done=f"could not be fixed: {error.message}")
+        return flaw(found)._replace(mend=error.hint, done=f"could not be fixed: {error.message}")
     except OSError as error:
-        return replace(flaw(found), mend=None, done=f"could not be fixed: {error.strerror}")
+        return flaw(found)._replace(mend=None, done=f"could not be fixed: {error.strerror}")
 
 
 def doctor(diagnoses: Sequence[Diagnosis], paint: Paint, width: int) -> Iterator[str]:

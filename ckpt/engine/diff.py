@@ -282,8 +282,7 @@ def is_dirty(
     if head is not None and tree != record.read_commit(repo.objects, head).tree:
         return True
     facts = scan_cache.facts_of(staged, None)
-    rules = replace(
-        scan_rules(repo, Settings(), read_excludes(repo), facts, staged),
+    rules = scan_rules(repo, Settings(), read_excludes(repo), facts, staged)._replace(
         deny=IgnoreStack.root(),
         include=IgnoreStack.root(),
         include_paths=(),

@@ -12,9 +12,9 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from math import inf
+from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.engine import trash
@@ -33,8 +33,7 @@ _PRIVATE = re.compile(r"\.tmp-[0-9a-f]{16}")
 _ONE_FOLDER, _MANY_IN_ONE = "17", 32
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(NamedTuple):
     """`emptied` are the ids that left the trash, `cleared` the paths of leftover files; `loose`
     and `loose_bytes` are what waits for git's own gc."""
 

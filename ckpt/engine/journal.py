@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from hashlib import sha256
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ckpt import disk, jsontext
 from ckpt.errors import Refused, claim, is_others
@@ -32,8 +32,7 @@ _DAMAGE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 # -- What changes
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Git's blob of a file whose bytes on disk are others: stored, or in Git LFS's own store."""
 
     blob: ObjectID
@@ -73,8 +72,7 @@ class FileState:
         return self.is_link, self.entry.id, self.permissions
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """One path on its way from `before` to `after`; None means that nothing is there."""
 
     path: bytes
@@ -85,8 +83,7 @@ class Action:
         return Action(self.path, self.after, self.before)
 
 
-@dataclass(frozen=True, slots=True)
-class FolderChange:
+class FolderChange(NamedTuple):
     """The permission bits of a folder before and after; None where it is not there."""
 
     path: bytes
@@ -97,8 +94,7 @@ class FolderChange:
         return FolderChange(self.path, self.after, self.before)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchMove:
+class BranchMove(NamedTuple):
     """A branch on its way from one commit to another; None means that it is not there."""
 
     branch: bytes
@@ -109,8 +105,7 @@ class BranchMove:
         return BranchMove(self.branch, self.after, self.before)
 
 
-@dataclass(frozen=True, slots=True)
-class HeadMove:
+class HeadMove(NamedTuple):
     """HEAD before and after, and where the branch it goes to stood before.
 
     `others` are branches that move although HEAD does not go to them: those that a rebase
@@ -129,8 +124,7 @@ class HeadMove:
         return [branch for branch in found if branch is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class WorktreePlace:
+class WorktreePlace(NamedTuple):
     """`path` leads from the git dir to the top of the worktree."""
 
     path: bytes
@@ -138,7 +132,7 @@ class WorktreePlace:
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Journal:
     """A rollback from the state of the safety checkpoint to that of the target.
 

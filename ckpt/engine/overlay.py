@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ckpt.engine.conversions import Converted, open_filters
 from ckpt.engine.present import Correction, Present, status_off_disk
@@ -36,8 +37,7 @@ _OTHER_INDEX = "it was made for another content"
 _ATTRIBUTES, _IGNORE = b".gitattributes", b".gitignore"
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
+class Edited(NamedTuple):
     """What a file held: its mode and content, as git stores them, and the blob it came from."""
 
     mode: int

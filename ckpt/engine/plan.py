@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ckpt.engine.apply import OPEN, look
 from ckpt.engine.conversions import write_raw
@@ -34,8 +34,7 @@ _UNREADABLE = str(SkipReason.UNREADABLE)
 _Change = tuple[bytes, TreeEntry | None, TreeEntry | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """`kept` differ from the target and stay; `blocked` could not be put in place, because of
     `obstacles` that nobody holds.
 
@@ -44,8 +43,8 @@ class Plan:
     """
 
     actions: tuple[Action, ...] = ()
-    kept: Mapping[bytes, str] = field(default_factory=dict)
-    blocked: Mapping[bytes, str] = field(default_factory=dict)
+    kept: Mapping[bytes, str] = {}
+    blocked: Mapping[bytes, str] = {}
     obstacles: frozenset[bytes] = frozenset()
     make_folders: tuple[bytes, ...] = ()
     remove_folders: tuple[bytes, ...] = ()
@@ -62,14 +61,14 @@ class Plan:
         return [action for action in self.actions if action.after is not None]
 
     def keeping(self, reasons: Mapping[bytes, str]) -> Plan:
-        return replace(self, kept={**self.kept, **reasons}) if reasons else self
+        return self._replace(kept={**self.kept, **reasons}) if reasons else self
 
     def leaving(self, reasons: Mapping[bytes, str]) -> Plan:
         """Do nothing at these paths, nor to what would have to make room for them."""
         if not reasons:
             return self
         blocked = {**self.blocked, **reasons}
-        return replace(self, blocked=blocked, actions=tuple(_without(self.actions, reasons)))
+        return self._replace(blocked=blocked, actions=tuple(_without(self.actions, reasons)))
 
     @property
     def changes_folders(self) -> bool:

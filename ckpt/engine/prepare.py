@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 from ckpt.engine import head, journal, nested, scan_cache
@@ -44,7 +44,7 @@ _LONGEST_LINK = 4095
 _BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RollbackOptions:
     """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
 
@@ -78,7 +78,7 @@ class RollbackOptions:
     waiting: Waiting | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prepared:
     """What a rollback is going to do. `index` is the wanted one, None if the index stays; of the
     target's entries, those of `unstaged` stay out. `paths` are the only ones that may change."""
@@ -172,7 +172,7 @@ class _Preparation:
             unstaged = self._unstaged(plan, now, paths)
             index = limited(without(target.index, unstaged), now, paths)
             self._check_staged(index, now, plan)
-            plan = replace(plan, blocked={**unstaged, **plan.blocked})
+            plan = plan._replace(blocked={**unstaged, **plan.blocked})
         move = None
         if options.head:
             move = head.plan_move(repo, present, target, options.returning)

@@ -179,7 +179,7 @@ class Present:
             aside = (*self.empty_folders, *self.skipped)
             unsure -= {*aside, *folders_of((*aside, *self.entries))}
         held = {folder: bits for folder, bits in found.folders.items() if folder not in unsure}
-        return replace(found, folders=held)
+        return found._replace(folders=held)
 
     def _with_corrected_bits(self, found: Modes) -> Modes:
         others = {p: bits for p, bits in found.others.items() if p not in self.corrections}
@@ -189,7 +189,7 @@ class Present:
                 mode = correction[0].mode
                 if mode == SYMLINK or bits != found.of(b"", mode == EXECUTABLE):
                     others[path] = bits
-        return replace(found, others=dict(sorted(others.items())))
+        return found._replace(others=dict(sorted(others.items())))
 
     def _has_files(self, folder: bytes) -> bool:
         """Tell by one look whether a folder has files; False if that is not enough."""

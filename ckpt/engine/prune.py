@@ -9,7 +9,7 @@ objects are git's to collect.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from time import monotonic, time
 from typing import TYPE_CHECKING
@@ -159,7 +159,7 @@ def _last_day(now: datetime, empties_trash: bool) -> date | None:
 
 def _carried_out(decision: Decision, fate: Mapping[str, str | None]) -> Decision:
     reason = fate.get(decision.checkpoint.id)
-    return decision if reason is None else replace(decision, keep=True, reasons=(reason,))
+    return decision if reason is None else decision._replace(keep=True, reasons=(reason,))
 
 
 def _existing(repo: Repository) -> set[str]:

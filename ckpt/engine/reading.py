@@ -13,7 +13,6 @@ import stat
 import time
 from binascii import unhexlify
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
     from ckpt.worktree.filters import Conversion
 
 
-@dataclass(frozen=True, slots=True)
-class GitModes:
+class GitModes(NamedTuple):
     """`staged` are the modes in the index, which count only where a setting is off."""
 
     staged: Mapping[bytes, int]
@@ -78,8 +76,7 @@ _SECOND = 1_000_000_000
 _EARLIEST = -(1 << 63)  # nanoseconds that a listing can hold; of older files nothing is kept
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """Says which stat data can be relied on; `began` is when the scan began, by the clock of
     the file system. Where times are whole seconds, two of them must have passed. Only on
     `device` do the times of folders tell of changes to the names in them."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckpt import jsontext
 from ckpt.engine.conversions import Converted, RawFiles
@@ -49,15 +49,14 @@ LARGEST_RULES = 1 << 20  # bytes of a foreign file of ignore rules
 _DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """What a state is besides trees. `excludes` are the ignore rules that no tree holds;
     `unskipped` are marked skip-worktree and on disk all the same."""
 
-    modes: Modes = field(default_factory=Modes)
+    modes: Modes = Modes()
     empty_folders: tuple[bytes, ...] = ()
-    skipped: Mapping[bytes, str] = field(default_factory=dict)
-    excludes: Mapping[str, bytes] = field(default_factory=dict)
+    skipped: Mapping[bytes, str] = {}
+    excludes: Mapping[str, bytes] = {}
     include: tuple[str, ...] = ()
     operation: Operation | None = None
     branch: str | None = None
@@ -195,7 +194,7 @@ class Recorded:
         document = record.read_json(self.objects, self.checkpoint, record.MANIFEST)
         with self._naming("manifest", "git ckpt list"):
             found = load(document)
-        return replace(found, modes=found.modes.within(self.bounds))
+        return found._replace(modes=found.modes.within(self.bounds))
 
     @cached_property
     def index(self) -> Index:
@@ -222,7 +221,7 @@ class Recorded:
         bounded = self.bounds.of_file
         with self._naming("state files", "git ckpt rollback ID -- PATH restores other files"):
             files = record.read_files(self.objects, self.state_tree)
-            return {p: replace(f, permissions=bounded(f.permissions)) for p, f in files.items()}
+            return {p: f._replace(permissions=bounded(f.permissions)) for p, f in files.items()}
 
     @cached_property
     def head(self) -> Head:

@@ -166,7 +166,7 @@ def _opened_other(repo: Repository, record: Journal, forwards: bool) -> Recorded
 
 def _since(state: Recorded, actions: tuple[Action, ...]) -> tuple[Action, ...]:
     """The same actions, begun at a state."""
-    return tuple(replace(action, before=state.file_at(action.path)) for action in actions)
+    return tuple(action._replace(before=state.file_at(action.path)) for action in actions)
 
 
 class _Recovery:
@@ -248,7 +248,7 @@ class _Recovery:
                 safety=saved.id,
                 safety_commit=saved.commit,
                 actions=_since(start, record.actions),
-                head=None if move is None else replace(move, before=start.head),
+                head=None if move is None else move._replace(before=start.head),
             )
         if not moves_head:
             record = replace(record, head=None, asked_head=False)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 from stat import S_IFDIR
+from typing import NamedTuple
 
 from ckpt.engine import snapshot
 from ckpt.engine.journal import is_interrupted
@@ -59,8 +60,7 @@ def save(
     return _Saving(progress, waiting, timeout, deadline).save(repo, settings, request)
 
 
-@dataclass(frozen=True, slots=True)
-class _Saving:
+class _Saving(NamedTuple):
     progress: Callable[[int, int], None] | None
     waiting: Waiting | None
     timeout: float
@@ -125,8 +125,8 @@ class _Saving:
                 )
             settings = load_settings(repo)
             # State and forced paths are the outer worktree's alone.
-            own = replace(
-                request, state={}, state_files=(), state_is_given=False, force=(), keep=()
+            own = request._replace(
+                state={}, state_files=(), state_is_given=False, force=(), keep=()
             )
             result = self.save(repo, settings, own, level)
             if result.checkpoint is None:

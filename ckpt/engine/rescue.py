@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import count, islice
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from ckpt import ids
 from ckpt.engine import overlay, snapshot
@@ -57,8 +57,7 @@ _PATCH = re.compile(r"patch([0-9]{1,12})-[1-9][0-9]{0,9}")
 _MOST_PATCHES = 200  # the newest, of all repositories
 
 
-@dataclass(frozen=True, slots=True)
-class LostPatch:
+class LostPatch(NamedTuple):
     """A patch with lost edits in it; `paths` are the files that it changes."""
 
     name: str
@@ -164,8 +163,7 @@ _MOST_FILES = 10_000
 _LONGEST_LINE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(NamedTuple):
     """`id` is that of the object or, of a patch, the name of its file; `path` is where that is,
     and `paths` what it changes. `files` counts what it changes, or has, and `size` bytes; None
     where that says nothing."""
@@ -197,9 +195,9 @@ def with_files(repo: Repository, lost: Lost) -> Lost:
     object_id = ObjectID(lost.id.encode())
     try:
         if lost.kind in (STASH, COMMIT):
-            return replace(lost, files=_count_changes(repo, object_id, lost.kind == STASH))
+            return lost._replace(files=_count_changes(repo, object_id, lost.kind == STASH))
         if lost.kind == TREE:
-            return replace(lost, files=_count_files(repo, object_id))
+            return lost._replace(files=_count_files(repo, object_id))
     except CkptError:  # cut off, half of it gone, or of no use to anybody
         pass
     return lost
@@ -315,8 +313,7 @@ class _Held:
     keep: tuple[ObjectID, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rescued:
+class Rescued(NamedTuple):
     """The checkpoint that was made; `unsafe` says why it does not count as made here, and `path`
     where a content is in it."""
 

@@ -11,9 +11,8 @@ changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ckpt.models import BY_HAND, Checkpoint, Kind
 from ckpt.settings.policy import Policy, Rules, size, span
@@ -35,8 +34,7 @@ _A_DAY = timedelta(days=1)
 _AHEAD = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     checkpoint: Checkpoint
     keep: bool
     reasons: tuple[str, ...]

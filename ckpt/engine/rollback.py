@@ -148,7 +148,7 @@ class _Rollback:
             changing = [a.path for a in plan.actions if a.before is not None]
             present, unreadable = hold(repo, self._worktree, present, changing)
             plan = plan.leaving(dict.fromkeys(unreadable, str(SkipReason.UNREADABLE)))
-            plan = replace(plan, actions=tuple(_as_held(plan.actions, present)))
+            plan = plan._replace(actions=tuple(_as_held(plan.actions, present)))
             prepared = replace(prepared, plan=plan)
             _check_trees(repo, present, changing)
             self._present = present
@@ -360,7 +360,7 @@ def _as_held(actions: Iterable[Action], present: Present) -> Iterator[Action]:
         if before is not None:
             converted = present.converted.get(path)
             before = file_state(path, present.entry(path), modes, converted)
-        yield replace(action, before=before)
+        yield action._replace(before=before)
 
 
 def _check_trees(repo: Repository, present: Present, paths: Iterable[bytes]) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
+from typing import NamedTuple
 
 from ckpt.engine.journal import journal_exists
 from ckpt.engine.scan_cache import IndexFacts
@@ -203,8 +203,7 @@ def _leading_folders(pattern: str) -> bytes:
 # -- Attributes
 
 
-@dataclass(frozen=True, slots=True)
-class Attributed:
+class Attributed(NamedTuple):
     """What the attributes say of every path; `tree` is None if nothing is converted in this
     worktree. The fingerprint is another one whenever that, or what is done then, could be."""
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha1
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckpt import disk
 from ckpt.disk import LARGE
@@ -43,8 +43,7 @@ _ATTRIBUTES = b".gitattributes"
 Identity = tuple[int, int, int, int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexFacts:
+class IndexFacts(NamedTuple):
     """`tracked` are the sorted paths, joined by NUL; `is_sparse` if some entries are marked
     skip-worktree. `state` are the entries for this index in a state tree, once written."""
 
@@ -76,7 +75,7 @@ class IndexFacts:
         return {name: TreeEntry(mode, ObjectID(id)) for name, (mode, id) in self.state.items()}
 
     def with_state(self, state: Mapping[bytes, TreeEntry]) -> IndexFacts:
-        return replace(self, state={name: (e.mode, e.id) for name, e in state.items()})
+        return self._replace(state={name: (e.mode, e.id) for name, e in state.items()})
 
 
 def facts_of(staged: Staged, identity: Identity | None) -> IndexFacts:
@@ -134,7 +133,7 @@ _MARSHAL = 4
 _ONE_IN = 400  # paths that must have changed for the file to be written again
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScanCache:
     """`rules` and `attributes` stand for all that the listings follow from besides the disk and
     the index; `tree` is that of the checkpoint `holder`, whose state commit is `state`.

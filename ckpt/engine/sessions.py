@@ -15,10 +15,9 @@ import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import disk
 from ckpt.engine.journal import SESSIONS
@@ -50,8 +49,7 @@ _NOTHING = b"-"
 SEEN, ABSENT, WROTE = b"seen", b"absent", b"wrote"
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """A file as it lies on disk: SHA-256 of its bytes, or of a link's target, and its type and
     permission bits. Both are empty where there is no file."""
 
@@ -66,8 +64,7 @@ class Content:
 NO_FILE = Content(None, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """What the agent left at a path: `content` is `NO_FILE` if it removed what was there.
 
     `created`: nothing was there before the agent first wrote to it; None if nobody looked.
@@ -376,8 +373,7 @@ IN_ITS_PLACE = "what is in its place is kept"
 NOWHERE = (b"/",)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The paths that go back, and why the others stay as they are."""
 
     back: frozenset[bytes]

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 from ckpt import disk, ids
 from ckpt.engine import scan_cache
@@ -30,7 +31,7 @@ from ckpt.git import record
 from ckpt.git.formats import ObjectID
 from ckpt.git.loose import clear_dead
 from ckpt.git.objects import MissingObject, ObjectsPruned, ObjectStore
-from ckpt.git.record import StateFile, Texts
+from ckpt.git.record import StateFile
 from ckpt.git.refs import Head, branch_name
 from ckpt.git.repository import Repository, wait_for_pruning
 from ckpt.git.trees import (
@@ -65,8 +66,7 @@ ATTEMPTS = 3
 NO_TIME = datetime.fromtimestamp(0, timezone.utc)
 
 
-@dataclass(frozen=True, slots=True)
-class SaveRequest:
+class SaveRequest(NamedTuple):
     """What is asked of a save; `force` are paths to take whatever the rules say,
     `keep` commits that must stay reachable through the checkpoint, `state` is what agents
     have it hold and `state_files` are files that come back as they are, ignored or not. If
@@ -78,7 +78,7 @@ class SaveRequest:
     kind: Kind = Kind.MANUAL
     trigger: str | None = None
     session: str | None = None
-    state: Texts = field(default_factory=dict)
+    state: Mapping[bytes, bytes] = {}
     state_files: tuple[bytes, ...] = ()
     state_is_given: bool = False
     pinned: bool = False
@@ -268,9 +268,9 @@ def checked(request: SaveRequest) -> SaveRequest:
         if text is not None and not _can_be_stored(text):
             raise UsageError(f"the {what} is not text", hint="pass valid UTF-8")
     if request.name is not None:
-        request = replace(request, name=ids.check_name(request.name))
+        request = request._replace(name=ids.check_name(request.name))
     if request.description is not None:
-        request = replace(request, description=ids.check_description(request.description))
+        request = request._replace(description=ids.check_description(request.description))
     return request
 
 

@@ -9,7 +9,7 @@ Left out: contents that a branch holds elsewhere, and what deltas would save.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ckpt.git.formats import ObjectID
 from ckpt.git.objects import MissingObject, ObjectStore
@@ -27,8 +27,7 @@ class TooMuch(Exception):
     """More would have to be read than who asked can wait for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """Bytes that checkpoints hold, and that only dropped ones do."""
 
     total: int

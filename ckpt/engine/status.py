@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.gc import have_piled_up
@@ -26,8 +26,7 @@ from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
 from ckpt.settings.sources import EVERY_TRIGGER, TRIGGERS
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerStatus:
+class TriggerStatus(NamedTuple):
     """`finding` is what `install` says of it, if anything; `off` what turns it off."""
 
     name: str
@@ -42,16 +41,14 @@ class TriggerStatus:
         return was_there or self.notes != TriggerNotes()
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(NamedTuple):
     """The private files of a worktree, and those it shares with others."""
 
     files: int
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """`newest` and `oldest` are of this worktree, `elsewhere` counts those of other ones, and
     `unreadable` those whose ref names no checkpoint, or a damaged one. `refs` are all of ours,
     `foreign_refs` those of other tools below refs/checkpoints/.

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, NamedTuple
 
 from ckpt import disk
 from ckpt.errors import Refused, UsageError
@@ -28,8 +27,7 @@ _ALWAYS_ENOUGH = 8 << 30
 _MOST_TIMES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """`refs` are commits by the name of their ref; `size` is where the pack begins."""
 
     needed: tuple[ObjectID, ...]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, UsageError, is_want
@@ -24,8 +24,7 @@ class ConfigError(CkptError):
     """Git's configuration cannot be read; git itself stops here too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One setting: `value` is None for a key without `=`."""
 
     key: str

@@ -394,7 +394,7 @@ def matches(entry: IndexEntry, st: os.stat_result, *, file_mode: bool = True) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Staged:
     """The index file as it was read; `mtime_ns` is None when there was none."""
 

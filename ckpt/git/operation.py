@@ -14,8 +14,8 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, Refused
@@ -85,22 +85,20 @@ _BISECT_START = "BISECT_START"
 LARGEST = 1 << 28  # of all these files together
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """`name` joins several with a plus: a merge may stop inside a bisect."""
 
     name: str
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class OperationFiles:
+class OperationFiles(NamedTuple):
     """The files of an operation by their path in the git dir; none if there is none.
 
     Some may be there without an operation, such as the message of a squash merge.
     """
 
-    contents: Mapping[str, bytes] = field(default_factory=dict)
+    contents: Mapping[str, bytes] = {}
 
     @property
     def operation(self) -> Operation | None:
@@ -263,12 +261,11 @@ _FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
 _TODO_ID = re.compile(rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b")
 
 
-@dataclass(frozen=True, slots=True)
-class OperationState:
+class OperationState(NamedTuple):
     """An operation's files, and the commits of the branches that it will move or go back to."""
 
-    files: OperationFiles = field(default_factory=OperationFiles)
-    branches: Mapping[bytes, ObjectID | None] = field(default_factory=dict)
+    files: OperationFiles = OperationFiles()
+    branches: Mapping[bytes, ObjectID | None] = {}
 
 
 def read_now(refs: Refs) -> OperationState:

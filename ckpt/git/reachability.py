@@ -12,8 +12,7 @@ import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, is_want
@@ -56,8 +55,7 @@ def ahead_behind(objects: ObjectStore, left: ObjectID, right: ObjectID) -> tuple
     return None if walk.unreadable else (sides.count(_LEFT), sides.count(_RIGHT))
 
 
-@dataclass(frozen=True, slots=True)
-class Behind:
+class Behind(NamedTuple):
     """The commits that one leads to, itself included, and others do not, or more of them where a
     clock ran backwards; `unreadable` are those that are named and cannot be read."""
 
@@ -182,8 +180,7 @@ _GITLINK = b"160000"
 _FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(NamedTuple):
     """The ends of it: commits that are no other's parent, trees and blobs that are in no commit
     and no tree of these. With the time of each, in seconds since 1970: a commit's own, and of the
     others the one when git wrote them, or used them last."""

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -57,8 +57,7 @@ class NotACheckpoint(CkptError):
 # -- Commits
 
 
-@dataclass(frozen=True, slots=True)
-class CommitData:
+class CommitData(NamedTuple):
     """The parts of a commit object that matter here."""
 
     tree: ObjectID
@@ -381,24 +380,22 @@ _MOST_BYTES = 1 << 28
 Texts = dict[bytes, bytes]  # by the path below `state/`
 
 
-@dataclass(frozen=True, slots=True)
-class StateFile:
+class StateFile(NamedTuple):
     """A state file as it was: None for an entry means that nothing was there."""
 
     entry: TreeEntry | None
     permissions: int
 
 
-@dataclass(frozen=True, slots=True)
-class AgentState:
+class AgentState(NamedTuple):
     """What a checkpoint holds besides files; `tracked` are the states of objects by name."""
 
     data: Any = None
     metadata: Mapping[str, Any] | None = None
     context: Mapping[str, Any] | None = None
     features: FeatureState | None = None
-    tracked: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[bytes, StateFile] = field(default_factory=dict)
+    tracked: Mapping[str, Any] = {}
+    files: Mapping[bytes, StateFile] = {}
 
 
 def texts_of(
@@ -433,7 +430,7 @@ def snapshot_path(path: bytes) -> str:
 
 
 def write(
-    objects: ObjectStore, texts: Texts, files: Mapping[bytes, StateFile]
+    objects: ObjectStore, texts: Mapping[bytes, bytes], files: Mapping[bytes, StateFile]
 ) -> dict[bytes, TreeEntry]:
     """The entries of the state tree that hold all this."""
     contents = dict(texts)

@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.errors import Busy, CkptError, Refused, is_want
@@ -95,8 +95,7 @@ def object_id(value: bytes, hex_length: int) -> ObjectID | None:
 # -- Values
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """`branch` (a full ref name) is None when detached, `commit` when unborn."""
 
     branch: bytes | None

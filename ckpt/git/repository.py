@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, DiskError, Refused
@@ -53,8 +54,7 @@ _KNOWN_EXTENSIONS = _EXTENSIONS_OF_VERSION_1 | {
 _TOO_OLD = "'pip install --upgrade git-ckpt' may bring one that knows it"
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryFormat:
+class RepositoryFormat(NamedTuple):
     """`is_partial`: objects may be missing here because a remote promised to have them."""
 
     hash_name: str = "sha1"
@@ -253,7 +253,7 @@ class Repository:
     @cached_property
     def sharing(self) -> Sharing:
         sharing = read_sharing(self.config.get("core.sharedrepository"))
-        return replace(sharing, top=self.common_dir)
+        return sharing._replace(top=self.common_dir)
 
     @cached_property
     def objects(self) -> ObjectStore:

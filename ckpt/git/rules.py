@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # -- Patterns
 
@@ -187,8 +187,7 @@ def _split(tokens: Iterable[bytes], at: bytes) -> list[list[bytes]]:
     return parts
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One line of a rules file. One that is not anchored is compared with the name alone."""
 
     negated: bool

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckpt.git.config import ConfigError, parse_file
 
@@ -210,8 +210,7 @@ def _indentation(text: str, at: int) -> str:
 _HEADER = re.compile(rb'(?:\xef\xbb\xbf)?[ \t]*(\[[A-Za-z0-9.-]+(?:[ \t]+"(?:[^"\\\n]|\\.)*")?\])')
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     """`section` is the header that it is below, or that it holds itself (`is_header`)."""
 
     text: bytes

@@ -10,7 +10,6 @@ starts: when Python or ckpt is gone, it still answers git.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from shlex import quote, split
 
 from ckpt import disk
@@ -78,7 +77,7 @@ def uninstall(target: Target) -> list[Step]:
 def inspect(target: Target) -> list[Finding]:
     """Whether git calls the guard here, however it was installed."""
     target.require_repo()
-    value = (_values(replace(target, is_global=False)) or [""])[-1]
+    value = (_values(target._replace(is_global=False)) or [""])[-1]
     mend = "git ckpt install --guard"
     if _is_guard(value):
         program = _program(value)
@@ -103,7 +102,7 @@ def files(target: Target) -> list[str]:
 
 def program_of(target: Target) -> str:
     """The guard that git calls in a repository, of this place or another."""
-    return _program((_values(replace(target, is_global=False)) or [""])[-1])
+    return _program((_values(target._replace(is_global=False)) or [""])[-1])
 
 
 def own_script(target: Target) -> bytes:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from shlex import join, quote
+from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.errors import Refused
@@ -229,8 +229,7 @@ def own_entries(config: ConfigFile, event: str, python: str) -> list[tuple[str, 
 # -- The folder of the hooks that git runs
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The folder of the hooks that git runs; `scripts` is where a user's own go.
 
     They differ under husky, which has scripts of its own in `.husky/_` that run, with `sh`,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from ckpt.errors import CkptError, UsageError
 from ckpt.git.trigger_log import TriggerLog
@@ -25,8 +25,7 @@ from ckpt.settings.sources import TRIGGERS
 _USED_BY = "used-by"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Which triggers: git's hooks, the guard, the wrapper, and settings of coding agents."""
 
     hooks: tuple[str, ...] = hooks.EVENTS

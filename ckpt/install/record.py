@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckpt import disk, jsontext
 from ckpt.errors import Refused
@@ -47,8 +47,7 @@ class Step:
     advice: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Where to install: one repository or, with `is_global`, all of the user's.
 
     `python` is the absolute path of the interpreter that triggers start. `repo` is None only

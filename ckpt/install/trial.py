@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ckpt.git.trigger_log import TriggerLog
 from ckpt.install import guard, hooks, wrapper
@@ -35,8 +35,7 @@ _ACTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """`worked` is None for what was not tried out; `is_renewable` if installing again helps."""
 
     trigger: str
@@ -103,7 +102,7 @@ class _Scratch:
             return None if wrapper.is_own(target) else wrapper.program(target)
         if trigger == "guard":
             program = guard.program_of(target)
-            places = (replace(target, is_global=True), target)
+            places = (target._replace(is_global=True), target)
             if read_file(program) not in map(guard.own_script, places):
                 return program
             # A copy that calls no other program, and keeps its notes here.

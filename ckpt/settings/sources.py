@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import eq, ge
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckpt.errors import UsageError
 
@@ -41,8 +40,7 @@ class Unfit(Exception):
         self.expected, self.got = expected, got
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(NamedTuple):
     """`read` checks a value as TOML and Python have it, and returns None for a wrong one; `typed`
     makes such a value of text. The values of a type of which there can be `many` add up from
     source to source; of any other the last wins."""
@@ -167,8 +165,7 @@ ON_ERROR = Type('"warn" or "block"', lambda raw: raw if raw in ("warn", "block")
 # -- Rows
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One setting: its type, and how far the repository's file is followed.
 
     `heard(value, default)` is asked of a value from that file; None follows any. The part of a
@@ -246,14 +243,13 @@ ORIGINS = ("repository file", "git config", "environment", "flag")
 _PLAIN_KEY = re.compile(r"(?a)[\w.-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Raw values by key, from one place or several of one kind."""
 
     kind: str
     name: str
     values: Mapping[str, object]
-    places: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = {}
 
     @property
     def trusted(self) -> bool:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import ids
 from ckpt.errors import Busy, CkptError
@@ -32,8 +31,7 @@ _WITH_GUARD_BUDGET = ("guard", "wrapper")
 _STORES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
-@dataclass(frozen=True, slots=True)
-class Fired:
+class Fired(NamedTuple):
     """What became of a trigger, what to tell of it, and whether the command should stop."""
 
     result: SaveResult
@@ -41,8 +39,7 @@ class Fired:
     blocks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Which trigger fires, and how; `complete` may add to what is saved, as in the engine.
 
     Without a `session`, it belongs to that of the environment, if there is one. `is_stranger` if

@@ -13,8 +13,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, UsageError
@@ -241,8 +240,7 @@ def _is_clean(repo: Repository, present: Present) -> bool:
 # -- The words of a git command
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A git command: the options before it, its name (empty if there is none), its words."""
 
     options: tuple[tuple[str, str], ...]

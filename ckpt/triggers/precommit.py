@@ -15,9 +15,9 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError
@@ -54,7 +54,7 @@ def run(start: str, env: Mapping[str, str], event: str, words: Sequence[str]) ->
             return None
     hidden = HiddenEdits(env)
     fired = fire(start, env, Request(event, complete=hidden.lay_over))
-    return replace(fired, warnings=(*fired.warnings, *hidden.warnings))
+    return fired._replace(warnings=(*fired.warnings, *hidden.warnings))
 
 
 class HiddenEdits:
@@ -133,8 +133,7 @@ def _prune(repo: Repository) -> None:
 # -- The patches of pre-commit
 
 
-@dataclass(frozen=True, slots=True)
-class PatchFile:
+class PatchFile(NamedTuple):
     """Where a patch is, and its contents; `problem` says why it cannot be used."""
 
     path: str

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MOST = 64  # levels of processes
 _PS = ("/bin/ps", "/usr/bin/ps")
 _PS_TIMEOUT = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """`started` is whatever the system calls that moment; `group` is what a shell at a terminal
     gives to each command that is typed. Unless it `is_exact`, words with blanks in them are in
     pieces."""

@@ -15,12 +15,11 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from math import inf
 from shlex import quote
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckpt import ids
 from ckpt.errors import CkptError, NotFound, Refused
@@ -46,8 +45,7 @@ class CannotRun(CkptError):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a command ended; `signal` is what it died of, if it did."""
 
     exit_code: int
@@ -227,8 +225,7 @@ def _is_foreground() -> bool:
 # -- Before the command, and after it
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """HEAD before and after; `commits` are those that it has gained, None if unknown."""
 
     before: GitState
@@ -236,8 +233,7 @@ class Moved:
     commits: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(NamedTuple):
     """`changed` is None if not requested, or unknown; `head` also if it did not move.
 
     `problems` came up after the command had ended, each with its hint.
@@ -276,8 +272,7 @@ def look(manager: CheckpointManager, result: RunResult) -> RunResult:
     """What has changed since the checkpoint before, and where HEAD has gone."""
     try:
         _find_again(manager, result.checkpoint)
-        return replace(
-            result,
+        return result._replace(
             changed=manager.diff(result.checkpoint, patch=False),
             head=_moved(manager, result.checkpoint),
         )
@@ -292,7 +287,7 @@ def save_after(manager: CheckpointManager, result: RunResult) -> RunResult:
         saved = manager.create(name, kind=Kind.AUTO, session=before.session, trigger=TRIGGER)
     except (CkptError, OSError) as error:
         return _with_problem(result, "no checkpoint was taken after it", error)
-    return replace(result, after=saved)
+    return result._replace(after=saved)
 
 
 def roll_back(manager: CheckpointManager, result: RunResult) -> RunResult:
@@ -306,7 +301,7 @@ def roll_back(manager: CheckpointManager, result: RunResult) -> RunResult:
         if isinstance(error, CkptError) and error.hint == WITHOUT_HEAD:
             error.hint = f"leave HEAD where it is: git ckpt rollback {result.checkpoint.id}"
         return _with_problem(result, "not rolled back", error)
-    return replace(result, rollback=done)
+    return result._replace(rollback=done)
 
 
 def _find_again(manager: CheckpointManager, checkpoint: Checkpoint) -> None:
@@ -338,4 +333,4 @@ def _with_problem(result: RunResult, what: str, error: Exception) -> RunResult:
     told = error.strerror if isinstance(error, OSError) else None
     problem = error if isinstance(error, CkptError) else CkptError(told or str(error))
     problem.message = f"{what}: {problem.message}"
-    return replace(result, problems=(*result.problems, problem))
+    return result._replace(problems=(*result.problems, problem))

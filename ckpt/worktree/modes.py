@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _DEFAULTS = (0o644, 0o755)
 _FOLDER = 0o755
@@ -19,8 +19,7 @@ _FOLDER = 0o755
 IS_EXECUTABLE, IS_LISTED = 0o1000, 0o2000
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Bits that files and folders get at most, and those that they get in any case: without
     them their owner could not so much as save them again."""
 
@@ -37,8 +36,7 @@ class Bounds:
 ANY_BITS = Bounds()
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
+class Modes(NamedTuple):
     """`plain` and `executable` are the usual bits; `others` the files that have different ones.
 
     `folder` and `folders` say the same of folders; None if nothing was recorded about them.
@@ -46,9 +44,9 @@ class Modes:
 
     plain: int = _DEFAULTS[0]
     executable: int = _DEFAULTS[1]
-    others: Mapping[bytes, int] = field(default_factory=dict)
+    others: Mapping[bytes, int] = {}
     folder: int | None = None
-    folders: Mapping[bytes, int] = field(default_factory=dict)
+    folders: Mapping[bytes, int] = {}
 
     def of_folder(self, path: bytes) -> int | None:
         return None if self.folder is None else self.folders.get(path, self.folder)
@@ -70,8 +68,7 @@ class Modes:
         return self.others.get(path, usual)
 
 
-@dataclass(frozen=True, slots=True)
-class Usual:
+class Usual(NamedTuple):
     """The bits that most files and folders have."""
 
     plain: int

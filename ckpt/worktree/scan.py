@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
+from typing import NamedTuple
 
 from ckpt import paths
 from ckpt.git.rules import Everything, IgnoreStack, Rules, is_gitmodules, is_like_dot_git, parse
@@ -86,8 +87,7 @@ class Scan:
         self.is_cut = True
 
 
-@dataclass(frozen=True, slots=True)
-class ScanRules:
+class ScanRules(NamedTuple):
     """What decides whether a path is taken.
 
     `tracked` is sorted. `git_dirs` are git dirs of this repository inside its worktree.
@@ -102,15 +102,15 @@ class ScanRules:
     tracked: tuple[bytes, ...] = ()
     gitlinks: frozenset[bytes] = frozenset()
     git_dirs: frozenset[bytes] = frozenset()
-    ignore: IgnoreStack = field(default_factory=IgnoreStack)
-    deny: IgnoreStack = field(default_factory=IgnoreStack)
-    include: IgnoreStack = field(default_factory=IgnoreStack)
+    ignore: IgnoreStack = IgnoreStack()
+    deny: IgnoreStack = IgnoreStack()
+    include: IgnoreStack = IgnoreStack()
     include_paths: tuple[bytes, ...] = ()
     include_roots: tuple[bytes, ...] = ()
     ignore_case: bool = False
     max_file_size: int | None = None
     force: tuple[bytes, ...] = ()
-    absent_ignore_files: Mapping[bytes, bytes] = field(default_factory=dict)
+    absent_ignore_files: Mapping[bytes, bytes] = {}
     unfinished: bytes | None = None
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from time import monotonic
 
 from ckpt.engine.sessions import SessionState, forget_old, look
@@ -40,14 +39,14 @@ def act(trigger: str, event: Event, env: Mapping[str, str]) -> Fired | None:
     every = [fired]
     for other in _elsewhere(event, env):
         if monotonic() < deadline:
-            every.append(_act_in(other, env, replace(request, is_stranger=True), counting)[0])
+            every.append(_act_in(other, env, request._replace(is_stranger=True), counting)[0])
         elif event.occasion == BEFORE:
             told = f"no checkpoint was taken of '{other.folder}': the time was up"
             every.append(Fired(SaveResult(Outcome.SKIPPED, reason="budget"), (told,)))
     done = [each for each in every if each is not None]
     # The agent's own repository counts, if it was saved.
     warnings = tuple(text for each in done for text in each.warnings)
-    return replace(done[0], warnings=warnings) if done else None
+    return done[0]._replace(warnings=warnings) if done else None
 
 
 def _act_in(

@@ -12,8 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckpt.triggers.guard import HARMLESS, parse
 
@@ -24,8 +23,7 @@ _LONGEST_PATH = 4096  # bytes; the system opens none that is longer
 _PATH_KEYS = ("file_path", "notebook_path", "path", "target_file", "absolute_path")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """`paths` are files that a tool writes to, as the agent names them. `destroys`: a command
     that removes files, before which the state is worth saving even in the middle of a turn."""
 
@@ -36,8 +34,7 @@ class Event:
     destroys: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(NamedTuple):
     """How an agent speaks. `harmless` are tools that change no file; one that is in no list
     counts as one that may."""
 
