@@ -12,15 +12,7 @@ import pytest
 from helpers import git
 
 from ckpt.triggers import guard, processes
-from ckpt.triggers.guard import (
-    Notes,
-    enters_submodules,
-    expanded,
-    is_git,
-    of_process,
-    outermost,
-    parse,
-)
+from ckpt.triggers.guard import Notes, outermost
 from ckpt.triggers.processes import Process, find, from_ps, upwards
 
 
@@ -91,74 +83,6 @@ def test_without_ps_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_PS", ("/nowhere/ps",))
 
     assert from_ps(os.getpid()) is None
-
-
-@pytest.mark.parametrize(
-    ("line", "name", "words"),
-    [
-        ("checkout -f x", "checkout", "-f x"),
-        ("-C dir -c a=b --git-dir x --work-tree=y clean -fd", "clean", "-fd"),
-        ("--no-pager --exec-path=/x status", "status", ""),
-        ("", "", ""),
-        ("-C", "", ""),
-    ],
-)
-def test_the_command_stands_after_the_options(line: str, name: str, words: str) -> None:
-    command = parse(line.split())
-
-    assert (command.name, " ".join(command.words)) == (name, words)
-
-
-def test_a_program_of_git_is_known_by_its_name() -> None:
-    assert is_git(["/usr/bin/git", "status"]) and is_git(["git-checkout"])
-    assert not is_git(["/usr/bin/gitk"]) and not is_git([]) and not is_git(["/git/sh"])
-    assert of_process(["/usr/lib/git-core/git-checkout", "-f"]).name == "checkout"
-    assert of_process(["/usr/bin/git", "-C", "x", "reset"]).name == "reset"
-
-
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("st", "status"),
-        ("s -b", "status"),
-        ("co -f", "checkout"),
-        ("quiet", "diff"),
-        ("wipe", "wipe"),
-        ("quoted", "quoted"),
-        ("round", "round"),
-        ("unknown", "unknown"),
-        ("status", "status"),
-    ],
-)
-def test_an_alias_is_spelled_out_unless_it_is_a_script(line: str, name: str) -> None:
-    aliases = {
-        "st": "status",
-        "s": "st -s",
-        "co": "checkout",
-        "quiet": "-c color.ui=false diff",
-        "wipe": "!git reset --hard",
-        "quoted": "'status' \"x\"",
-        "round": "round",
-        "status": "checkout",  # git does not look: it has a command of that name
-    }
-
-    assert expanded(parse(line.split()), aliases.get).name == name
-
-
-@pytest.mark.parametrize(
-    ("line", "enters"),
-    [
-        ("submodule update", True),
-        ("checkout --recurse-submodules x", True),
-        ("reset --recurse-submodules=yes --hard", True),
-        ("clean -ffdx", True),
-        ("rm -rf sub", True),
-        ("checkout -f", False),
-    ],
-)
-def test_which_commands_reach_into_submodules(line: str, enters: bool) -> None:
-    assert enters_submodules(parse(line.split()), always=False) is enters
-    assert enters_submodules(parse(line.split()), always=True)
 
 
 @pytest.mark.parametrize(
