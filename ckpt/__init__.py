@@ -7,9 +7,10 @@ none of them starts quickly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in `typing`, which takes 5 ms to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from ckpt.engine.prune import PruneResult
     from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
     from ckpt.git.repository import NotARepository

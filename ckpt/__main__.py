@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import os
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def program() -> NoReturn:

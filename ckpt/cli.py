@@ -11,18 +11,19 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ckpt import __version__, interrupts
 from ckpt.errors import CkptError, DiskError, UsageError
-from ckpt.output import Output
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
+    from typing import Any, NoReturn
+
     from ckpt.manager import CheckpointManager
     from ckpt.models import Checkpoint
+    from ckpt.output import Output
 
 COMMANDS = {
     "save": "take a checkpoint of the whole working state",
@@ -49,7 +50,6 @@ COMMANDS = {
     "help": "show the manual, or its section on one command",
 }
 
-_COMMON = ("json", "quiet", "C", "store")
 _USAGE = "git ckpt [-C DIR] [--json] [-q] COMMAND [ARGUMENTS]"
 _EPILOG = """\
 options of every command:
@@ -67,13 +67,16 @@ exit codes: 0 done, 1 failed, 2 usage, 3 no such checkpoint, 4 refused, 130 inte
 """
 
 
-class Context(NamedTuple):
+class Context:
     """What every command gets: the folder it works in, the environment, where to print."""
 
-    start: str
-    env: Mapping[str, str]
-    output: Output
-    store: str = "repo"
+    def __init__(
+        self, start: str, env: Mapping[str, str], output: Output, store: str = "repo"
+    ) -> None:
+        self.start = start
+        self.env = env
+        self.output = output
+        self.store = store
 
     def manager(self) -> CheckpointManager:
         """The API on this folder; says so if a rollback was interrupted there, or is at work."""
@@ -159,6 +162,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] in (["--version"], ["-h"], ["--help"]):
+        return _general_help(arguments[0] == "--version")
+    from ckpt.output import Output
+
     env = dict(os.environ)
     # Known before anything is parsed: an error about a word must be JSON too.
     output = Output(env, as_json=_asks_for(arguments, "--json"), quiet=False)
@@ -205,6 +212,8 @@ def _reported(
 
 
 def _run(context: Context, command: str, rest: list[str]) -> int:
+    from importlib import import_module
+
     module = import_module("ckpt.commands." + command.replace("-", "_"))
     after: dict[str, list[str]] = {}
     if getattr(module, "TAKES_PATHS", False):
@@ -226,15 +235,19 @@ def _parse(module: ModuleType, command: str, words: list[str]) -> dict[str, Any]
         def error(self, message: str) -> NoReturn:
             raise UsageError(message, hint=f"{self.prog} -h")
 
+    asks_for_help = "-h" in words or "--help" in words
+    width = None if asks_for_help else 80  # as wide as the terminal, which takes shutil to know
     summary = COMMANDS[command]
     parser = Parser(
         prog=f"git ckpt {command}",
         description=summary[0].upper() + summary[1:] + ".",
-        formatter_class=RawDescriptionHelpFormatter,
+        formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=width),
         allow_abbrev=False,
     )
     module.arguments(parser)
-    # For the help text only: `_parse_common` has taken these already.
+    if not asks_for_help:
+        return vars(parser.parse_args(words))
+    # `_parse_common` has taken these already.
     common = parser.add_argument_group("options of every command")
     common.add_argument("--json", action="store_true", help="print one JSON document")
     common.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
@@ -244,11 +257,8 @@ def _parse(module: ModuleType, command: str, words: list[str]) -> dict[str, Any]
         choices=["repo", "user"],
         help="where checkpoints are; user: for a folder that is no repository (default: repo)",
     )
-    if "-h" in words or "--help" in words:
-        sys.stdout.write(parser.format_help())
-        return None
-    values = vars(parser.parse_args(words))
-    return {name: value for name, value in values.items() if name not in _COMMON}
+    sys.stdout.write(parser.format_help())
+    return None
 
 
 def _split_paths(words: list[str]) -> tuple[list[str], list[str]]:

@@ -19,10 +19,12 @@ from __future__ import annotations
 import errno
 import os
 import pwd
-import shlex
-from collections.abc import Mapping, Sequence
 from os import fsdecode
-from typing import Any, ClassVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, ClassVar
 
 _TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
@@ -121,7 +123,9 @@ def owner_hint(path: str) -> str | None:
     owner = _owner(path)
     if not inside or us != os.geteuid() or owner == us:
         return None
-    command = f"sudo chown -R {_name_of(us)} {shlex.quote(git_dir)}"
+    from shlex import quote
+
+    command = f"sudo chown -R {_name_of(us)} {quote(git_dir)}"
     return f"it belongs to {_name_of(owner)}: get it back with '{command}'"
 
 
@@ -132,8 +136,10 @@ def is_others(status: os.stat_result, git_dir: str) -> bool:
 
 def claim(paths: Sequence[str], git_dir: str) -> str:
     """The command that gives such files to us; for root, to the owner of the git dir."""
+    from shlex import join
+
     us = os.geteuid() or os.stat(git_dir).st_uid
-    return f"sudo chown {shlex.join([_name_of(us), *paths])}"
+    return f"sudo chown {join([_name_of(us), *paths])}"
 
 
 def _owner(path: str) -> int:

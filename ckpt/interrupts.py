@@ -8,9 +8,14 @@ second one is ignored while the first is being dealt with, unless that takes too
 from __future__ import annotations
 
 import os
-import signal
 from _thread import get_ident
 from time import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # without the enums of the other, which take 2 ms
 
 PATIENCE = 2.0  # seconds
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from itertools import accumulate, takewhile
-from shlex import join, quote
 from time import time
-from unicodedata import combining, east_asian_width
+from typing import TYPE_CHECKING
 
-from ckpt.models import (
-    GONE_REPOSITORY,
-    HEAD_FILE,
-    BranchReport,
-    Checkpoint,
-    OperationReport,
-    RollbackResult,
-    Skipped,
-    Stats,
-)
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ckpt.models import (
+        BranchReport,
+        Checkpoint,
+        OperationReport,
+        RollbackResult,
+        Skipped,
+        Stats,
+    )
 
 Paint = Callable[[str, str], str]
 
@@ -191,6 +190,8 @@ def columns(text: str) -> int:
 
 
 def _width(char: str) -> int:
+    from unicodedata import combining, east_asian_width
+
     is_wide = east_asian_width(char) in "WF"
     return 1 + is_wide - (combining(char) > 0)
 
@@ -306,6 +307,8 @@ def _left(result: RollbackResult, place: str = "") -> Iterator[tuple[str, str]]:
 
 def hints(result: RollbackResult, paths: Sequence[str]) -> Iterator[str]:
     """Which option would have done more; `paths` are those that it was limited to, as typed."""
+    from ckpt.models import GONE_REPOSITORY
+
     again = f"git ckpt rollback {result.target.id}"
     if any(item.reason in ("ignored", "denied") for item in result.skipped):
         command = f"{again} --overwrite-ignored{_limits(paths)}"
@@ -319,6 +322,10 @@ def hints(result: RollbackResult, paths: Sequence[str]) -> Iterator[str]:
 
 def _moving_head(result: RollbackResult, place: str = "") -> Iterator[str]:
     """What to type for each HEAD that was left where it is."""
+    from shlex import quote
+
+    from ckpt.models import HEAD_FILE
+
     if any(item.path == HEAD_FILE for item in result.skipped):
         there = f"git -C {quote(place)} ckpt" if place else "git ckpt"
         yield f"{there} rollback {result.target.id} --head"
@@ -327,4 +334,6 @@ def _moving_head(result: RollbackResult, place: str = "") -> Iterator[str]:
 
 
 def _limits(paths: Sequence[str]) -> str:
+    from shlex import join
+
     return f" -- {join(paths)}" if paths else ""
