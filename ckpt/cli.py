@@ -17,8 +17,8 @@ from ckpt.errors import CkptError, DiskError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import ModuleType
+    from argparse import ArgumentParser
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
 
     from ckpt.manager import CheckpointManager
@@ -49,6 +49,16 @@ COMMANDS = {
     "hook": "take a checkpoint for a hook; what hooks call",
     "help": "show the manual, or its section on one command",
 }
+
+# Commands that share the module of another: their functions there begin with their names.
+_HOMES = {
+    "undo": "rollback",
+    "drop": "trash",
+    "restore-dropped": "trash",
+    "unpin": "pin",
+    "uninstall": "install",
+}
+_TAKE_PATHS = ("diff", "rollback")
 
 _USAGE = "git ckpt [-C DIR] [--json] [-q] COMMAND [ARGUMENTS]"
 _EPILOG = """\
@@ -214,21 +224,29 @@ def _reported(
 def _run(context: Context, command: str, rest: list[str]) -> int:
     from importlib import import_module
 
-    module = import_module("ckpt.commands." + command.replace("-", "_"))
+    module = import_module("ckpt.commands." + _HOMES.get(command, command))
+    if command in _HOMES:
+        word = command.replace("-", "_")
+        arguments, run = getattr(module, f"{word}_arguments"), getattr(module, word)
+    else:
+        arguments, run = module.arguments, module.run
     after: dict[str, list[str]] = {}
-    if getattr(module, "TAKES_PATHS", False):
+    if command in _TAKE_PATHS:
         rest, after["paths"] = _split_paths(rest)
-    if getattr(module, "TAKES_COMMAND", False):
-        rest, after["words"] = _split_command(rest)
-    values = _parse(module, command, rest)
-    return 0 if values is None else int(module.run(context, **values, **after))
+    elif command == "run":  # for another program to read
+        cut = rest.index("--") if "--" in rest else len(rest)
+        rest, after["words"] = rest[:cut], rest[cut + 1 :]
+    elif command == "hook" and rest and rest[0] in module.EVENTS:  # without the 7 ms of argparse
+        given = rest[2:] if rest[1:2] == ["--"] else rest[1:]
+        return int(run(context, event=rest[0], words=given))
+    values = _parse(arguments, command, rest)
+    return 0 if values is None else int(run(context, **values, **after))
 
 
-def _parse(module: ModuleType, command: str, words: list[str]) -> dict[str, Any] | None:
+def _parse(
+    arguments: Callable[[ArgumentParser], None], command: str, words: list[str]
+) -> dict[str, Any] | None:
     """The values of a command's arguments by name; None after its help was asked for."""
-    if command == "hook" and words and words[0] in module.EVENTS:  # without the 7 ms of argparse
-        given = words[2:] if words[1:2] == ["--"] else words[1:]
-        return {"event": words[0], "words": given}
     from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
     class Parser(ArgumentParser):
@@ -244,7 +262,7 @@ def _parse(module: ModuleType, command: str, words: list[str]) -> dict[str, Any]
         formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=width),
         allow_abbrev=False,
     )
-    module.arguments(parser)
+    arguments(parser)
     if not asks_for_help:
         return vars(parser.parse_args(words))
     # `_parse_common` has taken these already.
@@ -268,12 +286,6 @@ def _split_paths(words: list[str]) -> tuple[list[str], list[str]]:
     cut = words.index("--")
     if not words[cut + 1 :]:  # most likely a variable that turned out empty
         raise UsageError("no path after '--'", hint="name paths, or leave '--' out for all")
-    return words[:cut], words[cut + 1 :]
-
-
-def _split_command(words: list[str]) -> tuple[list[str], list[str]]:
-    """What stands after `--` is for another program to read."""
-    cut = words.index("--") if "--" in words else len(words)
     return words[:cut], words[cut + 1 :]
 
 

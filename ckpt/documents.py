@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ckpt.engine.space import Held
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.engine.verify import Verified, VerifyResult
-    from ckpt.models import Finding
     from ckpt.triggers.run import RunResult
 
 Document = dict[str, Any]

@@ -73,8 +73,7 @@ def stats(checkpoint: Checkpoint) -> str:
 def stats_text(value: Stats) -> str:
     if not value.files_changed:
         return "clean"
-    files = f"{value.files_changed} file{'' if value.files_changed == 1 else 's'}"
-    return f"+{value.insertions} -{value.deletions} in {files}"
+    return f"+{value.insertions} -{value.deletions} in {counted(value.files_changed, 'file')}"
 
 
 def marks(checkpoint: Checkpoint) -> str:
@@ -112,17 +111,24 @@ def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str
     ]
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
+    yield from aligned(rows, paint, width, 3, {0: "id", 3: "bold"})
+
+
+def aligned(
+    rows: Sequence[Sequence[str]], paint: Paint, width: int, flexible: int, styles: dict[int, str]
+) -> Iterator[str]:
+    """Columns below their heads; on a narrow terminal the `flexible` one gives way."""
     widths = [min(max(map(columns, column)), _WIDEST) for column in zip(*rows, strict=True)]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
-        widths[3] = max(len("NAME"), widths[3] + spare)
+        widths[flexible] = max(len(rows[0][flexible]), widths[flexible] + spare)
     for number, row in enumerate(rows):
         cells = [fit(cell, size) for cell, size in zip(row, widths, strict=True)]
         if number == 0:
             yield paint("dim", "  ".join(cells).rstrip())
             continue
-        cells[0] = paint("id", cells[0])
-        cells[3] = paint("bold", cells[3])
+        for column, style in styles.items():
+            cells[column] = paint(style, cells[column])
         yield "  ".join(cells).rstrip()
 
 
@@ -151,7 +157,11 @@ def skipped_summary(items: Sequence[Skipped]) -> str:
 
 
 def commits(number: int) -> str:
-    return f"{number} commit{'' if number == 1 else 's'}"
+    return counted(number, "commit")
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def quoted(path: str) -> str:
@@ -221,10 +231,7 @@ def report(result: RollbackResult, paint: Paint, width: int = 0) -> Iterator[str
         yield f"  {'would restore' if dry else 'restored'} folders or their permission bits"
     if result.index_changed:
         yield f"  {'would restore' if dry else 'restored'} the index"
-    for item in result.kept[:MOST_PATHS]:
-        yield f"  {'would keep' if dry else 'kept'} {quoted(item.path)} ({printable(item.reason)})"
-    if len(result.kept) > MOST_PATHS:
-        yield f"  … and {len(result.kept) - MOST_PATHS} more"
+    yield from kept(result)
     yield from _head(result)
     # Aborted, a rollback ends where its safety checkpoint was taken.
     if result.safety is not None and result.safety.id != result.target.id:
@@ -236,6 +243,13 @@ def report(result: RollbackResult, paint: Paint, width: int = 0) -> Iterator[str
         yield from ("  " + line for line in report(inside.result, paint))
         if inside.result.undo_command is not None:
             yield f"  undo with: {inside.result.undo_command}"
+
+
+def kept(result: RollbackResult) -> Iterator[str]:
+    verb = "would keep" if result.dry_run else "kept"
+    yield from listed(
+        [f"{verb} {quoted(item.path)} ({printable(item.reason)})" for item in result.kept]
+    )
 
 
 def _headline(result: RollbackResult, paint: Paint) -> str:
@@ -250,7 +264,7 @@ def _headline(result: RollbackResult, paint: Paint) -> str:
 
 def _paths(verb: str, paths: Sequence[str]) -> Iterator[str]:
     if paths:
-        yield f"  {verb} {len(paths)} file{'' if len(paths) == 1 else 's'}:"
+        yield f"  {verb} {counted(len(paths), 'file')}:"
         yield from ("  " + line for line in listed([quoted(path) for path in paths]))
 
 

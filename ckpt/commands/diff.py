@@ -15,7 +15,6 @@ from ckpt.models import DiffResult, Scope
 from ckpt.output import Output
 from ckpt.render import Paint, columns, fit, quoted, stats_text
 
-TAKES_PATHS = True
 _STAT_WIDTH = 40
 
 

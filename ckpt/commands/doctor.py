@@ -18,7 +18,7 @@ from ckpt.install import parts, trial
 from ckpt.install.record import Target
 from ckpt.install.trial import Trial
 from ckpt.models import INSTALLED, REPLACED, Finding
-from ckpt.render import Paint, columns, printable
+from ckpt.render import Paint, columns, counted, printable
 from ckpt.settings.settings import Settings
 
 WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"
@@ -78,8 +78,9 @@ def _left_over(target: Target) -> list[Flaw]:
         return []
     if not left:
         return []
-    count = f"{len(left)} file{'' if len(left) == 1 else 's'}"
-    told = f"{count} of an 'install' or 'uninstall' that was killed: '{left[0]}'"
+    told = (
+        f"{counted(len(left), 'file')} of an 'install' or 'uninstall' that was killed: '{left[0]}'"
+    )
 
     def clear() -> str:
         parts.clear_left_over(target)
@@ -135,8 +136,8 @@ def _sum(diagnoses: Sequence[Diagnosis]) -> str:
     mended = f", {fixed} fixed" if fixed else ""
     if not wrong and not doubtful:
         return "Nothing is wrong" + (f" any more{mended}." if fixed else ".")
-    counted = [(wrong, "problem"), (doubtful, "warning")]
-    words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in counted if count]
+    both = [(wrong, "problem"), (doubtful, "warning")]
+    words = [counted(count, word) for count, word in both if count]
     return " and ".join(words) + mended
 
 

@@ -11,7 +11,7 @@ from ckpt.cli import Context
 from ckpt.engine.gc import Collected, collect
 from ckpt.errors import CkptError, Refused
 from ckpt.git.reachability import Unreachable, unreachable
-from ckpt.render import Paint, size
+from ckpt.render import Paint, counted, size
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def _git() -> str:
 
 def _tell_what_goes(context: Context, lost: Unreachable) -> None:
     counts = [(len(lost.commits), "unreachable commit"), (len(lost.blobs), "unreachable file")]
-    told = " and ".join(_count(count, what) for count, what in counts if count)
+    told = " and ".join(counted(count, what) for count, what in counts if count)
     if told:
         context.output.warning(f"git gc --prune=now also removes {told}")
 
@@ -62,17 +62,13 @@ def _collect_with(git: str, git_dir: str) -> None:
 
 def _rows(done: Collected, paint: Paint, width: int) -> Iterator[str]:
     if done.emptied:
-        yield f"Removed {_count(len(done.emptied), 'checkpoint')} from the trash"
+        yield f"Removed {counted(len(done.emptied), 'checkpoint')} from the trash"
     if done.cleared:
-        yield f"Removed {_count(len(done.cleared), 'file')} that killed processes left"
+        yield f"Removed {counted(len(done.cleared), 'file')} that killed processes left"
     if done.packed_refs:
-        yield f"Packed {_count(done.packed_refs, 'ref')}"
+        yield f"Packed {counted(done.packed_refs, 'ref')}"
     if not (done.emptied or done.cleared or done.packed_refs):
         yield "Nothing to do."
     if done.loose:
-        waiting = f"{_count(done.loose, 'loose object')} ({size(done.loose_bytes)})"
+        waiting = f"{counted(done.loose, 'loose object')} ({size(done.loose_bytes)})"
         yield f"{waiting} for git to pack: git gc"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -81,7 +81,7 @@ def _run_agent(context: Context, name: str) -> int:
         fired = _not_understood(context, name)
     _tell(context, fired)
     if not context.output.as_json:
-        _answer(agent.answer(events.name_of(document)))  # also with -q: it is no message
+        sys.stdout.write(agent.answer(events.name_of(document)))  # with -q too: it is no message
     return 0
 
 
@@ -96,16 +96,6 @@ def _tell(context: Context, fired: Fired | None, otherwise: str = "needless") ->
 
         nothing = SaveResult(Outcome.SKIPPED, reason=otherwise)
         context.output.document(documents.save(nothing if fired is None else fired.result))
-
-
-def _answer(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError:  # the agent is gone, which is no failure of the hook
-        sink = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(sink, sys.stdout.fileno())
-        os.close(sink)
 
 
 def _not_understood(context: Context, name: str) -> Fired | None:

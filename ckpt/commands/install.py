@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt install`: let git, and coding agents, take checkpoints by themselves."""
+"""`git ckpt install`: let git, and coding agents, take checkpoints by themselves; `uninstall`
+takes that out again, to the byte."""
 
 from __future__ import annotations
 
@@ -8,41 +9,47 @@ import sys
 from collections.abc import Sequence
 
 from ckpt.cli import Context
+from ckpt.errors import Refused
+from ckpt.git.repository import NotARepository, discover
 from ckpt.install import parts
 from ckpt.install.agents import AGENTS
 from ckpt.install.record import TO_DO, Step, Target
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    add_choices(
+    _choices(
         parser,
-        hooks="which of git's hooks, with commas between; all, or none",
-        guard="also before checkouts and the like",
-        wrapper="a shell function, where the guard cannot be used",
-        agent="into the settings of a coding agent, and nowhere else unless asked",
-        everywhere="for all of your repositories",
-        edit_tracked="edit files that others share with you too",
+        "which of git's hooks, with commas between; all, or none",
+        "also before checkouts and the like",
+        "a shell function, where the guard cannot be used",
+        "into the settings of a coding agent, and nowhere else unless asked",
+        "for all of your repositories",
+        "edit files that others share with you too",
     )
 
 
-def add_choices(
-    parser: argparse.ArgumentParser,
-    *,
-    hooks: str,
-    guard: str,
-    wrapper: str,
-    agent: str,
-    everywhere: str,
-    edit_tracked: str,
-) -> None:
-    """What can be installed can be taken out: both commands have the same options, each with
-    the given help."""
+def uninstall_arguments(parser: argparse.ArgumentParser) -> None:
+    _choices(
+        parser,
+        "only these hooks; all, or none",
+        "only the guard",
+        "only the wrapper",
+        "only out of the settings of a coding agent",
+        "what was installed for all repositories",
+        "also out of shared files that others have put it into",
+    )
+
+
+def _choices(parser: argparse.ArgumentParser, *helps: str) -> None:
+    """What can be installed can be taken out: both commands have the same options."""
+    hooks, guard, wrapper, agent, everywhere, edit_tracked = helps
     parser.add_argument("--hooks", metavar="NAMES", help=hooks)
     parser.add_argument("--guard", action="store_true", help=guard)
     parser.add_argument("--wrapper", action="store_true", help=wrapper)
     parser.add_argument(
         "--agent",
         action="append",
+        default=[],
         dest="agents",
         metavar="NAME",
         choices=AGENTS,
@@ -57,28 +64,44 @@ def run(
     hooks: str | None,
     guard: bool,
     wrapper: bool,
-    agents: list[str] | None,
+    agents: list[str],
     is_global: bool,
     edit_tracked: bool,
 ) -> int:
     default = "none" if agents and not guard and not wrapper else "all"
-    selection = parts.Selection(parts.read_hooks(hooks or default), guard, wrapper, unique(agents))
-    target = make_target(context, is_global=is_global, edit_tracked=edit_tracked)
-    steps = parts.install(target, selection)
-    tell(context, steps, "not installed")
+    selection = _selection(hooks or default, guard, wrapper, agents)
+    steps = parts.install(_target(context, is_global, edit_tracked), selection)
+    code = _tell(context, steps, "not installed")
     if not context.output.as_json and parts.is_news(steps):
         _tell_next(context, guard or bool(agents), " --global" if is_global else "")
-    return 4 if any(step.action == TO_DO for step in steps) else 0
+    return code
 
 
-def unique(names: list[str] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names or ()))
+def uninstall(
+    context: Context,
+    hooks: str | None,
+    guard: bool,
+    wrapper: bool,
+    agents: list[str],
+    is_global: bool,
+    edit_tracked: bool,
+) -> int:
+    selection = parts.EVERYTHING
+    if hooks is not None or guard or wrapper or agents:
+        selection = _selection(hooks or "none", guard, wrapper, agents)
+    steps = parts.uninstall(_target(context, is_global, edit_tracked), selection)
+    code = _tell(context, steps, "not as before")
+    if not steps:
+        context.output.line("Nothing of ckpt is installed here.")
+    return code
 
 
-def make_target(context: Context, *, is_global: bool, edit_tracked: bool = False) -> Target:
+def _selection(hooks: str, guard: bool, wrapper: bool, agents: list[str]) -> parts.Selection:
+    return parts.Selection(parts.read_hooks(hooks), guard, wrapper, tuple(dict.fromkeys(agents)))
+
+
+def _target(context: Context, is_global: bool, edit_tracked: bool) -> Target:
     """Where to install; for all repositories none need be here."""
-    from ckpt.git.repository import NotARepository, discover
-
     try:
         repo = discover(context.start, context.env)
     except NotARepository:
@@ -88,18 +111,20 @@ def make_target(context: Context, *, is_global: bool, edit_tracked: bool = False
     return Target(repo, context.env, sys.executable, is_global, edit_tracked)
 
 
-def tell(context: Context, steps: Sequence[Step], otherwise: str) -> None:
-    """What was done; of what was not, that it is `otherwise`, and what to do about it."""
+def _tell(context: Context, steps: Sequence[Step], otherwise: str) -> int:
+    """What was done; of what was not, that it is `otherwise`, and what to do about it. Returns
+    the exit code."""
     output = context.output
     if output.as_json:
-        return output.document(parts.document(steps))
-    for missing, advice in parts.to_do(steps, context.start):
-        output.warning(f"{otherwise}: {missing}")
-        for line in advice:
-            output.hint(line)
-    for line in parts.done_lines(steps, context.start):
-        output.line(line)
-    return None
+        output.document(parts.document(steps))
+    else:
+        for missing, advice in parts.to_do(steps, context.start):
+            output.warning(f"{otherwise}: {missing}")
+            for line in advice:
+                output.hint(line)
+        for line in parts.done_lines(steps, context.start):
+            output.line(line)
+    return Refused.exit_code if any(step.action == TO_DO for step in steps) else 0
 
 
 def _tell_next(context: Context, has_guard: bool, place: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt pin`: protect a checkpoint from being dropped by rule."""
+"""`git ckpt pin` and `unpin`: protect a checkpoint from being dropped by rule, or no longer."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, id: str) -> int:
     with context.manager() as manager:
-        found = manager.pin(id)
-        context.changed(found, "Pinned")
+        context.changed(manager.pin(id), "Pinned")
+    return 0
+
+
+def unpin_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="what to protect no longer")
+
+
+def unpin(context: Context, id: str) -> int:
+    with context.manager() as manager:
+        context.changed(manager.unpin(id), "Unpinned")
     return 0

@@ -14,7 +14,7 @@ from ckpt.cli import Context
 from ckpt.engine.rescue import Lost, Rescued, choose, find_lost, rescue, with_files
 from ckpt.errors import UsageError
 from ckpt.paths import to_str
-from ckpt.render import Paint, age, columns, fit, printable, quoted
+from ckpt.render import Paint, age, aligned, counted, printable, quoted
 from ckpt.triggers.precommit import stores
 
 _DEFAULT_ROWS = 20
@@ -76,13 +76,7 @@ def _rows(found: Sequence[Lost], total: int, paint: Paint, width: int) -> Iterat
         yield "Nothing was found that is lost."
         return
     rows = [_HEADS, *(_row(number, each) for number, each in enumerate(found, 1))]
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        line = "  ".join(
-            cell + " " * (size - columns(cell)) for cell, size in zip(row, widths, strict=True)
-        )
-        text = line.rstrip() if columns(line.rstrip()) <= width else fit(line, width - 1).rstrip()
-        yield paint("dim", text) if row is _HEADS else text
+    yield from aligned(rows, paint, width, len(_HEADS) - 1, {})
     yield ""
     if total > len(found):
         yield f"{total - len(found)} older ones are not shown; -n 0 shows all"
@@ -121,4 +115,4 @@ def _amount(each: Lost) -> str:
         return f"{each.size:,} bytes"
     if each.files is None:
         return ""
-    return f"{each.files:,} file{'' if each.files == 1 else 's'}"
+    return counted(each.files, "file")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt rollback`: go back to a checkpoint, or finish or abandon going back."""
+"""`git ckpt rollback`: go back to a checkpoint, or finish or abandon that; and `git ckpt undo`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from ckpt.cli import Context
 from ckpt.errors import Refused, UsageError
 from ckpt.models import RollbackResult
 from ckpt.output import Output
-
-TAKES_PATHS = True
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +80,7 @@ def run(
         )
     if head and paths:
         raise UsageError("--head moves the whole HEAD, not paths", hint="leave one of them out")
-    place = current_folder()
+    place = _current_folder()
     with context.quiet_manager() as manager:
         context.warn(manager.forgiving_settings.notes)
         if resume:
@@ -107,11 +105,25 @@ def run(
                 keep_edits=keep_edits,
                 session=session,
             )
-        tell(context.output, result, place, paths)
+        _tell(context.output, result, place, paths)
     return 0 if result.is_complete else Refused.exit_code
 
 
-def current_folder() -> str:
+def undo_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--yes", action="store_true", help="even if it removes most of the files")
+
+
+def undo(context: Context, dry_run: bool, yes: bool) -> int:
+    place = _current_folder()
+    with context.quiet_manager() as manager:
+        context.warn(manager.forgiving_settings.notes)
+        result = manager.undo(dry_run=dry_run, yes=yes)
+        _tell(context.output, result, place)
+    return 0 if result.is_complete else Refused.exit_code
+
+
+def _current_folder() -> str:
     """Where we are, asked before a rollback may remove that; empty if it is gone already."""
     try:
         return os.getcwd()
@@ -119,7 +131,7 @@ def current_folder() -> str:
         return ""
 
 
-def tell(output: Output, result: RollbackResult, place: str, paths: Sequence[str] = ()) -> None:
+def _tell(output: Output, result: RollbackResult, place: str, paths: Sequence[str] = ()) -> None:
     """The report of a rollback that was limited to `paths`, as they were typed."""
     output.tell(result, documents.rollback, render.report)
     for text in render.warnings(result):

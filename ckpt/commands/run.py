@@ -18,13 +18,12 @@ from ckpt.engine import diff, rollback  # noqa: F401  # the command may change o
 from ckpt.errors import UsageError
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, GitState
-from ckpt.render import MOST_PATHS, commits, printable, quoted, stats_text
+from ckpt.render import commits, kept, printable, quoted, stats_text
 from ckpt.settings.settings import SESSION, session_of_env
 from ckpt.settings.sources import DURATION, Unfit
 from ckpt.triggers import run as runs
 from ckpt.triggers.run import HeldSignals, Moved, RunResult, die_of
 
-TAKES_COMMAND = True
 _EXAMPLE = "for example: git ckpt run --on-failure rollback -- make test"
 
 
@@ -59,44 +58,33 @@ def run(
     if not words:
         raise UsageError("no command after '--'", hint=_EXAMPLE)
     try:
-        return _run(context, name, on_failure, timeout, save_after, words)
+        runs.check(words, context.start, context.env)
+        with context.quiet_manager() as manager:
+            before = _begin(context, manager, name)
+            manager.close()  # the command may remove packs that are open
+            with HeldSignals() as signals:
+                ended = runs.run(
+                    words,
+                    signals,
+                    start=context.start,
+                    env={**context.env, SESSION: before.session or ""},
+                    stdout=sys.stderr.fileno() if context.output.as_json else None,
+                    timeout=timeout,
+                )
+                result = runs.RunResult(tuple(words), before, ended)
+                if context.output.as_json or not context.output.quiet:
+                    result = runs.look(manager, result)
+                if save_after and ended.is_success:
+                    result = runs.save_after(manager, result)
+                elif on_failure == "rollback" and not ended.is_success:
+                    result = runs.roll_back(manager, result)
+                _tell(context, result)
+                if ended.signal is not None and not ended.timed_out:
+                    die_of(ended.signal)
+        return ended.exit_code
     except runs.CannotRun as error:
         context.output.error(error)
         return error.status
-
-
-def _run(
-    context: Context,
-    name: str | None,
-    on_failure: str,
-    timeout: float | None,
-    save_after: bool,
-    words: list[str],
-) -> int:
-    runs.check(words, context.start, context.env)
-    with context.quiet_manager() as manager:
-        before = _begin(context, manager, name)
-        manager.close()  # the command may remove packs that are open
-        with HeldSignals() as signals:
-            ended = runs.run(
-                words,
-                signals,
-                start=context.start,
-                env={**context.env, SESSION: before.session or ""},
-                stdout=sys.stderr.fileno() if context.output.as_json else None,
-                timeout=timeout,
-            )
-            result = runs.RunResult(tuple(words), before, ended)
-            if context.output.as_json or not context.output.quiet:
-                result = runs.look(manager, result)
-            if save_after and ended.is_success:
-                result = runs.save_after(manager, result)
-            elif on_failure == "rollback" and not ended.is_success:
-                result = runs.roll_back(manager, result)
-            _tell(context, result)
-            if ended.signal is not None and not ended.timed_out:
-                die_of(ended.signal)
-    return ended.exit_code
 
 
 def _begin(context: Context, manager: CheckpointManager, name: str | None) -> Checkpoint:
@@ -184,10 +172,7 @@ def _rolled_back(result: RunResult) -> Iterator[str]:
         yield f"ckpt: {'' if done.changed else 'not '}rolled back to checkpoint {done.target.id}"
     for item in done.skipped:
         yield f"  left {quoted(item.path)} alone: {printable(item.reason)}"
-    for item in done.kept[:MOST_PATHS]:
-        yield f"  kept {quoted(item.path)} ({printable(item.reason)})"
-    if len(done.kept) > MOST_PATHS:
-        yield f"  … and {len(done.kept) - MOST_PATHS} more"
+    yield from kept(done)
     if done.undo_command is not None:
         yield f"  bring its work back with: {done.undo_command}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import stat
 from typing import Any
 
 from ckpt import documents
@@ -133,11 +132,6 @@ def _read(path: str, shown: str) -> str:
 
     needs = "--data @FILE needs a file of JSON"
     try:
-        mode = os.stat(path).st_mode
-        # A shell's `@<(command)` is a pipe with a writer; others might block.
-        is_open_pipe = stat.S_ISFIFO(mode) and path.startswith("/dev/")
-        if not stat.S_ISREG(mode) and not is_open_pipe:
-            raise UsageError(f"'{shown}' is not a regular file", hint=needs)
         with open(path, "rb") as file:
             data = file.read(LARGEST_STATE + 1)
     except OSError as error:

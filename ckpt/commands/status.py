@@ -21,16 +21,11 @@ from ckpt.ids import is_id
 from ckpt.install import parts
 from ckpt.install.record import Target
 from ckpt.models import Finding
-from ckpt.render import Paint, age, columns, printable, quoted, size
+from ckpt.render import Paint, age, columns, counted, printable, quoted, size
 
 Row = tuple[str, str, str]  # label, style, text
 
 _LABEL = 13
-_STATES = {
-    "installed": "installed",
-    "missing": "not installed",
-    "foreign": "not installed",
-}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,11 +89,10 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
     if found.unreadable:
         yield "", "red", f"{found.unreadable} cannot be read"
     if found.foreign_refs:
-        plural = "" if found.foreign_refs == 1 else "s"
-        yield "", "", f"{found.foreign_refs} ref{plural} of other tools below refs/checkpoints/"
+        yield "", "", f"{counted(found.foreign_refs, 'ref')} of other tools below refs/checkpoints/"
     if found.refs:
         yield "Space", "", _space(found)
-    refs = f"{found.refs} ref{'' if found.refs == 1 else 's'}"
+    refs = counted(found.refs, "ref")
     private = size(found.footprint.size)
     yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
     for note in found.notes:
@@ -163,8 +157,7 @@ def _trigger(trigger: TriggerStatus, now: datetime | None, *, says_off: bool) ->
 def _stands(finding: Finding) -> str:
     if finding.state == "replaced":
         return finding.detail
-    word = _STATES.get(finding.state, finding.state)
-    return word if finding.state == "installed" else f"{word}: {finding.detail}"
+    return "installed" if finding.state == "installed" else f"not installed: {finding.detail}"
 
 
 def _ago(moment: float, now: datetime | None) -> str:

@@ -27,7 +27,7 @@ from ckpt.engine.verify import (
 )
 from ckpt.errors import UsageError
 from ckpt.paths import to_str
-from ckpt.render import Paint, printable, quoted
+from ckpt.render import Paint, counted, printable, quoted
 
 _MOST_PLACES = 3
 _MOST_PROBLEMS = 20
@@ -68,7 +68,7 @@ def _rows(result: VerifyResult, paint: Paint, width: int) -> Iterator[str]:
         if not found.is_whole:
             yield from _broken(found, paint)
     if result.promised:
-        yield f"{_count(result.promised, 'object')} left at the remote of this partial clone"
+        yield f"{counted(result.promised, 'object')} left at the remote of this partial clone"
     yield _sum(result)
 
 
@@ -124,12 +124,8 @@ def _sum(result: VerifyResult) -> str:
     looked = len(result.checkpoints)
     if not looked:
         return "No checkpoints to verify."
-    counted = f"{_count(looked, 'checkpoint')}, {_count(result.objects, 'object')}"
+    what = f"{counted(looked, 'checkpoint')}, {counted(result.objects, 'object')}"
     broken = sum(not found.is_whole for found in result.checkpoints)
     if not broken:
-        return f"Verified {counted}: all objects present and valid."
-    return f"Verified {counted}: {broken} broken."
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+        return f"Verified {what}: all objects present and valid."
+    return f"Verified {what}: {broken} broken."
