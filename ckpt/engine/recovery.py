@@ -200,6 +200,7 @@ class _Recovery:
         self._record = record
         self._saved: list[Recorded] = []
         self._start: Recorded | None = None  # what there was before this recovery
+        self._has_edits = False
 
     def go(self) -> RollbackResult:
         repo, record = self._repo, self._record
@@ -241,7 +242,8 @@ class _Recovery:
             journal.remove(self._repo.private_dir)
             return
         record, start = self._record, self._start
-        if start is not None:  # an undo returns to what there was before this
+        # An undo returns to what there was before this, if that was neither of the two states.
+        if start is not None and (self._has_edits or moves_head):
             saved = start.checkpoint
             record = replace(
                 record,
@@ -356,12 +358,15 @@ class _Recovery:
         record = self._record
         files = [action.path for action in record.actions if self._is_unknown(action)]
         states = [state for state in (self._safety, self._target) if state is not None]
-        if (
+        self._has_edits = bool(
             files
             or self._safety is None
             or (restages and self._is_index_unknown(staging.read_staged(self._repo).index))
-            or (record.head is not None and self._is_head_unknown())
             or any(map(self._is_folder_unknown, record.folders))
+        )
+        if (
+            self._has_edits
+            or (record.head is not None and self._is_head_unknown())
             or (
                 record.operation
                 and head.is_unknown(self._repo, *(state.operation.files for state in states))

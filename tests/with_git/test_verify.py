@@ -356,7 +356,6 @@ STATES: dict[str, tuple[str, bytes, str]] = {
     "a manifest": ("manifest.json", b"{", "manifest"),
     "a list of the manifest": ("manifest.json", b'{"format": 1, "skipped": 5}', "damaged"),
     "a list of flags": ("index-flags.json", flags(skip_worktree=5), "damaged"),
-    "a version": ("index-flags.json", flags(version=9), "flags"),
     "data": ("state/data.json", b"{", "state"),
     "a state file": ("state/files.json", b'{"files": [{"path": "x", "permissions": 6}]}', "state"),
 }
