@@ -21,6 +21,7 @@ from typing import NamedTuple
 from ckpt import disk
 from ckpt.errors import Busy, Refused
 
+JOURNAL = "journal"  # a rollback's, in a worktree's private folder while it is not done
 _POLL = 0.02  # seconds
 _SILENT = 2.0  # seconds of waiting that are not reported
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW
@@ -128,7 +129,7 @@ def _teller(fd: int, waiting: Waiting | None) -> Callable[[], None]:
     return tell
 
 
-def exclusive_holder(private_dir: str) -> str | None:
+def _exclusive_holder(private_dir: str) -> str | None:
     """Which process holds the worktree's lock exclusively, in words; None if none does."""
     try:
         fd = os.open(os.path.join(private_dir, "lock"), _LOOK)
@@ -189,6 +190,26 @@ def _common_lock(common_dir: str, name: str, timeout: float) -> Iterator[None]:
             yield
     finally:
         os.close(fd)
+
+
+# -- Whether a rollback is at work in a worktree, or died there
+
+
+def journal_exists(private_dir: str) -> bool:
+    return os.path.lexists(os.path.join(private_dir, JOURNAL))
+
+
+def running_rollback(private_dir: str) -> str | None:
+    """The process that is rolling back this worktree, in words; None if none is."""
+    if not journal_exists(private_dir):
+        return None
+    return _exclusive_holder(private_dir)
+
+
+def is_interrupted(private_dir: str) -> bool:
+    """Whether a rollback died here. One that is at work, or ends at this moment, did not."""
+    is_dead = journal_exists(private_dir) and running_rollback(private_dir) is None
+    return is_dead and journal_exists(private_dir)
 
 
 # -- Repositories that several users write to (core.sharedRepository)

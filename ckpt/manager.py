@@ -38,13 +38,12 @@ from ckpt.api.arguments import (
     check_texts,
     check_type,
 )
-from ckpt.api.turns import Turns, note_return, once, readable, turns_of
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.journal import is_interrupted, running_rollback
 from ckpt.errors import Busy, CkptError, DiskError, NotFound, Refused, UsageError
 from ckpt.git.record import texts_of
 from ckpt.git.repository import Repository, discover
+from ckpt.locks import is_interrupted, running_rollback
 from ckpt.models import (
     TRIGGERED,
     Checkpoint,
@@ -58,19 +57,20 @@ from ckpt.models import (
     Scope,
     Summary,
 )
-from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving, load_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from ckpt.api.blocks import Guard
     from ckpt.api.tracking import TrackedObjects
+    from ckpt.api.turns import Turns
     from ckpt.engine.prepare import RollbackOptions
     from ckpt.engine.prune import PruneResult
     from ckpt.engine.sessions import Write
     from ckpt.engine.snapshot import SaveRequest
     from ckpt.locks import Waiting
     from ckpt.settings.policy import Policy
+    from ckpt.settings.settings import Settings
 
     class RollbackKeywords(TypedDict, total=False):
         """What `rollback` takes besides the checkpoint."""
@@ -119,7 +119,10 @@ class CheckpointManager:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         check_texts(session=session)
-        check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
+        if settings is not None:
+            from ckpt.settings.settings import Settings
+
+            check_type("settings", settings, (Settings, Mapping), "Settings or a mapping")
         name = as_path(path)
         try:
             self._start = os.path.realpath(name)
@@ -159,6 +162,8 @@ class CheckpointManager:
     @cached_property
     def settings(self) -> Settings:
         """The settings in force; raises `UsageError` if a source of them is wrong."""
+        from ckpt.settings.settings import Settings, load_settings
+
         if isinstance(self._given, Settings):
             return self._given
         return load_settings(self._repo, self._given)
@@ -166,6 +171,8 @@ class CheckpointManager:
     @cached_property
     def forgiving_settings(self) -> Settings:
         """Settings for going back: a broken settings file must not stop that."""
+        from ckpt.settings.settings import Settings, load_forgiving
+
         if isinstance(self._given, Settings):
             return self._given
         return load_forgiving(self._repo, self._given)
@@ -274,6 +281,8 @@ class CheckpointManager:
         return files
 
     def _is_off(self, trigger: str | None) -> bool:
+        from ckpt.settings.settings import disabled_by_env
+
         return disabled_by_env(self._repo.env, trigger) or not self.settings.allows(trigger)
 
     def on_checkpoint(self, callback: OnCheckpoint) -> OnCheckpoint:
@@ -442,6 +451,7 @@ class CheckpointManager:
         return callback
 
     def _options(self, **options: Any) -> RollbackOptions:
+        from ckpt.api import turns  # noqa: F401  # the files to be changed may be our own
         from ckpt.engine.prepare import RollbackOptions
 
         return RollbackOptions(progress=self.progress, waiting=self.waiting, **options)
@@ -450,6 +460,8 @@ class CheckpointManager:
         """Let the ledgers of agents know of it, then the callbacks."""
         if result.dry_run:
             return result
+        from ckpt.api.turns import note_return
+
         note_return(self._repo, self.__dict__.get("_turns"), result)
         warnings = _call_all(self._on_rollback, result)
         return replace(result, warnings=warnings) if warnings else result
@@ -697,6 +709,8 @@ class CheckpointManager:
 
     @cached_property
     def _turns(self) -> Turns:
+        from ckpt.api.turns import turns_of
+
         return turns_of(self._repo.private_dir, self._session)
 
     @property
@@ -718,6 +732,8 @@ class CheckpointManager:
         if not self.enabled:
             return SaveResult(Outcome.SKIPPED, reason="disabled")
         try:
+            from ckpt.api.turns import once, readable
+
             description = readable(reason)
             with self._reading():
                 return once(

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import date, datetime, timedelta
 
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
@@ -85,7 +87,7 @@ class GitState(NamedTuple):
     dirty_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FeatureState:
     current: str | None = None
     completed: tuple[str, ...] = ()
@@ -100,8 +102,7 @@ class Stats(NamedTuple):
     deletions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NestedState:
+class NestedState(NamedTuple):
     """A repository inside the worktree: a submodule that is there, or an untracked one.
 
     `dirty` is what git calls new commits, modified content or untracked content; None if that
@@ -119,8 +120,7 @@ class NestedState:
     checkpoint_commit: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
+class Details(NamedTuple):
     """The part of a checkpoint that its state tree holds."""
 
     skipped: tuple[Skipped, ...] = ()
@@ -130,7 +130,7 @@ class Details:
     features: FeatureState | None = None
     operation: str | None = None
     nested: tuple[NestedState, ...] = ()
-    tracked: Mapping[str, Any] = field(default_factory=dict)
+    tracked: Mapping[str, Any] = {}
     state_files: tuple[str, ...] = ()
 
 
@@ -226,7 +226,7 @@ class Dropped(NamedTuple):
     ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SaveResult:
     """True when a checkpoint holds the state as it was at the call.
 
@@ -246,7 +246,7 @@ class SaveResult:
         return self.outcome in (Outcome.CREATED, Outcome.UNCHANGED, Outcome.PARTIAL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Summary:
     """All checkpoints of a manager: how many of each kind and name, the first and the last."""
 
@@ -276,7 +276,7 @@ class FileChange(NamedTuple):
     binary: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DiffResult:
     """`to` is None when the second side is the worktree as it is now."""
 
@@ -310,8 +310,7 @@ class BranchReport(NamedTuple):
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class HeadReport:
+class HeadReport(NamedTuple):
     """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks.
 
     `operation` is None where a rollback leaves it alone. `branches` are those that moved
@@ -334,7 +333,7 @@ class NestedResult(NamedTuple):
     result: RollbackResult
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RollbackResult:
     """What a rollback did; with `dry_run`, what it would do (`safety` is then None).
 

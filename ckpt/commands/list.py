@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-import argparse
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
-from ckpt import documents
-from ckpt.cli import Context
 from ckpt.engine.catalog import Catalog, counts_as_latest
 from ckpt.errors import UsageError
-from ckpt.git.repository import Repository
 from ckpt.models import REF_PREFIX, Checkpoint, Kind
-from ckpt.output import Output
 from ckpt.render import table
-from ckpt.settings.sources import DURATION
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ckpt.cli import Context
+    from ckpt.git.repository import Repository
+    from ckpt.output import Output
 
 _DEFAULT_ROWS = 30
 
@@ -86,6 +88,8 @@ def _tell_unreadable(context: Context, repo: Repository) -> None:
 
 def _tell(output: Output, found: list[Checkpoint], shown: list[Checkpoint]) -> None:
     if output.as_json:
+        from ckpt import documents
+
         output.document(documents.listing(shown))
         return
     if not shown:
@@ -108,6 +112,8 @@ def parse_time(text: str | None, now: datetime | None = None) -> datetime | None
     """A moment: how long ago, or a date with or without a time, local unless it says."""
     if text is None:
         return None
+    from ckpt.settings.sources import DURATION
+
     try:
         ago = DURATION.read(text)
         if isinstance(ago, float):

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ckpt import documents
-from ckpt.cli import Context
 from ckpt.errors import UsageError
 from ckpt.models import Checkpoint, Kind, SaveResult
-from ckpt.output import Output
 from ckpt.render import quoted, skipped, skipped_summary, stats
 from ckpt.settings.settings import session_of_env
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ckpt.cli import Context
+    from ckpt.output import Output
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +80,8 @@ def run(
 def _tell(output: Output, result: SaveResult) -> None:
     found = result.checkpoint
     if output.as_json:
+        from ckpt import documents
+
         output.document(documents.save(result))
     elif found is None:
         output.line(f"No checkpoint was taken: {result.reason}")

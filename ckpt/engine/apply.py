@@ -59,7 +59,7 @@ Found = dict[bytes, tuple[FileState, os.stat_result]]
 SaveFirst = Callable[[Found], bool]
 
 
-@dataclass(slots=True)
+@dataclass
 class Applied:
     """What was done; `files` are those that are as wanted now, with their stat data."""
 

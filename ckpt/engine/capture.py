@@ -14,11 +14,10 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ckpt import paths
-from ckpt.engine.conversions import Cleaner
 from ckpt.engine.listings import Gatherer, write_trees
-from ckpt.engine.nested import nested_states
 from ckpt.engine.present import Present, sparse_entries, with_state
 from ckpt.engine.reading import (
     NEVER,
@@ -44,11 +43,14 @@ from ckpt.git.repository import Repository
 from ckpt.git.rules import AttributeTree
 from ckpt.git.streams import UnreadableFile
 from ckpt.git.trees import write_tree
-from ckpt.models import SkipReason
+from ckpt.models import NestedState, SkipReason
 from ckpt.paths import to_str
 from ckpt.settings.settings import Settings
 from ckpt.worktree.cache import Changes, Listings, Overtaken, rescan
 from ckpt.worktree.scan import Deadline, Scan, ScanRules
+
+if TYPE_CHECKING:
+    from ckpt.engine.conversions import Cleaner
 
 # -- how much that is untracked one checkpoint takes
 
@@ -296,6 +298,12 @@ class _Look:
             chunks = listings.pack()
             cache = ScanCache(self._rules, attributes.fingerprint, facts, chunks)
             cache = replace(cache, unwritten=unwritten)
+        nested: tuple[NestedState, ...] = ()
+        if gitlinks or inside:
+            from ckpt.engine.nested import nested_states
+
+            places = {*gitlinks, *inside}
+            nested = nested_states(self._repo, places, self._index.gitlinks, self._deadline)
         return Present(
             tree,
             facts,
@@ -307,9 +315,7 @@ class _Look:
             skipped=skipped,
             empty_folders=tuple(path for path, _ in notes.get("empty", ())),
             attribute_files=tuple(path for path, _ in notes.get("attributes", ())),
-            nested=nested_states(
-                self._repo, {*gitlinks, *inside}, self._index.gitlinks, self._deadline
-            ),
+            nested=nested,
             converted={} if reader.cleaner is None else reader.cleaner.converted,
             memory=None if reader.cleaner is None else reader.cleaner.cache,
             lost=lost,

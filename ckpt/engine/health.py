@@ -18,7 +18,6 @@ from typing import NamedTuple
 from ckpt import disk, jsontext
 from ckpt.engine import journal, scan_cache
 from ckpt.engine.catalog import load
-from ckpt.engine.journal import JOURNAL, is_interrupted
 from ckpt.engine.recorded import Recorded
 from ckpt.engine.recovery import open_ways
 from ckpt.engine.verify import Target, every_target
@@ -30,7 +29,7 @@ from ckpt.git.index import read_staged
 from ckpt.git.objects import MissingObject
 from ckpt.git.operation import ROOM
 from ckpt.git.repository import Repository, git_dirs, in_worktree
-from ckpt.locks import SECOND_NAME, dead_locks, prune_lock
+from ckpt.locks import JOURNAL, SECOND_NAME, dead_locks, is_interrupted, prune_lock
 from ckpt.models import Checkpoint
 
 _GIT_LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")

@@ -23,8 +23,9 @@ from ckpt.git.formats import ObjectID
 from ckpt.git.refs import Head
 from ckpt.git.repository import Repository, git_dirs, in_worktree, worktree_of
 from ckpt.git.trees import SYMLINK, TreeEntry
+from ckpt.locks import JOURNAL, is_interrupted, journal_exists
 
-JOURNAL, LAST, SESSIONS = "journal", "last-rollback", "sessions"
+LAST, SESSIONS = "last-rollback", "sessions"
 CONTINUE, ABORT = "git ckpt rollback --continue", "git ckpt rollback --abort"
 FORMAT = 1
 _DAMAGE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -178,28 +179,6 @@ class Journal:
         """The files that it removed, or put others in their place."""
         gone = (a.path for a in self.actions if a.before is not None)
         return frozenset(gone) - self.blocked.keys()
-
-
-# -- Whether there is one
-
-
-def journal_exists(private_dir: str) -> bool:
-    return os.path.lexists(os.path.join(private_dir, JOURNAL))
-
-
-def running_rollback(private_dir: str) -> str | None:
-    """The process that is rolling back this worktree, in words; None if none is."""
-    if not journal_exists(private_dir):
-        return None
-    from ckpt.locks import exclusive_holder
-
-    return exclusive_holder(private_dir)
-
-
-def is_interrupted(private_dir: str) -> bool:
-    """Whether a rollback died here. One that is at work, or ends at this moment, did not."""
-    is_dead = journal_exists(private_dir) and running_rollback(private_dir) is None
-    return is_dead and journal_exists(private_dir)
 
 
 # -- Write and read it

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ckpt import disk
@@ -186,7 +185,7 @@ def repository_around(repo: Repository, worktree: str) -> Repository | None:
 def without_links(states: Iterable[NestedState]) -> tuple[NestedState, ...]:
     """The same states as if no checkpoint had been taken of them."""
     return tuple(
-        replace(state, checkpoint=None, problem=None, checkpoint_commit=None) for state in states
+        state._replace(checkpoint=None, problem=None, checkpoint_commit=None) for state in states
     )
 
 

@@ -13,8 +13,8 @@ import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from ckpt.engine.conversions import ConversionCache, Converted
 from ckpt.engine.listings import edit_tree, entries_of, entry_of
 from ckpt.engine.scan_cache import IndexFacts, ScanCache, facts_of
 from ckpt.git import index as staging
@@ -28,6 +28,9 @@ from ckpt.models import NestedState, SkipReason
 from ckpt.paths import folders_above, folders_of, is_within, to_str
 from ckpt.worktree.cache import Listing, Listings, Summary
 from ckpt.worktree.modes import Modes, usual
+
+if TYPE_CHECKING:
+    from ckpt.engine.conversions import ConversionCache, Converted
 
 Correction = tuple[TreeEntry, os.stat_result] | None
 

@@ -41,7 +41,7 @@ _LATE = "to be dropped, when there is time"
 _CHANGED = "pinned, dropped, locked or needed by somebody meanwhile"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PruneResult:
     """`emptied` are the ids that went from the trash for good, or would."""
 

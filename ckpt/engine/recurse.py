@@ -18,7 +18,6 @@ from stat import S_IFDIR
 from typing import NamedTuple
 
 from ckpt.engine import snapshot
-from ckpt.engine.journal import is_interrupted
 from ckpt.engine.nested import enter_nested
 from ckpt.engine.prepare import RollbackOptions
 from ckpt.engine.present import Correction, Present, status_off_disk
@@ -30,7 +29,7 @@ from ckpt.git.formats import ObjectID
 from ckpt.git.index import read_staged
 from ckpt.git.repository import Repository
 from ckpt.git.trees import GITLINK, TreeEntry, lookup
-from ckpt.locks import Waiting
+from ckpt.locks import Waiting, is_interrupted
 from ckpt.models import Checkpoint, NestedResult, NestedState, Outcome, RollbackResult, SaveResult
 from ckpt.paths import is_nested_repository, is_within, to_bytes, to_str
 from ckpt.settings.settings import Settings, load_forgiving, load_settings
@@ -91,7 +90,7 @@ class _Saving(NamedTuple):
             try:
                 taken = self._save_inside(repo, to_bytes(state.path), request, level + 1)
             except (CkptError, OSError) as error:
-                states.append(replace(state, problem=_reason(error)))
+                states.append(state._replace(problem=_reason(error)))
                 continue
             entry = present.entry(to_bytes(state.path))
             commit = None if taken.head_commit is None else ObjectID(taken.head_commit.encode())
@@ -99,8 +98,7 @@ class _Saving(NamedTuple):
                 found = TreeEntry(GITLINK, commit or entry.id), status_off_disk(S_IFDIR, 0)
                 gitlinks[to_bytes(state.path)] = found
             states.append(
-                replace(
-                    state,
+                state._replace(
                     commit_hash=taken.head_commit,
                     branch=taken.branch,
                     checkpoint=taken.id,

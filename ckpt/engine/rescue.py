@@ -22,9 +22,9 @@ from ckpt import ids
 from ckpt.engine import overlay, snapshot
 from ckpt.engine.catalog import Catalog, load
 from ckpt.engine.foreign import TreeCheck, Unsafe
+from ckpt.engine.manifest import Manifest
 from ckpt.engine.overlay import Edited
 from ckpt.engine.present import Present
-from ckpt.engine.recorded import Manifest
 from ckpt.engine.snapshot import NO_TIME, SaveRequest, draft_of, publish
 from ckpt.engine.summary import count_lines
 from ckpt.engine.verify import Target, fault_behind, first_fault, verify
@@ -303,7 +303,7 @@ _NAME_LENGTH = 12
 _SHORTEST_ID = 4  # of what may be typed of one
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Held:
     """The state that a lost commit or tree holds."""
 

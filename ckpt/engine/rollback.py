@@ -49,7 +49,7 @@ from ckpt.git.operation import read_now
 from ckpt.git.refs import HeadMoved
 from ckpt.git.repository import Repository, wait_for_pruning
 from ckpt.git.trees import Entries, FilesOf, lookup
-from ckpt.locks import prune_lock, worktree_lock
+from ckpt.locks import journal_exists, prune_lock, worktree_lock
 from ckpt.models import Checkpoint, HeadReport, Kind, RollbackResult, Skipped, SkipReason
 from ckpt.paths import to_str
 from ckpt.settings.settings import Settings
@@ -135,7 +135,7 @@ class _Rollback:
             is_begun = True
             done = self._apply(prepared)
         except (OSError, Busy, MissingObject) as error:
-            is_begun = is_begun or journal.journal_exists(self._repo.private_dir)
+            is_begun = is_begun or journal_exists(self._repo.private_dir)
             raise _stopped(error, is_begun) from error
         return self._report(prepared, done, self._safety)
 
@@ -316,7 +316,7 @@ class _Rollback:
         if not prepared.changes_operation:
             return found
         was, then = present.operation.files, target.operation.files
-        return replace(found, operation=head.report(was, then))
+        return found._replace(operation=head.report(was, then))
 
 
 # -- The parts that recovery needs too

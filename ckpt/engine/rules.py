@@ -14,7 +14,6 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from ckpt.engine.journal import journal_exists
 from ckpt.engine.scan_cache import IndexFacts
 from ckpt.errors import Refused
 from ckpt.git.formats import ObjectID
@@ -23,6 +22,7 @@ from ckpt.git.objects import MissingObject
 from ckpt.git.repository import Repository
 from ckpt.git.rules import AttributeTree, IgnoreStack, IgnoreTree, Rules, parse
 from ckpt.git.trees import SYMLINK
+from ckpt.locks import journal_exists
 from ckpt.paths import LARGEST_TEXT, folders_above, is_within, read_plain_file
 from ckpt.settings.settings import DENIED_FILES, Settings
 from ckpt.worktree.scan import Denials, Scan, ScanRules, leads_to

@@ -20,9 +20,8 @@ from ckpt import disk, ids
 from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.journal import journal_exists
+from ckpt.engine.manifest import Manifest
 from ckpt.engine.present import Present, summarised
-from ckpt.engine.recorded import Manifest
 from ckpt.engine.scan_cache import index_identity
 from ckpt.engine.summary import Compared, compare
 from ckpt.errors import CkptError, Refused, UsageError
@@ -44,7 +43,7 @@ from ckpt.git.trees import (
     walk,
     write_tree,
 )
-from ckpt.locks import Waiting, worktree_lock
+from ckpt.locks import Waiting, journal_exists, worktree_lock
 from ckpt.models import (
     BY_HAND,
     TRIGGERED,

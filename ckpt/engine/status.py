@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.gc import have_piled_up
-from ckpt.engine.journal import ABORT, CONTINUE, is_interrupted, running_rollback
+from ckpt.engine.journal import ABORT, CONTINUE
 from ckpt.engine.space import Held, held
 from ckpt.errors import CkptError
 from ckpt.git.operation import in_progress
 from ckpt.git.refs import branch_name
 from ckpt.git.repository import Repository
 from ckpt.git.trigger_log import TriggerLog, TriggerNotes
+from ckpt.locks import is_interrupted, running_rollback
 from ckpt.models import INSTALLED, REPLACED, Checkpoint, Finding, GitState, Kind
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
 from ckpt.settings.sources import EVERY_TRIGGER, TRIGGERS

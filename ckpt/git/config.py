@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, UsageError, is_want
-from ckpt.git.rules import wildmatch
 
 COMMAND_LINE = "command line"
 
@@ -301,6 +300,8 @@ def _all_below(pattern: str) -> str:
 
 
 def _matches(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
+    from ckpt.git.rules import wildmatch
+
     return wildmatch(os.fsencode(pattern), os.fsencode(text), ignore_case=ignore_case)
 
 

@@ -21,7 +21,7 @@ _LONGEST_MESSAGE = 700  # bytes
 _END_OF_TIME = 253402300800.0  # the year 10000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Success:
     at: float
     seconds: float
@@ -29,7 +29,7 @@ class Success:
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failure:
     """`count` failures in a row, the last of them at that time for that reason."""
 
@@ -38,7 +38,7 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TriggerNotes:
     """The last of each, of one trigger in one worktree."""
 

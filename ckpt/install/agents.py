@@ -39,7 +39,7 @@ from ckpt.paths import home_dir
 _SECONDS = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Format:
     """`local` is the file in a worktree, `user` the one in a user's folder, whose place an
     environment variable may change. `events` maps an event to its pattern for tools, if it has

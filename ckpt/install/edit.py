@@ -35,7 +35,7 @@ class NotJson(ValueError):
         super().__init__(f"not valid JSON, line {self.line}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Node:
     """A value and its place in the text. `items` are those of an array, or the values of an
     object, with its `keys`; `starts` is where each begins, with its key. `commas` are the places

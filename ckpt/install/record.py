@@ -33,7 +33,7 @@ NEW = ".ckpt-new"  # how the names of files end that are written before they tak
 _PATIENCE = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One thing that was done, in words that complete 'Added …', or is left to the user.
 

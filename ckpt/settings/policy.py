@@ -35,7 +35,7 @@ _WEEK = 7 * 86400
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rules:
     """What to keep of a group; what any of them keeps stays.
 
@@ -91,7 +91,7 @@ DEFAULTS: Mapping[Kind, Rules] = {
 MAX_CHECKPOINTS = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
     """Rules for each kind, the usual ones for those that are left out; then the caps.
 

@@ -386,7 +386,7 @@ class Overtaken(Exception):
     """The rules have changed again since the listings were compared."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Changes:
     """What is to be looked at: the folders of `found` were listed anew, and what was known of
     them stands in `before`; in the other folders only the files of `files` are different."""

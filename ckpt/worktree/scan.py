@@ -43,7 +43,7 @@ _EVERYTHING = Everything()
 Progress = Callable[[int, int], None]
 
 
-@dataclass(slots=True)
+@dataclass
 class Scan:
     """What was found: files and links by path, with the stat data they were found with.
 

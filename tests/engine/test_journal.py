@@ -25,6 +25,7 @@ from ckpt.errors import Refused
 from ckpt.git.formats import ObjectID
 from ckpt.git.refs import Head
 from ckpt.git.trees import REGULAR, SYMLINK, TreeEntry
+from ckpt.locks import journal_exists
 
 ONE, TWO = ObjectID(b"1" * 40), ObjectID(b"2" * 40)
 THERE = FileState(TreeEntry(REGULAR, ONE), 0o640, Origin(TWO, in_lfs=True))
@@ -75,7 +76,7 @@ def test_when_it_is_complete_it_is_what_undo_takes_back(private: str) -> None:
     journal.complete(private, WHOLE, {b"gone": "busy"})
 
     last = journal.last_rollback(private)
-    assert last is not None and not journal.journal_exists(private)
+    assert last is not None and not journal_exists(private)
     assert (last.created, last.replaced) == ({b"new"}, set())
 
 
