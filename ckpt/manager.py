@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -248,27 +248,25 @@ class CheckpointManager:
         """Take the checkpoint, and drop now and then what no rule keeps any more."""
         from ckpt.engine import snapshot
 
+        save: Callable[..., SaveResult] = snapshot.save
+        if recurse:
+            from ckpt.engine import recurse as with_nested
+
+            check_has_worktree(self._scope)
+            save = with_nested.save
         if self._scope is Scope.STATE:
             from ckpt.engine import state
 
-            check_has_worktree(Scope.STATE if recurse else Scope.FULL)
             result = state.save(self._repo, request)
-        elif recurse:
-            from ckpt.engine import recurse as with_nested
-
-            result = with_nested.save(
-                self._repo, self.settings, request, progress=self.progress, waiting=self.waiting
-            )
         else:
-            result = snapshot.save(
+            result = save(
                 self._repo, self.settings, request, progress=self.progress, waiting=self.waiting
             )
         is_new = result.outcome in (Outcome.CREATED, Outcome.PARTIAL)
         if is_new and snapshot.count_save(self._repo.private_dir):
             from ckpt.engine.prune import prune_by_itself
 
-            settings = self.forgiving_settings
-            prune_by_itself(self._repo, settings, result.id or "", _TIME_TO_PRUNE)
+            prune_by_itself(self._repo, self.forgiving_settings, result.id or "", _TIME_TO_PRUNE)
         return result
 
     def _state_files(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[bytes, ...]:
@@ -368,12 +366,8 @@ class CheckpointManager:
                     from ckpt.engine.recurse import rollback
                 else:
                     from ckpt.engine.rollback import rollback
-                settings = self.forgiving_settings
-                result = self._with_objects(
-                    target,
-                    options,
-                    lambda options: rollback(self._repo, settings, target, options),
-                )
+                go = partial(rollback, self._repo, self.forgiving_settings, target)
+                result = self._with_objects(target, options, go)
         return self._tell_rolled_back(result)
 
     def rollback_to_latest(self, **options: Unpack[RollbackKeywords]) -> RollbackResult:
@@ -390,23 +384,14 @@ class CheckpointManager:
 
     def undo(self, *, dry_run: bool = False, yes: bool = False) -> RollbackResult:
         """Take back the last rollback of this worktree; a second call redoes it."""
-        from ckpt.engine.journal import check_ended, last_rollback
-        from ckpt.engine.rollback import find_same, undo
+        from ckpt.engine.rollback import undo, undo_target
 
         check_has_worktree(self._scope)
         options = self._options(dry_run=dry_run, yes=yes)
         with self._working() if dry_run else self._writing():
             repo, settings = self._repo, self.forgiving_settings
-            check_ended(repo.private_dir)
-            last = last_rollback(repo.private_dir)
-            if last is None:
-                result = undo(repo, settings, options)
-            else:
-                found = Catalog(repo)
-                target = find_same(repo, found, last.safety, last.safety_commit)
-                result = self._with_objects(
-                    target, options, lambda options: undo(repo, settings, options)
-                )
+            _, target = undo_target(repo)
+            result = self._with_objects(target, options, partial(undo, repo, settings))
         return self._tell_rolled_back(result)
 
     def resume_rollback(self) -> RollbackResult:
@@ -419,11 +404,8 @@ class CheckpointManager:
             result = recovery.resume(self._repo, self.forgiving_settings, self.waiting)
             found = Catalog(self._repo)
             # If the rollback had put objects back, its safety checkpoint holds them.
-            had = found.commit_of(safety) is not None and found.get(safety).tracked
-            if self._tracked is not None and had:
-                restoration = self._tracked.prepare(result.target.tracked)
-                restoration.apply()
-                result = replace(result, restored=restoration.names)
+            if found.commit_of(safety) is not None and found.get(safety).tracked:
+                result = self._put_back(result)
         return self._tell_rolled_back(result)
 
     def abort_rollback(self) -> RollbackResult:
@@ -474,9 +456,13 @@ class CheckpointManager:
                 hint="leave the paths out",
             )
         result = RollbackResult(target, None, dry_run=options.dry_run)
-        if self._tracked is None or options.dry_run:
+        return result if options.dry_run else self._put_back(result)
+
+    def _put_back(self, result: RollbackResult) -> RollbackResult:
+        """Tracked objects become what the target of a rollback has of them."""
+        if self._tracked is None:
             return result
-        restoration = self._tracked.prepare(target.tracked)
+        restoration = self._tracked.prepare(result.target.tracked)
         restoration.apply()
         return replace(result, restored=restoration.names)
 
@@ -595,11 +581,13 @@ class CheckpointManager:
 
     def summary(self) -> Summary:
         """How many checkpoints there are of each kind and name, the first and the last."""
+        from collections import Counter
+
         found = self.list()
         return Summary(
             count=len(found),
-            kinds=_counted(checkpoint.kind.value for checkpoint in found),
-            names=_counted(c.name for c in found if c.name is not None),
+            kinds=dict(sorted(Counter(c.kind.value for c in found).items())),
+            names=dict(sorted(Counter(c.name for c in found if c.name is not None).items())),
             first=found[-1] if found else None,
             last=found[0] if found else None,
         )
@@ -862,10 +850,3 @@ def _call_all(callbacks: Iterable[Callable[[T], object]], value: T) -> tuple[str
         except Exception as error:  # of the caller's own code
             warnings.append(failure(callback, error))
     return tuple(warnings)
-
-
-def _counted(words: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return dict(sorted(counts.items()))

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from datetime import date, datetime, timedelta
+
+T = TypeVar("T")
 
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
@@ -134,6 +136,10 @@ class Details(NamedTuple):
     state_files: tuple[str, ...] = ()
 
 
+def _detail(read: Callable[[Details], T]) -> cached_property[T]:
+    return cached_property(lambda checkpoint: read(checkpoint.details))
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """One checkpoint, as recorded by its commit."""
@@ -177,45 +183,19 @@ class Checkpoint:
     def git_state(self) -> GitState:
         return GitState(self.head_commit, self.branch, self._dirty_files())
 
-    @property
-    def operation(self) -> str | None:
-        """The merge, rebase or other operation of git's that was in progress."""
-        return self.details.operation
-
-    @property
-    def nested(self) -> tuple[NestedState, ...]:
-        """The repositories inside the worktree, as they were."""
-        return self.details.nested
-
-    @property
-    def feature_state(self) -> FeatureState | None:
-        return self.details.features
-
-    @property
-    def data(self) -> Any:
-        return self.details.data
-
-    @property
-    def metadata(self) -> Mapping[str, Any] | None:
-        return self.details.metadata
-
-    @property
-    def context(self) -> Mapping[str, Any] | None:
-        return self.details.context
-
-    @property
-    def tracked(self) -> Mapping[str, Any]:
-        """The states of tracked objects, by their names."""
-        return self.details.tracked
-
-    @property
-    def state_files(self) -> tuple[str, ...]:
-        """Files that were named to be kept whatever the rules say."""
-        return self.details.state_files
-
-    @property
-    def skipped(self) -> tuple[Skipped, ...]:
-        return self.details.skipped
+    # The merge, rebase or other operation of git's that was in progress.
+    operation = _detail(lambda found: found.operation)
+    # The repositories inside the worktree, as they were.
+    nested = _detail(lambda found: found.nested)
+    feature_state = _detail(lambda found: found.features)
+    data = _detail(lambda found: found.data)
+    metadata = _detail(lambda found: found.metadata)
+    context = _detail(lambda found: found.context)
+    # The states of tracked objects, by their names.
+    tracked = _detail(lambda found: found.tracked)
+    # Files that were named to be kept whatever the rules say.
+    state_files = _detail(lambda found: found.state_files)
+    skipped = _detail(lambda found: found.skipped)
 
 
 class Dropped(NamedTuple):

@@ -226,7 +226,7 @@ class Key:
         ([Step("a")], "x.value[0]"),
         ({"a": [Point(1, 2)]}, "x.value.a[0]"),
         ({Mood.CALM: 1}, "x.value"),
-        ({Key("a")}, "value"),
+        ({Key("a")}, "x"),
     ],
 )
 def test_what_would_come_back_as_something_else_is_refused_at_the_save(

@@ -14,11 +14,12 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
 from ckpt import state
-from ckpt.errors import CkptError, RollbackError, UsageError
+from ckpt.errors import RollbackError, UsageError
 from ckpt.git import record
 
 _LONGEST_NAME = 100
@@ -84,25 +85,33 @@ class TrackedObjects:
         return found
 
     def _text(self, name: str, tracked: Tracked) -> record.Texts:
-        refused: CkptError | None = None
+        refused = UsageError(f"'{name}' gives no state", hint="see what capture() returns")
         try:
             for value in tracked.captures():
                 try:
                     texts = record.tracked_text(name, value)
                     (text,) = texts.values()
                     if self._checked.get(name) != text:
-                        _check(name, tracked, state.load(text))
+                        tracked.check(state.load(text))
                 except UsageError as error:
-                    refused = refused or error
-                    continue
-                self._checked[name] = text
-                return texts
-        except AttributeError as error:  # a field without a value
+                    refused = error
+                except NotLike as error:
+                    place = name + error.where
+                    refused = UsageError(
+                        f"'{place}' would not come back as it is: {error.reason}",
+                        hint="leave it out of what is tracked, or give the object capture() and "
+                        "restore()",
+                        details={"key": place},
+                    )
+                else:
+                    self._checked[name] = text
+                    return texts
+        except (AttributeError, TypeError) as error:  # a field without a value, an odd key
             raise UsageError(
                 f"'{name}' cannot be captured: {error}",
-                hint="give every field a value before the object is saved",
+                hint="give every field a value, or the object capture() and restore()",
             ) from error
-        raise refused or UsageError(f"'{name}' gives no state", hint="see what capture() returns")
+        raise refused
 
     def prepare(self, states: Mapping[str, Any]) -> Restoration:
         """Validate what shall be put back; objects of which nothing was saved stay as they are."""
@@ -177,18 +186,6 @@ def _turn_of(name: str, thing: Any, word: str) -> int:
     return found
 
 
-def _check(name: str, tracked: Tracked, value: Any) -> None:
-    """Refuse a value that the object could not be made of again, exactly."""
-    try:
-        tracked.check(value)
-    except NotLike as error:
-        raise UsageError(
-            f"'{name}{error.where}' would not come back as it is: {error.reason}",
-            hint="leave it out of what is tracked, or give the object capture() and restore()",
-            details={"key": name + error.where},
-        ) from None
-
-
 def _prepared(name: str, tracked: Tracked, value: Any) -> Callable[[], None]:
     try:
         return tracked.prepare(value)
@@ -198,6 +195,10 @@ def _prepared(name: str, tracked: Tracked, value: Any) -> Callable[[], None]:
             hint="nothing was touched",
             details={"object": name},
         ) from error
+
+
+def _fail(error: Exception) -> None:
+    raise error
 
 
 def _said(error: Exception) -> str:
@@ -219,15 +220,14 @@ class Tracked:
 
     def captures(self) -> Iterator[Any]:
         """Values of which the object could be made again; the first that serves is taken."""
-        raise NotImplementedError
+        yield self.thing
 
     def check(self, value: Any) -> None:
         """NotLike if the object, made of this value, would not be what it is now."""
-        raise NotImplementedError
 
     def prepare(self, value: Any) -> Callable[[], None]:
         """Validate a value; what is returned puts it in place."""
-        raise NotImplementedError
+        return lambda: self.thing.restore(value)
 
     def way_back(self) -> Callable[[], None]:
         """What makes the object again what it is at this moment."""
@@ -242,23 +242,11 @@ class _Own(Tracked):
     def captures(self) -> Iterator[Any]:
         yield self.thing.capture()
 
-    def check(self, value: Any) -> None:
-        pass
-
-    def prepare(self, value: Any) -> Callable[[], None]:
-        return lambda: self.thing.restore(value)
-
     def way_back(self) -> Callable[[], None]:
         try:
-            before = state.load(state.dump(self.thing.capture(), "state"))
+            return self.prepare(state.load(state.dump(self.thing.capture(), "state")))
         except Exception as error:  # going back may repair it
-            failure = error
-
-            def fail() -> None:
-                raise failure
-
-            return fail
-        return lambda: self.thing.restore(before)
+            return partial(_fail, error)
 
 
 class _Model(Tracked):
@@ -270,7 +258,7 @@ class _Model(Tracked):
         for mode in ("python", "json"):
             for by_alias in (False, True):
                 dumped = self.thing.model_dump(mode=mode, by_alias=by_alias, round_trip=True)
-                yield _taken_apart(dumped, "")
+                yield _taken_apart(dumped)
 
     def check(self, value: Any) -> None:
         try:
@@ -305,7 +293,7 @@ class _DataClass(Tracked):
     """A dataclass: its fields are set, also where it is frozen."""
 
     def captures(self) -> Iterator[Any]:
-        yield _taken_apart(self.thing, "")
+        yield _taken_apart(self.thing)
 
     def check(self, value: Any) -> None:
         for name, field in _fields_of(type(self.thing), value, "").items():
@@ -322,9 +310,6 @@ class _DataClass(Tracked):
 
 class _Container(Tracked):
     """A dict or a list, filled anew."""
-
-    def captures(self) -> Iterator[Any]:
-        yield self.thing
 
     def check(self, value: Any) -> None:
         _check_same(self._plain(self.thing), value, "")
@@ -371,36 +356,22 @@ def _kind_of(name: str, thing: Any) -> Tracked:
 # -- Taken apart into plain values, and made of them again by annotations
 
 
-def _taken_apart(value: Any, where: str) -> Any:
+def _taken_apart(value: Any) -> Any:
     """A value in which dataclasses, models, enums and paths are plain values."""
+    cls = type(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in _fields(value)]
-        return {name: _taken_apart(getattr(value, name), f"{where}.{name}") for name in names}
+        return {field.name: _taken_apart(getattr(value, field.name)) for field in _fields(value)}
     if isinstance(value, Enum):
-        return _taken_apart(value.value, where)
+        return _taken_apart(value.value)
     if isinstance(value, PurePath):
         return str(value)
-    if _is_model(type(value)):
-        return _taken_apart(value.model_dump(round_trip=True), where)
-    if type(value) in (list, tuple):
-        return type(value)(_taken_apart(v, f"{where}[{n}]") for n, v in enumerate(tuple(value)))
-    if type(value) is dict:
-        items = tuple(value.items())
-        return {_hashable(k, where): _taken_apart(item, f"{where}.{k}") for k, item in items}
-    if type(value) in (set, frozenset):
-        return type(value)(_hashable(item, where) for item in tuple(value))
+    if _is_model(cls):
+        return _taken_apart(value.model_dump(round_trip=True))
+    if cls in (list, tuple, set, frozenset):
+        return cls(map(_taken_apart, tuple(value)))
+    if cls is dict:
+        return {_taken_apart(key): _taken_apart(item) for key, item in tuple(value.items())}
     return value
-
-
-def _hashable(value: Any, where: str) -> Any:
-    """A key, or an item of a set; a dataclass would be a dict there, which nothing holds."""
-    plain = _taken_apart(value, where)
-    if isinstance(plain, dict | list | set):
-        raise UsageError(
-            f"'{where.lstrip('.')}' has a '{type(value).__qualname__}' in a set or for a key",
-            hint="use a list, or give the object capture() and restore()",
-        )
-    return plain
 
 
 def _fields_of(cls: type[Any], value: Any, where: str) -> dict[str, Any]:

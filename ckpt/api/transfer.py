@@ -47,10 +47,9 @@ def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], p
         raise UsageError("there is no checkpoint to export", hint="git ckpt save")
     if os.path.islink(path):  # it stays one, and leads to the new file
         path = os.path.realpath(path)
-    if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(
-            f"'{os.path.dirname(path)}' is no folder", hint="name a file in one that is there"
-        )
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise UsageError(f"'{folder}' is no folder", hint="name a file in one that is there")
     if os.path.lexists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         raise UsageError(f"'{path}' is no file", hint="name one that is, or is not there yet")
     with _reporting("write", path):

@@ -395,8 +395,9 @@ def _stopped(error: OSError | Busy | MissingObject, is_begun: bool) -> CkptError
 # -- Undo: the last rollback that finished is taken back by another, in the same scope
 
 
-def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> RollbackResult:
-    """Take back the last rollback that finished in this worktree; again: redo it."""
+def undo_target(repo: Repository) -> tuple[Journal, Checkpoint]:
+    """The last rollback that finished in this worktree, and the checkpoint from before it."""
+    journal.check_ended(repo.private_dir)
     last = journal.last_rollback(repo.private_dir)
     if last is None:
         raise NotFound(
@@ -405,15 +406,19 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
             details={"available": []},
         )
     journal.check_place(repo, last.worktree, UNDO)
-    catalog = Catalog(repo)
-    safety = find_same(repo, catalog, last.safety, last.safety_commit)
+    return last, find_same(repo, Catalog(repo), last.safety, last.safety_commit)
+
+
+def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> RollbackResult:
+    """Take back the last rollback that finished in this worktree; again: redo it."""
+    last, safety = undo_target(repo)
     scope = replace(
         options,
         paths=last.paths,
         head=last.asked_head,
         index=last.asked_index,
         overwrite_ignored=last.asked_overwrite,
-        consented=_brought(repo, catalog, last),
+        consented=_brought(repo, Catalog(repo), last),
         created=last.created,
         replaced=last.replaced,
         returning=branches_to_return(last.head),
