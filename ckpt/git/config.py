@@ -52,8 +52,8 @@ _PLAIN = re.compile(rb"([^\\\"#;\n]*)\n")
 _VALUE = re.compile(
     rb"((?:[^\\\"#;\n]|\\[tbn\\\"\n]|\"(?:[^\\\"\n]|\\[tbn\\\"\n])*\")*)(?:[#;][^\n]*)?\n"
 )
-_TOKEN = re.compile(rb'(?s)\\(.)|(")|[^\\"]+')
-_ESCAPED = re.compile(rb"\\(.)")
+_TOKEN = rb'(?s)\\(.)|(")|[^\\"]+'
+_ESCAPED = rb"\\(.)"
 _ESCAPES = {b"t": b"\t", b"b": b"\b", b"n": b"\n", b"\n": b""}
 
 
@@ -71,7 +71,7 @@ def parse_file(content: bytes, file: str) -> Iterator[Entry]:
         if header is not None:
             section, at = header[1].lower() + b".", header.end()
             if header[2] is not None:
-                section += _ESCAPED.sub(rb"\1", header[2]) + b"."
+                section += re.sub(_ESCAPED, rb"\1", header[2]) + b"."
             continue
         found = None
         if name is not None and name[2]:
@@ -96,7 +96,7 @@ def _unquoted(raw: bytes) -> bytes:
     if b"\\" not in raw and b'"' not in raw:
         return raw.strip(b" \t\r")
     value, kept, quoted = b"", 0, False
-    for token in _TOKEN.finditer(raw):
+    for token in re.finditer(_TOKEN, raw):
         text = token[0]
         if token[2]:
             quoted = not quoted
@@ -116,8 +116,8 @@ def _unquoted(raw: bytes) -> bytes:
 
 # -- The environment
 
-_KEY = re.compile(r"[A-Za-z0-9-]+\.(?:[^\n]*\.)?[A-Za-z][A-Za-z0-9-]*")
-_MARK = re.compile(r"'\\(['!])'")
+_KEY = r"[A-Za-z0-9-]+\.(?:[^\n]*\.)?[A-Za-z][A-Za-z0-9-]*"
+_MARK = r"'\\(['!])'"
 _QUOTED = r"'(?:[^']|'\\['!]')*'"
 _PARAMETER = re.compile(rf"({_QUOTED})(?:(=)({_QUOTED})?)?(?:[ \t\r\n]+|\Z)")
 
@@ -139,7 +139,7 @@ def parse_environment(env: Mapping[str, str]) -> Iterator[Entry]:
         if match is None:
             raise ConfigError("bogus format in GIT_CONFIG_PARAMETERS")
         at = match.end()
-        name, given = (part and _MARK.sub(r"\1", part[1:-1]) for part in (match[1], match[3]))
+        name, given = (part and re.sub(_MARK, r"\1", part[1:-1]) for part in (match[1], match[3]))
         if match[2] is None:  # 'key=value', before git 2.31
             name, equals, rest = name.partition("=")
             given = rest if equals else None
@@ -147,14 +147,14 @@ def parse_environment(env: Mapping[str, str]) -> Iterator[Entry]:
 
 
 def _given(key: str, value: str | None) -> Entry:
-    if not _KEY.fullmatch(key):
+    if not re.fullmatch(_KEY, key):
         raise ConfigError(f"invalid config key in the environment: '{key}'")
     return Entry(canonical(key), value, COMMAND_LINE)
 
 
 # -- Types
 
-_INTEGER = re.compile(r"(?i)\s*[+-]?(0x[0-9a-f]+|0[0-7]*|[1-9][0-9]*)[kmg]?")
+_INTEGER = r"(?i)\s*[+-]?(0x[0-9a-f]+|0[0-7]*|[1-9][0-9]*)[kmg]?"
 
 
 def parse_bool(value: str | None) -> bool | None:
@@ -163,7 +163,7 @@ def parse_bool(value: str | None) -> bool | None:
         return True
     if value.lower() in ("false", "no", "off", ""):
         return False
-    number = _INTEGER.fullmatch(value)
+    number = re.fullmatch(_INTEGER, value)
     return None if number is None else number[1].strip("0xX") != ""
 
 
@@ -187,8 +187,8 @@ def expand_user(path: str, env: Mapping[str, str]) -> str | None:
 
 _MOST_INCLUDES = 10  # git's limit, which also ends a circle of includes
 _MOST_FILES = 1000
-_CONDITION = re.compile(r"(?s)includeif\.(.*)\.path")
-_REMOTE_URL = re.compile(r"(?s)remote\..*\.url")
+_CONDITION = r"(?s)includeif\.(.*)\.path"
+_REMOTE_URL = r"(?s)remote\..*\.url"
 
 
 class Reader:
@@ -242,7 +242,7 @@ class Reader:
     def _take(self, entry: Entry, depth: int) -> None:
         self.entries.append(entry)
         if entry.key.startswith("include"):
-            condition = _CONDITION.fullmatch(entry.key)
+            condition = re.fullmatch(_CONDITION, entry.key)
             if entry.key == "include.path" or (condition and self._holds(condition[1], entry)):
                 self._include(entry, depth + 1)
 
@@ -270,7 +270,7 @@ class Reader:
             # Git too looks at the remotes outside such includes only, wherever they stand.
             if self._remote_urls is None:
                 plain = Reader(self.env, self.git_dir, self.common_dir, []).read()
-                found = (entry for entry in plain if _REMOTE_URL.fullmatch(entry.key))
+                found = (entry for entry in plain if re.fullmatch(_REMOTE_URL, entry.key))
                 self._remote_urls = [entry.value or "" for entry in found]
             wanted = pattern.removeprefix("remote.*.url:")
             return any(_matches(wanted, url) for url in self._remote_urls)
@@ -354,7 +354,7 @@ def _branch(git_dir: str) -> str | None:
 
 # -- The values of all sources together
 
-_FILTER_COMMAND = re.compile(r"(?s)filter\..*\.(clean|smudge|process)")
+_FILTER_COMMAND = r"(?s)filter\..*\.(clean|smudge|process)"
 
 
 class GitConfig:
@@ -410,7 +410,7 @@ class GitConfig:
 
     def without_filters(self) -> GitConfig:
         """The same without the commands of filter drivers."""
-        entries = (entry for entry in self._entries if not _FILTER_COMMAND.fullmatch(entry.key))
+        entries = (entry for entry in self._entries if not re.fullmatch(_FILTER_COMMAND, entry.key))
         return GitConfig(entries, self._env)
 
     def items(self, section: str) -> list[tuple[str, str, str]]:

@@ -256,9 +256,9 @@ _BRANCHES = b"op/branches"
 _HELD = b"op/held/"
 _ABSENT = b"-"
 _LONGEST_LIST = 1 << 24  # of branches
-_FULL_ID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
+_FULL_ID = rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
 # In a todo list: a command, perhaps `-C`, then a commit, often shortened.
-_TODO_ID = re.compile(rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b")
+_TODO_ID = rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b"
 
 
 class OperationState(NamedTuple):
@@ -322,10 +322,12 @@ def _of_kind(objects: ObjectStore, kind: bytes, state: OperationState) -> list[O
 
 def _named(objects: ObjectStore, state: OperationState) -> set[ObjectID]:
     """Every object that the files and branches name, also in short."""
-    named = {ObjectID(i) for text in state.files.contents.values() for i in _FULL_ID.findall(text)}
+    named = {
+        ObjectID(i) for text in state.files.contents.values() for i in re.findall(_FULL_ID, text)
+    }
     named |= {commit for commit in state.branches.values() if commit is not None}
     for path in state.files.contents.keys() & set(TODO_LISTS):
-        for prefix in set(_TODO_ID.findall(state.files.contents[path])):
+        for prefix in set(re.findall(_TODO_ID, state.files.contents[path])):
             named |= set(objects.beginning_with(prefix))
     return named
 

@@ -46,12 +46,12 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 # -- Names
 
-_BAD_NAME = re.compile(rb"[\0-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[./]|[./]$")
+_BAD_NAME = rb"[\0-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[./]|[./]$"
 
 
 def is_ref_name(name: bytes) -> bool:
     """Whether git would have a ref of that full name."""
-    return b"/" in name and not _BAD_NAME.search(name)
+    return b"/" in name and not re.search(_BAD_NAME, name)
 
 
 def is_branch(name: bytes) -> bool:
@@ -195,7 +195,7 @@ def _files_below(top: str) -> Iterator[str]:
 # -- The file `packed-refs`
 
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
-_PACKED = re.compile(rb"(?i)(?:#[^\n]*\n)?(?:[0-9a-f]{40,64} [^\n\0]+\n(?:\^[0-9a-f]{40,64}\n)?)*")
+_PACKED = rb"(?i)(?:#[^\n]*\n)?(?:[0-9a-f]{40,64} [^\n\0]+\n(?:\^[0-9a-f]{40,64}\n)?)*"
 
 
 class PackedRefs:
@@ -233,7 +233,7 @@ class PackedRefs:
 
     def check(self) -> None:
         """Raise if git could not read a line, which stops all of its commands."""
-        if not _PACKED.fullmatch(self._data):
+        if not re.fullmatch(_PACKED, self._data):
             raise _damaged()
 
     def changed(self, new: Mapping[bytes, ObjectID], removed: Iterable[bytes]) -> bytes:

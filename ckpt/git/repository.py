@@ -26,7 +26,7 @@ from ckpt.locks import Sharing, read_sharing
 
 MAIN_WORKTREE = "main"
 # The index that `git commit -a`, `git commit -- PATH` and `git stash` make for a moment.
-_LENT_INDEX = re.compile(r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?")
+_LENT_INDEX = r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?"
 _OFF = ("false", "no", "off", "0")
 
 
@@ -388,7 +388,7 @@ def _index_path(git_dir: str, worktree: str, named: str | None) -> str:
         return own
     path = os.path.join(worktree, named)
     is_made_by_git = os.path.realpath(os.path.dirname(path)) == git_dir
-    is_lent = is_made_by_git and _LENT_INDEX.fullmatch(os.path.basename(path))
+    is_lent = is_made_by_git and re.fullmatch(_LENT_INDEX, os.path.basename(path))
     return own if is_lent else _itself(path)
 
 

@@ -35,7 +35,7 @@ _CLASSES = {
 _ANY, _STAR, _SLASH, _FOLDERS = b"[^/]", b"*", b"/", b"**/"
 _REST = b"(?s:.*)"
 _SPECIAL = re.compile(rb"[*?\[\\/]")
-_WILD = re.compile(rb"[*?\[\\]")
+_WILD = rb"[*?\[\\]"
 
 
 class _Unmatchable(ValueError):
@@ -229,13 +229,13 @@ class _Finder:
         self._wild_paths: list[tuple[Wildmatch, int]] = []
         for number, pattern in patterns:
             glob, tail = pattern.glob, pattern.glob[1:]
-            if not _WILD.search(glob):
+            if not re.search(_WILD, glob):
                 plain = glob.lower() if ignore_case else glob
                 if pattern.anchored:
                     self._paths.setdefault(self._prefix + plain, []).append(number)
                 else:
                     self._names.setdefault(plain, []).append(number)
-            elif not pattern.anchored and glob[:1] == b"*" and tail and not _WILD.search(tail):
+            elif not pattern.anchored and glob[:1] == b"*" and tail and not re.search(_WILD, tail):
                 tail = tail.lower() if ignore_case else tail
                 self._endings.setdefault(tail[-1:], []).append((tail, number))
             else:
@@ -452,9 +452,9 @@ _NONE: Attributes = {}
 _LONGEST_LINE = 2047
 _LARGEST_FILE = 100 << 20
 _WORD = re.compile(rb"[^ \t\r\n]+")
-_NAME = re.compile(rb"[A-Za-z0-9_.][-A-Za-z0-9_.]*\Z")
-_QUOTED = re.compile(rb'"((?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*)"')
-_ESCAPE = re.compile(rb"(?s)\\([0-7]{3}|.)")
+_NAME = rb"[A-Za-z0-9_.][-A-Za-z0-9_.]*\Z"
+_QUOTED = rb'"((?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*)"'
+_ESCAPE = rb"(?s)\\([0-7]{3}|.)"
 _ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v", strict=True))
 _MACRO = b"[attr]"
 
@@ -477,8 +477,8 @@ def _attribute_lines(text: bytes) -> Iterator[tuple[bytes, States, bool]]:
         line = row.lstrip(b" \t\r\n")
         if not line or line.startswith(b"#") or len(row) > _LONGEST_LINE:
             continue
-        if quoted := _QUOTED.match(line):
-            pattern, rest = _ESCAPE.sub(_unescape, quoted[1]).partition(b"\0")[0], quoted.end()
+        if quoted := re.match(_QUOTED, line):
+            pattern, rest = re.sub(_ESCAPE, _unescape, quoted[1]).partition(b"\0")[0], quoted.end()
         else:
             word = _WORD.match(line)
             assert word is not None
@@ -490,7 +490,7 @@ def _attribute_lines(text: bytes) -> Iterator[tuple[bytes, States, bool]]:
         is_macro = pattern.startswith(_MACRO) and pattern != _MACRO
         if is_macro:
             name = _WORD.search(pattern, len(_MACRO))
-            if name is None or not _NAME.match(name[0]):
+            if name is None or not re.match(_NAME, name[0]):
                 continue
             pattern = name[0]
         yield pattern, known, is_macro
@@ -507,7 +507,7 @@ def _state(word: bytes) -> tuple[bytes, State] | None:
     if name[:1] in (b"-", b"!"):
         state = False if name.startswith(b"-") else None
         name = name[1:]
-    return (name, state) if _NAME.match(name) else None
+    return (name, state) if re.match(_NAME, name) else None
 
 
 class AttributeTree:

@@ -63,8 +63,8 @@ class Type(NamedTuple):
             raise Unfit(self.expected, text) from None
 
 
-_NUMBER = re.compile("[0-9]{1,19}")
-_SIZE = re.compile(r"(?ai)([0-9]{1,19})(?:\.([0-9]{1,9}))? ?([a-z]*)")
+_NUMBER = "[0-9]{1,19}"
+_SIZE = r"(?ai)([0-9]{1,19})(?:\.([0-9]{1,9}))? ?([a-z]*)"
 _BYTES = {"": 1, "b": 1} | {
     prefix + suffix: base**power
     for power, prefix in enumerate("kmgt", start=1)
@@ -72,10 +72,10 @@ _BYTES = {"": 1, "b": 1} | {
     for suffix, base in (("", 1024), ("ib", 1024), ("b", 1000))
 }
 # In lower case only: `6M` may be meant as months.
-_DURATION = re.compile(r"(?a)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|m|h|d|w|mo|y)")
+_DURATION = r"(?a)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|m|h|d|w|mo|y)"
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SECONDS |= {"mo": 30 * 86400, "y": 365 * 86400}
-_BREAK = re.compile("[\0\r\n]")
+_BREAK = "[\0\r\n]"
 
 
 def _is_number(raw: object, least: int) -> bool:
@@ -85,14 +85,14 @@ def _is_number(raw: object, least: int) -> bool:
 def _size(raw: object) -> int | None:
     if not isinstance(raw, str):
         return raw if isinstance(raw, int) and _is_number(raw, 1) else None
-    match = _SIZE.fullmatch(raw)
+    match = re.fullmatch(_SIZE, raw)
     fraction, unit = (match[2] or "", _BYTES.get(match[3].lower(), 0)) if match else ("", 0)
     size = int(match[1] + fraction) * unit // 10 ** len(fraction) if match else 0
     return size if 0 < size <= LARGEST and not (fraction and unit == 1) else None
 
 
 def _duration(raw: object) -> float | None:
-    match = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
+    match = re.fullmatch(_DURATION, raw) if isinstance(raw, str) else None
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     return seconds if 0 < seconds <= 100 * _SECONDS["y"] else None
 
@@ -110,7 +110,10 @@ def _limited(read: Callable[[object], int | None]) -> Callable[[object], int | N
 def _patterns(raw: object) -> tuple[str, ...] | None:
     # A line break or a `!` would let one list take back what another denies.
     is_fit = isinstance(raw, list | tuple) and all(
-        isinstance(each, str) and each.strip() and each[0] not in "!#" and not _BREAK.search(each)
+        isinstance(each, str)
+        and each.strip()
+        and each[0] not in "!#"
+        and not re.search(_BREAK, each)
         for each in raw
     )
     return tuple(raw) if is_fit and isinstance(raw, list | tuple) else None
@@ -126,7 +129,7 @@ def _to_bool(text: str) -> object:
 
 
 def _to_number(text: str) -> object:
-    return int(text) if _NUMBER.fullmatch(text) else text
+    return int(text) if re.fullmatch(_NUMBER, text) else text
 
 
 def _to_triggers(text: str) -> object:
@@ -240,7 +243,7 @@ def _word(key: str) -> str:
 # -- Sources
 
 ORIGINS = ("repository file", "git config", "environment", "flag")
-_PLAIN_KEY = re.compile(r"(?a)[\w.-]+")
+_PLAIN_KEY = r"(?a)[\w.-]+"
 
 
 class Source(NamedTuple):
@@ -305,9 +308,7 @@ def from_ckpt_toml(text: bytes, name: str = "ckpt.toml") -> Source:
 
 
 # The parser takes hours over a key of many parts.
-_LONG_KEY = re.compile(
-    rb"""(?<![\w\\-])(?:(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\.[ \t]*){64}"""
-)
+_LONG_KEY = rb"""(?<![\w\\-])(?:(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\.[ \t]*){64}"""
 
 
 def _toml(text: bytes, name: str) -> dict[str, Any]:
@@ -316,7 +317,7 @@ def _toml(text: bytes, name: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
 
-    long_key = _LONG_KEY.search(text)
+    long_key = re.search(_LONG_KEY, text)
     try:
         if long_key is None:
             return tomllib.loads(text.decode())
@@ -428,4 +429,4 @@ def shown(raw: object) -> str:
 
 
 def printable(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) else shown(key)
+    return key if re.fullmatch(_PLAIN_KEY, key) else shown(key)

@@ -133,9 +133,9 @@ class Deadline:
 # -- Secrets and folders of dependencies
 
 _ENDINGS = (b"~", b".bak", b".old", b".orig", b".save", b"#")
-_COPY = re.compile(rb"(?is)#(.+)#|(.+?)(?:\.~[0-9]+~|~|\.bak|\.old|\.orig|\.save)")
+_COPY = rb"(?is)#(.+)#|(.+?)(?:\.~[0-9]+~|~|\.bak|\.old|\.orig|\.save)"
 # Vim puts a dot before the name of a file, but for that of a swap file if there is one already.
-_OF_VIM = re.compile(rb"(?is)(\.(.+))\.(?:s[a-w][a-z]|un~)")
+_OF_VIM = rb"(?is)(\.(.+))\.(?:s[a-w][a-z]|un~)"
 
 
 class Denials(IgnoreStack):
@@ -170,10 +170,10 @@ def _originals(path: bytes) -> Iterator[bytes]:
     """What a path may be a copy of, by its name, or a copy of a copy of."""
     folder, slash, name = path.rpartition(b"/")
     for _ in range(3):
-        if found := _OF_VIM.fullmatch(name):
+        if found := re.fullmatch(_OF_VIM, name):
             yield folder + slash + found[2]
             name = found[1]
-        elif found := _COPY.fullmatch(name):
+        elif found := re.fullmatch(_COPY, name):
             name = found[1] or found[2]
         else:
             return

@@ -36,14 +36,14 @@ _DEEP = 64
 _KEPT = 64
 
 _PREFIX = ".ckpt-tmp-"
-_NAME = re.compile(rb"\.ckpt-tmp-([0-9a-f]*)-[0-9a-f]{16}")
+_NAME = rb"\.ckpt-tmp-([0-9a-f]*)-[0-9a-f]{16}"
 
 Found = os.stat_result | None
 
 
 def is_unfinished(name: bytes, rollback: bytes | None) -> bool:
     """Whether a file of this name is one that a rollback has begun to write."""
-    found = None if rollback is None else _NAME.fullmatch(name)
+    found = None if rollback is None else re.fullmatch(_NAME, name)
     return found is not None and found[1] == rollback
 
 
