@@ -299,9 +299,13 @@ class ObjectStore:
             return
         raw_id = unhexlify(object_id)
         for _ in range(2):
-            yield from self._loose_copies(object_id)
-            if self.packs is not None:
-                yield from self.packs.find_all(raw_id)
+            if self._packs is not None:  # they have more than there are loose ones
+                yield from self._packs.find_all(raw_id)
+                yield from self._loose_copies(object_id)
+            else:
+                yield from self._loose_copies(object_id)
+                if self.packs is not None:
+                    yield from self.packs.find_all(raw_id)
             if self._times == self._pack_times():
                 return
             self.look_again()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Objects in packs: read by dulwich, and many new ones written as one pack.
 
-Kind and size of an entry, and large contents that are no deltas, are read here: dulwich would
-inflate each whole. Whatever dulwich raises for a damaged file becomes DamagedObject. A new pack
-is a `tmp_pack_` file until it is complete, because git's gc clears those away. Packing what is
-loose is left to git, and so are multi-pack indexes: each pack has an index of its own.
+Where an object is, its kind and size, and large contents that are no deltas, are read here: each
+save asks, and dulwich takes 20 ms to import and inflates each whole. What it raises for a damaged
+file becomes DamagedObject. A new pack is a `tmp_pack_` file until it is complete, because git's gc
+clears those away. Packing what is loose, and multi-pack indexes, are left to git.
 """
 
 from __future__ import annotations
@@ -12,21 +12,12 @@ from __future__ import annotations
 import os
 import zlib
 from binascii import crc32, hexlify, unhexlify
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import wraps
+from functools import cached_property, wraps
+from mmap import ACCESS_READ, mmap
 from typing import IO, TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
-
-from dulwich.object_format import get_object_format
-from dulwich.pack import (
-    Pack,
-    PackData,
-    UnpackedObject,
-    UnpackedObjectIterator,
-    pack_object_header,
-    write_pack_index_v2,
-)
 
 from ckpt import disk
 from ckpt.errors import is_want
@@ -35,6 +26,8 @@ from ckpt.git.loose import LARGEST_WHOLE, TEMPORARY_PACK, Temporaries, names_in
 from ckpt.git.streams import LARGE, DamagedObject, inflated, level_of
 
 if TYPE_CHECKING:
+    from dulwich.pack import Pack, UnpackedObject
+
     from ckpt.git.objects import ObjectStore
 
 P = ParamSpec("P")
@@ -47,6 +40,8 @@ _LONGEST_HEADER = 64
 _BEGINNING = 512  # of a zlib stream, which may begin with a table
 _LONGEST_CHAIN = 4096  # git's limit is 4095
 _CRUFT_HEADER = 12
+_INDEX_HEADER = b"\377tOc\0\0\0\2"
+_NAMES = 8 + 256 * 4  # where they begin, after how many there are up to each first byte
 
 
 def guarded(function: Callable[P, T]) -> Callable[P, T]:
@@ -86,8 +81,8 @@ class OpenPack:
         self.path = stem + ".pack"
         self.is_cruft = os.path.exists(stem + ".mtimes")
         self.is_promised = os.path.exists(stem + ".promisor")
+        self._format = object_format
         self._id_length = object_format.oid_length
-        self._pack = Pack(stem, object_format=get_object_format(object_format.name))
         self._fd = -1
         self._is_indexed = True
         self._is_checked = False
@@ -104,9 +99,47 @@ class OpenPack:
                 self._is_indexed = False
         return None
 
+    @cached_property
+    def _pack(self) -> Pack:
+        from dulwich.object_format import get_object_format
+        from dulwich.pack import Pack
+
+        return Pack(self.stem, object_format=get_object_format(self._format.name))
+
+    @cached_property
+    def _index(self) -> mmap | None:
+        """The index of version 2; None of another."""
+        fd = disk.opened(self.stem + ".idx")
+        try:
+            data = mmap(fd, 0, access=ACCESS_READ)
+        finally:
+            os.close(fd)
+        if data[:8] != _INDEX_HEADER:
+            return None
+        if len(data) < _NAMES + _number(data, _NAMES - 4) * (self._id_length + 8):
+            raise DamagedObject("an index that is cut off")
+        return data
+
     @guarded
     def _offset(self, raw_id: bytes) -> int:
-        return self._pack.index.object_offset(ObjectID(raw_id))
+        data, length = self._index, self._id_length
+        if data is None:
+            return self._pack.index.object_offset(ObjectID(raw_id))
+        end = 8 + 4 * raw_id[0]
+        low, high = _number(data, end - 4) if raw_id[0] else 0, _number(data, end)
+
+        def name(at: int) -> bytes:
+            return data[_NAMES + at * length : _NAMES + (at + 1) * length]
+
+        at = bisect_left(range(high), raw_id, low, key=name)
+        if at >= high or name(at) != raw_id:
+            raise KeyError(raw_id)
+        count = _number(data, _NAMES - 4)
+        offsets = _NAMES + count * (length + 4)
+        offset = _number(data, offsets + 4 * at)
+        if offset < 1 << 31:
+            return offset
+        return _number(data, offsets + 4 * count + 8 * (offset - (1 << 31)), 8)
 
     @guarded
     def ids(self) -> list[bytes]:
@@ -232,11 +265,16 @@ class OpenPack:
         return dict(zip(ids, times, strict=True))
 
     def close(self) -> None:
-        with suppress(Exception):
-            self._pack.close()
+        if "_pack" in self.__dict__:
+            with suppress(Exception):
+                self._pack.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _number(data: mmap, at: int, length: int = 4) -> int:
+    return int.from_bytes(data[at : at + length], "big")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -293,6 +331,9 @@ def pack_stems(folder: str, ending: str = ".pack") -> list[str]:
 def unpacked(file: IO[bytes], objects: ObjectStore, most: int) -> Iterator[tuple[bytes, bytes]]:
     """Kind and content of each object of a pack without index, deltas against objects of the
     repository included; DamagedObject also if they would take more than so many bytes."""
+    from dulwich.object_format import get_object_format
+    from dulwich.pack import PackData, UnpackedObjectIterator
+
     dulwich_format = get_object_format(objects.object_format.name)
 
     def base_of(raw_id: bytes) -> tuple[int, list[bytes]]:
@@ -373,6 +414,8 @@ class NewPack:
 
     def finish(self) -> None:
         """Complete the pack, make it durable and visible: last its index."""
+        from dulwich.pack import write_pack_index_v2
+
         os.pwrite(self._fd, pack_start(len(self._rows)), 0)
         digest = self._format.new_hash()
         for at in range(0, self._at, 1 << 20):
@@ -420,5 +463,8 @@ def pack_entry(
 
 
 def _entry_header(kind: bytes, size: int, object_format: ObjectFormat) -> bytes:
+    from dulwich.object_format import get_object_format
+    from dulwich.pack import pack_object_header
+
     dulwich_format = get_object_format(object_format.name)
     return bytes(pack_object_header(_KIND_NUMBERS[kind], None, size, dulwich_format))
