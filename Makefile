@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTEST_DEBUG_TEMPROOT ?= $(shell .ci/test-folder)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help test suite pythons lint types format fuzz torture bench bench-quick demo wheel clean
+.PHONY: help test suite pythons coverage lint types format fuzz torture bench bench-quick demo wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -20,6 +20,7 @@ help:
 	@echo 'make fuzz     random work against real git, damaged files; WALKS=500 sets how many'
 	@echo 'make torture  kill and fail each single operation, files of a gigabyte'
 	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
+	@echo 'make coverage which lines and branches of ckpt the tests reach, subprocesses too'
 	@echo 'make lint     ruff and codespell'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff put the code in order'
@@ -45,6 +46,11 @@ bench: .venv/program
 
 bench-quick: .venv/program
 	$(BIN)/python -m bench --quick
+
+coverage: .venv/ready
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run -m pytest $(PYTEST)
+	$(BIN)/python -m coverage combine -q && $(BIN)/python -m coverage report
 
 lint: .venv/ready
 	$(BIN)/ruff check
@@ -88,5 +94,5 @@ install = $(1)/bin/python -m pip install -qq 'pip>=22.3' \
 	&& touch $@
 
 clean:
-	rm -rf .venv .venv-3.* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-3.* .coverage* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
