@@ -8,10 +8,10 @@ as `state.plain` has it: dates and times are ISO text, bytes base 64, sets and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckpt.errors import CkptError
 from ckpt.models import (
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from ckpt.engine.gc import Collected
     from ckpt.engine.prune import PruneResult
     from ckpt.engine.rescue import Lost
-    from ckpt.engine.space import Held
     from ckpt.engine.status import Status, TriggerStatus
     from ckpt.engine.verify import Verified, VerifyResult
-    from ckpt.triggers.run import RunResult
+    from ckpt.git.trigger_log import Failure, Success
+    from ckpt.triggers.run import Moved, RunResult
 
+T = TypeVar("T")
 Document = dict[str, Any]
 
 SCHEMA = 1
@@ -89,10 +90,9 @@ def _listed(value: Checkpoint) -> Document:
 
 
 def save(result: SaveResult) -> Document:
-    found = result.checkpoint
     return document(
         outcome=result.outcome.value,
-        checkpoint=None if found is None else checkpoint(found),
+        checkpoint=_maybe(checkpoint, result.checkpoint),
         reason=result.reason,
     )
 
@@ -106,8 +106,12 @@ def dropped(found: Iterable[Checkpoint]) -> Document:
 
 
 def trash(found: Iterable[Dropped]) -> Document:
-    rows = ((item.day.isoformat(), _listed(item.checkpoint)) for item in found)
-    return document(trash=[{"dropped_on": day, "checkpoint": one} for day, one in rows])
+    return document(
+        trash=[
+            {"dropped_on": each.day.isoformat(), "checkpoint": _listed(each.checkpoint)}
+            for each in found
+        ]
+    )
 
 
 def single(value: Checkpoint) -> Document:
@@ -143,7 +147,7 @@ def _files(result: DiffResult) -> list[Document]:
 
 
 def run(result: RunResult) -> Document:
-    moved, after = result.head, None if result.after is None else result.after.checkpoint
+    after = None if result.after is None else result.after.checkpoint
     return document(
         command=list(result.command),
         exit_code=result.ended.exit_code,
@@ -151,19 +155,17 @@ def run(result: RunResult) -> Document:
         timed_out=result.ended.timed_out,
         session=result.checkpoint.session,
         checkpoint=checkpoint(result.checkpoint),
-        after=None if after is None else checkpoint(after),
-        files=None if result.changed is None else _files(result.changed),
-        head=None
-        if moved is None
-        else {
-            "before": git_state(moved.before),
-            "after": git_state(moved.after),
-            "commits": moved.commits,
-        },
-        rollback=None if result.rollback is None else _rollback(result.rollback),
+        after=_maybe(checkpoint, after),
+        files=_maybe(_files, result.changed),
+        head=_maybe(lambda head: _moved(head) | _pick(head, "commits"), result.head),
+        rollback=_maybe(_rollback, result.rollback),
         rollback_command=result.rollback_command,
         problems=[_problem(problem) for problem in result.problems],
     )
+
+
+def _moved(head: Moved | HeadReport) -> Document:
+    return {"before": git_state(head.before), "after": git_state(head.after)}
 
 
 def rollback(result: RollbackResult) -> Document:
@@ -173,19 +175,16 @@ def rollback(result: RollbackResult) -> Document:
 def _rollback(result: RollbackResult) -> Document:
     return {
         "target": checkpoint(result.target),
-        "safety": None if result.safety is None else checkpoint(result.safety),
-        "began_from": None if result.began_from is None else checkpoint(result.began_from),
+        "safety": _maybe(checkpoint, result.safety),
+        "began_from": _maybe(checkpoint, result.began_from),
         "written": [to_json(path) for path in result.written],
         "removed": [to_json(path) for path in result.removed],
         "kept": _skipped(result.kept),
         "skipped": _skipped(result.skipped),
-        "folders_changed": result.folders_changed,
-        "index_changed": result.index_changed,
         "state": plain(result.state),
-        "head": _head(result.head),
+        "head": _maybe(_head, result.head),
         "undo": result.undo_command,
-        "dry_run": result.dry_run,
-        "foreign": result.foreign,
+        **_pick(result, "folders_changed", "index_changed", "dry_run", "foreign"),
         "nested": [to_json(inside.path) | _rollback(inside.result) for inside in result.nested],
     }
 
@@ -221,19 +220,19 @@ def git_state(state: GitState) -> Document:
     return _pick(state, "commit_hash", "branch")
 
 
+def _maybe(make: Callable[[T], object], value: T | None) -> object:
+    return None if value is None else make(value)
+
+
 def _pick(value: object, *names: str) -> Document:
     return {name: getattr(value, name) for name in names}
 
 
-def _head(report: HeadReport | None) -> Document | None:
-    if report is None:
-        return None
-    operation = report.operation
+def _head(report: HeadReport) -> Document:
     return {
         **_pick(report, "moved", "ahead", "behind"),
-        "before": git_state(report.before),
-        "after": git_state(report.after),
-        "operation": None if operation is None else _pick(operation, "before", "after"),
+        **_moved(report),
+        "operation": _maybe(lambda found: _pick(found, "before", "after"), report.operation),
         "branches": [_pick(branch, "name", "before", "after") for branch in report.branches],
     }
 
@@ -250,28 +249,21 @@ def status(found: Status) -> Document:
         rollback_interrupted=found.rollback_interrupted,
         rollback_running=found.rollback_running is not None,
         checkpoints={
-            "here": found.here,
             "kinds": {kind.value: count for kind, count in found.kinds.items()},
             "newest": None if found.newest is None else found.newest.id,
             "oldest": None if found.oldest is None else found.oldest.id,
-            "elsewhere": found.elsewhere,
-            "unreadable": found.unreadable,
-            "trash": found.trash,
-            "refs": found.refs,
-            "foreign_refs": found.foreign_refs,
+            **_pick(found, "here", "elsewhere", "unreadable", "trash", "refs", "foreign_refs"),
         },
-        space=_held(found.held) | {"piled_up": found.piled_up},
+        space={
+            "total": None if found.held is None else found.held.total,
+            "trash": None if found.held is None else found.held.trash,
+            "piled_up": found.piled_up,
+        },
         private={"files": found.footprint.files, "bytes": found.footprint.size},
         settings={"notes": [text(note) for note in found.notes]},
         triggers=[_trigger(trigger) for trigger in found.triggers],
         installed=[_finding(finding) for finding in found.others],
     )
-
-
-def _held(held: Held | None) -> Document:
-    if held is None:
-        return {"total": None, "trash": None}
-    return {"total": held.total, "trash": held.trash}
 
 
 def gc(done: Collected) -> Document:
@@ -301,9 +293,7 @@ def _texts(value: object, *names: str) -> Document:
 def verify(result: VerifyResult) -> Document:
     return document(
         checkpoints=[_verified(found) for found in result.checkpoints],
-        objects=result.objects,
-        bytes=result.bytes,
-        promised=result.promised,
+        **_pick(result, "objects", "bytes", "promised"),
     )
 
 
@@ -335,33 +325,34 @@ def rescue(found: Sequence[Lost], total: int, saved: Checkpoint | None) -> Docum
                 "subject": text(each.subject),
                 "files": each.files,
                 "bytes": each.size,
-                "patch": None if each.path is None else to_json(each.path),
+                "patch": _maybe(to_json, each.path),
             }
             for each in found
         ],
         total=total,
-        checkpoint=None if saved is None else checkpoint(saved),
+        checkpoint=_maybe(checkpoint, saved),
     )
 
 
 def _trigger(trigger: TriggerStatus) -> Document:
-    success, failure = trigger.notes.success, trigger.notes.failure
+    notes = trigger.notes
     return {
         "name": trigger.name,
         "off": trigger.off,
-        "failing": trigger.notes.is_failing,
-        "installed": None if trigger.finding is None else _finding(trigger.finding),
-        "last_success": None
-        if success is None
-        else {
-            "timestamp": moment(success.at),
-            "id": success.id or None,
-            **_pick(success, "seconds", "outcome"),
-        },
-        "last_failure": None
-        if failure is None
-        else {"timestamp": moment(failure.at), **_pick(failure, "count", "message")},
+        "failing": notes.is_failing,
+        "installed": _maybe(_finding, trigger.finding),
+        "last_success": _maybe(_success, notes.success),
+        "last_failure": _maybe(_failure, notes.failure),
     }
+
+
+def _success(noted: Success) -> Document:
+    facts = _pick(noted, "seconds", "outcome")
+    return {"timestamp": moment(noted.at), "id": noted.id or None, **facts}
+
+
+def _failure(noted: Failure) -> Document:
+    return {"timestamp": moment(noted.at), **_pick(noted, "count", "message")}
 
 
 def _finding(finding: Finding) -> Document:

@@ -6,16 +6,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from ckpt.engine.catalog import Catalog, counts_as_latest
+from ckpt.engine.catalog import counts_as_latest
 from ckpt.errors import UsageError
-from ckpt.models import REF_PREFIX, Checkpoint, Kind
+from ckpt.models import Checkpoint, Kind
 from ckpt.render import table
 
 if TYPE_CHECKING:
     import argparse
 
     from ckpt.cli import Context
-    from ckpt.git.repository import Repository
     from ckpt.output import Output
 
 _DEFAULT_ROWS = 30
@@ -72,18 +71,7 @@ def run(
         if not all and kind is None:
             found = [c for c in found if counts_as_latest(c)]
         _tell(context.output, found, found[:limit] if limit else found)
-        if not found:
-            _tell_unreadable(context, manager.repository)
     return 0
-
-
-def _tell_unreadable(context: Context, repo: Repository) -> None:
-    """Say so where the list is empty only because its refs cannot be read."""
-    unreadable = Catalog(repo).unreadable()
-    if unreadable:
-        more = f" and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
-        context.output.warning(f"'{REF_PREFIX}{unreadable[0]}'{more} cannot be read")
-        context.output.hint("git ckpt doctor")
 
 
 def _tell(output: Output, found: list[Checkpoint], shown: list[Checkpoint]) -> None:

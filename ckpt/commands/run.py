@@ -17,7 +17,7 @@ from ckpt.cli import Context
 from ckpt.engine import diff, rollback  # noqa: F401  # the command may change our own files
 from ckpt.errors import UsageError
 from ckpt.manager import CheckpointManager
-from ckpt.models import Checkpoint, GitState
+from ckpt.models import Checkpoint, GitState, RollbackResult
 from ckpt.render import commits, kept, printable, quoted, stats_text
 from ckpt.settings.settings import SESSION, session_of_env
 from ckpt.settings.sources import DURATION, Unfit
@@ -130,12 +130,17 @@ def _summary(result: RunResult) -> Iterator[str]:
     if not result.ended.is_success:
         yield f"ckpt: {_ending(result)}"
     if result.changed is not None:
-        yield f"ckpt: {_changes(result)} since checkpoint {result.checkpoint.id}"
+        files = result.changed.files
+        what = stats_text(result.changed.stats) if files else "no files changed"
+        yield f"ckpt: {what} since checkpoint {result.checkpoint.id}"
     if result.head is not None:
         yield f"  {_head(result.head)}"
     if result.after is not None and result.after.id is not None:
         yield f"  saved as {result.after.id}"
-    yield from _rolled_back(result) if result.rollback is not None else _way_back(result)
+    if result.rollback is not None:
+        yield from _rolled_back(result.rollback)
+    elif result.changed is None or result.changed.files or result.head is not None:
+        yield f"  go back with: {result.rollback_command}"
 
 
 def _ending(result: RunResult) -> str:
@@ -145,12 +150,6 @@ def _ending(result: RunResult) -> str:
     if ended.signal is not None:
         return f"'{word}' died of signal {ended.signal}"
     return f"'{word}' failed with exit code {ended.exit_code}"
-
-
-def _changes(result: RunResult) -> str:
-    if result.changed is None or not result.changed.files:
-        return "no files changed"
-    return stats_text(result.changed.stats)
 
 
 def _head(moved: Moved) -> str:
@@ -164,10 +163,7 @@ def _place(state: GitState) -> str:
     return commit if state.branch is None else f"{printable(state.branch)} ({commit})"
 
 
-def _rolled_back(result: RunResult) -> Iterator[str]:
-    done = result.rollback
-    if done is None:
-        return
+def _rolled_back(done: RollbackResult) -> Iterator[str]:
     if done.changed or done.skipped:
         yield f"ckpt: {'' if done.changed else 'not '}rolled back to checkpoint {done.target.id}"
     for item in done.skipped:
@@ -175,9 +171,3 @@ def _rolled_back(result: RunResult) -> Iterator[str]:
     yield from kept(done)
     if done.undo_command is not None:
         yield f"  bring its work back with: {done.undo_command}"
-
-
-def _way_back(result: RunResult) -> Iterator[str]:
-    changed = result.changed is None or result.changed.files
-    if changed or result.head is not None:
-        yield f"  go back with: {result.rollback_command}"

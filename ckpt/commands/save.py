@@ -117,35 +117,30 @@ def _tell_rest(output: Output, found: Checkpoint) -> None:
 def _data(text: str | None, start: str) -> Any:
     if text is None:
         return None
-    source = "--data"
-    if text.startswith("@"):
-        source = text[1:]
-        text = _read(os.path.join(start, source), source)
     import json
 
+    from ckpt.git.trees import LARGEST_STATE
+
+    source = "--data"
     try:
-        return json.loads(text)
+        if text.startswith("@"):
+            source = text[1:]
+            with open(os.path.join(start, source), "rb") as file:
+                text = file.read(LARGEST_STATE + 1).decode("utf-8", "surrogateescape")
+        if len(text) <= LARGEST_STATE:
+            return json.loads(text)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read '{source}': {error.strerror}", hint="--data @FILE needs a file of JSON"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{source}: not JSON: {error}", hint="""for example: --data '{"step": 3}'"""
         ) from None
-
-
-def _read(path: str, shown: str) -> str:
-    from ckpt.git.trees import LARGEST_STATE
-
-    needs = "--data @FILE needs a file of JSON"
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_STATE + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read '{shown}': {error.strerror}", hint=needs) from None
-    if len(data) > LARGEST_STATE:
-        raise UsageError(
-            f"'{shown}' is over {LARGEST_STATE >> 20} MiB",
-            hint="keep it as a file: git ckpt save --state-file PATH",
-        )
-    return data.decode("utf-8", "surrogateescape")
+    raise UsageError(
+        f"'{source}' is over {LARGEST_STATE >> 20} MiB",
+        hint="keep it as a file: git ckpt save --state-file PATH",
+    )
 
 
 def _metadata(pairs: list[str]) -> dict[str, str] | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from shlex import quote
 
 from ckpt import documents
@@ -86,20 +86,15 @@ def _broken(found: Verified, paint: Paint) -> Iterator[str]:
 
 def _places(problem: Problem) -> str:
     shown = [_place(place) for place in problem.places[:_MOST_PLACES]]
-    more = len(problem.places) - len(shown)
-    if more:
-        shown.append(f"{more} more")
-    return ": " + _joined(shown) if shown else ""
+    if len(problem.places) > _MOST_PLACES:
+        shown.append(f"and {len(problem.places) - _MOST_PLACES} more")
+    return ": " + ", ".join(shown) if shown else ""
 
 
 def _place(place: Place) -> str:
     if not place.path:
         return _WITHIN[place.within]
     return _AT.get(place.within, "") + quoted(to_str(place.path))
-
-
-def _joined(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _way_out(found: Verified) -> str:
