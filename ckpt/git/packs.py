@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Objects in packs: read by dulwich, and many new ones written as one pack.
+"""Objects in packs: deltas read by dulwich, and many new ones written as one pack.
 
-Where an object is, its kind and size, and large contents that are no deltas, are read here: each
-save asks, and dulwich takes 20 ms to import and inflates each whole. What it raises for a damaged
+Where an object is, its kind and size, and contents that are no deltas, are read here: each save
+asks, and dulwich takes 20 ms to import and inflates each whole. What it raises for a damaged
 file becomes DamagedObject. A new pack is a `tmp_pack_` file until it is complete, because git's gc
 clears those away. Packing what is loose, and multi-pack indexes, are left to git.
 """
@@ -167,8 +167,11 @@ class OpenPack:
     @guarded
     def read(self, raw_id: bytes, offset: int) -> tuple[bytes, bytes]:
         """Kind and content of an object."""
-        if self.entry(offset).size > LARGEST_WHOLE and self.kind(offset) != b"blob":
+        number, size, start, base = self.entry(offset)
+        if size > LARGEST_WHOLE and self.kind(offset) != b"blob":
             raise DamagedObject("an object too large for its kind")
+        if base is None:
+            return _NUMBERS[number], b"".join(inflated(self._piece, start))
         self._check()
         number, data = self._pack.get_raw(ObjectID(raw_id))
         return _NUMBERS[number], data
@@ -242,8 +245,11 @@ class OpenPack:
         _, size, start, base = self.entry(offset)
         if base is None and size > LARGE:
             self._check()
-            return inflated(lambda length, at: self._bytes(at, length), start)
+            return inflated(self._piece, start)
         return iter((self.read(raw_id, offset)[1],))
+
+    def _piece(self, length: int, offset: int) -> bytes:
+        return self._bytes(offset, length)
 
     def _bytes(self, offset: int, length: int) -> bytes:
         if self._fd < 0:
