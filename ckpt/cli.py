@@ -213,12 +213,9 @@ def _reported(
 ) -> CkptError:
     if isinstance(error, MemoryError):
         return CkptError("out of memory", hint="end other programs, or see 'ulimit -v'")
-    try:
-        from ckpt.triggers.fire import unexpected
+    from ckpt.triggers.fire import unexpected
 
-        return unexpected(error, words, start, env)
-    except Exception:  # as with too little memory left for that
-        return CkptError(f"unexpected {type(error).__name__}: {error}", hint="try again")
+    return unexpected(error, words, start, env)
 
 
 def _run(context: Context, command: str, rest: list[str]) -> int:

@@ -218,7 +218,7 @@ class CheckpointManager:
         kind = as_kind(kind)
         if not self.enabled or (kind in TRIGGERED and self._is_off(trigger)):
             return SaveResult(Outcome.SKIPPED, reason="disabled")
-        with self._writing():
+        with self._working(writes=True):
             files = self._state_files(() if state_files is None else state_files)
             given = (data, metadata, context, features)
             turn = None if self._tracked is None else self._tracked.turn()
@@ -355,7 +355,7 @@ class CheckpointManager:
             recurse=recurse,
             yes=yes,
         )
-        with self._working() if dry_run else self._writing():
+        with self._working(writes=not dry_run):
             target = self._find(which)
             if self._scope is Scope.STATE or target.scope is Scope.STATE:
                 result = self._restore_state(target, options)
@@ -388,7 +388,7 @@ class CheckpointManager:
 
         check_has_worktree(self._scope)
         options = self._options(dry_run=dry_run, yes=yes)
-        with self._working() if dry_run else self._writing():
+        with self._working(writes=not dry_run):
             repo, settings = self._repo, self.forgiving_settings
             _, target = undo_target(repo)
             result = self._with_objects(target, options, partial(undo, repo, settings))
@@ -399,7 +399,7 @@ class CheckpointManager:
         from ckpt.engine import journal, recovery
 
         check_has_worktree(self._scope)
-        with self._writing():
+        with self._working(writes=True):
             safety = journal.read(self._repo.private_dir).safety
             result = recovery.resume(self._repo, self.forgiving_settings, self.waiting)
             found = Catalog(self._repo)
@@ -413,7 +413,7 @@ class CheckpointManager:
         from ckpt.engine.recovery import abort
 
         check_has_worktree(self._scope)
-        with self._writing():
+        with self._working(writes=True):
             return abort(self._repo, self.forgiving_settings, self.waiting)
 
     def guard(self, name: str | None = None) -> Guard:
@@ -522,7 +522,6 @@ class CheckpointManager:
         return Catalog(self._repo).resolve(as_word(which), self._scope, self._session)
 
     def by_name(self, name: str) -> Checkpoints:
-        """All checkpoints of that name, newest first."""
         return self.list(name=name)
 
     def latest(self, name: str | None = None, kind: Kind | str | None = None) -> Checkpoint | None:
@@ -564,7 +563,7 @@ class CheckpointManager:
         """What changed from a checkpoint to another one, or to the worktree now."""
         from ckpt.engine.diff import diff
 
-        with self._working():
+        with self._working(writes=False):
             found = Catalog(self._repo)
             words = [as_word(which)] if other is None else [as_word(which), as_word(other)]
             chosen = [found.resolve(word, self._scope, self._session) for word in words]
@@ -598,7 +597,7 @@ class CheckpointManager:
         """Drop one checkpoint; it stays in the trash."""
         from ckpt.engine import trash
 
-        with self._writing():
+        with self._working(writes=True):
             checkpoint = self._find(which)
             trash.drop(self._repo, checkpoint)
             return checkpoint
@@ -616,7 +615,7 @@ class CheckpointManager:
                 hint="clear(everything=True), or CheckpointManager(…, session=…)",
             )
         count = 0
-        with self._writing():
+        with self._working(writes=True):
             for checkpoint in self.list():
                 if checkpoint.pinned or checkpoint.kind is Kind.FEATURE:
                     continue
@@ -651,7 +650,7 @@ class CheckpointManager:
         """
         from ckpt.api.transfer import import_
 
-        with self._writing():
+        with self._working(writes=True):
             path = os.path.join(self._start, as_path(file))
             return import_(self._repo, self._scope, path, self._session)
 
@@ -664,7 +663,7 @@ class CheckpointManager:
         from ckpt.settings.policy import Policy
 
         check_type("policy", policy, (Policy, type(None)), "a Policy")
-        with self._writing():
+        with self._working(writes=True):
             return prune(self._repo, policy or self.settings.policy, dry_run=dry_run)
 
     def trash(self) -> DroppedOnes:
@@ -681,12 +680,12 @@ class CheckpointManager:
 
         given = which.checkpoint if isinstance(which, SaveResult) else which
         known = given if isinstance(given, Checkpoint) else None
-        with self._writing():
+        with self._working(writes=True):
             return trash.restore(self._repo, as_word(which), known)
 
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
         """Protect a checkpoint from retention, or (`pinned=False`) no longer."""
-        with self._writing():
+        with self._working(writes=True):
             checkpoint = self._find(which)
             return catalog.set_pinned(self._repo, checkpoint, pinned)
 
@@ -779,14 +778,7 @@ class CheckpointManager:
             yield
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Alone in this process, where refs can be written."""
-        with self._working():
-            self._repo.check_writable()
-            yield
-
-    @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _working(self, *, writes: bool) -> Iterator[None]:
         """Alone in this process, with the present configuration, and not in the midst of another
         such call: both would take what the other has added for their own."""
         with self._reading():
@@ -802,6 +794,8 @@ class CheckpointManager:
                     self.__dict__.pop("settings", None)
                     self.__dict__.pop("forgiving_settings", None)
                 self._fresh_until = 0.0
+                if writes:
+                    self._repo.check_writable()
                 yield
             finally:
                 self._is_at_work = False

@@ -78,13 +78,12 @@ def as_path(path: object) -> str:
             f"a path must be a string or a Path, not {type(path).__name__}",
             hint="os.fsdecode(path)",
         )
-    if "\0" in name:
-        raise UsageError(f"{name!r} is no path: there is a NUL in it", hint="check the path")
     try:
-        os.fsencode(name)
-    except UnicodeEncodeError:
-        what = f"{name!r} is no path: there is half a character in it"
-        raise UsageError(what, hint="check the path") from None
+        is_path = b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:  # half a character
+        is_path = False
+    if not is_path:
+        raise UsageError(f"{name!r} is no path", hint="check the path")
     return name
 
 
@@ -110,37 +109,23 @@ def as_features(
         return None
     if not isinstance(features, FeatureState):
         check_mappings(features=features)
-        unknown = set(features) - {"current", "completed", "snapshot_path"}
-        if unknown:
+        try:
+            features = FeatureState(**features)
+        except TypeError:
             raise UsageError(
-                f"unknown key '{min(map(str, unknown))}' in features",
-                hint="features has current, completed and snapshot_path",
-            )
-        features = FeatureState(**features)
+                "features has current, completed and snapshot_path, and nothing else",
+                hint="pass what belongs to them as data",
+            ) from None
     check_texts(current=features.current, snapshot_path=features.snapshot_path)
-    return replace(
-        features,
-        completed=_completed(features.completed),
-        snapshot_path=_snapshot_path(features.snapshot_path, state_files),
-    )
-
-
-def _snapshot_path(given: str | None, state_files: Sequence[bytes]) -> str | None:
-    """Where in the checkpoint the file is that is meant."""
-    wanted = state_files[0] if given is None and state_files else to_bytes(given or "")
-    return snapshot_path(wanted) if wanted in state_files else given
-
-
-def _completed(names: object) -> tuple[str, ...]:
-    if names is None:
-        return ()
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    path = features.snapshot_path
+    names: object = features.completed or ()
+    completed = tuple(names) if isinstance(names, Iterable) else (None,)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in completed):
         raise UsageError("completed must be a list of strings", hint="completed=[name]")
-    names = tuple(names)
-    check_texts(**{f"completed[{number}]": name for number, name in enumerate(names)})
-    if None in names:
-        raise UsageError("completed must be a list of strings", hint="leave None out of it")
-    return names
+    wanted = state_files[0] if path is None and state_files else to_bytes(path or "")
+    if wanted in state_files:  # where in the checkpoint it is
+        path = snapshot_path(wanted)
+    return replace(features, completed=completed, snapshot_path=path)
 
 
 def as_word(which: Which) -> str:
