@@ -113,7 +113,7 @@ def test_a_secret_is_left_out_listed_and_never_in_the_repository(repo: Path, nam
     blob = git("hash-object", name).strip()
     assert blob not in git("cat-file", "--batch-all-objects", "--batch-check")
     shown = ckpt("save", code=0)
-    assert "1 denied" in shown.stdout
+    assert "1 file on the deny list" in shown.stdout
     assert name in ckpt("show", code=0).stdout
 
 

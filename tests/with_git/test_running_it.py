@@ -6,7 +6,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,19 +33,6 @@ def test_modules_in_the_repository_are_not_run(repo: Path, name: str) -> None:
 
     assert "taken" in ckpt("list", code=0).stdout
     assert "taken" in ckpt("list", cwd=repo / "src", code=0).stdout
-
-
-def test_a_copy_of_ckpt_in_the_repository_refuses_to_work_on_it(repo: Path) -> None:
-    shutil.copytree(PACKAGE, repo / "ckpt", ignore=shutil.ignore_patterns("__pycache__"))
-
-    refused = run("-m", "ckpt", "save", cwd=repo)
-
-    assert refused.returncode == 4
-    assert str(repo) in refused.stderr
-    assert "hint: " in refused.stderr
-    assert "-I -m ckpt" in refused.stderr
-    assert not (repo / ".git/ckpt").exists()
-    ckpt("save", code=0)
 
 
 # A person loses patience the moment the program goes to sleep.
