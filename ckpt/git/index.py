@@ -15,7 +15,6 @@ import stat
 import struct
 from binascii import hexlify, unhexlify
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -152,13 +151,15 @@ class IndexEntry(_Entry):
         return cls(path, id, flags, bytes(24) + mode.to_bytes(4, "big") + bytes(12))
 
 
-@dataclass(frozen=True)
 class Index:
     """`cached_trees` is the file's TREE extension, as it is."""
 
-    entries: list[IndexEntry]
-    cached_trees: bytes = b""
-    hash_len: int = 20
+    def __init__(
+        self, entries: list[IndexEntry], cached_trees: bytes = b"", hash_len: int = 20
+    ) -> None:
+        self.entries = entries
+        self.cached_trees = cached_trees
+        self.hash_len = hash_len
 
     @cached_property
     def trees(self) -> dict[bytes, ObjectID]:
@@ -394,12 +395,12 @@ def matches(entry: IndexEntry, st: os.stat_result, *, file_mode: bool = True) ->
     )
 
 
-@dataclass(frozen=True)
 class Staged:
     """The index file as it was read; `mtime_ns` is None when there was none."""
 
-    index: Index
-    mtime_ns: int | None
+    def __init__(self, index: Index, mtime_ns: int | None) -> None:
+        self.index = index
+        self.mtime_ns = mtime_ns
 
     def is_racy(self, entry: IndexEntry) -> bool:
         """Its file may have changed in the tick in which git looked at it."""

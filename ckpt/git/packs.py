@@ -10,6 +10,7 @@ clears those away. Packing what is loose, and multi-pack indexes, are left to gi
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from binascii import crc32, hexlify, unhexlify
 from bisect import bisect_left, bisect_right
@@ -83,6 +84,7 @@ class OpenPack:
         self.is_promised = os.path.exists(stem + ".promisor")
         self._format = object_format
         self._id_length = object_format.oid_length
+        self._fan: tuple[int, ...] = ()
         self._fd = -1
         self._is_indexed = True
         self._is_checked = False
@@ -116,17 +118,17 @@ class OpenPack:
             os.close(fd)
         if data[:8] != _INDEX_HEADER:
             return None
-        if len(data) < _NAMES + _number(data, _NAMES - 4) * (self._id_length + 8):
+        self._fan = (0, *struct.unpack_from(">256I", data, 8))
+        if len(data) < _NAMES + self._fan[-1] * (self._id_length + 8):
             raise DamagedObject("an index that is cut off")
         return data
 
     @guarded
     def _offset(self, raw_id: bytes) -> int:
-        data, length = self._index, self._id_length
+        data, length, first = self._index, self._id_length, raw_id[0]
         if data is None:
             return self._pack.index.object_offset(ObjectID(raw_id))
-        end = 8 + 4 * raw_id[0]
-        low, high = _number(data, end - 4) if raw_id[0] else 0, _number(data, end)
+        low, high = self._fan[first], self._fan[first + 1]
 
         def name(at: int) -> bytes:
             return data[_NAMES + at * length : _NAMES + (at + 1) * length]
@@ -134,7 +136,7 @@ class OpenPack:
         at = bisect_left(range(high), raw_id, low, key=name)
         if at >= high or name(at) != raw_id:
             raise KeyError(raw_id)
-        count = _number(data, _NAMES - 4)
+        count = self._fan[-1]
         offsets = _NAMES + count * (length + 4)
         offset = _number(data, offsets + 4 * at)
         if offset < 1 << 31:

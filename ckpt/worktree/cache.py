@@ -386,14 +386,14 @@ class Overtaken(Exception):
     """The rules have changed again since the listings were compared."""
 
 
-@dataclass
 class Changes:
     """What is to be looked at: the folders of `found` were listed anew, and what was known of
     them stands in `before`; in the other folders only the files of `files` are different."""
 
-    found: Scan = field(default_factory=Scan)
-    before: dict[bytes, Listing] = field(default_factory=dict)
-    files: dict[bytes, os.stat_result] = field(default_factory=dict)
+    def __init__(self, found: Scan | None = None) -> None:
+        self.found = found or Scan()
+        self.before: dict[bytes, Listing] = {}
+        self.files: dict[bytes, os.stat_result] = {}
 
 
 def rescan(

@@ -15,7 +15,6 @@ import stat
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
 from typing import NamedTuple
@@ -43,7 +42,6 @@ _EVERYTHING = Everything()
 Progress = Callable[[int, int], None]
 
 
-@dataclass
 class Scan:
     """What was found: files and links by path, with the stat data they were found with.
 
@@ -60,19 +58,20 @@ class Scan:
     looked at. `vanished` is what a folder named and was gone a moment later: removed, or moved.
     """
 
-    files: dict[bytes, os.stat_result] = field(default_factory=dict)
-    untracked: set[bytes] = field(default_factory=set)
-    folders: dict[bytes, int] = field(default_factory=dict)
-    gitlinks: list[bytes] = field(default_factory=list)
-    empty_folders: list[bytes] = field(default_factory=list)
-    skipped: dict[bytes, SkipReason] = field(default_factory=dict)
-    ignore_files: dict[bytes, bytes] = field(default_factory=dict)
-    walked: dict[bytes, tuple[os.stat_result, list[bytes]]] = field(default_factory=dict)
-    unsure: set[bytes] = field(default_factory=set)
-    attribute_files: set[bytes] = field(default_factory=set)
-    watched: dict[bytes, os.stat_result] = field(default_factory=dict)
-    is_cut: bool = False
-    vanished: set[bytes] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.files: dict[bytes, os.stat_result] = {}
+        self.untracked: set[bytes] = set()
+        self.folders: dict[bytes, int] = {}
+        self.gitlinks: list[bytes] = []
+        self.empty_folders: list[bytes] = []
+        self.skipped: dict[bytes, SkipReason] = {}
+        self.ignore_files: dict[bytes, bytes] = {}
+        self.walked: dict[bytes, tuple[os.stat_result, list[bytes]]] = {}
+        self.unsure: set[bytes] = set()
+        self.attribute_files: set[bytes] = set()
+        self.watched: dict[bytes, os.stat_result] = {}
+        self.is_cut = False
+        self.vanished: set[bytes] = set()
 
     def miss(self, path: bytes) -> None:
         """Note what vanished. It may come back with all times of its folder as they were, if it

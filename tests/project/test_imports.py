@@ -17,10 +17,11 @@ from seam import SETUP
 
 TELL = "import sys; from ckpt.cli import main; main(); print(*sys.modules, file=sys.stderr)"
 # What only a command that a person types has a use for.
-SLOW = {"argparse", "asyncio", "difflib", "email", "logging", "subprocess", "tempfile"}
+SLOW = {"argparse", "asyncio", "difflib", "email", "logging", "shutil", "subprocess", "tempfile"}
 # Of what a hook loads to find nothing changed. Few modules start quickly: add to these with care.
-MOST_FOR_A_HOOK = 50
-MOST_FOR_NOTHING = 15
+MOST_FOR_A_HOOK = 46
+MOST_FOR_A_LIST = 25
+MOST_FOR_NOTHING = 3
 
 
 @pytest.fixture
@@ -61,6 +62,21 @@ def test_a_hook_with_nothing_to_save_loads_little_and_nothing_of_dulwich(repo: P
     assert "dulwich" not in found
     assert not found & SLOW
     assert len(ours(found)) <= MOST_FOR_A_HOOK, ours(found)
+
+
+def test_a_save_beside_packs_loads_nothing_to_read_packs_with(repo: Path) -> None:
+    git("repack", "-adq")
+    found = imported("save")
+
+    assert "ckpt.git.packs" in found
+    assert not found & (SLOW - {"argparse"} | {"dulwich.pack", "ckpt.engine.journal"})
+
+
+def test_a_list_loads_neither_settings_nor_what_a_save_needs(repo: Path) -> None:
+    found = imported("list")
+
+    assert not found & (SLOW - {"argparse"} | {"dulwich", "ckpt.engine.snapshot"})
+    assert len(ours(found)) <= MOST_FOR_A_LIST, ours(found)
 
 
 EVENT = '{"session_id": "s", "cwd": "%s", "hook_event_name": "%s", "tool_name": "%s", %s}'
