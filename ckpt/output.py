@@ -107,7 +107,7 @@ class Output:
 
     def progress(self) -> Progress | None:
         """What to call in the course of long work; None where standard error is no terminal."""
-        if self.quiet or self.as_json or self._env.get("TERM") == "dumb" or not _sees(sys.stderr):
+        if self.quiet or self.as_json or self._env.get("TERM") == "dumb" or not sys.stderr.isatty():
             return None
         self._progress = Progress(sys.stderr)
         return self._progress
@@ -146,14 +146,6 @@ class Output:
         """One line, whatever is in it; `text` may be painted."""
         self.clear()
         print(_printable(text, self.colours(stream)), file=stream)
-
-
-def _sees(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal; a daemon may have closed it."""
-    try:
-        return stream is not None and stream.isatty()
-    except ValueError:
-        return False
 
 
 def _printable(text: str, has_colours: bool) -> str:

@@ -23,7 +23,6 @@ from ckpt.settings.settings import Settings
 
 WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"
 FIX = "git ckpt doctor --fix"
-_WITH_GUARD_BUDGET = ("guard", "wrapper")
 _STYLES = {WRONG: "red", DOUBTFUL: "id", FIXED: "green", WELL: "green"}
 _MARK = 9
 _LABEL = "fix: "
@@ -60,9 +59,13 @@ def run(context: Context, fix: bool) -> int:
             stands = stands._replace(rollback_interrupted=False)
         tried = trial.try_out(target, findings)
         has_triggers = context.store == "repo"  # in any other folder there is no git to call them
-        others = diagnose(
-            stands, tried, manager.forgiving_settings, knows_all=has_triggers and not unknown
-        )
+        by_name = {each.trigger: each for each in tried}
+        settings = manager.forgiving_settings
+        others = [
+            *_repository(stands),
+            *(one for each in stands.triggers for one in _trigger(each, by_name, settings)),
+            *(_altogether(stands) if has_triggers and not unknown else ()),
+        ]
         flawed = {each.subject for each in flaws if each.state != FIXED}
         flaws += map(flaw, unknown)
         diagnoses = [*flaws, *(o for o in others if o.state != WELL or o.subject not in flawed)]
@@ -75,12 +78,11 @@ def _left_over(target: Target) -> list[Flaw]:
     try:
         left = parts.left_over(target)
     except (CkptError, OSError):  # of which is told below
-        return []
+        left = []
     if not left:
         return []
-    told = (
-        f"{counted(len(left), 'file')} of an 'install' or 'uninstall' that was killed: '{left[0]}'"
-    )
+    count = counted(len(left), "file")
+    told = f"{count} of an 'install' or 'uninstall' that was killed: '{left[0]}'"
 
     def clear() -> str:
         parts.clear_left_over(target)
@@ -101,14 +103,13 @@ def _installed(target: Target) -> tuple[list[Finding], list[Flaw]]:
 
 def _mended(found: Flaw) -> Diagnosis:
     """What became of a flaw; one that cannot be fixed does not stop the others."""
-    if found.mend is None:
-        return flaw(found)
     try:
-        return Diagnosis(found.subject, FIXED, found.detail, done=found.mend())
-    except CkptError as error:
-        return flaw(found)._replace(mend=error.hint, done=f"could not be fixed: {error.message}")
-    except OSError as error:
-        return flaw(found)._replace(mend=None, done=f"could not be fixed: {error.strerror}")
+        if found.mend is not None:
+            return Diagnosis(found.subject, FIXED, found.detail, done=found.mend())
+    except (CkptError, OSError) as error:
+        why = error if isinstance(error, CkptError) else DiskError(error)
+        return flaw(found)._replace(mend=why.hint, done=f"could not be fixed: {why.message}")
+    return flaw(found)
 
 
 def doctor(diagnoses: Sequence[Diagnosis], paint: Paint, width: int) -> Iterator[str]:
@@ -142,19 +143,6 @@ def _sum(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 # -- what is wrong, and the command for it ---------------------------------------------
-
-
-def diagnose(
-    found: Status, trials: Sequence[Trial], settings: Settings, *, knows_all: bool = True
-) -> list[Diagnosis]:
-    """Everything that was looked at, what is well too; `knows_all` if what is not among the
-    triggers is not installed."""
-    tried = {trial.trigger: trial for trial in trials}
-    return [
-        *_repository(found),
-        *(one for trigger in found.triggers for one in _trigger(trigger, tried, settings)),
-        *(_altogether(found) if knows_all else ()),
-    ]
 
 
 def flaw(found: Flaw) -> Diagnosis:
@@ -194,20 +182,22 @@ def _trigger(
     if finding is None or finding.state != INSTALLED:
         return
     if trigger.off is not None:
-        yield Diagnosis(name, DOUBTFUL, f"turned off by {trigger.off}", _turn_on(trigger.off))
+        by_env = trigger.off == "CKPT_DISABLE"
+        turn_on = "unset CKPT_DISABLE" if by_env else f"git config --unset-all {trigger.off}"
+        yield Diagnosis(name, DOUBTFUL, f"turned off by {trigger.off}", turn_on)
     if finding.mend is not None:
         yield Diagnosis(name, DOUBTFUL, finding.detail, finding.mend)
     if notes.is_failing and notes.failure is not None:
         yield Diagnosis(name, WRONG, f"failed when it last ran: {notes.failure.message}", None)
-    budget, key = settings.hook_budget, "ckpt.hookBudget"
-    if name in _WITH_GUARD_BUDGET:
-        budget, key = settings.guard_budget, "ckpt.guardBudget"
+    budget, key, again = settings.hook_budget, "ckpt.hookBudget", f"--hooks {name}"
+    if name in ("guard", "wrapper"):
+        budget, key, again = settings.guard_budget, "ckpt.guardBudget", f"--{name}"
     if notes.success is not None and notes.success.seconds > budget:
         took = f"took {notes.success.seconds:.1f} s when it last ran, more than its {budget:g} s"
         yield Diagnosis(name, DOUBTFUL, took, f"git config {key} {4 * budget:g}s")
     trial = tried.get(name)
     if trial is not None:
-        mend = None if trial.worked or not trial.is_renewable else _again(name)
+        mend = None if trial.worked or not trial.is_renewable else f"git ckpt install {again}"
         state = DOUBTFUL if trial.worked is None else WELL if trial.worked else WRONG
         yield Diagnosis(name, state, trial.detail, mend)
     elif finding.mend is None:
@@ -223,13 +213,3 @@ def _altogether(found: Status) -> Iterator[Diagnosis]:
     elif not there & {"guard", "wrapper"}:
         told = "not installed: what a checkout or reset overwrites is not saved before"
         yield Diagnosis("guard", DOUBTFUL, told, "git ckpt install --guard")
-
-
-def _turn_on(off: str) -> str:
-    return "unset CKPT_DISABLE" if off == "CKPT_DISABLE" else f"git config --unset-all {off}"
-
-
-def _again(trigger: str) -> str:
-    if trigger in _WITH_GUARD_BUDGET:
-        return f"git ckpt install --{trigger}"
-    return f"git ckpt install --hooks {trigger}"

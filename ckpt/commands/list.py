@@ -6,9 +6,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from ckpt.engine.catalog import counts_as_latest
+from ckpt.engine.catalog import Catalog, counts_as_latest
 from ckpt.errors import UsageError
-from ckpt.models import Checkpoint, Kind
+from ckpt.models import REF_PREFIX, Checkpoint, Kind
 from ckpt.render import table
 
 if TYPE_CHECKING:
@@ -71,6 +71,11 @@ def run(
         if not all and kind is None:
             found = [c for c in found if counts_as_latest(c)]
         _tell(context.output, found, found[:limit] if limit else found)
+        unreadable = [] if found else Catalog(manager.repository).unreadable()
+        if unreadable:  # which is why the list is empty
+            more = f" and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
+            context.output.warning(f"'{REF_PREFIX}{unreadable[0]}'{more} cannot be read")
+            context.output.hint("git ckpt doctor")
     return 0
 
 

@@ -78,7 +78,8 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
         yield "Rollback", "red", "interrupted"
     if found.rollback_running is not None:
         yield "Rollback", "", f"one is at work here ({found.rollback_running})"
-    yield "Checkpoints", "", _counts(found)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items() if count)
+    yield "Checkpoints", "", f"{found.here} here ({kinds})" if found.here else "none here"
     if found.newest is not None and found.oldest is not None:
         yield "", "", f"newest {age(found.newest.timestamp, now)}: {found.newest.id}"
         if found.oldest.id != found.newest.id:
@@ -97,13 +98,6 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
     yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
     for note in found.notes:
         yield "Settings", "red", note
-
-
-def _counts(found: Status) -> str:
-    if not found.here:
-        return "none here"
-    kinds = [f"{count} {kind}" for kind, count in found.kinds.items() if count]
-    return f"{found.here} here ({', '.join(kinds)})"
 
 
 def _space(found: Status) -> str:
@@ -135,7 +129,10 @@ def _triggers(found: Status, now: datetime | None) -> Iterator[Row]:
 def _trigger(trigger: TriggerStatus, now: datetime | None, *, says_off: bool) -> Iterator[Row]:
     finding = trigger.finding
     # One that ran though it is not installed is the user's own.
-    facts = [] if finding is None or finding.state == "missing" else [_stands(finding)]
+    facts = []
+    if finding is not None and finding.state != "missing":
+        before = {"installed": "installed", "foreign": f"not installed: {finding.detail}"}
+        facts.append(before.get(finding.state, finding.detail))
     if trigger.off is not None and says_off:
         facts.append(f"off ({trigger.off})")
     success, failure = trigger.notes.success, trigger.notes.failure
@@ -152,12 +149,6 @@ def _trigger(trigger: TriggerStatus, now: datetime | None, *, says_off: bool) ->
         failed = f"failed{times}, last {_ago(failure.at, now)}: {failure.message}"
         style = "red" if trigger.notes.is_failing else "dim"
         yield label, style, failed if trigger.notes.is_failing else f"before that, {failed}"
-
-
-def _stands(finding: Finding) -> str:
-    if finding.state == "replaced":
-        return finding.detail
-    return "installed" if finding.state == "installed" else f"not installed: {finding.detail}"
 
 
 def _ago(moment: float, now: datetime | None) -> str:
