@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -240,8 +238,6 @@ class Summary:
     def duration(self) -> timedelta:
         """From the first to the last."""
         if self.first is None or self.last is None:
-            from datetime import timedelta
-
             return timedelta()
         return self.last.timestamp - self.first.timestamp
 
