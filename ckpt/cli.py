@@ -162,10 +162,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        _close_stdout()
+        close_stdout()
         return 1
     except OSError as error:
-        _close_stdout()
+        close_stdout()
         sys.stderr.write(f"error: unable to write the output: {error.strerror}\n")
         return 1
     return code
@@ -365,7 +365,7 @@ def _make_streams_safe() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _close_stdout() -> None:
+def close_stdout() -> None:
     """Our reader is gone; keep the interpreter from complaining about it."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, sys.stdout.fileno())

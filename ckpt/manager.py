@@ -478,7 +478,7 @@ class CheckpointManager:
         restoration = self._tracked.prepare(target.tracked)
         if not restoration.names:
             return go(options)
-        now = self._tracked.texts_if_possible()
+        now = self._tracked.texts(forgiving=True)
         options = replace(options, state=now, moves_state=restoration.differs(now))
         restoration.apply()
         try:

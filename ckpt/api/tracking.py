@@ -67,21 +67,16 @@ class TrackedObjects:
             return _turn_of(name, self._tracked[name].thing, word)
         return None
 
-    def texts(self) -> record.Texts:
-        """All of them as they will be stored; UsageError names what could not come back."""
-        found: record.Texts = {}
-        for name, tracked in self._tracked.items():
-            found |= self._text(name, tracked)
-        return found
-
-    def texts_if_possible(self) -> record.Texts:
-        """The same without those that cannot be stored: they may be what is being undone."""
+    def texts(self, *, forgiving: bool = False) -> record.Texts:
+        """All of them as they will be stored; UsageError names what could not come back, or if
+        `forgiving`, that is left out: it may be what is being undone."""
         found: record.Texts = {}
         for name, tracked in self._tracked.items():
             try:
                 found |= self._text(name, tracked)
             except Exception:  # of the object's own code, too
-                continue
+                if not forgiving:
+                    raise
         return found
 
     def _text(self, name: str, tracked: Tracked) -> record.Texts:

@@ -35,8 +35,12 @@ _FEATURES, _MAPPINGS = "features.json", ("metadata.json", "context.json")
 _PARTS = ("data.json", *_MAPPINGS, _FEATURES)
 _TRACKED = "tracked/"
 _WRONG = (
-    *(ArithmeticError, AttributeError, KeyError, TypeError, ValueError),
-    RecursionError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
     CkptError,
 )
 
@@ -95,30 +99,22 @@ def _dump(oldest_first: Iterable[Checkpoint]) -> bytes:
     return json.dumps(document, indent=1, ensure_ascii=False).encode("utf-8") + b"\n"
 
 
-def _item(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {
-        "id": checkpoint.id,
-        "name": checkpoint.name,
-        "description": checkpoint.description,
-        "kind": checkpoint.kind.value,
-        "trigger": checkpoint.trigger,
-        "session": checkpoint.session,
-        "timestamp": checkpoint.timestamp.isoformat(timespec="microseconds"),
-        "pinned": checkpoint.pinned,
-        "state": {path.decode(): json.loads(text) for path, text in _texts(checkpoint).items()},
-    }
-
-
-def _texts(checkpoint: Checkpoint) -> record.Texts:
+def _item(found: Checkpoint) -> dict[str, Any]:
     texts = record.texts_of(
-        data=checkpoint.data,
-        metadata=checkpoint.metadata,
-        context=checkpoint.context,
-        features=checkpoint.feature_state,
+        data=found.data,
+        metadata=found.metadata,
+        context=found.context,
+        features=found.feature_state,
     )
-    for name, value in checkpoint.tracked.items():
+    for name, value in found.tracked.items():
         texts |= record.tracked_text(name, value)
-    return texts
+    facts = ("id", "name", "description", "trigger", "session", "pinned")
+    return {
+        **{name: getattr(found, name) for name in facts},
+        "kind": found.kind.value,
+        "timestamp": found.timestamp.isoformat(timespec="microseconds"),
+        "state": {path.decode(): json.loads(text) for path, text in texts.items()},
+    }
 
 
 def _store(repo: Repository, data: bytes, session: str | None) -> list[Checkpoint]:

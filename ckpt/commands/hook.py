@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ckpt import jsontext
-from ckpt.cli import Context
+from ckpt.cli import Context, close_stdout
 from ckpt.models import Outcome, SaveResult
 from ckpt.settings.settings import disabled_by_env
 
@@ -81,7 +81,11 @@ def _run_agent(context: Context, name: str) -> int:
         fired = _not_understood(context, name)
     _tell(context, fired)
     if not context.output.as_json:
-        sys.stdout.write(agent.answer(events.name_of(document)))  # with -q too: it is no message
+        try:  # with -q too: it is no message
+            sys.stdout.write(agent.answer(events.name_of(document)))
+            sys.stdout.flush()
+        except OSError:  # the agent is gone, which is no failure of the hook
+            close_stdout()
     return 0
 
 
