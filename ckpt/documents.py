@@ -181,10 +181,11 @@ def _rollback(result: RollbackResult) -> Document:
         "removed": [to_json(path) for path in result.removed],
         "kept": _skipped(result.kept),
         "skipped": _skipped(result.skipped),
+        **_pick(result, "folders_changed", "index_changed"),
         "state": plain(result.state),
         "head": _maybe(_head, result.head),
         "undo": result.undo_command,
-        **_pick(result, "folders_changed", "index_changed", "dry_run", "foreign"),
+        **_pick(result, "dry_run", "foreign"),
         "nested": [to_json(inside.path) | _rollback(inside.result) for inside in result.nested],
     }
 
@@ -249,10 +250,11 @@ def status(found: Status) -> Document:
         rollback_interrupted=found.rollback_interrupted,
         rollback_running=found.rollback_running is not None,
         checkpoints={
+            "here": found.here,
             "kinds": {kind.value: count for kind, count in found.kinds.items()},
             "newest": None if found.newest is None else found.newest.id,
             "oldest": None if found.oldest is None else found.oldest.id,
-            **_pick(found, "here", "elsewhere", "unreadable", "trash", "refs", "foreign_refs"),
+            **_pick(found, "elsewhere", "unreadable", "trash", "refs", "foreign_refs"),
         },
         space={
             "total": None if found.held is None else found.held.total,
