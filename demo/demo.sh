@@ -13,7 +13,7 @@ set -eu
 if [ $# -gt 0 ]; then
     PATH=$(cd "$1" && pwd):$PATH
 fi
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/ckpt-demo.XXXXXX")
+scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 

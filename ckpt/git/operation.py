@@ -72,7 +72,7 @@ ORIG_HEAD = "ORIG_HEAD"
 # Removed, but never restored: git crashes if a conflict that it names is not in rr-cache/.
 MERGE_RR = "MERGE_RR"
 # What a rebase or a sequence still has to do, and has done.
-TODO_LISTS = (
+INSTRUCTION_LISTS = (
     "rebase-merge/git-rebase-todo",
     "rebase-merge/git-rebase-todo.backup",
     "rebase-merge/done",
@@ -258,7 +258,7 @@ _ABSENT = b"-"
 _LONGEST_LIST = 1 << 24  # of branches
 _FULL_ID = rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
 # In a todo list: a command, perhaps `-C`, then a commit, often shortened.
-_TODO_ID = rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b"
+_INSTRUCTED_ID = rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b"
 
 
 class OperationState(NamedTuple):
@@ -326,8 +326,8 @@ def _named(objects: ObjectStore, state: OperationState) -> set[ObjectID]:
         ObjectID(i) for text in state.files.contents.values() for i in re.findall(_FULL_ID, text)
     }
     named |= {commit for commit in state.branches.values() if commit is not None}
-    for path in state.files.contents.keys() & set(TODO_LISTS):
-        for prefix in set(re.findall(_TODO_ID, state.files.contents[path])):
+    for path in state.files.contents.keys() & set(INSTRUCTION_LISTS):
+        for prefix in set(re.findall(_INSTRUCTED_ID, state.files.contents[path])):
             named |= set(objects.beginning_with(prefix))
     return named
 
