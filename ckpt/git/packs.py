@@ -41,6 +41,7 @@ _LONGEST_HEADER = 64
 _BEGINNING = 512  # of a zlib stream, which may begin with a table
 _LONGEST_CHAIN = 4096  # git's limit is 4095
 _CRUFT_HEADER = 12
+_VERSIONS = (b"\0\0\0\2", b"\0\0\0\3")
 _INDEX_HEADER = b"\377tOc\0\0\0\2"
 _NAMES = 8 + 256 * 4  # where they begin, after how many there are up to each first byte
 
@@ -256,12 +257,26 @@ class OpenPack:
     def _bytes(self, offset: int, length: int) -> bytes:
         if self._fd < 0:
             try:
-                self._fd = disk.opened(self.path)
+                fd = disk.opened(self.path)
             except OSError as error:
                 if is_want(error):
                     raise
                 raise DamagedObject(str(error)) from error
+            if not self._fits(fd):
+                os.close(fd)
+                raise DamagedObject("a pack that does not fit its index")
+            self._fd = fd
         return os.pread(self._fd, length, offset)
+
+    def _fits(self, fd: int) -> bool:
+        """What git checks before it reads from a pack: how it begins and ends."""
+        data, length = self._index, self._id_length
+        if data is None:
+            return True
+        head, end = os.pread(fd, 12, 0), os.fstat(fd).st_size - length
+        counted = struct.pack(">I", self._fan[-1])
+        fits = head[:4] == b"PACK" and head[4:8] in _VERSIONS and head[8:] == counted
+        return fits and os.pread(fd, length, end) == data[-2 * length : -length]
 
     def times(self) -> dict[bytes, int]:
         """Of a cruft pack: when each object was used last, in seconds since 1970."""

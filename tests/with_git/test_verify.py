@@ -221,6 +221,19 @@ def test_a_damaged_pack_is_found(repo: Path) -> None:
     assert places(found) == {("worktree", "new")}
 
 
+@pytest.mark.parametrize("at", [0, 7, 11, -1])
+def test_a_pack_that_does_not_begin_and_end_as_git_wants_is_damage(repo: Path, at: int) -> None:
+    save()
+    git("repack", "-q", "-a", "-d")
+    (pack,) = (repo / ".git/objects/pack").glob("*.pack")
+    pack.chmod(0o644)
+    data = bytearray(pack.read_bytes())
+    data[at] ^= 1
+    pack.write_bytes(data)
+
+    assert ckpt("verify", "--all", code=1).stdout.startswith("broken ")
+
+
 def test_what_is_broken_is_told_with_what_still_comes_back(saved: dict[str, Any]) -> None:
     blob = lose(saved, "file")
     ran = ckpt("verify", code=1)
