@@ -59,7 +59,7 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
             if is_want(error):
                 raise
             raise DamagedObject(str(error)) from error
-        except Exception as error:
+        except Exception as error:  # dulwich raises what it likes at damaged bytes
             raise DamagedObject(f"{type(error).__name__}: {error}") from error
 
     return guarding
@@ -380,7 +380,7 @@ def unpacked(file: IO[bytes], objects: ObjectStore, most: int) -> Iterator[tuple
                 yield _NUMBERS[entry.obj_type_num or 0], b"".join(entry.obj_chunks or ())
     except (DamagedObject, OSError):
         raise
-    except Exception as error:
+    except Exception as error:  # likewise
         raise DamagedObject(f"{type(error).__name__}: {error}") from error
 
 

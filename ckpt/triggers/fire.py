@@ -101,7 +101,7 @@ def _run(
             return work(repo, settings, request)
     except NothingToSave:
         return _skipped("clean")
-    except Exception as error:
+    except Exception as error:  # a trigger never stops what it guards
         return _failed(error, repo, request, otherwise, blocks)
 
 
