@@ -6,26 +6,27 @@ BIN := .venv/bin
 PYTEST := -q -n auto --maxprocesses 8 --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTEST_DEBUG_TEMPROOT ?= $(shell .ci/test-folder)
-unexport PYTHONPATH PYTHONHOME
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help test suite pythons coverage lint types format fuzz torture bench bench-quick demo wheel clean
+.PHONY: help test suite pythons coverage lint types format fuzz torture mutations bench bench-quick demo wheel clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
-	@echo 'make demo     see ckpt at work in a scratch repository'
-	@echo 'make test     lint, types and all tests, on one Python'
-	@echo 'make pythons  the tests on every other Python found'
-	@echo 'make suite    all tests, and nothing else'
-	@echo 'make fuzz     random work against real git, damaged files; WALKS=500 sets how many'
-	@echo 'make torture  kill and fail each single operation, files of a gigabyte'
-	@echo 'make bench    how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
-	@echo 'make coverage which lines and branches of ckpt the tests reach, subprocesses too'
-	@echo 'make lint     ruff and codespell'
-	@echo 'make types    mypy'
-	@echo 'make format   let ruff put the code in order'
-	@echo 'make wheel    build wheel and sdist into dist/'
-	@echo 'make clean    remove all that make made'
+	@echo 'make demo      see ckpt at work in a scratch repository'
+	@echo 'make test      lint, types and all tests, on one Python'
+	@echo 'make pythons   the tests on every other Python found'
+	@echo 'make suite     all tests, and nothing else'
+	@echo 'make fuzz      random work against real git, damaged files; WALKS=500 sets how many'
+	@echo 'make torture   kill and fail each single operation, files of a gigabyte'
+	@echo 'make mutations break each promise in a copy of ckpt, and see a test fail'
+	@echo 'make bench     how quick ckpt is beside git, with up to 100,000 files; bench-quick: a minute'
+	@echo 'make coverage  which lines and branches of ckpt the tests reach, subprocesses too'
+	@echo 'make lint      ruff and codespell'
+	@echo 'make types     mypy'
+	@echo 'make format    let ruff put the code in order'
+	@echo 'make wheel     build wheel and sdist into dist/'
+	@echo 'make clean     remove all that make made'
 
 test: lint types suite
 
@@ -39,6 +40,9 @@ fuzz: .venv/ready
 torture: .venv/ready
 	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/faults tests/hostile \
 		tests/with_git/test_large_files.py
+
+mutations: .venv/ready
+	CKPT_TORTURE=1 $(BIN)/python -m pytest $(PYTEST) tests/mutations
 
 # The repositories stay in $CKPT_BENCH_DIR, or in ckpt-bench/ in the temporary folder.
 bench: .venv/program

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Checkpoints of a Git repository's whole working state.
+"""Save and restore the working state of a Git repository.
 
-The public names; each is imported when it is first used, so that a hook which needs
-none of them starts quickly.
+Public names are imported on first use, which keeps hooks fast.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, which takes 5 ms to import
-if TYPE_CHECKING:
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
-    from ckpt.engine.prune import PruneResult
+if TYPE_CHECKING:
+    from ckpt.engine.trash import PruneResult
     from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, UsageError
     from ckpt.git.repository import NotARepository
     from ckpt.manager import CheckpointManager
@@ -27,35 +25,15 @@ if TYPE_CHECKING:
         Summary,
     )
     from ckpt.paths import project_root
-    from ckpt.settings.policy import Policy, Rules
-    from ckpt.settings.settings import Settings
+    from ckpt.settings.settings import Policy, Rules, Settings
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Busy": "ckpt.errors",
-    "Checkpoint": "ckpt.models",
-    "CheckpointManager": "ckpt.manager",
-    "CkptError": "ckpt.errors",
-    "DiffResult": "ckpt.models",
-    "FeatureState": "ckpt.models",
-    "Kind": "ckpt.models",
-    "NotARepository": "ckpt.git.repository",
-    "NotFound": "ckpt.errors",
-    "Outcome": "ckpt.models",
-    "Policy": "ckpt.settings.policy",
-    "PruneResult": "ckpt.engine.prune",
-    "Refused": "ckpt.errors",
-    "RollbackError": "ckpt.errors",
-    "RollbackResult": "ckpt.models",
-    "Rules": "ckpt.settings.policy",
-    "SaveResult": "ckpt.models",
-    "Scope": "ckpt.models",
-    "Settings": "ckpt.settings.settings",
-    "Summary": "ckpt.models",
-    "UsageError": "ckpt.errors",
-    "project_root": "ckpt.paths",
-}
+# The modules that define the public names, dependencies first.
+_HOMES = (
+    *("errors", "models", "paths", "git.repository"),
+    *("manager", "settings.settings", "engine.trash"),
+)
 
 __all__ = [
     "Busy",
@@ -85,7 +63,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ckpt' has no attribute '{name}'")
-    return getattr(__import__(home, fromlist=[name]), name)
+    for home in _HOMES if name in __all__ else ():
+        module = __import__(f"ckpt.{home}", fromlist=[name])
+        if hasattr(module, name):
+            return getattr(module, name)
+    raise AttributeError(f"module 'ckpt' has no attribute '{name}'")

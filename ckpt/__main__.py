@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
+from typing import NoReturn
 
 
 def program() -> NoReturn:
-    """Run the command line; Ctrl-C while its modules are imported ends it without a traceback."""
+    """Run the command line, without a traceback if its imports are interrupted."""
     try:
         from ckpt import cli
     except KeyboardInterrupt:

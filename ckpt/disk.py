@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Files: the writes that must be durable or atomic, and files that only their owner reads.
+"""Write files atomically and durably, and hold git's locks and our own.
 
-Callers decide what to write and where; nothing is decided here. Paths may be relative to a
-directory handle (`dir_fd`), which is how the worktree is written. No call that writes follows a
-symbolic link in the last component.
+Writes never follow a symbolic link in the last component. Our locks are flock locks, which end
+with their process. Git's lock `<path>.lock` is a hard link to a flocked private file `lock-*`
+that contains its path, so the lock of a killed command is known to be stale. Without hard links
+or flock, a stale lock remains, as git's own do.
 """
 
 from __future__ import annotations
@@ -13,27 +14,23 @@ import fcntl
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+from ckpt.errors import Busy
 
 Path = str | bytes
 
-# -- Single steps
+# -- Writing
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def create(path: Path, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
-    """Open a new file for writing; it must not exist."""
+    """Create a file and open it for reading and writing; it must not exist."""
     return os.open(path, _NEW, mode, dir_fd=dir_fd)
-
-
-def open_or_create(path: Path, flags: int, mode: int = 0o600) -> int:
-    """Open a file that stays where it is, a log or a lock; create it if it is missing."""
-    try:
-        return os.open(path, flags | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, mode)
 
 
 def write(fd: int, data: bytes | memoryview) -> None:
@@ -43,33 +40,10 @@ def write(fd: int, data: bytes | memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
-def truncate(fd: int) -> None:
-    """Empty a file."""
-    if os.fstat(fd).st_size:
-        os.ftruncate(fd, 0)
-
-
-def rename(source: Path, target: Path, *, dir_fd: int | None = None) -> None:
-    os.rename(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-
-
-def link(source: Path, target: Path) -> None:
-    """Give a file a second name; fails if the name is taken."""
-    os.link(source, target, follow_symlinks=False)
-
-
-def symlink(target: Path, path: Path, *, dir_fd: int | None = None) -> None:
-    os.symlink(target, path, dir_fd=dir_fd)
-
-
-def unlink(path: Path, *, dir_fd: int | None = None) -> None:
-    os.unlink(path, dir_fd=dir_fd)
-
-
 def discard(path: Path, *, dir_fd: int | None = None) -> None:
-    """Remove an unfinished file; if that fails, the next command does, as after a kill."""
+    """Remove an unfinished file, or leave it to the next command if that fails."""
     try:
-        unlink(path, dir_fd=dir_fd)
+        os.unlink(path, dir_fd=dir_fd)
     except OSError:
         pass
     except BaseException:  # an interrupt must not leave it behind
@@ -78,153 +52,35 @@ def discard(path: Path, *, dir_fd: int | None = None) -> None:
         raise
 
 
-def mkdir(path: Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-    os.mkdir(path, mode, dir_fd=dir_fd)
-
-
-def rmdir(path: Path, *, dir_fd: int | None = None) -> None:
-    os.rmdir(path, dir_fd=dir_fd)
-
-
-def chmod(fd: int, mode: int) -> None:
-    os.fchmod(fd, mode)
-
-
-def utime(path: Path) -> None:
-    """Set a file's times to now."""
-    os.utime(path)
-
-
 def temporary_name(prefix: str, random: int = 8) -> str:
-    """A name that no other file has, with so many random bytes."""
+    """Return a unique file name with `random` random bytes."""
     return prefix + os.urandom(random).hex()
 
 
-def make_folders(path: str, top: str | None = None) -> list[str]:
-    """Create a folder and those above it that are missing; returns the new ones.
-    FileNotFoundError if `top` is among them, which is never created."""
-    missing, new = [], []
-    while not os.path.isdir(path):
-        if path == top:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        missing.append(path)
-        path = os.path.dirname(path) or "."
-    for folder in reversed(missing):
-        with suppress(FileExistsError):  # another process was quicker
-            mkdir(folder)
-            new.append(folder)
-    return new
-
-
-# -- Durability
-
-MANY_FILES = 500  # above which one flush of everything is quicker
-_THREADS = 8
-
-
-def fsync(fd: int) -> None:
-    os.fsync(fd)
-
-
-def fsync_dir(path: Path) -> None:
-    """Make the names in a folder durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # some file systems cannot, and need not
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def fsync_files(paths: Sequence[Path], others: Collection[Path] = ()) -> None:
-    """Make the contents of files durable. `others` may be gone by now."""
-    _flush_all(_fsync_file, paths, others)
-
-
-def fsync_dirs(paths: Sequence[Path], others: Collection[Path] = ()) -> None:
-    """Make the names in folders durable, likewise."""
-    _flush_all(fsync_dir, paths, others)
-
-
-def _fsync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _flush_all(
-    flush: Callable[[Path], None], paths: Sequence[Path], others: Collection[Path]
-) -> None:
-    """Flush in several threads: what waits for the disk together takes little longer than one."""
-    every = [*paths, *others]
-    if sync_instead_of(len(every)):
-        return
-    todo, errors = iter(every), []
-
-    def work() -> None:
-        try:
-            for path in todo:
-                try:
-                    flush(path)
-                except FileNotFoundError:
-                    if path not in others:
-                        raise
-        except BaseException as error:
-            errors.append(error)
-
-    threads = []
-    if len(every) > 2:
-        from threading import Thread
-
-        threads = [Thread(target=work) for _ in range(min(len(every), _THREADS) - 1)]
-    started = []
-    for thread in threads:
-        with suppress(RuntimeError):  # there can be no more of them
-            thread.start()
-            started.append(thread)
-    work()
-    for thread in started:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
-def sync_instead_of(count: int) -> bool:
-    """Flush everything, if so many files are to be flushed that this is quicker."""
-    if count <= MANY_FILES or sys.platform != "linux":
-        return False
-    os.sync()  # on Linux, unlike elsewhere, it returns when all is written
-    return True
-
-
 @contextmanager
-def replacing(
-    path: str, temporary: str, mode: int = 0o600, *, durable: bool = True
-) -> Iterator[int]:
-    """A new file to write to, which takes its place in one step if all goes well."""
-    fd = create_locked(temporary, mode)
-    try:
-        yield fd
-        if durable:
-            fsync(fd)
-        rename(temporary, path)
-    except BaseException:
-        discard(temporary)
-        raise
-    finally:
-        os.close(fd)
+def replacing(path: str, folder: str, mode: int = 0o600, *, durable: bool = True) -> Iterator[int]:
+    """Yield a new file in `folder`, on the same file system, then rename it to `path`."""
+    temporary = os.path.join(folder, temporary_name(UNFINISHED))
+    with open(create_locked(temporary, mode), "r+b", buffering=0) as file:
+        try:
+            yield file.fileno()
+            if durable:
+                os.fsync(file.fileno())
+            os.rename(temporary, path)
+        except BaseException:
+            discard(temporary)
+            raise
+    if durable:
+        fsync([os.path.dirname(path)])
 
 
 def create_locked(path: str, mode: int = 0o600) -> int:
-    """A new file with a kernel lock, by which a cleaning command sees that its process lives."""
+    """Create a file and lock it, which marks it as used by a running process."""
     while True:
         fd = create(path, mode)
         try:
-            with suppress(OSError):  # there are file systems without locks
-                fcntl.flock(fd, fcntl.LOCK_EX)
-            # Before it was locked, it may have been removed as a dead process's.
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            # Another process may have removed it as stale before it was locked.
             if os.fstat(fd).st_nlink:
                 return fd
         except BaseException:
@@ -234,182 +90,387 @@ def create_locked(path: str, mode: int = 0o600) -> int:
         os.close(fd)
 
 
+# -- Durability
+
+MANY_FILES = 500  # above which one sync() is faster
+_THREADS = 8
+CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # for directories, on some file systems
+
+
+def fsync(paths: Collection[Path]) -> None:
+    """Flush files and directories to disk, in parallel."""
+    if sync_instead_of(len(paths)):
+        return
+    todo, errors, started = iter(paths), [], []
+
+    def work() -> None:
+        try:
+            for path in todo:
+                with suppress(FileNotFoundError):
+                    _fsync(path)
+        except BaseException as error:
+            errors.append(error)
+
+    if len(paths) > 2:
+        from threading import Thread
+
+        with suppress(RuntimeError):  # cannot start another thread
+            for _ in range(min(len(paths), _THREADS) - 1):
+                thread = Thread(target=work)
+                thread.start()
+                started.append(thread)
+    work()
+    for thread in started:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in CANNOT_FLUSH:
+            raise
+    finally:
+        os.close(fd)
+
+
+def sync_instead_of(count: int) -> bool:
+    """Call sync() if that is faster than flushing `count` files; return whether it is."""
+    if count <= MANY_FILES or sys.platform != "linux":
+        return False
+    os.sync()  # waits for the disk on Linux only
+    return True
+
+
 # -- Reading files that git and the user write
 
-LARGE = 1 << 31  # an index of ten million files, the refs of as many branches
-SMALL = 1 << 24  # anything else is a text
+LARGE = 1 << 31  # for an index of ten million files, or as many packed refs
+SMALL = 1 << 24  # for any other file
 
 
 def opened(path: str | bytes) -> int:
-    """A handle to read a regular file with, links followed; no pipe is waited for."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """Open a regular file for reading, following links; refuse pipes and devices."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     status = os.fstat(fd)
-    # /dev/null stands for a missing file, of settings above all.
-    is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
-    if stat.S_ISREG(status.st_mode) or is_null:
+    # /dev/null stands for a missing file, such as a configuration.
+    if stat.S_ISREG(status.st_mode) or os.path.samestat(status, os.stat(os.devnull)):
         return fd
     os.close(fd)
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     raise OSError(errno.ENXIO, "not a regular file", path)
 
 
 def read(path: str | bytes, most: int = SMALL) -> bytes:
-    """The contents of a file."""
-    return read_with_status(path, most)[0]
-
-
-def read_with_status(path: str | bytes, most: int = SMALL) -> tuple[bytes, os.stat_result]:
-    """The contents of a file, and its status when it was read."""
+    """Return the contents of a file of at most `most` bytes."""
     with open(opened(path), "rb", buffering=0) as file:
-        status = os.fstat(file.fileno())
-        if status.st_size > most:
+        if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.ENXIO, "file too large", path)
-        return file.read(), status
+        return file.read()
 
 
-def beginning(path: str | bytes, length: int) -> bytes:
-    """The first bytes of a file."""
-    fd = opened(path)
-    try:
-        return os.read(fd, length)
-    finally:
-        os.close(fd)
+# -- Private files and directories, mode 0600 and 0700, in `ckpt/` of a git directory or a user
 
-
-# -- Private files and folders, mode 0600 and 0700, in `ckpt/` of a git dir or of a user
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-OPEN, WRITABLE = 0o077, 0o022  # to others
+OPEN, WRITABLE = 0o077, 0o022  # permission bits of group and others
 LARGEST = 1 << 28
-UNFINISHED = ".tmp-"  # how the names of temporary files begin
+UNFINISHED = ".tmp-"  # prefix of temporary files
 
 
 def ensure_dir(path: str) -> None:
-    """Create a private folder. NotADirectoryError for a link or a file in its place,
-    FileNotFoundError if the folder around it is gone."""
+    """Create a private directory, unless it exists; raise NotADirectoryError for a file or link,
+    FileNotFoundError if the parent directory is missing."""
     if not os.path.lexists(path):
-        with suppress(FileExistsError):  # another process was quicker
-            mkdir(path, 0o700)
+        with suppress(FileExistsError):  # created by another process
+            os.mkdir(path, 0o700)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
-def ensure_user_dir(path: str) -> None:
-    """Create a private folder, and those around it, below the home folder."""
-    make_folders(os.path.dirname(path))
-    ensure_dir(path)
-
-
 def names_in(path: str) -> list[str]:
-    """What is in a folder; nothing if it is missing, no folder, or another user's."""
+    """List a directory; return nothing if it is missing, unreadable, a file or a link."""
     try:
-        fd = os.open(path, _FOLDER)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
-            raise
+        return [] if os.path.islink(path) else os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
-    try:
-        return os.listdir(fd)
-    finally:
-        os.close(fd)
 
 
-def replace(path: str, data: bytes) -> None:
-    """Write a private file in one step, durably."""
+def replace(path: str, *parts: bytes, durable: bool = True) -> None:
+    """Replace a private file atomically; a cache need not be durable."""
     folder = os.path.dirname(path)
     ensure_dir(folder)
-    with replacing(path, os.path.join(folder, temporary_name(UNFINISHED))) as fd:
-        write(fd, data)
-    fsync_dir(folder)
-
-
-def replace_cache(path: str, parts: Iterable[bytes]) -> None:
-    """Write a private file in one step that can be made again: its reader checks it."""
-    temporary = os.path.join(os.path.dirname(path), temporary_name(UNFINISHED))
-    with replacing(path, temporary, durable=False) as fd:
+    with replacing(path, folder, durable=durable) as fd:
         for part in parts:
             write(fd, part)
 
 
 def read_private(path: str, refused: int = WRITABLE, most: int = LARGEST) -> bytes:
-    """The contents of a file that only its owner can have written; OSError for any other.
-    `refused` are the permission bits that it may not have."""
-    with open(opened_private(path, refused, most), "rb") as file:
+    """Read a file owned by this user; raise OSError if it has permission bits in `refused`."""
+    with open(os.open(path, _LOOK), "rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
+        is_own = status.st_uid == os.geteuid() and not status.st_mode & refused
+        if not is_own or not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            raise PermissionError(errno.EPERM, "not a private file", path)
         return file.read()
 
 
-def opened_private(path: str, refused: int = WRITABLE, most: int = LARGEST) -> int:
-    """A handle to read such a file with."""
-    fd = os.open(path, _FILE)
-    try:
-        status = os.fstat(fd)
-        is_own = status.st_uid == os.geteuid() and not status.st_mode & refused
-        if not is_own or not stat.S_ISREG(status.st_mode):
-            raise PermissionError(errno.EPERM, "not a private file", path)
-        if status.st_size > most:
-            raise OSError(errno.ENXIO, "file too large", path)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+def open_private(path: str, flags: int = os.O_RDWR) -> int:
+    """Open a private file, creating it and its directory if missing."""
+    ensure_dir(os.path.dirname(path))
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
-def overwrite_private(path: str, data: bytes, offset: int, size: int) -> None:
-    """Write into a private file of fixed size, which is created if it is missing: not flushed,
-    and once it exists no space is needed."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        missing = size - os.fstat(fd).st_size
-        if missing > 0:
-            os.pwrite(fd, bytes(missing), size - missing)
-        os.pwrite(fd, data, offset)
-    finally:
-        os.close(fd)
+def overwrite_private(path: str, data: bytes) -> None:
+    """Overwrite the start of a private file, unflushed; once written, it needs no more space."""
+    with open(open_private(path), "r+b", buffering=0) as file:
+        os.pwrite(file.fileno(), data, 0)
 
 
 def append(path: str, data: bytes) -> None:
-    """Add to the end of a private file, which is created if it is missing; not flushed."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
-
-
-def is_open(path: str) -> bool:
-    """Whether other users may read or write a file or folder of ours."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return False
-    is_ours = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    return is_ours and status.st_uid == os.geteuid() and bool(status.st_mode & OPEN)
+    """Append to a private file, without flushing it."""
+    with open(open_private(path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0) as file:
+        os.write(file.fileno(), data)
 
 
 def remove(path: str) -> None:
-    """Remove a private file, if it exists, durably. FileNotFoundError if the git dir is gone."""
-    folder = os.path.dirname(path)
-    try:
-        unlink(path)
-    except FileNotFoundError:
-        if not os.path.isdir(os.path.dirname(folder)):
-            raise
-        return
-    fsync_dir(folder)
+    """Remove a private file durably, if it exists."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+        fsync([os.path.dirname(path)])
 
 
 def remove_tree(path: str) -> None:
-    """Remove a private folder with all that is in it, if it exists; links are not followed."""
-    try:
-        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return
-    if not is_folder:
-        unlink(path)
+    """Remove a private directory and its contents, without following links."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
         return
     for name in names_in(path):
         remove_tree(os.path.join(path, name))
-    rmdir(path)
+    os.rmdir(path)
+
+
+# -- Locks between our commands
+
+JOURNAL = "journal"  # in a worktree's private directory while a rollback is in progress
+_POLL = 0.02  # seconds
+_SILENT = 2.0  # seconds before waiting is reported
+
+# Called once, with the reason, when a command waits for a lock.
+Waiting = Callable[[str], None]
+
+
+def try_lock(fd: int, mode: int) -> bool | None:
+    """Take a lock; return False if another process holds it, None if locks are unsupported."""
+    try:
+        fcntl.flock(fd, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # unsupported by the file system, as for directories on NFS
+        return None
+    return True
+
+
+@contextmanager
+def locking(
+    fd: int, mode: int, timeout: float, problem: Callable[[], str], waiting: Waiting | None = None
+) -> Iterator[None]:
+    """Hold a lock on an open file, then close it; raise Busy after `timeout` seconds."""
+    began = time.monotonic()
+    try:
+        while try_lock(fd, mode) is False:
+            passed = time.monotonic() - began
+            if passed >= timeout:
+                raise Busy(problem(), hint="wait for it to end, then try again")
+            if waiting is not None and passed > _SILENT:
+                waiting(problem())
+                waiting = None
+            time.sleep(_POLL)
+        yield
+    finally:
+        try_lock(fd, fcntl.LOCK_UN)  # a forked process may have the file open
+        os.close(fd)
+
+
+def worktree_lock(
+    private_dir: str, *, exclusive: bool, timeout: float, waiting: Waiting | None = None
+) -> AbstractContextManager[None]:
+    """Lock a worktree: shared for a save, exclusive for a rollback."""
+    mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+    return _locked(os.path.join(private_dir, "lock"), mode, timeout, "worktree", waiting)
+
+
+def prune_lock(common_dir: str, *, timeout: float) -> AbstractContextManager[None]:
+    """Lock the trash of a repository."""
+    path = os.path.join(common_dir, "ckpt", "prune-lock")
+    return _locked(path, fcntl.LOCK_EX, timeout, "repository")
+
+
+@contextmanager
+def _locked(
+    path: str, mode: int, timeout: float, place: str, waiting: Waiting | None = None
+) -> Iterator[None]:
+    try:
+        fd = open_private(path)
+    except PermissionError:  # owned by another user, as after `sudo git commit`
+        if mode == fcntl.LOCK_EX and place == "worktree":
+            raise
+        yield
+        return
+    with locking(fd, mode, timeout, lambda: _at_work(fd, place), waiting):
+        if mode == fcntl.LOCK_EX:
+            with suppress(OSError):  # the disk may be full
+                os.ftruncate(fd, os.pwrite(fd, b"%d\n" % os.getpid(), 0))
+        yield
+
+
+def _holder(fd: int) -> str | None:
+    """Describe the process that holds a lock exclusively, if any."""
+    if try_lock(fd, fcntl.LOCK_SH) is not False:
+        try_lock(fd, fcntl.LOCK_UN)
+        return None
+    pid = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+    return f"process {pid}" if pid else "another process"
+
+
+def _at_work(fd: int, place: str) -> str:
+    holder = _holder(fd)
+    return f"another ckpt command is at work in this {place}{f' ({holder})' if holder else ''}"
+
+
+# -- Rollbacks in progress
+
+
+def journal_exists(private_dir: str) -> bool:
+    return os.path.lexists(os.path.join(private_dir, JOURNAL))
+
+
+def running_rollback(private_dir: str) -> str | None:
+    """Describe the process that is rolling back this worktree, if any."""
+    if journal_exists(private_dir):
+        with (
+            suppress(OSError),
+            open(os.open(os.path.join(private_dir, "lock"), _LOOK), "rb") as file,
+        ):
+            return _holder(file.fileno())
+    return None
+
+
+def is_interrupted(private_dir: str) -> bool:
+    """Return whether a rollback was interrupted here and is not running."""
+    is_dead = journal_exists(private_dir) and running_rollback(private_dir) is None
+    return is_dead and journal_exists(private_dir)
+
+
+# -- Git's lock on a file
+
+LOCK = "lock-"  # prefix of the private files
+_LOCK_POLL = 0.005  # seconds
+_FOLDER_PATIENCE = 1.0  # seconds in which git may remove the directory again
+# Errors of file systems without hard links.
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
+
+
+@contextmanager
+def holding(path: str, private_dir: str, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold git's lock on a file, waiting up to `patience` seconds for it."""
+    ensure_dir(private_dir)
+    private, lock = os.path.join(private_dir, temporary_name(LOCK)), path + ".lock"
+    with open(create_locked(private), "r+b", buffering=0) as file:
+        inode = os.fstat(file.fileno())
+        try:
+            write(file.fileno(), os.fsencode(os.path.relpath(path, private_dir)))
+            inode = _take(private, lock, time.monotonic() + patience)
+            yield
+        finally:
+            try:
+                _unlink_same(lock, inode)
+                discard(private)
+            except KeyboardInterrupt:  # which must not leave them behind
+                _unlink_same(lock, inode)
+                discard(private)
+                raise
+
+
+def _take(private: str, lock: str, deadline: float) -> os.stat_result:
+    while True:
+        try:
+            try:
+                os.link(private, lock, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                os.close(create(lock, 0o666))
+            return os.lstat(lock)
+        except FileNotFoundError:  # git removes directories without refs
+            if time.monotonic() > deadline + _FOLDER_PATIENCE:
+                raise
+            os.makedirs(os.path.dirname(lock), exist_ok=True)
+        except FileExistsError:
+            _wait(lock, os.path.dirname(private), deadline)
+
+
+def _unlink_same(lock: str, inode: os.stat_result) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if os.path.samestat(os.lstat(lock), inode):
+            os.unlink(lock)
+
+
+def replace_held(path: str, contents: bytes, folder: str, mode: int | None = None) -> None:
+    """Replace a file of git or the user, keeping its permissions unless `mode` is given."""
+    with replacing(path, folder, mode or 0o666) as fd:
+        if mode is None:
+            with suppress(FileNotFoundError):
+                os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))
+        write(fd, contents)
+
+
+def check_free(paths: Iterable[str], private_dir: str, *, patience: float) -> None:
+    """Wait until git's locks on these files are free; raise Busy after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    for lock in (path + ".lock" for path in paths):
+        while os.path.lexists(lock):
+            _wait(lock, private_dir, deadline)
+
+
+def _wait(lock: str, private_dir: str, deadline: float) -> None:
+    """Remove a stale lock of ours, or wait a moment for it."""
+    clear_dead(private_dir)
+    if os.path.lexists(lock):
+        if time.monotonic() >= deadline:
+            raise locked(lock.removesuffix(".lock"))
+        time.sleep(_LOCK_POLL)
+
+
+def locked(path: str) -> Busy:
+    return Busy(
+        f"unable to lock '{path}': '{path}.lock' exists",
+        hint="another git process seems to be running; wait for it, or remove that file",
+    )
+
+
+# -- Stale files
+
+
+def clear_dead(folder: str, *, dry_run: bool = False) -> list[str]:
+    """Remove the files of killed processes, and the git locks they name; return the files."""
+    cleared = []
+    for name in sorted(names_in(folder)):
+        if not name.startswith((LOCK, UNFINISHED)):
+            continue
+        path = os.path.join(folder, name)
+        with suppress(OSError), open(os.open(path, _LOOK), "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            is_file = stat.S_ISREG(status.st_mode)
+            if not is_file or not try_lock(file.fileno(), fcntl.LOCK_EX):
+                continue
+            if not os.fstat(file.fileno()).st_nlink:  # removed by another command
+                continue
+            cleared.append(path)
+            if name.startswith(LOCK) and not dry_run:
+                with suppress(OSError, ValueError):
+                    named = os.fsdecode(read_private(path))
+                    _unlink_same(os.path.join(folder, named) + ".lock", status)
+            if not dry_run:
+                discard(path)
+    return cleared

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The values that walk between the layers and out to the caller.
+"""The value types passed between layers and returned to callers.
 
-All are immutable; those that only carry facts are named tuples, which import in a third of the
-time. Paths are `str` as the file system has them (surrogate escapes stand for bytes that are not
-UTF-8). What is large or rarely asked for (agent state, skipped paths) is read from the checkpoint
-on first use, so that a list of a thousand of them reads only commits.
+All are named tuples, which import three times as fast as dataclasses. Paths are `str` with
+surrogate escapes. Agent state and other details are read on first use, so that listing
+checkpoints reads only their commits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import Enum
 from functools import cached_property
@@ -20,19 +18,18 @@ T = TypeVar("T")
 
 REF_PREFIX = "refs/checkpoints/"
 TRASH_PREFIX = "refs/checkpoints-trash/"
-HEAD_FILE = ".git/HEAD"  # as a path that was left alone, which no file of a worktree can have
-GONE_REPOSITORY = "repository that is not there any more"  # as the reason of a rollback
+GONE_REPOSITORY = "repository that is not there any more"  # reason of a kept path
 
 
 class _Word(str, Enum):
-    """An enum whose members are the words people type and programs read."""
+    """An enum whose members are strings."""
 
     def __str__(self) -> str:
         return str(self.value)
 
 
 class Kind(_Word):
-    """Why a checkpoint exists, which decides how long it is kept."""
+    """Why a checkpoint was taken, which determines how long it is kept."""
 
     MANUAL = "manual"
     FEATURE = "feature"
@@ -43,7 +40,7 @@ class Kind(_Word):
 
 
 TRIGGERED = (Kind.AUTO, Kind.HOOK)
-BY_HAND = (Kind.MANUAL, Kind.FEATURE)  # kept until they are dropped by hand
+BY_HAND = (Kind.MANUAL, Kind.FEATURE)  # kept until dropped by hand
 
 
 class Scope(_Word):
@@ -52,7 +49,7 @@ class Scope(_Word):
 
 
 class Outcome(_Word):
-    """What became of a save."""
+    """The outcome of a save."""
 
     CREATED = "created"
     UNCHANGED = "unchanged"
@@ -62,7 +59,7 @@ class Outcome(_Word):
 
 
 class SkipReason(_Word):
-    """Why a path that exists and is not ignored is not in a checkpoint."""
+    """Why a checkpoint omits a path that exists and is not ignored."""
 
     OVERSIZE = "oversize"
     BUDGET = "budget"
@@ -73,29 +70,28 @@ class SkipReason(_Word):
 
 
 class Skipped(NamedTuple):
-    """A path that was left alone, and why: a `SkipReason`, or a reason of a rollback."""
+    """A path that was skipped, and why: a `SkipReason`, or the reason of a rollback."""
 
     path: str
     reason: str
 
 
 class GitState(NamedTuple):
-    """Where HEAD stood: `commit_hash` is None when unborn, `branch` when detached."""
+    """The state of HEAD: `commit_hash` is None when unborn, `branch` when detached."""
 
     commit_hash: str | None
     branch: str | None
     dirty_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class FeatureState:
+class FeatureState(NamedTuple):
     current: str | None = None
     completed: tuple[str, ...] = ()
     snapshot_path: str | None = None
 
 
 class Stats(NamedTuple):
-    """The worktree against HEAD's commit; lines of binary files do not count."""
+    """The size of a diff; lines of binary files do not count."""
 
     files_changed: int = 0
     insertions: int = 0
@@ -103,13 +99,7 @@ class Stats(NamedTuple):
 
 
 class NestedState(NamedTuple):
-    """A repository inside the worktree: a submodule that is there, or an untracked one.
-
-    `dirty` is what git calls new commits, modified content or untracked content; None if that
-    could not be told. `checkpoint` is the id of its own checkpoint, taken with `recurse`, and
-    `checkpoint_commit` the commit that it had, which an older ckpt did not note; `problem` says
-    why there is none.
-    """
+    """A repository inside the worktree, with its own checkpoint or the reason it has none."""
 
     path: str
     commit_hash: str | None
@@ -120,8 +110,38 @@ class NestedState(NamedTuple):
     checkpoint_commit: str | None = None
 
 
+class Modes(NamedTuple):
+    """Permission bits of files, which git's trees round to 644 and 755, and of directories.
+
+    `plain` and `executable` are the defaults, `others` the files that differ; `folder` is the
+    default of directories, None if unrecorded, and `folders` those that differ."""
+
+    plain: int = 0o644
+    executable: int = 0o755
+    others: Mapping[bytes, int] = {}
+    folder: int | None = None
+    folders: Mapping[bytes, int] = {}
+
+    def of_folder(self, path: bytes) -> int | None:
+        return None if self.folder is None else self.folders.get(path, self.folder)
+
+    def within(self, mask: int) -> Modes:
+        """Return these modes without the bits outside `mask`."""
+        return Modes(
+            self.plain & mask,
+            self.executable & mask,
+            {path: own & mask for path, own in self.others.items()},
+            None if self.folder is None else self.folder & mask,
+            {path: own & mask for path, own in self.folders.items()},
+        )
+
+    def of(self, path: bytes, is_executable: bool) -> int:
+        usual = self.executable if is_executable else self.plain
+        return self.others.get(path, usual)
+
+
 class Details(NamedTuple):
-    """The part of a checkpoint that its state tree holds."""
+    """The state tree of a checkpoint; `tracked` maps names of objects to their states."""
 
     skipped: tuple[Skipped, ...] = ()
     data: Any = None
@@ -134,13 +154,26 @@ class Details(NamedTuple):
     state_files: tuple[str, ...] = ()
 
 
-def _detail(read: Callable[[Details], T]) -> cached_property[T]:
-    return cached_property(lambda checkpoint: read(checkpoint.details))
+class Source:
+    """Functions that read the details of a checkpoint; all sources compare equal."""
+
+    def __init__(
+        self,
+        details: Callable[[Checkpoint], Details] = lambda _: Details(),
+        dirty_files: Callable[[Checkpoint], tuple[str, ...]] = lambda _: (),
+        lacks: Callable[[str, str], bool] = lambda _id, _commit: False,
+    ) -> None:
+        self.details, self.dirty_files, self.lacks = details, dirty_files, lacks
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Source)
+
+    def __hash__(self) -> int:
+        return 0
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """One checkpoint, as recorded by its commit."""
+class _Facts(NamedTuple):
+    """The fields recorded in the commit of a checkpoint."""
 
     id: str
     name: str | None
@@ -154,62 +187,60 @@ class Checkpoint:
     state_commit: str
     worktree: str
     session: str | None
-    pinned: bool
-    partial: bool
-    during_rollback: bool
-    head_commit: str | None
-    branch: str | None
-    stats: Stats
-    _details: Callable[[], Details] = field(repr=False, compare=False)
-    _dirty_files: Callable[[], tuple[str, ...]] = field(repr=False, compare=False)
-    _lacks: Callable[[str, str], bool] | None = field(default=None, repr=False, compare=False)
+    pinned: bool = False
+    partial: bool = False
+    during_rollback: bool = False
+    head_commit: str | None = None
+    branch: str | None = None
+    stats: Stats = Stats()
+    source: Source = Source()
+
+
+def _detail(read: Callable[[Details], T]) -> cached_property[T]:
+    return cached_property(lambda checkpoint: read(checkpoint.details))
+
+
+class Checkpoint(_Facts):
+    """A checkpoint; its details are read on first use."""
 
     @property
     def ref(self) -> str:
         return REF_PREFIX + self.id
 
-    @cached_property
-    def details(self) -> Details:
-        return self._details()
-
     @property
     def foreign(self) -> bool:
-        """Whether it was made elsewhere, or by hand: the record of those made here lacks it."""
-        return self._lacks is not None and self._lacks(self.id, self.commit)
+        """Return whether it was made in another repository, or by hand."""
+        return self.source.lacks(self.id, self.commit)
+
+    @cached_property
+    def details(self) -> Details:
+        return self.source.details(self)
 
     @cached_property
     def git_state(self) -> GitState:
-        return GitState(self.head_commit, self.branch, self._dirty_files())
+        return GitState(self.head_commit, self.branch, self.source.dirty_files(self))
 
-    # The merge, rebase or other operation of git's that was in progress.
     operation = _detail(lambda found: found.operation)
-    # The repositories inside the worktree, as they were.
     nested = _detail(lambda found: found.nested)
     feature_state = _detail(lambda found: found.features)
     data = _detail(lambda found: found.data)
     metadata = _detail(lambda found: found.metadata)
     context = _detail(lambda found: found.context)
-    # The states of tracked objects, by their names.
     tracked = _detail(lambda found: found.tracked)
-    # Files that were named to be kept whatever the rules say.
     state_files = _detail(lambda found: found.state_files)
     skipped = _detail(lambda found: found.skipped)
 
 
 class Dropped(NamedTuple):
-    """A checkpoint in the trash, and the day on which it went there."""
+    """A checkpoint in the trash, and the day on which it was dropped."""
 
     checkpoint: Checkpoint
     day: date
     ref: str
 
 
-@dataclass(frozen=True)
-class SaveResult:
-    """True when a checkpoint holds the state as it was at the call.
-
-    `warnings` are about what failed besides, such as a callback.
-    """
+class SaveResult(NamedTuple):
+    """The result of a save, true if a checkpoint holds the state; `warnings` are other failures."""
 
     outcome: Outcome
     checkpoint: Checkpoint | None = None
@@ -224,11 +255,10 @@ class SaveResult:
         return self.outcome in (Outcome.CREATED, Outcome.UNCHANGED, Outcome.PARTIAL)
 
 
-@dataclass(frozen=True)
-class Summary:
-    """All checkpoints of a manager: how many of each kind and name, the first and the last."""
+class Summary(NamedTuple):
+    """Checkpoints counted by kind and name, and the first and the last of them."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count is not needed
     kinds: Mapping[str, int]
     names: Mapping[str, int]
     first: Checkpoint | None
@@ -236,14 +266,14 @@ class Summary:
 
     @property
     def duration(self) -> timedelta:
-        """From the first to the last."""
+        """Return the time between the first and the last checkpoint."""
         if self.first is None or self.last is None:
             return timedelta()
         return self.last.timestamp - self.first.timestamp
 
 
 class FileChange(NamedTuple):
-    """One path of a diff: status is git's letter, A M D or T."""
+    """A path of a diff; `status` is A, M, D or T, as in git."""
 
     path: str
     status: str
@@ -252,9 +282,8 @@ class FileChange(NamedTuple):
     binary: bool = False
 
 
-@dataclass(frozen=True)
-class DiffResult:
-    """`to` is None when the second side is the worktree as it is now."""
+class DiffResult(NamedTuple):
+    """The changes between two checkpoints, or to the worktree if `to` is None."""
 
     from_: Checkpoint
     to: Checkpoint | None
@@ -271,15 +300,14 @@ class DiffResult:
 
 
 class OperationReport(NamedTuple):
-    """The operation in progress (a merge, a rebase …) before and after; None: there was none."""
+    """The operation in progress, such as a merge, before and after a rollback; None if none."""
 
     before: str | None
     after: str | None
 
 
 class BranchReport(NamedTuple):
-    """A branch that a rollback moved though HEAD is not on it, from one commit to another; None
-    where there is no such branch."""
+    """A branch that a rollback moved; its commit is None where it does not exist."""
 
     name: str
     before: str | None
@@ -287,11 +315,8 @@ class BranchReport(NamedTuple):
 
 
 class HeadReport(NamedTuple):
-    """What a rollback did to HEAD, or left: `ahead` commits that the checkpoint's HEAD lacks.
-
-    `operation` is None where a rollback leaves it alone. `branches` are those that moved
-    and HEAD was not on.
-    """
+    """What a rollback did to HEAD, to other branches, and to the operation, None if unchanged;
+    `ahead` and `behind` count commits relative to the checkpoint's HEAD."""
 
     moved: bool
     before: GitState
@@ -303,19 +328,15 @@ class HeadReport(NamedTuple):
 
 
 class NestedResult(NamedTuple):
-    """What a rollback with `recurse` did in a repository inside the worktree."""
+    """The result of a rollback with `recurse` in a repository inside the worktree."""
 
     path: str
     result: RollbackResult
 
 
-@dataclass(frozen=True)
-class RollbackResult:
-    """What a rollback did; with `dry_run`, what it would do (`safety` is then None).
-
-    `foreign`: the target was not made in this repository. `began_from` is the safety
-    checkpoint of an interrupted rollback, if what was changed since is in another (`safety`).
-    """
+class RollbackResult(NamedTuple):
+    """What a rollback did, or would do; when an interrupted one is resumed, `began_from` is its
+    safety checkpoint, and `safety` that of later changes."""
 
     target: Checkpoint
     safety: Checkpoint | None
@@ -340,8 +361,7 @@ class RollbackResult:
 
     @property
     def state(self) -> Mapping[str, Any] | None:
-        """The states of tracked objects that the target holds; `restored` names those of them
-        that were put back."""
+        """Return the saved states of tracked objects; `restored` names those put back."""
         return self.target.tracked or None
 
     @property
@@ -354,17 +374,17 @@ class RollbackResult:
 
     @property
     def is_complete(self) -> bool:
-        """False if something was left, here or in a nested repository."""
+        """Return whether no path was skipped, here or in a nested repository."""
         return not self.skipped and all(child.result.is_complete for child in self.nested)
 
 
-# What a finding says of a trigger: `missing` was never installed here; `replaced` was, and
-# another tool removed it; `foreign` could only be installed by editing a file of others.
+# States of a trigger: `missing` was never installed here, `replaced` was removed by another
+# tool, `foreign` can only be installed by editing a file shared with others.
 INSTALLED, MISSING, REPLACED, FOREIGN = "installed", "missing", "replaced", "foreign"
 
 
 class Finding(NamedTuple):
-    """The state of an installed trigger, and the command that fixes it if something is wrong."""
+    """The state of a trigger, and the command that fixes it if something is wrong."""
 
     trigger: str
     state: str

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How ckpt prints: text, colour, JSON, progress. What is printed, each command says itself.
+"""Print text, colour, JSON and progress; each command decides what to print.
 
-Results go to standard output, warnings, hints and errors to standard error. With
-`--json` there is one document on standard output and nothing else; with `-q` nothing
-but errors. Colour and progress appear on a terminal only; colour never under NO_COLOR.
+Results go to standard output; warnings, hints and errors to standard error. `--json` prints a
+single document and nothing else, `-q` only errors. Colour and progress appear only on a
+terminal, colour only without NO_COLOR.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any, TextIO, TypeVar
 
-from ckpt.errors import CkptError
+from ckpt.errors import CkptError, Interrupted
 from ckpt.render import Paint, printable, size
 
 T = TypeVar("T")
 
 _COLOURS = {"id": "33", "bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}
-_PAINT = tuple(f"[{code}m" for code in ("0", *_COLOURS.values()))
-_COMMANDS = {"undo", "rollback_command"}  # the parts of documents that a person may type
+# Replaced by ESC when a line is printed; random, so that no file name contains it.
+_MARK = os.urandom(8).hex()
+_COMMANDS = {"undo", "rollback_command"}  # the fields of documents that hold a command
 
 
 class Output:
-    """Where the results of one command go."""
+    """The output of one command."""
 
-    def __init__(
-        self, env: Mapping[str, str], *, as_json: bool, quiet: bool, store: str = "repo"
-    ) -> None:
-        self._store = store
+    def __init__(self, env: Mapping[str, str], *, as_json: bool = False) -> None:
+        self.store = "repo"
         self.as_json = as_json
-        self.quiet = quiet
+        self.quiet = False
         self._env = env
         self._progress: Progress | None = None
 
     def tell(
         self,
         value: T,
-        document: Callable[[T], Mapping[str, Any]],
+        document: Callable[[T], Mapping[str, Any]] | None,
         rows: Callable[[T, Paint, int], Iterable[str]],
     ) -> None:
-        """Print a result: as a document with --json, else line by line."""
+        """Print a result as rows, or with --json as a document, by default of its fields."""
         if self.as_json:
-            self.document(document(value))
+            from ckpt import documents
+
+            self.document((document or documents.of)(value))
         elif not self.quiet:
             for row in rows(value, self.paint, self.width()):
                 self.line(row)
 
     def line(self, text: str = "") -> None:
-        if not (self.quiet or self.as_json):
-            self._print(self._typed(text), sys.stdout)
+        self._say(self._typed(text), sys.stdout)
 
     def document(self, content: Mapping[str, Any]) -> None:
         import json
 
         commands = {key: self._typed(text) for key in _COMMANDS if (text := content.get(key))}
-        print(json.dumps({**content, **commands}, ensure_ascii=True), file=sys.stdout)
+        print(json.dumps({**content, **commands}))
 
     def raw(self, data: bytes) -> None:
         if not (self.quiet or self.as_json):
@@ -67,97 +67,76 @@ class Output:
             sys.stdout.buffer.flush()
 
     def warning(self, text: str) -> None:
-        if not (self.quiet or self.as_json):
-            self._print(f"warning: {printable(text)}", sys.stderr)
+        self._say(f"warning: {text}", sys.stderr)
 
     def hint(self, text: str) -> None:
-        if not (self.quiet or self.as_json):
-            self._print(self._typed(f"hint: {printable(text)}"), sys.stderr)
+        self.note(f"hint: {text}")
 
     def note(self, text: str) -> None:
-        """A line on standard error, where standard output is another program's."""
-        if not (self.quiet or self.as_json):
-            self._print(self._typed(text), sys.stderr)
+        """Print a line on standard error, when another program uses standard output."""
+        self._say(self._typed(text), sys.stderr)
 
     def waiting(self, text: str) -> None:
-        """Say why a command takes so long."""
+        """Warn that a command waits, and for what."""
         self.warning(f"{text}; waiting for it to end")
 
     def error(self, problem: CkptError) -> None:
         if self.as_json:
             from ckpt import documents
 
-            self.document(documents.error(problem))
+            self.document(documents.document(error=problem))
             return
-        painted = "error:"
-        if self.colours(sys.stderr):
-            painted = f"\033[{_COLOURS['red']}m{painted}\033[0m"
-        self._print(f"{painted} {printable(problem.message)}", sys.stderr)
+        is_ended = isinstance(problem, Interrupted)
+        label = "" if is_ended else self.paint("red", "error:", sys.stderr) + " "
+        self._print(label + problem.message, sys.stderr)
         if problem.hint:
-            self._print(self._typed(f"hint: {printable(problem.hint)}"), sys.stderr)
-
-    def interrupted(self) -> None:
-        if self.as_json:
-            from ckpt import documents
-
-            self.document(documents.interrupted())
-            return
-        self.clear()
-        print("interrupted", file=sys.stderr)
+            self._print(self._typed(f"hint: {problem.hint}"), sys.stderr)
 
     def progress(self) -> Progress | None:
-        """What to call in the course of long work; None where standard error is no terminal."""
+        """Return a progress display, or None if standard error is not a terminal."""
         if self.quiet or self.as_json or self._env.get("TERM") == "dumb" or not sys.stderr.isatty():
             return None
         self._progress = Progress(sys.stderr)
         return self._progress
 
     def clear(self) -> None:
-        """Remove the line of progress."""
+        """Erase the progress line."""
         if self._progress is not None:
             self._progress.clear()
 
-    def paint(self, style: str, text: str) -> str:
-        if text and self.colours(sys.stdout):
-            return f"\033[{_COLOURS[style]}m{text}\033[0m"
-        return text
+    def paint(self, style: str, text: str, stream: TextIO | None = None) -> str:
+        if not text or not self.colours(stream or sys.stdout):
+            return text
+        return f"{_MARK}[{_COLOURS[style]}m{text}{_MARK}[0m"
 
     def colours(self, stream: TextIO) -> bool:
-        if self._env.get("NO_COLOR") or self._env.get("TERM") == "dumb":
-            return False
-        return stream.isatty()
+        is_plain = self._env.get("NO_COLOR") or self._env.get("TERM") == "dumb"
+        return not is_plain and stream.isatty()
 
     def width(self) -> int:
-        """Columns to fill; a pipe gets everything on one line."""
-        try:
-            return os.get_terminal_size(sys.stdout.fileno()).columns
-        except (OSError, ValueError):
-            return 10_000
+        """Return the width of the terminal, unlimited for a pipe."""
+        return _columns(sys.stdout, 10_000)
 
     def _typed(self, command: str) -> str:
-        """A command as it must be typed to reach the same checkpoints."""
-        if self._store == "repo":
-            return command
-        first, *others = command.split("git ckpt ")
-        store = f"--store {self._store} "
-        return "git ckpt ".join([first, *(store * part[:1].isalpha() + part for part in others)])
+        """Add --store to the commands in a text."""
+        named = "git ckpt " if self.store == "repo" else f"git ckpt --store {self.store} "
+        return command.replace("git ckpt ", named)
+
+    def _say(self, text: str, stream: TextIO) -> None:
+        if not (self.quiet or self.as_json):
+            self._print(text, stream)
 
     def _print(self, text: str, stream: TextIO) -> None:
-        """One line, whatever is in it; `text` may be painted."""
+        """Print one line, escaping all control characters except our own colours."""
         self.clear()
-        print(_printable(text, self.colours(stream)), file=stream)
+        print(printable(text).replace(_MARK, "\033"), file=stream)
 
 
-def _printable(text: str, has_colours: bool) -> str:
-    """Escape all control characters but the colours of `paint`."""
-    if text.isprintable():
-        return text
-    first, *rest = text.split("\033")
-    parts = [printable(first)]
-    for part in rest:
-        parts.append("\033" if has_colours and part.startswith(_PAINT) else "\\x1b")
-        parts.append(printable(part))
-    return "".join(parts)
+def _columns(stream: TextIO, otherwise: int) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or otherwise
+    except (OSError, ValueError):
+        return otherwise
 
 
 _PATIENCE = 0.5
@@ -166,7 +145,7 @@ _CLEAR = "\r\033[K"
 
 
 class Progress:
-    """One line on a terminal, called with the number of files and bytes that are read."""
+    """A progress line on a terminal, called with the number of files and bytes read."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = monotonic) -> None:
         self._stream = stream
@@ -176,28 +155,20 @@ class Progress:
 
     def __call__(self, files: int, bytes: int = 0) -> None:
         now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _INTERVAL
-        self._is_shown = True
-        text = f"ckpt: reading files: {files:,}" + (f" ({size(bytes)})" if bytes else "")
-        self._write(_CLEAR + text[: self._columns() - 1])
+        if now >= self._next:
+            self._next = now + _INTERVAL
+            self._is_shown = True
+            text = f"ckpt: reading files: {files:,}" + (f" ({size(bytes)})" if bytes else "")
+            self._write(_CLEAR + text[: _columns(self._stream, 80) - 1])
 
     def clear(self) -> None:
         if self._is_shown:
             self._is_shown = False
             self._write(_CLEAR)
 
-    def _columns(self) -> int:
-        try:
-            return os.get_terminal_size(self._stream.fileno()).columns or 80
-        except (OSError, ValueError):
-            return 80
-
     def _write(self, drawn: str) -> None:
         try:
             self._stream.write(drawn)
             self._stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError):  # the terminal is gone
             self._next = float("inf")
-            self._is_shown = False

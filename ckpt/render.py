@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How checkpoints, paths and rollbacks look as text: values in, lines out.
+"""Format checkpoints, paths and rollbacks as lines of text.
 
-What only one command prints is beside that command. Nothing here prints or knows a terminal;
-colour is a function, and the time that ages count from an argument.
+Output of a single command is formatted in its own module. Nothing here prints; colour is a
+function argument.
 """
 
 from __future__ import annotations
@@ -16,27 +16,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ckpt.models import (
-        BranchReport,
-        Checkpoint,
-        OperationReport,
-        RollbackResult,
-        Skipped,
-        Stats,
-    )
+    from ckpt.models import Checkpoint, HeadReport, RollbackResult, Skipped, Stats
 
 Paint = Callable[[str, str], str]
 
-# Of control characters a terminal shows none; some turn the direction of writing around, and
-# some end a line for whoever reads it.
+# Control characters, including those that end a line or reverse the direction of text.
 _OBEYED = frozenset(
     map(chr, (*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)))
 ) - {"\t"}
 
 MOST_PATHS = 20
-_WIDEST = 400  # of a cell: what ckpt calls a name has 200 characters of two columns at most
-_MARKS = ("pinned", "partial", "during_rollback")
-_SIZES = ("bytes", "KiB", "MiB", "GiB")
+_WIDEST = 400  # columns of a cell: a name has at most 200 characters of two columns
+_MARKS = ("foreign", "pinned", "partial", "during_rollback")
 _SKIPPED = {
     "denied": "on the deny list",
     "oversize": "over the size limit",
@@ -55,7 +46,7 @@ _UNITS = (
 
 
 def age(moment: datetime, now: datetime | None = None) -> str:
-    """`5 minutes ago`, as git log has it."""
+    """Format an age as git log does, such as `5 minutes ago`."""
     seconds = (now.timestamp() if now else time()) - moment.timestamp()
     if seconds < -60:
         return "in the future"
@@ -66,49 +57,32 @@ def age(moment: datetime, now: datetime | None = None) -> str:
     return f"{max(0, int(seconds))} seconds ago" if seconds >= 2 else "just now"
 
 
-def stats(checkpoint: Checkpoint) -> str:
-    return stats_text(checkpoint.stats)
-
-
 def stats_text(value: Stats) -> str:
     if not value.files_changed:
         return "clean"
     return f"+{value.insertions} -{value.deletions} in {counted(value.files_changed, 'file')}"
 
 
-def marks(checkpoint: Checkpoint) -> str:
-    """What is unusual about one, in a word each; first that others made it."""
-    found = ["foreign"] if checkpoint.foreign else []
-    return ", ".join([*found, *unusual(checkpoint)])
-
-
-def unusual(checkpoint: Checkpoint) -> list[str]:
+def marks(checkpoint: Checkpoint) -> list[str]:
+    """List the marks of a checkpoint, such as `pinned` or `partial`."""
     found = [word.replace("_", "-") for word in _MARKS if getattr(checkpoint, word)]
-    if checkpoint.session:
-        found.append(f"session {checkpoint.session}")
-    return found
+    return [*found, f"session {checkpoint.session}"] if checkpoint.session else found
 
 
 def size(amount: int) -> str:
-    """`1.5 MiB`."""
-    number, unit = float(amount), _SIZES[0]
-    for unit in _SIZES:
-        if number < 1024 or unit == _SIZES[-1]:
-            break
-        number /= 1024
-    return f"{number:.0f} {unit}" if unit == _SIZES[0] else f"{number:.1f} {unit}"
+    """Format a number of bytes, such as `1.5 MiB`."""
+    if amount < 1024:
+        return f"{amount} bytes"
+    power = min((amount.bit_length() - 1) // 10, 3)
+    return f"{amount / 1024**power:.1f} {'KMG'[power - 1]}iB"
 
 
 def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str]:
-    """Checkpoints as aligned columns; only the name gives way on a narrow terminal."""
+    """Format checkpoints in columns, shortening names on a narrow terminal."""
     rows: list[tuple[str, ...]] = [("ID", "AGE", "KIND", "NAME", "CHANGES", "MARKS")]
-    rows += [
-        (
-            *(c.id, age(c.timestamp), c.kind.value, printable(c.name or "")),
-            *(stats(c), printable(marks(c))),
-        )
-        for c in shown
-    ]
+    for c in shown:
+        facts = (c.kind.value, c.name or "", stats_text(c.stats), ", ".join(marks(c)))
+        rows.append((c.id, age(c.timestamp), *map(printable, facts)))
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
     yield from aligned(rows, paint, width, 3, {0: "id", 3: "bold"})
@@ -117,7 +91,7 @@ def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str
 def aligned(
     rows: Sequence[Sequence[str]], paint: Paint, width: int, flexible: int, styles: dict[int, str]
 ) -> Iterator[str]:
-    """Columns below their heads; on a narrow terminal the `flexible` one gives way."""
+    """Align columns below their heads, shortening column `flexible` on a narrow terminal."""
     widths = [min(max(map(columns, column)), _WIDEST) for column in zip(*rows, strict=True)]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
@@ -139,25 +113,20 @@ def listed(items: Sequence[str]) -> Iterator[str]:
 
 
 def skipped(checkpoint: Checkpoint) -> list[Skipped]:
-    """What is in no checkpoint; a repository inside may have one of its own."""
+    """List skipped paths, except nested repositories with their own checkpoint."""
     saved = {state.path for state in checkpoint.nested if state.checkpoint is not None}
     return [item for item in checkpoint.skipped if item.path not in saved]
 
 
 def skipped_summary(items: Sequence[Skipped]) -> str:
-    """`2 files on the deny list, 1 over the size limit`."""
+    """Summarize skipped files, such as `2 files on the deny list, 1 over the size limit`."""
     reasons = [item.reason for item in items]
-    counted: list[str] = []
+    parts: list[str] = []
     for reason in sorted({*reasons}):
         number = reasons.count(reason)
-        what = _SKIPPED.get(reason, f"({printable(reason)})")
-        files = "" if counted else f" file{'' if number == 1 else 's'}"
-        counted.append(f"{number}{files} {what}")
-    return ", ".join(counted)
-
-
-def commits(number: int) -> str:
-    return counted(number, "commit")
+        count = str(number) if parts else counted(number, "file")
+        parts.append(f"{count} {_SKIPPED.get(reason, f'({reason})')}")
+    return ", ".join(parts)
 
 
 def counted(number: int, word: str) -> str:
@@ -165,23 +134,16 @@ def counted(number: int, word: str) -> str:
 
 
 def quoted(path: str) -> str:
-    """A path as git prints it: in C quotes if it holds anything odd, but UTF-8 as it is."""
-    raw = os.fsencode(path)
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
-    if text.isprintable() and '"' not in text:
-        return text
-    from ckpt.git.patch import quote_path  # of names that few have
+    """Quote a path in C style, as git does, if it contains unprintable characters or quotes."""
+    if path.isprintable() and '"' not in path:
+        return path
+    from ckpt.git.linediff import quote_path  # rarely needed
 
-    return quote_path(raw).decode("ascii")
+    return quote_path(os.fsencode(path)).decode("ascii")
 
 
 def printable(text: str) -> str:
-    """A text in which a terminal finds nothing to obey, and a row no other: what it would not
-    show, and bytes that are no text, are escapes. Whatever a checkpoint tells goes through this
-    before it is painted, for a checkpoint may be anybody's."""
+    """Escape control characters, and bytes that are not UTF-8."""
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
@@ -195,7 +157,7 @@ def _shown(char: str) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns a terminal gives a text."""
+    """Count the columns of a text on a terminal."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
@@ -207,33 +169,54 @@ def _width(char: str) -> int:
 
 
 def fit(text: str, width: int) -> str:
-    """The text in exactly that many columns, cut if it is longer."""
-    if len(text) <= width and text.isascii():
-        return text.ljust(width)
-    taken = columns(text)
-    if taken <= width:
-        return text + " " * (width - taken)
-    ends = accumulate(map(_width, text))
-    text = "".join(char for char, _ in zip(text, takewhile(width.__gt__, ends), strict=False))
-    return text + "…" + " " * (width - 1 - columns(text))
+    """Pad or truncate a text to `width` columns."""
+    if columns(text) > width:
+        ends = accumulate(map(_width, text))
+        pairs = zip(text, takewhile(width.__gt__, ends), strict=False)
+        text = "".join(char for char, _ in pairs) + "…"
+    return text + " " * (width - columns(text))
 
 
-# -- The report of a rollback, real or dry
+# -- The report of a rollback
+
+_WOULD = {
+    "Rolled": "Would roll",
+    "is": "would be",
+    "is no longer in progress": "would end",
+    "is now": "would be",
+    "kept": "would keep",
+    "removed": "would remove",
+    "restored": "would restore",
+    "wrote": "would write",
+}
+
+
+def _verb(done: str, result: RollbackResult) -> str:
+    return _WOULD[done] if result.dry_run else done
 
 
 def report(result: RollbackResult, paint: Paint, width: int = 0) -> Iterator[str]:
-    """The report of a rollback, real or dry."""
-    dry = result.dry_run
-    yield _headline(result, paint)
-    yield from _paths("would write" if dry else "wrote", result.written)
-    yield from _paths("would remove" if dry else "removed", result.removed)
+    """Describe what a rollback did, or would do."""
+    name = f" '{result.target.name}'" if result.target.name else ""
+    target = f"checkpoint {paint('id', result.target.id)}{name}"
+    if result.changed or result.skipped:
+        yield f"{_verb('Rolled', result)} back to {target}"
+    elif result.target.scope == "state":
+        yield f"No file was touched: {target} holds agent state only"
+    else:
+        yield f"Nothing to do: {'all else' if result.kept else 'everything'} is as in {target}"
+    for done, paths in (("wrote", result.written), ("removed", result.removed)):
+        if paths:
+            yield f"  {_verb(done, result)} {counted(len(paths), 'file')}:"
+            yield from ("  " + line for line in listed([quoted(path) for path in paths]))
     if result.folders_changed:
-        yield f"  {'would restore' if dry else 'restored'} folders or their permission bits"
+        yield f"  {_verb('restored', result)} folders or their permission bits"
     if result.index_changed:
-        yield f"  {'would restore' if dry else 'restored'} the index"
+        yield f"  {_verb('restored', result)} the index"
     yield from kept(result)
-    yield from _head(result)
-    # Aborted, a rollback ends where its safety checkpoint was taken.
+    if result.head is not None:
+        yield from _head(result, result.head)
+    # The target of an aborted rollback is its own safety checkpoint.
     if result.safety is not None and result.safety.id != result.target.id:
         yield f"The state before is saved as {paint('id', result.safety.id)}"
     if result.began_from is not None:
@@ -246,62 +229,29 @@ def report(result: RollbackResult, paint: Paint, width: int = 0) -> Iterator[str
 
 
 def kept(result: RollbackResult) -> Iterator[str]:
-    verb = "would keep" if result.dry_run else "kept"
-    yield from listed(
-        [f"{verb} {quoted(item.path)} ({printable(item.reason)})" for item in result.kept]
-    )
+    verb = _verb("kept", result)
+    yield from listed([f"{verb} {quoted(x.path)} ({x.reason})" for x in result.kept])
 
 
-def _headline(result: RollbackResult, paint: Paint) -> str:
-    name = f" '{printable(result.target.name)}'" if result.target.name else ""
-    target = f"checkpoint {paint('id', result.target.id)}{name}"
-    if result.changed or result.skipped:
-        return f"{'Would roll' if result.dry_run else 'Rolled'} back to {target}"
-    if result.target.scope == "state":
-        return f"No file was touched: {target} holds agent state only"
-    return f"Nothing to do: {'all else' if result.kept else 'everything'} is as in {target}"
-
-
-def _paths(verb: str, paths: Sequence[str]) -> Iterator[str]:
-    if paths:
-        yield f"  {verb} {counted(len(paths), 'file')}:"
-        yield from ("  " + line for line in listed([quoted(path) for path in paths]))
-
-
-def _head(result: RollbackResult) -> Iterator[str]:
-    head = result.head
-    if head is None:
-        return
+def _head(result: RollbackResult, head: HeadReport) -> Iterator[str]:
+    is_now = _verb("is now", result)
     if head.moved:
-        place = printable(head.after.branch or "detached HEAD")
-        commit = (head.after.commit_hash or "unborn")[:12]
-        yield f"  HEAD {'would be' if result.dry_run else 'is now'} at {commit} ({place})"
+        place = head.after.branch or "detached HEAD"
+        yield f"  HEAD {is_now} at {(head.after.commit_hash or 'unborn')[:12]} ({place})"
     elif head.ahead or head.behind:
-        parts = []
-        if head.ahead:
-            parts.append(f"{commits(head.ahead)} ahead of")
-        if head.behind:
-            parts.append(f"{commits(head.behind)} behind")
+        counts = ((head.ahead, "ahead of"), (head.behind, "behind"))
+        parts = [f"{counted(count, 'commit')} {where}" for count, where in counts if count]
         yield f"  HEAD stays, {' and '.join(parts)} the checkpoint's commit:"
         seen = "git sees the difference as staged; " if result.index_changed else ""
         yield f"  {seen}--head moves HEAD too"
-    yield from listed([_branch(branch, result.dry_run) for branch in head.branches])
-    if head.operation is not None:
-        yield from map(printable, _operation(head.operation, result.dry_run))
-
-
-def _branch(branch: BranchReport, dry: bool) -> str:
-    """Where a branch went that HEAD was not on."""
-    place = "gone" if branch.after is None else f"at {branch.after[:12]}"
-    return f"branch '{printable(branch.name)}' {'would be' if dry else 'is now'} {place}"
-
-
-def _operation(operation: OperationReport, dry: bool) -> Iterator[str]:
-    """Which operation the rollback ended, or which it brought back."""
-    if operation.after is not None:
-        yield f"  the {operation.after} {'would be' if dry else 'is'} in progress again"
-    elif operation.before is not None:
-        yield f"  the {operation.before} {'would end' if dry else 'is no longer in progress'}"
+    for branch in head.branches:  # those other than HEAD's
+        place = "gone" if branch.after is None else f"at {branch.after[:12]}"
+        yield f"  branch '{branch.name}' {is_now} {place}"
+    before, after = head.operation or (None, None)
+    if after is not None:
+        yield f"  the {after} {_verb('is', result)} in progress again"
+    elif before is not None:
+        yield f"  the {before} {_verb('is no longer in progress', result)}"
 
 
 def warnings(result: RollbackResult) -> Iterator[str]:
@@ -312,7 +262,7 @@ def warnings(result: RollbackResult) -> Iterator[str]:
 
 
 def _left(result: RollbackResult, place: str = "") -> Iterator[tuple[str, str]]:
-    """All paths that were left, from the top of the outermost worktree, with the reasons."""
+    """Yield skipped paths, relative to the outermost worktree, and their reasons."""
     for item in result.skipped:
         yield os.path.join(place, item.path), item.reason
     for inside in result.nested:
@@ -320,34 +270,16 @@ def _left(result: RollbackResult, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def hints(result: RollbackResult, paths: Sequence[str]) -> Iterator[str]:
-    """Which option would have done more; `paths` are those that it was limited to, as typed."""
+    """Suggest options that would restore more; `paths` are the limits as typed."""
+    from shlex import join
+
     from ckpt.models import GONE_REPOSITORY
 
     again = f"git ckpt rollback {result.target.id}"
+    limits = f" -- {join(paths)}" if paths else ""
     if any(item.reason in ("ignored", "denied") for item in result.skipped):
-        command = f"{again} --overwrite-ignored{_limits(paths)}"
+        command = f"{again} --overwrite-ignored{limits}"
         yield f"'{command}' saves what is in the way, then replaces it"
-    for command in _moving_head(result):
-        yield f"'{command}' moves it all the same, and the safety checkpoint keeps its commits"
     kept = {item.path for item in result.kept if item.reason != GONE_REPOSITORY}
     if any(s.checkpoint is not None and s.path in kept for s in result.target.nested):
-        yield f"'{again} --recurse{_limits(paths)}' takes the repositories inside along"
-
-
-def _moving_head(result: RollbackResult, place: str = "") -> Iterator[str]:
-    """What to type for each HEAD that was left where it is."""
-    from shlex import quote
-
-    from ckpt.models import HEAD_FILE
-
-    if any(item.path == HEAD_FILE for item in result.skipped):
-        there = f"git -C {quote(place)} ckpt" if place else "git ckpt"
-        yield f"{there} rollback {result.target.id} --head"
-    for inside in result.nested:
-        yield from _moving_head(inside.result, os.path.join(place, inside.path))
-
-
-def _limits(paths: Sequence[str]) -> str:
-    from shlex import join
-
-    return f" -- {join(paths)}" if paths else ""
+        yield f"'{again} --recurse{limits}' takes the repositories inside along"

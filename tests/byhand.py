@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from seam import observing
 
-from ckpt.models import Checkpoint, Details, Kind, Scope, Stats
+from ckpt.models import Checkpoint, Kind, Scope
 
 if TYPE_CHECKING:  # what changes its place must not keep other tests from being collected
-    from ckpt.git.formats import ObjectFormat, ObjectID
     from ckpt.git.index import IndexEntry
-    from ckpt.git.objects import ObjectStore
+    from ckpt.git.objects import ObjectFormat, ObjectID, ObjectStore
     from ckpt.git.repository import Repository
     from ckpt.git.trees import TreeEntry
 
@@ -54,8 +53,7 @@ def open_repository(path: Path, **env: str) -> Repository:
 def object_store(
     path: Path, object_format: ObjectFormat | None = None, **options: Any
 ) -> ObjectStore:
-    from ckpt.git.formats import SHA1
-    from ckpt.git.objects import ObjectStore
+    from ckpt.git.objects import SHA1, ObjectStore
 
     (path / "pack").mkdir(parents=True, exist_ok=True)
     return ObjectStore(str(path), object_format or SHA1, **options)
@@ -121,14 +119,7 @@ def draft(**changes: Any) -> Checkpoint:
         "state_commit": NOWHERE.decode(),
         "worktree": "main",
         "session": None,
-        "pinned": False,
-        "partial": False,
-        "during_rollback": False,
-        "head_commit": None,
         "branch": "main",
-        "stats": Stats(),
-        "_details": Details,
-        "_dirty_files": tuple,
     }
     return Checkpoint(**fields | changes)
 

@@ -45,7 +45,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where each test does a thing many times over; elsewhere a test is marked by itself.
-SLOW_FOLDERS = {"defences", "faults", "fuzz", "hostile", "properties"}
+SLOW_FOLDERS = {"faults", "fuzz", "hostile", "properties"}
 # What these try out is the shell, git and other programs, and one Python starts them like another.
 SLOW_FILES = {
     *("test_doctor.py", "test_guard.py", "test_guard_rules.py", "test_install.py"),

@@ -18,6 +18,7 @@ from helpers import Place, git, status, tree_state
 
 # Names that break programs which quote, split, decode or match them carelessly.
 ODD_NAMES = (
+    b"as if (deleted)",  # how /proc names a file that is gone
     b" leading and trailing ",
     b"-rf",
     b"--head",

@@ -7,8 +7,8 @@ import pytest
 
 from ckpt.settings.settings import Settings, load
 from ckpt.settings.sources import (
+    Said,
     SettingsError,
-    Source,
     from_ckpt_toml,
     from_environ,
     from_git_config,
@@ -27,7 +27,7 @@ def of_env(**env: str) -> Settings:
     return load([from_environ(env)])
 
 
-def error_of(*sources: Source) -> SettingsError:
+def error_of(*sources: list[Said]) -> SettingsError:
     with pytest.raises(SettingsError) as caught:
         load(sources)
     return caught.value

@@ -11,7 +11,7 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 LIMIT = 60.0  # seconds; only a program that hangs takes them
 
@@ -19,14 +19,14 @@ LIMIT = 60.0  # seconds; only a program that hangs takes them
 class Terminal:
     """A program that is the session leader of a new terminal; `shown` is all it has printed."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], env: Mapping[str, str] = os.environ) -> None:
         self.shown = ""
         self._status: int | None = None
         self._mark = 0
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            os.execvp(words[0], words)
+            os.execvpe(words[0], words, env)
 
     def __enter__(self) -> Terminal:
         return self

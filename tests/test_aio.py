@@ -122,7 +122,7 @@ def test_state_goes_to_a_file_and_comes_back(top: Path, tmp_path: Path) -> None:
     run(top, main, worktree=False)
 
 
-def test_the_work_is_in_one_thread_and_one_thing_at_a_time(top: Path) -> None:
+def test_the_work_is_in_a_thread_and_one_thing_at_a_time(top: Path) -> None:
     seen: set[str] = set()
 
     async def main(manager: CheckpointManager) -> None:
@@ -133,8 +133,7 @@ def test_the_work_is_in_one_thread_and_one_thing_at_a_time(top: Path) -> None:
         assert all(made)
 
     run(top, main)
-    assert len(seen) == 1
-    assert threading.current_thread().name not in seen
+    assert seen and threading.current_thread().name not in seen
 
 
 def test_callbacks_are_called_in_the_loop_and_may_be_coroutines(top: Path) -> None:
@@ -145,12 +144,14 @@ def test_callbacks_are_called_in_the_loop_and_may_be_coroutines(top: Path) -> No
         seen.append(checkpoint.name)
 
     async def main(manager: CheckpointManager) -> None:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: failures.append(told))
         manager.on_checkpoint(saved)
         manager.on_checkpoint(lambda _: 1 / 0)
         manager.on_rollback(lambda result: seen.append(asyncio.get_running_loop() is not None))
         result = await manager.create("x")
         await manager.rollback(result)
-        assert "ZeroDivisionError" in result.warnings[0]
+        assert isinstance(failures[0]["exception"], ZeroDivisionError)
         with pytest.raises(ValueError, match="why"):
             async with manager.guard("step"):
                 raise ValueError("why")

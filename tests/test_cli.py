@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def asked(top: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return 0
 
     monkeypatch.setattr(list_command, "run", run)
+    monkeypatch.setattr(cli.Context, "open", lambda *_, **__: nullcontext())
     return got
 
 
@@ -179,19 +181,6 @@ def test_an_error_is_one_document_when_json_was_asked_for(
         assert ran.json["error"]["hint"]
 
 
-def test_quiet_does_not_hide_an_error(top: Path) -> None:
-    assert "no checkpoint 'nobody'" in ckpt_here("-q", "show", "nobody", code=3).stderr
-
-
-def test_quiet_prints_nothing_but_errors(top: Path) -> None:
-    with opened(top) as repo:
-        found = write_checkpoint(repo)
-
-    assert found.id in ckpt_here("list", code=0).stdout
-    ran = ckpt_here("list", "-q", code=0)
-    assert (ran.stdout, ran.stderr) == ("", "")
-
-
 def test_outside_a_repository_the_hint_says_what_to_do(tmp_path: Path) -> None:
     ran = ckpt_here("list", cwd=tmp_path, code=1)
 
@@ -245,25 +234,6 @@ def test_a_bug_is_one_line_and_a_log(
     assert "Traceback" in log.read_text()
     assert "words: ['list', '--session', 'caf\\udce9']" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600
-
-
-def test_whoever_stops_reading_is_no_error(top: Path) -> None:
-    with opened(top) as repo:
-        write_checkpoint(repo)
-    read, write = os.pipe()
-    os.close(read)
-    try:
-        ran = subprocess.run(
-            [sys.executable, "-I", "-m", "ckpt", "list"],
-            stdout=write,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    finally:
-        os.close(write)
-
-    assert ran.stderr == b""
-    assert ran.returncode == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")

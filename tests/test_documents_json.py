@@ -41,7 +41,7 @@ def test_a_diff_with_the_present_goes_to_null() -> None:
     files = (FileChange(NOT_UTF8, "M", 1, 2), FileChange("b", "A", 0, 0, binary=True))
     patch = b"+caf\xe9\n"
 
-    assert printed(documents.diff(DiffResult(draft(), None, files, patch))) == {
+    assert printed(documents.of(DiffResult(draft(), None, files, patch))) == {
         "from": ID,
         "to": None,
         "files": [
@@ -53,7 +53,7 @@ def test_a_diff_with_the_present_goes_to_null() -> None:
 
 
 def test_a_rollback_with_nothing_to_tell_has_every_key() -> None:
-    found = printed(documents.rollback(RollbackResult(draft(), None)))
+    found = printed(documents.of(RollbackResult(draft(), None)))
 
     assert found.pop("target")["id"] == ID
     assert found == {
@@ -89,7 +89,7 @@ def test_an_error_has_its_code(kind: type[CkptError], code: str, exit_code: int)
     error = kind("it did not work", hint="git ckpt list", details={"available": []})
 
     assert error.exit_code == exit_code
-    assert printed(documents.error(error)) == {
+    assert printed(documents.document(error=error)) == {
         "error": {
             "code": code,
             "message": "it did not work",
@@ -100,17 +100,6 @@ def test_an_error_has_its_code(kind: type[CkptError], code: str, exit_code: int)
 
 
 def test_an_error_without_hint_or_details_has_null() -> None:
-    found = printed(documents.error(CkptError("no")))["error"]
+    found = printed(documents.document(error=CkptError("no")))["error"]
 
     assert found == {"code": "failed", "message": "no", "hint": None, "details": None}
-
-
-def test_an_interruption_has_the_form_of_an_error() -> None:
-    found = printed(documents.interrupted())["error"]
-
-    assert found == {
-        "code": "interrupted",
-        "message": "interrupted",
-        "hint": None,
-        "details": None,
-    }

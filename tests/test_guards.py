@@ -87,17 +87,22 @@ def test_what_the_block_did_can_be_had_back(manager: CheckpointManager, top: Pat
 
 
 def test_nested_guards_each_go_back_to_their_own(manager: CheckpointManager, top: Path) -> None:
-    with manager.guard("outer") as outer:
+    with manager.guard("outer"):
         (top / "file").write_text("outer")
         with pytest.raises(Odd), manager.guard("inner"):
             ruin(top)
             raise Odd
         assert (top / "file").read_text() == "outer"
         assert not (top / "new0").exists()
-        with pytest.raises(Odd), outer:  # the same guard once more
-            ruin(top)
-            raise Odd
-        assert (top / "file").read_text() == "outer"
+
+
+def test_a_guard_is_for_one_block_at_a_time(manager: CheckpointManager, top: Path) -> None:
+    with manager.guard() as guard:
+        ruin(top)
+        with pytest.raises(UsageError, match="in use"), guard:
+            pytest.fail("it was entered")
+    with guard:
+        assert guard.checkpoint is not None
 
 
 def test_a_failing_rollback_is_a_note_and_hides_nothing(
@@ -133,6 +138,18 @@ def test_a_rollback_that_dies_half_way_is_to_be_continued(
 
     assert "KeyboardInterrupt; try: git ckpt rollback --continue" in caught.value.__notes__[0]
     manager.resume_rollback()
+    assert is_whole(top)
+
+
+def test_a_checkpoint_that_was_dropped_meanwhile_is_found_in_the_trash(
+    manager: CheckpointManager, top: Path
+) -> None:
+    with pytest.raises(Odd), manager.guard() as guard:
+        assert guard.checkpoint is not None
+        manager.delete(guard.checkpoint)
+        ruin(top)
+        raise Odd
+
     assert is_whole(top)
 
 

@@ -87,12 +87,6 @@ def test_what_only_resembles_an_id_is_none(text: str) -> None:
     assert not ids.is_id(text)
 
 
-def test_ids_among_names_come_newest_first() -> None:
-    names = ["20260101-000000-000-aaaa", "main", "20270101-000000-000-aaaa", "x/y"]
-
-    assert ids.possible_ids(names) == ["20270101-000000-000-aaaa", "20260101-000000-000-aaaa"]
-
-
 @pytest.mark.parametrize(
     ("name", "problem"),
     [

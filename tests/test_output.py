@@ -8,13 +8,13 @@ import pytest
 from ckpt.errors import CkptError
 from ckpt.output import Output
 
-EVIL = "a\nb\r\x1b[8m\x1b]0;x\x07\x1b[33\ud800"
-SHOWN = "a\\nb\\r\\x1b[8m\\x1b]0;x\\x07\\x1b[33\\ud800"
+EVIL = "a\nb\r\x1b[8m\x1b]0;x\x07\x1b[33m\ud800"
+SHOWN = "a\\nb\\r\\x1b[8m\\x1b]0;x\\x07\\x1b[33m\\ud800"
 
 
 def output(monkeypatch: pytest.MonkeyPatch, *, colours: bool) -> Output:
     monkeypatch.setattr(Output, "colours", lambda *_: colours)
-    return Output({}, as_json=False, quiet=False)
+    return Output({})
 
 
 @pytest.mark.parametrize("colours", [False, True])
@@ -33,13 +33,10 @@ def test_each_call_prints_one_line_without_anything_to_obey(
     assert said.err == f"warning: {SHOWN}\nhint: {SHOWN}\n{error} {SHOWN}\nhint: {SHOWN}\n"
 
 
-def test_our_own_colours_are_for_those_who_see_them(
+def test_our_own_colours_are_for_those_who_see_them_and_hold_nothing_to_obey(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = output(monkeypatch, colours=True)
-    painted = out.paint("id", "x")
-    out.line(painted)
-    assert capsys.readouterr().out == "\x1b[33mx\x1b[0m\n"
-
-    output(monkeypatch, colours=False).line(painted)
-    assert capsys.readouterr().out == "\\x1b[33mx\\x1b[0m\n"
+    for colours, shown in ((True, f"\x1b[33m{SHOWN}\x1b[0m\n"), (False, f"{SHOWN}\n")):
+        out = output(monkeypatch, colours=colours)
+        out.line(out.paint("id", EVIL))
+        assert capsys.readouterr().out == shown

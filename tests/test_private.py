@@ -13,7 +13,7 @@ from byhand import files_below
 from seam import failing, observed
 
 from ckpt import disk
-from ckpt.locks import clear_unfinished
+from ckpt.disk import clear_dead
 
 
 def mode(path: Path) -> int:
@@ -95,12 +95,6 @@ def test_no_private_folder_is_made_where_the_one_around_it_is_gone(tmp_path: Pat
     assert not (tmp_path / "git").exists()
 
 
-def test_a_private_folder_of_a_user_is_made_with_those_around_it(tmp_path: Path) -> None:
-    disk.ensure_user_dir(str(tmp_path / "share/ckpt"))
-
-    assert mode(tmp_path / "share/ckpt") == 0o700
-
-
 def test_a_file_taken_for_a_dead_processs_before_it_was_locked_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +103,7 @@ def test_a_file_taken_for_a_dead_processs_before_it_was_locked_is_made_again(
 
     def clear_first(fd: int, mode: int) -> None:
         monkeypatch.setattr(fcntl, "flock", real)
-        clear_unfinished(str(tmp_path))
+        clear_dead(str(tmp_path))
         taken.append(os.fstat(fd).st_nlink == 0)
         real(fd, mode)
 

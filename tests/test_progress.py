@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import io
 import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from byhand import worktree
+from terminals import Terminal
 
 from ckpt.output import Progress
 
@@ -55,33 +54,15 @@ def test_the_line_is_drawn_ten_times_a_second_at_most(stream: io.StringIO, clock
     assert 14 <= stream.getvalue().count("reading files") <= 16
 
 
-def in_a_terminal(repo: Path, *words: str, patience: float, stderr: int | None = None) -> str:
-    """What `git ckpt` writes to a terminal, whose patience is set."""
-    setup = f"from ckpt import cli, output; output._PATIENCE = {patience}"
-    code = f"{setup}; output._INTERVAL = 0; raise SystemExit(cli.main())"
-    own, theirs = pty.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *words],
-        cwd=repo,
-        env={**os.environ, "PYTHONPATH": str(PROJECT), "TERM": "xterm"},
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs if stderr is None else stderr,
-    )
-    os.close(theirs)
-    seen = b""
-    while piece := _read(own):
-        seen += piece
-    os.close(own)
-    child.wait()
-    return seen.decode()
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 1 << 16)
-    except OSError:  # as Linux ends a terminal that nobody holds any more
-        return b""
+def in_a_terminal(repo: Path, *words: str, errors: str = "/dev/tty") -> str:
+    """What `git ckpt` writes to a terminal, without patience."""
+    code = "from ckpt import cli, output; output._PATIENCE = output._INTERVAL = 0; cli.program()"
+    command = f'cd "$0" && exec "$@" 2> {errors}'
+    env = {**os.environ, "PYTHONPATH": str(PROJECT), "TERM": "xterm"}
+    program = ["sh", "-c", command, str(repo), sys.executable, "-c", code, *words]
+    with Terminal(program, env) as terminal:
+        terminal.end()
+        return terminal.shown
 
 
 @pytest.fixture
@@ -99,7 +80,7 @@ def left_on_screen(seen: str) -> str:
 
 
 def test_long_work_is_told_on_a_terminal_and_leaves_nothing_there(repo: Path) -> None:
-    seen = in_a_terminal(repo, "save", patience=0)
+    seen = in_a_terminal(repo, "save")
 
     assert "\r\033[Kckpt: reading files: 1" in seen
     assert "reading files" not in left_on_screen(seen)
@@ -107,7 +88,7 @@ def test_long_work_is_told_on_a_terminal_and_leaves_nothing_there(repo: Path) ->
 
 
 def test_an_error_stands_alone_on_the_screen(repo: Path) -> None:
-    seen = in_a_terminal(repo, "rollback", "no-such", patience=0)
+    seen = in_a_terminal(repo, "rollback", "no-such")
 
     assert "reading files" not in left_on_screen(seen)
     assert "error:" in left_on_screen(seen)
@@ -115,13 +96,12 @@ def test_an_error_stands_alone_on_the_screen(repo: Path) -> None:
 
 @pytest.mark.parametrize("option", ["-q", "--json"])
 def test_who_asked_for_silence_or_json_sees_no_progress(repo: Path, option: str) -> None:
-    assert "reading files" not in in_a_terminal(repo, "save", option, patience=0)
+    assert "reading files" not in in_a_terminal(repo, "save", option)
 
 
 def test_a_pipe_or_a_file_gets_no_progress(repo: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with log.open("wb") as file:
-        seen = in_a_terminal(repo, "save", patience=0, stderr=file.fileno())
+    seen = in_a_terminal(repo, "save", errors=str(log))
 
     assert "Saved checkpoint" in seen
     assert "reading files" not in seen

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -23,6 +22,7 @@ from ckpt.models import (
     Kind,
     RollbackResult,
     Skipped,
+    Source,
     Stats,
 )
 
@@ -81,11 +81,11 @@ def test_stats_are_told_in_a_few_words(stats: Stats, expected: str) -> None:
 
 def test_marks_name_what_is_unusual_about_a_checkpoint() -> None:
     everything = draft(pinned=True, partial=True, during_rollback=True, session="a_b")
-    foreign = draft(pinned=True, _lacks=lambda *_: True)
+    foreign = draft(pinned=True, source=Source(lacks=lambda *_: True))
 
-    assert render.marks(everything) == "pinned, partial, during-rollback, session a_b"
-    assert render.marks(foreign) == "foreign, pinned"
-    assert render.marks(draft()) == ""
+    assert render.marks(everything) == ["pinned", "partial", "during-rollback", "session a_b"]
+    assert render.marks(foreign) == ["foreign", "pinned"]
+    assert render.marks(draft()) == []
 
 
 def test_the_columns_of_a_table_are_aligned() -> None:
@@ -135,8 +135,7 @@ def test_details_tell_all_that_is_known() -> None:
         worktree="worktrees/other",
         pinned=True,
         stats=Stats(2, 5, 1),
-        _details=lambda: details,
-        _dirty_files=lambda: ("a.py", "with\nbreak"),
+        source=Source(lambda _: details, lambda _: ("a.py", "with\nbreak")),
     )
 
     lines = list(shown_details(shown, plain))
@@ -177,7 +176,7 @@ def test_an_unborn_and_a_detached_head_are_told_apart() -> None:
 
 def test_a_long_list_of_paths_is_cut_and_says_so() -> None:
     dirty = tuple(f"file{number}" for number in range(23))
-    lines = list(shown_details(draft(_dirty_files=lambda: dirty), plain))
+    lines = list(shown_details(draft(source=Source(dirty_files=lambda _: dirty)), plain))
 
     assert "  file19" in lines
     assert "  file20" not in lines
@@ -247,7 +246,7 @@ def report(result: RollbackResult) -> list[str]:
 
 
 def test_a_rollback_reports_what_it_did_and_where_the_state_before_is() -> None:
-    result = replace(RESULT, written=("a",), removed=("b", "c\n"), index_changed=True)
+    result = RESULT._replace(written=("a",), removed=("b", "c\n"), index_changed=True)
 
     assert report(result) == [
         f"Rolled back to checkpoint {ID} 'good'",
@@ -263,8 +262,7 @@ def test_a_rollback_reports_what_it_did_and_where_the_state_before_is() -> None:
 
 def test_a_dry_run_reports_what_would_be_done() -> None:
     kept = (Skipped("sub", "submodule"),)
-    result = replace(
-        RESULT,
+    result = RESULT._replace(
         safety=None,
         dry_run=True,
         written=("a",),
@@ -296,13 +294,13 @@ def head(moved: bool, ahead: int | None = None, behind: int | None = None) -> He
 
 
 def test_a_moved_head_is_reported_with_commit_and_branch() -> None:
-    assert "  HEAD is now at bbbbbbbbbbbb (topic)" in report(replace(RESULT, head=head(True)))
-    dry = replace(RESULT, head=head(True), dry_run=True)
+    assert "  HEAD is now at bbbbbbbbbbbb (topic)" in report(RESULT._replace(head=head(True)))
+    dry = RESULT._replace(head=head(True), dry_run=True)
     assert "  HEAD would be at bbbbbbbbbbbb (topic)" in report(dry)
 
 
 def test_a_head_that_stays_says_how_far_it_is_and_what_that_means() -> None:
-    result = replace(RESULT, head=head(False, 2, 1), index_changed=True)
+    result = RESULT._replace(head=head(False, 2, 1), index_changed=True)
 
     assert report(result)[2:4] == [
         "  HEAD stays, 2 commits ahead of and 1 commit behind the checkpoint's commit:",

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from ckpt.commands.doctor import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis, doctor
+from ckpt.commands.doctor import doctor
+from ckpt.engine.health import DOUBTFUL, FIXED, WELL, WRONG, Diagnosis
 
 
 def told(*diagnoses: Diagnosis) -> list[str]:

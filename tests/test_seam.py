@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests strike: every way in which Python, ckpt or dulwich changes a disk is seen."""
+"""What the tests strike: every way in which Python or ckpt changes a disk is seen."""
 
 from __future__ import annotations
 
@@ -9,21 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dulwich.file import GitFile
-from dulwich.object_store import DiskObjectStore
-from dulwich.objects import Blob
 from helpers import ckpt_here
-from seam import failing, observed
+from seam import observed
 
 
 def write(path: Path) -> None:
     with open(path, "w") as file:
         file.write("x")
-
-
-def replace(top: Path) -> None:
-    with GitFile(str(top / "file"), "wb") as file:
-        file.write(b"new")
 
 
 def descend(top: Path) -> None:
@@ -51,7 +43,6 @@ def write_temporary(top: Path) -> None:
         (lambda top: os.symlink("file", top / "link"), ["symlink link"]),
         (lambda top: os.makedirs(top / "a/b"), ["mkdir a", "mkdir b"]),
         (lambda top: os.chmod(top / "file", 0o600), ["chmod file"]),
-        (replace, ["create file.lock", "write file.lock", "fsync file.lock", "rename file"]),
         (descend, ["create file", "fsync-dir folder"]),
         (write_temporary, ["create tmp", "write tmp", "rename file"]),
     ],
@@ -68,14 +59,6 @@ def test_a_change_is_told_before_it_is_made(
     names = [(operation, os.path.basename(path)) for operation, path in seen]
     told = [f"{operation} {'tmp' if name[:3] == 'tmp' else name}" for operation, name in names]
     assert told == expected
-
-
-def test_what_dulwich_writes_fails_as_well(tmp_path: Path) -> None:
-    store = DiskObjectStore.init(str(tmp_path / "objects"))
-    with failing("create"), pytest.raises(OSError, match="No space left"):
-        store.add_object(Blob.from_string(b"content"))
-
-    assert list(store) == []
 
 
 def test_each_file_that_a_save_leaves_was_told_of(repo: Path) -> None:

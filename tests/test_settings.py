@@ -3,14 +3,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import fields, replace
 
 import pytest
 from setting_texts import error_of, of_env, of_file, of_git
 
 from ckpt.errors import UsageError
-from ckpt.models import Kind
-from ckpt.settings.policy import CAPS, DEFAULTS, Policy
 from ckpt.settings.settings import (
     Settings,
     disabled_by_env,
@@ -19,16 +16,16 @@ from ckpt.settings.settings import (
     load,
 )
 from ckpt.settings.sources import (
+    CAPS,
     NO_LIMIT,
     ROWS,
     SettingsError,
-    Source,
     from_environ,
+    from_flags,
     from_git_config,
 )
 
-KNOWN = "known: " + ", ".join([*(row.key for row in ROWS), "retention"])
-MEND = "mend it in '{}'; 'git ckpt help' tells of every setting"
+HINT = "'git ckpt help' tells of every setting"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -36,14 +33,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def test_every_field_has_a_row_unless_it_follows_from_others():
-    derived = {
-        "notes",
-        "retention",
-        "prunes_by_itself",
-        *(row.trusted for row in ROWS if row.trusted),
-    }
+    derived = {"notes", "policy", "prunes_by_itself", "trusted_include"}
 
-    assert {row.key for row in ROWS} | derived == {field.name for field in fields(Settings)}
+    assert {row.key for row in ROWS} | derived == {*Settings._fields}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
@@ -64,13 +56,9 @@ def test_the_template_without_its_comment_signs_loads_to_the_defaults():
         template = file.read()
     shown = re.sub(r"^#(?=[a-z_.]+ = )", "", template, flags=re.MULTILINE)
     source = from_ckpt_toml(shown.encode())
-    loaded = load([source])
 
-    assert load([from_ckpt_toml(template.encode())]) == Settings()
-    assert replace(loaded, retention=None) == Settings()
-    assert replace(loaded.policy, kinds={}) == Policy({})
-    assert {**loaded.policy.kinds, Kind.FEATURE: DEFAULTS[Kind.FEATURE]} == DEFAULTS
-    assert set(source.values) >= {row.key for row in (*ROWS, *CAPS)}
+    assert load([from_ckpt_toml(template.encode())]) == load([source]) == Settings()
+    assert {said.key for said in source} >= {row.key for row in (*ROWS, *CAPS)}
 
 
 # Triggers
@@ -118,17 +106,17 @@ def test_an_unknown_trigger_is_an_error_that_names_those_there_are() -> None:
 # Where values come from
 
 
-def test_a_later_kind_of_source_wins_in_whatever_order_they_are_given():
+def test_a_later_source_wins():
     sources = [
-        Source("flag", "--max-file-size", {"max_file_size": "4MiB"}),
-        from_environ({"CKPT_MAX_FILE_SIZE": "3MiB"}),
-        from_git_config([("maxfilesize", "2MiB", "/x")]),
         from_pyproject(b'[tool.ckpt]\nmax_file_size = "100MiB"\n'),
+        from_git_config([("maxfilesize", "2MiB", "/x")]),
+        from_environ({"CKPT_MAX_FILE_SIZE": "3MiB"}),
+        from_flags({"max_file_size": "4MiB"}),
     ]
 
-    sizes = [load(sources[start:]).max_file_size >> 20 for start in range(4)]
+    sizes = [load(sources[:end]).max_file_size >> 20 for end in range(1, 5)]
 
-    assert sizes == [4, 3, 2, 100]
+    assert sizes == [100, 2, 3, 4]
 
 
 def test_lists_add_up_over_all_sources():
@@ -137,7 +125,7 @@ def test_lists_add_up_over_all_sources():
             from_pyproject(b'[tool.ckpt]\ndeny = ["a", "b"]\n'),
             from_git_config([("deny", "c", "/x"), ("deny", "d:e", "/y")]),
             from_environ({"CKPT_DENY": "f:g"}),
-            Source("flag", "--deny", {"deny": ["h"]}),
+            from_flags({"deny": ["h"]}),
         ]
     )
 
@@ -186,10 +174,10 @@ def test_what_the_repository_may_not_say_is_noted_and_not_followed(text, field):
 
 
 def test_a_note_names_the_place_in_pyproject():
-    (note,) = load([from_pyproject(b"[tool.ckpt]\nenabled = false\n", "sub/pyproject.toml")]).notes
+    (note,) = load([from_pyproject(b"[tool.ckpt]\nenabled = false\n")]).notes
 
     assert note == (
-        "sub/pyproject.toml: tool.ckpt.enabled = false is ignored: "
+        "pyproject.toml: tool.ckpt.enabled = false is ignored: "
         "only git config (ckpt.enabled), CKPT_ENABLED or a flag may say that"
     )
 
@@ -201,9 +189,9 @@ def test_a_note_names_the_place_in_pyproject():
             [("enabled", "false", ""), ("allow", ".env", ""), ("maxfilesize", "1", "")]
         ),
         from_environ({"CKPT_ENABLED": "no", "CKPT_ALLOW": ".env", "CKPT_MAX_FILE_SIZE": "1B"}),
-        Source("flag", "f", {"enabled": False, "allow": [".env"], "max_file_size": 1}),
+        from_flags({"enabled": False, "allow": [".env"], "max_file_size": 1}),
     ],
-    ids=lambda source: source.kind,
+    ids=["git config", "environment", "flags"],
 )
 def test_everyone_else_may_say_it(trusted):
     assert load([trusted]) == Settings(enabled=False, allow=(".env",), max_file_size=1)
@@ -286,15 +274,13 @@ def test_a_word_that_is_no_boolean_is_an_error():
         ("max_file_size = true", 'max_file_size: expected a size such as "50MiB", got true'),
         ("max_file_size = 1.5", 'max_file_size: expected a size such as "50MiB", got 1.5'),
         ("max_file_size = 0", 'max_file_size: expected a size such as "50MiB", got 0'),
-        ("max_file_size = [1]", 'max_file_size: expected a size such as "50MiB", got a list'),
+        ("max_file_size = [1]", 'max_file_size: expected a size such as "50MiB", got [1]'),
         ("max_new_bytes = -1", 'max_new_bytes: expected a size such as "1GiB", or "none", got -1'),
         ("max_new_bytes = false", 'max_new_bytes: expected a size such as "1GiB", or "none"'),
-        ('max_new_files = "5"', 'max_new_files: expected a number such as 20000, or "none"'),
         ("max_new_files = 1.5", 'max_new_files: expected a number such as 20000, or "none"'),
-        ('enabled = "true"', 'enabled: expected true or false, got "true"'),
         ("enabled = 1", "enabled: expected true or false, got 1"),
         ("enabled = 2000-01-01", 'enabled: expected true or false, got "2000-01-01"'),
-        ('deny = "*.log"', 'deny: expected a list of patterns such as ["*.log"], '),
+        ("deny = 5", 'deny: expected a list of patterns such as ["*.log"], '),
         ("deny = [{a.b = 1}]", "deny: expected a list of patterns such as "),
         ('deny = ["x", 3]', "deny: expected a list of patterns such as "),
     ],
@@ -311,7 +297,7 @@ def test_a_wrong_type_names_file_key_and_what_was_expected(toml, message):
 def test_no_pattern_can_take_back_what_another_list_denies(key, pattern):
     error = error_of(from_git_config([(key, "fine", "/a"), (key, pattern, "/b")]))
 
-    assert error.message.startswith(f"/a, /b: ckpt.{key}: expected a list of patterns such as ")
+    assert error.message.startswith(f"/b: ckpt.{key}: expected a list of patterns such as ")
 
 
 @pytest.mark.parametrize(
@@ -338,19 +324,14 @@ def test_no_pattern_can_take_back_what_another_list_denies(key, pattern):
             "did you mean 'retention.auto.last'?",
         ),
         (
-            from_git_config([("retension", "1", "/x/config")]),
-            "/x/config: ckpt.retension: unknown key",
-            "did you mean 'ckpt.retention.*'?",
-        ),
-        (
-            from_ckpt_toml(b"[nothing]\n"),
+            from_ckpt_toml(b"nothing = 1\n"),
             "ckpt.toml: nothing: unknown key",
-            KNOWN,
+            HINT,
         ),
         (
             from_ckpt_toml(b'"\\u001b[2J" = 1\n'),
             'ckpt.toml: "\\u001b[2J": unknown key',
-            KNOWN,
+            HINT,
         ),
     ],
 )
@@ -364,17 +345,20 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(source, message, hint
     ("text", "message"),
     [
         (b"a = 1\nb = \nckpt = 1\n", "invalid value (at line 2, column 5)"),
-        (b"# ckpt\n\n\xff = 1\n", "not UTF-8 (at line 3)"),
-        (b"# ckpt\n" + b"a." * 70 + b"a = 1\n", "key of too many parts (at line 2)"),
+        (
+            b"# ckpt\n\n\xff = 1\n",
+            "'utf-8' codec can't decode byte 0xff in position 8: invalid start byte",
+        ),
+        (b"# ckpt\n" + b"a." * 70 + b"a = 1\n", "key of too many parts"),
     ],
 )
 def test_invalid_toml_is_an_error_with_file_and_line(text, message):
-    for source in (from_pyproject, from_ckpt_toml):
+    for source, name in ((from_pyproject, "pyproject.toml"), (from_ckpt_toml, "ckpt.toml")):
         with pytest.raises(SettingsError) as caught:
-            source(text, "x.toml")
+            source(text)
 
-        assert caught.value.message == f"x.toml: invalid TOML: {message}"
-        assert caught.value.hint == MEND.format("x.toml")
+        assert caught.value.message == f"{name}: invalid TOML: {message}"
+        assert caught.value.hint == HINT
 
 
 HOSTILE = {
@@ -392,27 +376,3 @@ HOSTILE = {
 def test_a_hostile_file_is_an_error_like_any_other(text):
     with pytest.raises(SettingsError, match=r"^ckpt\.toml: "):
         load([from_ckpt_toml(text)])
-
-
-@pytest.mark.parametrize(
-    ("source", "hint"),
-    [
-        (from_ckpt_toml(b'max_file_size = "many"\n'), MEND.format("ckpt.toml")),
-        (from_ckpt_toml(b"retention = 3\n"), MEND.format("ckpt.toml")),
-        (
-            from_git_config([("maxfilesize", "many", "/x")]),
-            "git config --show-origin --get-all ckpt.maxFileSize",
-        ),
-        (
-            from_git_config([("retention", "many", "/x")]),
-            "git config --show-origin --get-all ckpt.retention",
-        ),
-        (from_environ({"CKPT_MAX_FILE_SIZE": "many"}), "unset CKPT_MAX_FILE_SIZE"),
-        (from_environ({"CKPT_RETENTION_AUTO_LAST": "many"}), "unset CKPT_RETENTION_AUTO_LAST"),
-    ],
-)
-def test_what_is_wrong_is_told_with_what_to_type_about_it(source, hint):
-    with pytest.raises(SettingsError) as caught:
-        load([source])
-
-    assert caught.value.hint == hint

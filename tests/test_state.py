@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from byhand import worktree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt import CheckpointManager, Kind, UsageError, documents, state
+from ckpt import CheckpointManager, Kind, UsageError, codec, documents
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
 RICH: list[Any] = [
@@ -26,7 +26,7 @@ RICH: list[Any] = [
     True,
     -1.5,
     2**70,
-    "ünï",
+    "ünï \ud800",
     [],
     {},
     (),
@@ -36,19 +36,18 @@ RICH: list[Any] = [
     datetime(2026, 2, 28, 1, 2, 3, 4),
     datetime(2026, 2, 28, 1, 2, 3, tzinfo=ZONE),
     time(23, 59, 1, 5),
-    timedelta(days=-1, microseconds=7),
     Decimal("1.10"),
     UUID("12345678-1234-5678-1234-567812345678"),
     frozenset({1, "one"}),
     (1, (2, [3, {"four": {4}}])),
     {1: "int", None: "none", (1, 2): "tuple", date(2026, 1, 1): "date", b"k": "bytes"},
-    {"$ckpt": "date", "value": "2026-01-01"},
+    {"$ckpt": "datetime.date", "value": "2026-01-01"},
     {"a": {"$ckpt": 1}},
 ]
 
 
 def there_and_back(value: Any) -> Any:
-    return state.load(state.dump(value, "data"))
+    return codec.load_state(codec.dump_state(value, "data"))
 
 
 @pytest.mark.parametrize("value", RICH, ids=[str(number) for number in range(len(RICH))])
@@ -66,7 +65,6 @@ scalars = st.one_of(
     keys,
     st.floats(allow_nan=False, allow_infinity=False),
     st.datetimes(timezones=st.one_of(st.none(), st.just(timezone.utc))),
-    st.timedeltas(),
     st.uuids(),
 )
 
@@ -86,13 +84,13 @@ scalars = st.one_of(
 )
 def test_any_value_comes_back_equal(value: Any) -> None:
     assert there_and_back(value) == value
-    json.dumps(state.plain(value), allow_nan=False)
+    json.dumps(documents.as_json(value), allow_nan=False)
 
 
 def test_plain_data_is_the_json_that_everybody_writes() -> None:
     data = {"b": [1, 2.5, None], "a": {"text": "ü"}}
 
-    assert json.loads(state.dump(data, "data")) == data
+    assert json.loads(codec.dump_state(data, "data")) == data
     assert list(there_and_back(data)) == ["b", "a"]
 
 
@@ -106,15 +104,8 @@ def test_a_subclass_comes_back_as_what_it_is_made_of() -> None:
     assert [type(item) for item in found] == [dict, tuple, str, dict, bytes]
 
 
-class Seasonal(tzinfo):
-    """A zone whose offset depends on the date."""
-
-    def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        return None if moment is None else timedelta(hours=1 + (4 <= moment.month <= 9))
-
-
 def test_equal_sets_have_one_text() -> None:
-    assert state.dump({"b", "a", 1}, "data") == state.dump({1, "a", "b"}, "data")
+    assert codec.dump_state({"b", "a", 1}, "data") == codec.dump_state({1, "a", "b"}, "data")
 
 
 @pytest.mark.parametrize(
@@ -126,17 +117,15 @@ def test_equal_sets_have_one_text() -> None:
         ({(1, 2): {"x": 1j}}, "data[(1, 2)].x"),
         ({"set": {1j}}, "data.set"),
         ({object: 1}, "data[<class 'object'>]"),
-        ({"text": "\ud800"}, "data.text"),
-        ({"\ud800": 1}, "data.\\ud800"),
-        ({"digits": 10**5000}, "data.digits"),
+        ({"digits": 10**5000}, "data"),
         ({"path": Path("x")}, "data.path"),
+        ({"span": timedelta(1)}, "data.span"),
         ({"price": Decimal("NaN")}, "data.price"),
-        ({"at": time(1, tzinfo=Seasonal())}, "data.at"),
     ],
 )
 def test_what_cannot_be_held_is_refused_by_its_place(value: Any, key: str) -> None:
     with pytest.raises(UsageError) as caught:
-        state.dump(value, "data")
+        codec.dump_state(value, "data")
 
     assert caught.value.details == {"key": key}
     assert f"'{key}' is not JSON" in caught.value.message
@@ -147,12 +136,12 @@ def test_what_holds_itself_or_is_too_deep_is_refused() -> None:
     round_: list[Any] = []
     round_.append(round_)
     deep: Any = 0
-    for _ in range(state.MOST_LEVELS + 1):
+    for _ in range(codec.MOST_LEVELS + 1):
         deep = [deep]
 
     for value in (round_, deep):
         with pytest.raises(UsageError, match="nested too deeply"):
-            state.dump(value, "data")
+            codec.dump_state(value, "data")
     assert there_and_back(deep[0]) == deep[0]
 
 
@@ -164,26 +153,21 @@ def test_what_holds_itself_or_is_too_deep_is_refused() -> None:
         b'{"$ckpt": "date"}',
         b'{"$ckpt": "os.system", "value": "true"}',
         b'{"$ckpt": ["list"], "value": 1}',
-        b'{"$ckpt": "date", "value": 1}',
-        b'{"$ckpt": "date", "value": "2026-13-01"}',
-        b'{"$ckpt": "bytes", "value": "="}',
+        b'{"$ckpt": "datetime.date", "value": 1}',
+        b'{"$ckpt": "datetime.date", "value": "2026-13-01"}',
         b'{"$ckpt": "dict", "value": [[[], 1]]}',
         b'{"$ckpt": "dict", "value": [1]}',
         b'{"$ckpt": "set", "value": [{}]}',
-        b'{"$ckpt": "decimal", "value": "x"}',
-        b'{"$ckpt": "uuid", "value": 5}',
-        b'{"$ckpt": "timedelta", "value": [1e400]}',
-        b'{"$ckpt": "timedelta", "value": [9999999999]}',
+        b'{"$ckpt": "decimal.Decimal", "value": "x"}',
+        b'{"$ckpt": "uuid.UUID", "value": 5}',
+        b'{"$ckpt": "tuple", "value": [1e400]}',
         b"[" * 100_000,
+        b"[" * 500 + b"]" * 500,
     ],
 )
 def test_a_text_that_is_no_stored_value_is_an_error_and_nothing_else(text: bytes) -> None:
     with pytest.raises(ValueError):
-        state.load(text)
-
-
-def test_keys_that_other_programs_cannot_tell_apart_are_not_lost() -> None:
-    assert state.plain({"k": {1: "a", "1": "b"}}) == {"k": [[1, "a"], ["1", "b"]]}
+        codec.load_state(text)
 
 
 def test_other_programs_get_plain_json() -> None:
@@ -197,7 +181,7 @@ def test_other_programs_get_plain_json() -> None:
         (1, "x"): {None: 1, 2.5: 2, date(2026, 1, 1): 3},
     }
 
-    assert state.plain(rich) == {
+    assert documents.as_json(rich) == {
         "date": "2026-01-02",
         "at": "2026-01-02T00:00:00+00:00",
         "bytes": "AP8=",

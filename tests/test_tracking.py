@@ -178,7 +178,7 @@ def test_a_pydantic_model_comes_back_in_place(manager: CheckpointManager) -> Non
         _private: int = 1
 
     when = datetime(2026, 1, 2, 3, tzinfo=timezone.utc)
-    agent = Agent(when=when, cost="1.10", tools=[Tool(name="a", path="x/y")], more=(1,), tags={"t"})
+    agent = Agent(when=when, cost="1.10", tools=[Tool(name="a", path="x/y")], more=[1], tags={"t"})
     before = agent.model_copy(deep=True)
     manager.track("agent", agent, turn="turn_count")
     saved = manager.create()

@@ -1,93 +1,77 @@
 # SPDX-License-Identifier: MIT
-"""Checkpoints to a file and back: JSON for state alone, a git bundle for whole ones."""
+"""Export checkpoints to a file and import them: agent state as JSON, others as a git bundle."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ckpt import disk, ids, state
-from ckpt.api.arguments import as_features, check_mappings
+from ckpt import disk, ids
+from ckpt.codec import text_or_none
 from ckpt.engine import foreign
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.snapshot import SaveRequest, checked
-from ckpt.engine.state import draft_of
-from ckpt.errors import CkptError, Refused, UsageError
-from ckpt.git import bundle, record
-from ckpt.git.formats import ObjectID
-from ckpt.git.objects import ObjectStore
+from ckpt.engine.checkpoint import Recorded
+from ckpt.engine.snapshot import SaveRequest, checked, state_draft_of
+from ckpt.engine.verify import fault_behind
+from ckpt.errors import Refused, UsageError
+from ckpt.git import record
+from ckpt.git.objects import ObjectID, ObjectStore
+from ckpt.git.packs import unpack_bundle, write_bundle
 from ckpt.git.repository import Repository
-from ckpt.git.trees import FOLDER, GITLINK, read_tree
-from ckpt.jsontext import text_or_none
-from ckpt.locks import clear_unfinished
+from ckpt.git.trees import reach
 from ckpt.models import REF_PREFIX, Checkpoint, Kind, Scope
 
 _LARGEST = 1 << 28  # bytes of a JSON document
-_UNFINISHED = ".ckpt-bundle-"
 SCHEMA = 1
 FORMAT = "ckpt state checkpoints"
-_FEATURES, _MAPPINGS = "features.json", ("metadata.json", "context.json")
-_PARTS = ("data.json", *_MAPPINGS, _FEATURES)
-_TRACKED = "tracked/"
-_WRONG = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    CkptError,
-)
 
 
 def export(repo: Repository, scope: Scope, oldest_first: Sequence[Checkpoint], path: str) -> int:
-    """Put checkpoints into a file that only its owner can read; returns how many."""
+    """Write checkpoints to a file readable by its owner only; return how many."""
     if not oldest_first and scope is Scope.FULL:
         raise UsageError("there is no checkpoint to export", hint="git ckpt save")
-    if os.path.islink(path):  # it stays one, and leads to the new file
-        path = os.path.realpath(path)
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise UsageError(f"'{folder}' is no folder", hint="name a file in one that is there")
-    if os.path.lexists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
-        raise UsageError(f"'{path}' is no file", hint="name one that is, or is not there yet")
-    with _reporting("write", path):
-        if scope is Scope.STATE:
-            disk.replace(path, _dump(oldest_first))
-        else:
-            _write_bundle(repo, oldest_first, path)
+    path = os.path.realpath(path)
+    is_taken = os.path.lexists(path) and not os.path.isfile(path)
+    if is_taken or not os.path.isdir(os.path.dirname(path)):
+        hint = "name a file in a directory that exists"
+        raise UsageError(f"cannot write '{path}': not a file", hint=hint)
+    if scope is Scope.STATE:
+        disk.replace(path, _dump(oldest_first))
+    else:
+        _write_bundle(repo.objects, oldest_first, path)
     return len(oldest_first)
 
 
 def import_(repo: Repository, scope: Scope, path: str, session: str | None) -> list[Checkpoint]:
-    """Read the checkpoints of a file; returns those that are new here."""
+    """Import the checkpoints of a file, into a session if given; return the new ones."""
     checked(SaveRequest(session=session))
-    with _reporting("read", path), open(path, "rb") as file:
-        if scope is Scope.FULL and file.peek(1)[:1] == b"#":
-            return _read_bundle(repo, file.fileno(), session)
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise UsageError(f"'{path}' is too large", hint="export fewer checkpoints")
-    return _store(repo, data, session)
-
-
-@contextmanager
-def _reporting(verb: str, path: str) -> Iterator[None]:
+    objects = repo.objects
     try:
-        yield
-    except OSError as error:
-        raise CkptError(
-            f"cannot {verb} '{path}': {(error.strerror or str(error)).lower()}",
-            hint="name a file that can be read and written",
-        ) from None
+        with open(path, "rb") as file:
+            if scope is Scope.FULL and file.peek(1)[:1] == b"#":
+                named = unpack_bundle(objects, file)
+                fault = fault_behind(repo, *(commit for _, commit in named))
+                if fault is not None:  # a ref to it would make every gc fail
+                    raise Refused(f"'{path}' is not whole: {fault}", hint="nothing was imported")
+                drafts = [_checked(repo, ref, commit) for ref, commit in named]
+            else:
+                drafts = _drafts(repo, file.read(_LARGEST))
+        known = {_identity(checkpoint) for checkpoint in Catalog(repo).here()}
+        made = []
+        for draft in drafts:
+            if session is not None:
+                draft = draft._replace(session=session)
+            if _identity(draft) not in known:
+                made.append(_publish(repo, draft))
+        return made
+    finally:
+        objects.discard()
 
 
-# -- JSON, for state alone
+# -- Agent state as JSON
 
 
 def _dump(oldest_first: Iterable[Checkpoint]) -> bytes:
@@ -105,212 +89,110 @@ def _item(found: Checkpoint) -> dict[str, Any]:
         metadata=found.metadata,
         context=found.context,
         features=found.feature_state,
+        tracked=found.tracked,
     )
-    for name, value in found.tracked.items():
-        texts |= record.tracked_text(name, value)
     facts = ("id", "name", "description", "trigger", "session", "pinned")
     return {
         **{name: getattr(found, name) for name in facts},
         "kind": found.kind.value,
         "timestamp": found.timestamp.isoformat(timespec="microseconds"),
-        "state": {path.decode(): json.loads(text) for path, text in texts.items()},
+        "state": {name: json.loads(text) for name, text in texts.items()},
     }
 
 
-def _store(repo: Repository, data: bytes, session: str | None) -> list[Checkpoint]:
-    """Write the checkpoints of a document, of `session` if one is given; returns the new ones."""
-    drafts = [_draft(item, session) for item in _items(data)]
-    known = {_identity(checkpoint) for checkpoint in Catalog(repo).here()}
-    made = []
-    try:
-        for wanted, moment, request in drafts:
-            draft = replace(draft_of(repo, request), timestamp=moment, id=wanted)
-            if _identity(draft) not in known:
-                tree, state = (ObjectID(name.encode()) for name in (draft.tree, draft.state_commit))
-                made.append(_publish(repo, draft, tree, (state,)))
-    finally:
-        repo.objects.discard()
-    return made
-
-
-def _items(data: bytes) -> list[Any]:
+def _drafts(repo: Repository, data: bytes) -> list[Checkpoint]:
+    """Parse the checkpoints of a document, and add their objects to the store."""
     try:
         document = json.loads(data)
-        if document["format"] != FORMAT:
+        if (document["format"], document["schema"]) != (FORMAT, SCHEMA):
             raise ValueError("another format")
-        if document["schema"] != SCHEMA:
-            raise UsageError(
-                f"the file has schema {document['schema']!r}, newer than this ckpt",
-                hint="upgrade ckpt: pip install --upgrade git-ckpt",
-            )
-        return list(document["checkpoints"])
-    except (KeyError, TypeError, ValueError, RecursionError):
+        return [_draft(repo, item) for item in document["checkpoints"]]
+    except Exception as error:  # the document may have any shape
         raise UsageError(
-            "not a file of state checkpoints", hint="pass what export() of one has written"
+            f"not a file of state checkpoints ({error!r:.200})",
+            hint="nothing was imported; pass what export() has written",
         ) from None
 
 
-def _draft(item: Any, session: str | None) -> tuple[str, datetime, SaveRequest]:
-    try:
-        moment = record.as_timestamp(item["timestamp"])
-        if not ids.is_id(item["id"]):
-            raise ValueError("not an id")
-        request = SaveRequest(
-            name=text_or_none(item["name"]),
-            description=text_or_none(item["description"]),
-            kind=Kind(item["kind"]),
-            trigger=text_or_none(item["trigger"]),
-            session=text_or_none(item["session"]) if session is None else session,
-            pinned=item["pinned"] is True,
-            state={_path(path): _state(path, value) for path, value in item["state"].items()},
-        )
-        return item["id"], moment, checked(request)
-    except _WRONG as error:
-        reason = error.message if isinstance(error, CkptError) else str(error)
-        raise UsageError(
-            f"invalid checkpoint in export file: {reason}",
-            hint="nothing was imported",
-        ) from None
-
-
-def _path(path: str) -> bytes:
-    name = path.removeprefix(_TRACKED).removesuffix(".json")
-    is_tracked = path == f"{_TRACKED}{name}.json" and record.is_quoted(name)
-    if path not in _PARTS and not is_tracked:
-        raise ValueError(f"'{path}' is no part of a state")
-    return path.encode("ascii")
-
-
-def _state(path: str, value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n"
-    found = state.load(text)
-    if path == _FEATURES:
-        as_features(found)
-    elif path in _MAPPINGS:
-        check_mappings(**{path: found})
-    return text
+def _draft(repo: Repository, item: Any) -> Checkpoint:
+    if not ids.is_id(item["id"]) or item["state"].keys() - {*record.PART_FILES}:
+        raise ValueError("not an id, or not a part of a state")
+    request = SaveRequest(
+        name=text_or_none(item["name"]),
+        description=text_or_none(item["description"]),
+        kind=Kind(item["kind"]),
+        trigger=text_or_none(item["trigger"]),
+        session=text_or_none(item["session"]),
+        pinned=item["pinned"] is True,
+        state={
+            name: json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n"
+            for name, value in item["state"].items()
+        },
+    )
+    draft = state_draft_of(repo, checked(request))
+    record.read_details(repo.objects, draft)
+    return draft._replace(id=item["id"], timestamp=record.as_timestamp(item["timestamp"]))
 
 
 def _identity(checkpoint: Checkpoint) -> tuple[object, ...]:
-    """What two checkpoints are the same by, whatever their ids."""
+    """Return the key by which checkpoints are compared, regardless of their ids."""
     contents = checkpoint.tree, checkpoint.state_commit
     return checkpoint.timestamp, contents, checkpoint.name, checkpoint.session
 
 
-def _publish(
-    repo: Repository, draft: Checkpoint, tree: ObjectID, parents: Sequence[ObjectID]
-) -> Checkpoint:
-    """Give it its ref; another id of the same time if its own is taken, or of the present if that
-    is yet to come."""
+def _publish(repo: Repository, draft: Checkpoint) -> Checkpoint:
+    """Create the ref of a checkpoint, with a new id if its own is taken or in the future."""
+    objects, tree, state = repo.objects, *_names(draft.tree, draft.state_commit)
+    head = () if draft.head_commit is None else _names(draft.head_commit)
     now = datetime.now(timezone.utc)
     if draft.id[:19] > ids.stamp(now):
-        draft = replace(draft, id=ids.new_id(now, None))
+        draft = draft._replace(id=ids.new_id(now, None))
     while True:
         message = record.compose_message(draft)
-        commit = record.write_commit(repo.objects, tree, parents, message, draft.timestamp)
-        repo.objects.flush()
+        commit = record.write_commit(objects, tree, (*head, state), message, draft.timestamp)
+        objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
             return load(repo, draft.id, commit)
-        draft = replace(draft, id=draft.id[:20] + ids.new_id(now, None)[20:])
+        draft = draft._replace(id=draft.id[:20] + ids.new_id(now, None)[20:])
 
 
-# -- Whole checkpoints as a git bundle, and from one
+def _names(*texts: str) -> tuple[ObjectID, ...]:
+    return tuple(ObjectID(text.encode()) for text in texts)
 
 
-def _write_bundle(repo: Repository, checkpoints: Iterable[Checkpoint], path: str) -> None:
-    """Write a bundle, in one step, that only its owner can read."""
-    objects = repo.objects
-    header, contents = _gather(objects, checkpoints)
-    folder = os.path.dirname(path)
-    clear_unfinished(folder, _UNFINISHED)
-    temporary = os.path.join(folder, disk.temporary_name(_UNFINISHED))
-    with disk.replacing(path, temporary) as fd:
-        bundle.write(objects, fd, header, contents)
-    disk.fsync_dir(folder)
+# -- Whole checkpoints as a git bundle
 
 
-def _gather(
-    objects: ObjectStore, checkpoints: Iterable[Checkpoint]
-) -> tuple[bundle.Header, list[ObjectID]]:
+def _write_bundle(objects: ObjectStore, checkpoints: Iterable[Checkpoint], path: str) -> None:
+    """Write a bundle atomically, readable by its owner only."""
     refs: dict[bytes, ObjectID] = {}
     needed: dict[ObjectID, None] = {}
     commits: dict[ObjectID, ObjectID] = {}
     for checkpoint in checkpoints:
-        commit, state = (
-            ObjectID(name.encode()) for name in (checkpoint.commit, checkpoint.state_commit)
-        )
+        commit, state = _names(checkpoint.commit, checkpoint.state_commit)
         refs[checkpoint.ref.encode()] = commit
         for part in (state, commit):
             found = record.read_commit(objects, part)
             commits[part] = found.tree
             needed |= dict.fromkeys(parent for parent in found.parents if parent != state)
-    known: dict[ObjectID, None] = {}
+    known: set[ObjectID] = set()
     for parent in needed:
-        _walk(objects, record.read_commit(objects, parent).tree, known, ())
-    contents: dict[ObjectID, None] = dict.fromkeys(commits)
+        reach(objects, record.read_commit(objects, parent).tree, known)
+    contents = {*commits}
     for tree in commits.values():
-        _walk(objects, tree, contents, known)
-    return bundle.Header(tuple(needed), refs), [*contents]
+        reach(objects, tree, contents, known)
+    with disk.replacing(path, os.path.dirname(path)) as fd:
+        write_bundle(objects, fd, needed, refs, sorted(contents))
 
 
-def _walk(
-    objects: ObjectStore,
-    top: ObjectID,
-    found: dict[ObjectID, None],
-    known: Container[ObjectID],
-) -> None:
-    """Add a tree and all below it, but for what is known."""
-    todo = [top]
-    while todo:
-        tree = todo.pop()
-        if tree in found or tree in known:
-            continue
-        found[tree] = None
-        for _, mode, child in read_tree(objects, tree):
-            if mode == FOLDER:
-                todo.append(child)
-            elif mode != GITLINK and child not in known:
-                found[child] = None
-
-
-def _read_bundle(repo: Repository, fd: int, session: str | None) -> list[Checkpoint]:
-    """Read the checkpoints of a bundle; returns those that are new here."""
-    objects = repo.objects
-    header = bundle.read_header(fd, objects)
-    for commit in header.needed:
-        if objects.kind(commit) != b"commit":
-            raise Refused(
-                f"the bundle needs commit '{commit.decode()}', which is not here",
-                hint="fetch it from where the bundle was made",
-            )
-    try:
-        bundle.read_pack(fd, header.size, objects)
-        drafts = [
-            _checked(repo, ref, commit, session) for ref, commit in sorted(header.refs.items())
-        ]
-        known = {_identity(checkpoint) for checkpoint in Catalog(repo).here()}
-        made = []
-        for draft in drafts:
-            if _identity(draft) not in known:
-                data = record.read_commit(objects, ObjectID(draft.commit.encode()))
-                made.append(_publish(repo, draft, data.tree, data.parents))
-        return made
-    finally:
-        objects.discard()
-
-
-def _checked(repo: Repository, ref: bytes, commit: ObjectID, session: str | None) -> Checkpoint:
+def _checked(repo: Repository, ref: bytes, commit: ObjectID) -> Checkpoint:
     name = ref.decode("utf-8", "backslashreplace")
     checkpoint_id = name.removeprefix(REF_PREFIX)
     if not name.startswith(REF_PREFIX) or not ids.is_id(checkpoint_id):
         raise Refused(f"'{name}' is no checkpoint", hint="nothing was imported")
-    try:
-        found = load(repo, checkpoint_id, commit)
-    except CkptError as error:
-        raise Refused(
-            f"'{name}' is no checkpoint: {error.message}", hint="nothing was imported"
-        ) from None
-    foreign.check(repo, found)
-    return replace(
-        found, worktree=repo.worktree_id, session=found.session if session is None else session
-    )
+    found = load(repo, checkpoint_id, commit)
+    foreign.check(Recorded(repo, found, is_foreign=True))
+    if found.operation is not None:
+        told = f"in '{found.id}' a {found.operation} was under way, whose files may name commands"
+        raise Refused(told, hint="nothing was imported")
+    return found._replace(worktree=repo.worktree_id)

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt gc`: give space back that checkpoints take, and tidy up."""
+"""`git ckpt gc`: free the space that checkpoints take, and remove stale files."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 
-from ckpt import documents
 from ckpt.cli import Context
-from ckpt.engine.gc import Collected, collect
+from ckpt.disk import worktree_lock
+from ckpt.engine.trash import Collected, collect
 from ckpt.errors import CkptError, Refused
-from ckpt.git.reachability import Unreachable, unreachable
+from ckpt.git.reachability import FSCK, unreachable
+from ckpt.git.repository import Repository
 from ckpt.render import Paint, counted, size
+
+_PATIENCE = 30.0  # seconds to wait for running saves and rollbacks
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,42 +27,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(context: Context, now: bool) -> int:
-    git = _git() if now else ""
-    with context.manager() as manager:
-        repo = manager.repository
-        done = collect(repo)
-        if now:
-            _tell_what_goes(context, unreachable(repo))
-            _collect_with(git, repo.git_dir)
-        context.output.tell(done, documents.gc, _rows)
-    return 0
+def run(context: Context, now: bool = False) -> None:
+    done = collect(context.manager.repository)
+    if now:
+        _collect_now(context, context.manager.repository)
+    context.output.tell(done, None, _rows)
 
 
-def _git() -> str:
-    from shutil import which
-
-    found = which("git")
-    if found is None:
-        raise Refused("git is not installed", hint="git ckpt gc, without --now")
-    return found
-
-
-def _tell_what_goes(context: Context, lost: Unreachable) -> None:
-    counts = [(len(lost.commits), "unreachable commit"), (len(lost.blobs), "unreachable file")]
+def _collect_now(context: Context, repo: Repository) -> None:
+    """Run `git gc --prune=now`, after a warning of what else it removes."""
+    commits, blobs = unreachable(repo, run_git(repo, *FSCK))
+    counts = [(len(commits), "unreachable commit"), (len(blobs), "unreachable file")]
     told = " and ".join(counted(count, what) for count, what in counts if count)
     if told:
         context.output.warning(f"git gc --prune=now also removes {told}")
+    with ExitStack() as stack:  # a running save has no ref yet
+        for git_dir in filter(os.path.isdir, repo.refs.git_dirs()):
+            private = os.path.join(git_dir, "ckpt")
+            stack.enter_context(worktree_lock(private, exclusive=True, timeout=_PATIENCE))
+        run_git(repo, "gc", "--quiet", "--prune=now")
 
 
-def _collect_with(git: str, git_dir: str) -> None:
+def run_git(repo: Repository, *words: str) -> bytes:
+    """Return the output of a git command, in English; ignore a failure if there is output."""
     from subprocess import DEVNULL, run
 
-    words = [git, f"--git-dir={git_dir}", "gc", "--quiet", "--prune=now"]
-    done = run(words, stdin=DEVNULL, capture_output=True, check=False)
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
-        raise CkptError(f"git gc failed: {lines[-1]}", hint="git gc --prune=now")
+    command, env = ["git", f"--git-dir={repo.git_dir}", *words], {**repo.env, "LC_ALL": "C"}
+    try:
+        done = run(command, stdin=DEVNULL, capture_output=True, env=env, check=False)
+    except FileNotFoundError:
+        raise Refused("git is not installed", hint="install git") from None
+    if done.returncode and not done.stdout:
+        told = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise CkptError(f"git {words[0]} failed: {told}", hint=f"git {words[0]}")
+    return done.stdout
 
 
 def _rows(done: Collected, paint: Paint, width: int) -> Iterator[str]:

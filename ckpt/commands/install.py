@@ -1,136 +1,115 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt install`: let git, and coding agents, take checkpoints by themselves; `uninstall`
-takes that out again, to the byte."""
+"""`git ckpt install` and `uninstall`: add triggers to git and coding agents, or remove them."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ckpt import documents
 from ckpt.cli import Context
-from ckpt.errors import Refused
+from ckpt.errors import Refused, UsageError
 from ckpt.git.repository import NotARepository, discover
 from ckpt.install import parts
-from ckpt.install.agents import AGENTS
-from ckpt.install.record import TO_DO, Step, Target
+from ckpt.install.record import Step, Target
+from ckpt.settings.sources import AGENTS, GIT_HOOKS
+
+_VERBS = {"added": "Added", "changed": "Changed", "removed": "Removed", "note": "Note:"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    _choices(
-        parser,
-        "which of git's hooks, with commas between; all, or none",
-        "also before checkouts and the like",
-        "a shell function, where the guard cannot be used",
-        "into the settings of a coding agent, and nowhere else unless asked",
-        "for all of your repositories",
-        "edit files that others share with you too",
-    )
-
-
-def uninstall_arguments(parser: argparse.ArgumentParser) -> None:
-    _choices(
-        parser,
-        "only these hooks; all, or none",
-        "only the guard",
-        "only the wrapper",
-        "only out of the settings of a coding agent",
-        "what was installed for all repositories",
-        "also out of shared files that others have put it into",
-    )
-
-
-def _choices(parser: argparse.ArgumentParser, *helps: str) -> None:
-    """What can be installed can be taken out: both commands have the same options."""
-    hooks, guard, wrapper, agent, everywhere, edit_tracked = helps
-    parser.add_argument("--hooks", metavar="NAMES", help=hooks)
-    parser.add_argument("--guard", action="store_true", help=guard)
-    parser.add_argument("--wrapper", action="store_true", help=wrapper)
-    parser.add_argument(
+    """Add the options of both commands."""
+    add = parser.add_argument
+    add("--hooks", metavar="NAMES", help="which of git's hooks, with commas between; all, or none")
+    add("--guard", action="store_true", help="before checkouts and the like")
+    add("--wrapper", action="store_true", help="a shell function, where the guard cannot be used")
+    known = ", ".join(AGENTS)
+    add(
         "--agent",
         action="append",
-        default=[],
         dest="agents",
         metavar="NAME",
         choices=AGENTS,
-        help=f"{agent}: {', '.join(AGENTS)}",
+        help=f"the settings of a coding agent, and nothing else unless asked: {known}",
     )
-    parser.add_argument("--global", action="store_true", dest="is_global", help=everywhere)
-    parser.add_argument("--edit-tracked", action="store_true", help=edit_tracked)
+    add("--global", action="store_true", dest="is_global", help="for all of your repositories")
+    add("--edit-tracked", action="store_true", help="edit files that others share with you too")
 
 
-def run(
-    context: Context,
-    hooks: str | None,
-    guard: bool,
-    wrapper: bool,
-    agents: list[str],
-    is_global: bool,
-    edit_tracked: bool,
-) -> int:
-    default = "none" if agents and not guard and not wrapper else "all"
-    selection = _selection(hooks or default, guard, wrapper, agents)
-    steps = parts.install(_target(context, is_global, edit_tracked), selection)
+uninstall_arguments = arguments
+
+
+def run(context: Context, **options: Any) -> int:
+    is_for_agents = options.keys() & {"agents", "guard", "wrapper"} == {"agents"}
+    names = _named(options, "none" if is_for_agents else "all")
+    steps = parts.install(_target(context, options), names)
     code = _tell(context, steps, "not installed")
-    if not context.output.as_json and parts.is_news(steps):
-        _tell_next(context, guard or bool(agents), " --global" if is_global else "")
+    is_news = any(step.action in ("added", "changed") for step in steps)
+    if not context.output.as_json and is_news:
+        place, line = " --global" if "is_global" in options else "", context.output.line
+        line()
+        if "guard" not in options and "agents" not in options:
+            line(f"before checkouts too:   git ckpt install --guard{place}")
+        line("see what is saved:      git ckpt list")
+        line("leave it out of a log:  git log --exclude='refs/checkpoints*' --all")
+        line(f"take it out again:      git ckpt uninstall{place}")
     return code
 
 
-def uninstall(
-    context: Context,
-    hooks: str | None,
-    guard: bool,
-    wrapper: bool,
-    agents: list[str],
-    is_global: bool,
-    edit_tracked: bool,
-) -> int:
-    selection = parts.EVERYTHING
-    if hooks is not None or guard or wrapper or agents:
-        selection = _selection(hooks or "none", guard, wrapper, agents)
-    steps = parts.uninstall(_target(context, is_global, edit_tracked), selection)
+def uninstall(context: Context, **options: Any) -> int:
+    is_part = options.keys() & {"hooks", "guard", "wrapper", "agents"}
+    names = _named(options, "none") if is_part else parts.EVERYTHING
+    steps = parts.uninstall(_target(context, options), names)
     code = _tell(context, steps, "not as before")
     if not steps:
         context.output.line("Nothing of ckpt is installed here.")
     return code
 
 
-def _selection(hooks: str, guard: bool, wrapper: bool, agents: list[str]) -> parts.Selection:
-    return parts.Selection(parts.read_hooks(hooks), guard, wrapper, tuple(dict.fromkeys(agents)))
+def _named(options: Mapping[str, Any], default: str) -> list[str]:
+    """Return the triggers that the options name; `default` replaces a missing `--hooks`."""
+    typed = options.get("hooks") or default
+    listed = tuple(name.strip() for name in typed.split(","))
+    hooks = {"all": GIT_HOOKS, "none": ()}.get(typed, listed)
+    for name in hooks:
+        if name not in GIT_HOOKS:
+            known = ", ".join(GIT_HOOKS)
+            raise UsageError(f"unknown hook '{name}'", hint=f"{known}; or all, or none")
+    others = [name for name in ("guard", "wrapper") if name in options]
+    return [*hooks, *others, *dict.fromkeys(options.get("agents", ()))]
 
 
-def _target(context: Context, is_global: bool, edit_tracked: bool) -> Target:
-    """Where to install; for all repositories none need be here."""
+def _target(context: Context, options: Mapping[str, Any]) -> Target:
+    """Return where to install; --global needs no repository here."""
+    is_global = "is_global" in options
     try:
         repo = discover(context.start, context.env)
     except NotARepository:
         if not is_global:
             raise
         repo = None
-    return Target(repo, context.env, sys.executable, is_global, edit_tracked)
+    return Target(repo, context.env, sys.executable, is_global, "edit_tracked" in options)
 
 
 def _tell(context: Context, steps: Sequence[Step], otherwise: str) -> int:
-    """What was done; of what was not, that it is `otherwise`, and what to do about it. Returns
-    the exit code."""
-    output = context.output
+    """Report the steps, with advice on those not done; return the exit code."""
+    output, here = context.output, os.path.join(os.path.realpath(context.start), "")
+    to_do = [step for step in steps if step.action == "to-do"]
     if output.as_json:
-        output.document(parts.document(steps))
-    else:
-        for missing, advice in parts.to_do(steps, context.start):
-            output.warning(f"{otherwise}: {missing}")
-            for line in advice:
-                output.hint(line)
-        for line in parts.done_lines(steps, context.start):
-            output.line(line)
-    return Refused.exit_code if any(step.action == TO_DO for step in steps) else 0
-
-
-def _tell_next(context: Context, has_guard: bool, place: str) -> None:
-    line = context.output.line
-    line()
-    if not has_guard:
-        line(f"before checkouts too:   git ckpt install --guard{place}")
-    line("see what is saved:      git ckpt list")
-    line(f"take it out again:      git ckpt uninstall{place}")
+        output.document(documents.document(steps=documents.as_json(steps)))
+    for step in to_do:
+        output.warning(f"{otherwise}: {step.what} ({step.place.removeprefix(here)})")
+        for line in step.advice:
+            output.hint(line)
+    for step in steps:
+        if step.action in _VERBS:
+            output.line(f"{_VERBS[step.action]} {step.what} ({step.place.removeprefix(here)})")
+            for line in step.advice:
+                output.line(f"  {line}")
+    kept = [step.what for step in steps if step.action == "kept"]
+    if kept:
+        output.line(f"Already there: {', '.join(kept)}")
+    return Refused.exit_code if to_do else 0

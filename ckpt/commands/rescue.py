@@ -1,77 +1,49 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt rescue`: find what other tools dropped, and make a checkpoint of it."""
+"""`git ckpt rescue`: find checkpoints, stashes, commits and files that other tools dropped."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
 from ckpt import documents
 from ckpt.cli import Context
-from ckpt.engine.rescue import Lost, Rescued, choose, find_lost, rescue, with_files
-from ckpt.errors import UsageError
-from ckpt.paths import to_str
-from ckpt.render import Paint, age, aligned, counted, printable, quoted
-from ckpt.triggers.precommit import stores
+from ckpt.commands.gc import run_git
+from ckpt.commands.list import add_limit
+from ckpt.engine.rescue import Lost, choose, find_lost, rescue
+from ckpt.git.reachability import FSCK
+from ckpt.models import Checkpoint
+from ckpt.render import Paint, age, aligned, counted, printable
 
-_DEFAULT_ROWS = 20
+_ROWS = 20
 _HEADS = ("", "AGE", "KIND", "ID", "WHAT", "SUBJECT")
 _SHORT = 12
-# Kinds that hold all tracked files.
-_WHOLE = ("stash", "commit", "tree")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "which", nargs="?", metavar="WHICH", help="a number in the list, or an id (default: list)"
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a name for the checkpoint")
-    parser.add_argument(
-        "-n",
-        type=int,
-        default=_DEFAULT_ROWS,
-        metavar="N",
-        dest="limit",
-        help=f"list at most N (default: {_DEFAULT_ROWS}; 0: no limit)",
+    add_limit(parser, "list at most N", _ROWS)
+
+
+def run(context: Context, which: str | None = None, limit: int | None = _ROWS) -> None:
+    repo = context.manager.repository
+    repo.check_there()
+    found = find_lost(repo, run_git(repo, *FSCK))
+    chosen = found[:limit] if which is None else [choose(found, which)]
+    made = None if which is None else rescue(repo, chosen[0])
+    context.output.tell(
+        chosen,
+        lambda lost: documents.document(lost=lost, total=len(found), checkpoint=made),
+        partial(_rows, len(found)) if made is None else partial(_rescued, made),
     )
 
 
-def run(context: Context, which: str | None, name: str | None, limit: int) -> int:
-    if limit < 0:
-        raise UsageError("-n must not be negative", hint="-n 0 shows all")
-    output = context.output
-    with context.manager() as manager:
-        repo = manager.repository
-        repo.check_there()
-        if which is not None:
-            repo.check_writable()
-        found = find_lost(repo, stores(context.env, sys.prefix))
-        total = len(found)
-        if which is None:
-            shown = [with_files(repo, each) for each in found[: limit or None]]
-            output.tell(
-                shown,
-                lambda shown: documents.rescue(shown, total, None),
-                lambda shown, paint, width: _rows(shown, total, paint, width),
-            )
-            return 0
-        chosen = with_files(repo, choose(found, which))
-        made = rescue(repo, manager.settings, chosen, name, manager.progress)
-        if made.unsafe is not None:
-            output.warning(f"it counts as foreign, for it is not safe: {made.unsafe}")
-        output.tell(
-            made,
-            lambda made: documents.rescue([chosen], total, made.checkpoint),
-            partial(_rescued, chosen),
-        )
-    return 0
-
-
-def _rows(found: Sequence[Lost], total: int, paint: Paint, width: int) -> Iterator[str]:
-    """A numbered line each, newest first, and the command to type next."""
+def _rows(total: int, found: Sequence[Lost], paint: Paint, width: int) -> Iterator[str]:
+    """List numbered finds, newest first, then the command to type next."""
     if not found:
         yield "Nothing was found that is lost."
         return
@@ -80,39 +52,18 @@ def _rows(found: Sequence[Lost], total: int, paint: Paint, width: int) -> Iterat
     yield ""
     if total > len(found):
         yield f"{total - len(found)} older ones are not shown; -n 0 shows all"
-    yield "make a checkpoint of one:   git ckpt rescue NUMBER [NAME]"
+    yield "bring one back:   git ckpt rescue NUMBER"
 
 
-def _rescued(found: Lost, made: Rescued, paint: Paint, width: int) -> Iterator[str]:
-    checkpoint = made.checkpoint
-    name = f" '{checkpoint.name}'" if checkpoint.name else ""
-    amount = f" ({_amount(found)})" if _amount(found) else ""
-    yield f"Rescued {found.kind} {_shown_id(found)}{amount}: {paint('id', checkpoint.id)}{name}"
-    yield f"look at it:   git ckpt diff {checkpoint.id}"
-    if found.kind in _WHOLE:
-        yield f"some of it:   git ckpt rollback {checkpoint.id} -- PATH"
-        yield f"all of it:    git ckpt rollback {checkpoint.id}"
-        return
-    path = "" if made.path is None else f" -- {to_str(made.path)}"
-    yield f"get it back:  git ckpt rollback {checkpoint.id}{path}"
+def _rescued(made: Checkpoint, _: Sequence[Lost], paint: Paint, width: int) -> Iterator[str]:
+    name = f" '{made.name}'" if made.name else ""
+    yield f"Rescued checkpoint {paint('id', made.id)}{name}"
+    yield f"look at it:   git ckpt diff {made.id}"
+    yield f"go back:      git ckpt rollback {made.id}"
 
 
 def _row(number: int, each: Lost) -> tuple[str, ...]:
     when = age(datetime.fromtimestamp(each.time, timezone.utc)) if each.time else "unknown"
-    return str(number), when, each.kind, _shown_id(each), _amount(each), _subject(each)
-
-
-def _shown_id(each: Lost) -> str:
-    return printable(each.id if each.path is not None else each.id[:_SHORT])
-
-
-def _subject(each: Lost) -> str:
-    return ", ".join(map(quoted, each.paths)) if each.paths else printable(each.subject)
-
-
-def _amount(each: Lost) -> str:
-    if each.size is not None:
-        return f"{each.size:,} bytes"
-    if each.files is None:
-        return ""
-    return counted(each.files, "file")
+    amount = "" if each.files is None else counted(each.files, "file")
+    amount = amount if each.size is None else f"{each.size:,} bytes"
+    return str(number), when, each.kind, each.id[:_SHORT], amount, printable(each.subject)

@@ -1,30 +1,83 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt run`: a checkpoint, a command, and the way back.
+"""`git ckpt run`: take a checkpoint, run a command, and on request roll back if it fails.
 
-The command has the terminal and its own exit code; what is said about it comes after it, on
-standard error. With --json its standard output goes there too, because ours holds one document.
+The command runs only if the checkpoint succeeds, and its exit code is ours. The report follows
+on standard error. A rollback reverts everything since the checkpoint, HEAD included. Later
+failures are reported without changing the exit code.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import os
+import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from functools import partial
+from shlex import quote
+from time import monotonic, sleep
+from typing import NamedTuple
 
-from ckpt import documents
+from ckpt import documents, ids
+from ckpt.api.blocks import return_to, save_before
 from ckpt.cli import Context
-from ckpt.engine import diff, rollback  # noqa: F401  # the command may change our own files
-from ckpt.errors import UsageError
+from ckpt.engine import diff, rollback  # noqa: F401  # imported before the command can change it
+from ckpt.errors import CkptError, UsageError
+from ckpt.git.objects import ObjectID
+from ckpt.git.reachability import ahead_behind
+from ckpt.git.refs import branch_name
 from ckpt.manager import CheckpointManager
-from ckpt.models import Checkpoint, GitState, RollbackResult
-from ckpt.render import commits, kept, printable, quoted, stats_text
+from ckpt.models import Checkpoint, DiffResult, GitState, Kind, RollbackResult
+from ckpt.render import counted, kept, quoted, stats_text, warnings
 from ckpt.settings.settings import SESSION, session_of_env
-from ckpt.settings.sources import DURATION, Unfit
-from ckpt.triggers import run as runs
-from ckpt.triggers.run import HeldSignals, Moved, RunResult, die_of
+from ckpt.settings.sources import DURATION
 
-_EXAMPLE = "for example: git ckpt run --on-failure rollback -- make test"
+_TRIGGER = "run"
+_GRACE = 10.0  # seconds from SIGTERM to SIGKILL
+_POLL = 0.02
+_TIMED_OUT = 124
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+_FORWARDED = (*_FROM_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class CannotRun(CkptError):
+    exit_code = 126
+
+
+class NoSuchCommand(CkptError):
+    exit_code = 127
+
+
+class Moved(NamedTuple):
+    """HEAD before and after the command, and the number of commits it gained, if known."""
+
+    before: GitState
+    after: GitState
+    commits: int | None
+
+
+class RunResult(NamedTuple):
+    """The result of a command; `changed` is None if unknown, `head` if it did not move, and
+    `problems` are failures after the command ended."""
+
+    command: Sequence[str]
+    exit_code: int
+    signal: int | None
+    timed_out: bool
+    checkpoint: Checkpoint
+    changed: DiffResult | None
+    head: Moved | None
+    after: Checkpoint | None
+    rollback: RollbackResult | None
+    problems: Sequence[CkptError]
+
+    @property
+    def rollback_command(self) -> str:
+        return f"git ckpt rollback --head {self.checkpoint.id}"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,142 +85,242 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "git ckpt run [--name N] [--on-failure rollback|keep] [--timeout S]\n"
         "                    [--save-after] -- COMMAND [ARGUMENTS]"
     )
-    parser.add_argument("--name", metavar="N", help="name of the checkpoint before")
-    parser.add_argument(
-        "--on-failure",
-        default="keep",
-        choices=["rollback", "keep"],
-        help="what becomes of its work if it fails (default: keep)",
-    )
-    parser.add_argument(
-        "--timeout", type=seconds, metavar="S", help="end it after S seconds, or 90m, or 2h"
-    )
-    parser.add_argument(
-        "--save-after", action="store_true", help="take a checkpoint after it too, if it succeeds"
-    )
+    add = parser.add_argument
+    add("--name", metavar="N", help="name of the checkpoint before")
+    what = "what becomes of its work if it fails (default: keep)"
+    add("--on-failure", choices=["rollback", "keep"], help=what)
+    add("--timeout", type=seconds, metavar="S", help="end it after S seconds, or 90m, or 2h")
+    what = "take a checkpoint after it too, if it succeeds"
+    add("--save-after", action="store_true", help=what)
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds, or one with a unit."""
+    found = DURATION.read(text if text[-1:].isalpha() else text + "s")
+    if not isinstance(found, float):
+        raise ValueError(text)
+    return found
 
 
 def run(
     context: Context,
-    name: str | None,
-    on_failure: str,
-    timeout: float | None,
-    save_after: bool,
-    words: list[str],
+    name: str | None = None,
+    on_failure: str = "keep",
+    timeout: float | None = None,
+    save_after: bool = False,
+    words: Sequence[str] = (),
 ) -> int:
     if not words:
-        raise UsageError("no command after '--'", hint=_EXAMPLE)
-    try:
-        runs.check(words, context.start, context.env)
-        with context.quiet_manager() as manager:
-            before = _begin(context, manager, name)
-            manager.close()  # the command may remove packs that are open
-            with HeldSignals() as signals:
-                ended = runs.run(
-                    words,
-                    signals,
-                    start=context.start,
-                    env={**context.env, SESSION: before.session or ""},
-                    stdout=sys.stderr.fileno() if context.output.as_json else None,
-                    timeout=timeout,
-                )
-                result = runs.RunResult(tuple(words), before, ended)
-                if context.output.as_json or not context.output.quiet:
-                    result = runs.look(manager, result)
-                if save_after and ended.is_success:
-                    result = runs.save_after(manager, result)
-                elif on_failure == "rollback" and not ended.is_success:
-                    result = runs.roll_back(manager, result)
-                _tell(context, result)
-                if ended.signal is not None and not ended.timed_out:
-                    die_of(ended.signal)
-        return ended.exit_code
-    except runs.CannotRun as error:
-        context.output.error(error)
-        return error.status
+        hint = "for example: git ckpt run --on-failure rollback -- make test"
+        raise UsageError("no command after '--'", hint=hint)
+    _check(words[0], context)
+    manager = context.manager
+    before = _save_before(context, manager, name)
+    manager.close()  # the command may remove packs that are open
+    start = partial(_start, context, words, before.session or "", timeout)
+    with _forwarding(start) as child:
+        status, timed_out = child.wait(timeout)
+        died_of = -status if status < 0 else None
+        code = _TIMED_OUT if timed_out else 128 + died_of if died_of else status
+        changed = head = after = done = None
+        problems: list[CkptError] = []
+        if context.output.as_json or not context.output.quiet:
+            with _noting(problems, "cannot tell what changed"):
+                changed = manager.diff(before, patch=False)
+                head = _moved(manager, before)
+        if save_after and code == 0:
+            with _noting(problems, "no checkpoint was taken after it"):
+                again = None if name is None else f"{before.name}-after"
+                kind, session = Kind.AUTO, before.session
+                saved = manager.create(again, kind=kind, session=session, trigger=_TRIGGER)
+                after = saved.checkpoint
+        elif on_failure == "rollback" and code != 0:
+            with _noting(problems, "not rolled back"):
+                done = return_to(manager, before)
+        ended = (words, code, died_of, timed_out)
+        result = RunResult(*ended, before, changed, head, after, done, problems)
+        if context.output.as_json:
+            context.output.document(documents.of(result))
+        else:
+            for row in _summary(result):
+                context.output.note(row)
+            for problem in problems:
+                context.output.error(problem)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if died_of is not None and not timed_out:
+            if died_of != signal.SIGKILL:
+                signal.signal(died_of, signal.SIG_DFL)
+            os.kill(os.getpid(), died_of)  # so that our caller sees the same signal
+    return code
 
 
-def _begin(context: Context, manager: CheckpointManager, name: str | None) -> Checkpoint:
+def _check(word: str, context: Context) -> None:
+    """Refuse a command that cannot be run."""
+    path = os.path.join(context.start, word) if "/" in word else word
+    if word and shutil.which(path, path=context.env.get("PATH", os.defpath)):
+        return
+    if "/" not in word or not os.path.exists(path):
+        hint = "name a program to run after '--'"
+        raise NoSuchCommand(f"command '{word}' was not found", hint=hint)
+    what = "a folder" if os.path.isdir(path) else "not executable"
+    raise CannotRun(f"'{word}' is {what}", hint=f"chmod +x {quote(word)}, if it is a program")
+
+
+def _save_before(context: Context, manager: CheckpointManager, name: str | None) -> Checkpoint:
     context.warn(manager.settings.notes)
-    before = runs.begin(manager, name, session_of_env(context.env))
+    session = session_of_env(context.env)
+    if session is None:
+        session = "run-" + ids.new_id(datetime.now(timezone.utc), None)
+    before = save_before(manager, name, kind=Kind.SESSION, session=session, trigger=_TRIGGER)
+    assert before is not None  # this manager is enabled
     if before.partial:
         context.warn([f"checkpoint {before.id} is partial: see 'git ckpt show {before.id}'"])
     context.output.clear()
     return before
 
 
-def _tell(context: Context, result: RunResult) -> None:
-    try:
-        if context.output.as_json:
-            context.output.document(documents.run(result))
-        else:
-            for row in _summary(result):
-                context.output.note(row)
-            for problem in result.problems:
-                context.output.error(problem)
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):  # the terminal is gone, and the exit code says enough
-        pass
+class _Child(NamedTuple):
+    """The running command. With a time limit it leads a process group, which ends with it; at a
+    terminal it stays in our group, to read what is typed, and ends alone."""
 
+    process: subprocess.Popen[bytes]
+    is_group: bool
 
-def seconds(text: str) -> float:
-    """A number of seconds, or one with a unit."""
-    try:
-        seconds = float(text)
-    except ValueError:
+    def wait(self, timeout: float | None) -> tuple[int, bool]:
+        """Return its exit code, or its signal as a negative number, and whether it timed out."""
         try:
-            seconds = float(str(DURATION.of_text(text)))
-        except Unfit:
-            raise ValueError(text) from None
-    if not 0 < seconds < math.inf:
-        raise ValueError(text)
-    return seconds
+            return self.process.wait(timeout), False
+        except subprocess.TimeoutExpired:
+            due = monotonic() + _GRACE
+        self.send(signal.SIGTERM)
+        while self.send(0) and monotonic() < due:
+            self.process.poll()
+            sleep(_POLL)
+        self.send(signal.SIGKILL)
+        return self.process.wait(), True
+
+    def send(self, number: int) -> bool:
+        """Send a signal to the command or its group; return False if it has ended."""
+        if self.process.returncode is not None and not self.is_group:
+            return False
+        try:
+            os.kill(-self.process.pid if self.is_group else self.process.pid, number)
+        except (ProcessLookupError, PermissionError):  # ended, or now of another user
+            return False
+        return True
+
+
+def _start(context: Context, words: Sequence[str], session: str, timeout: float | None) -> _Child:
+    is_group = timeout is not None and not os.isatty(0)
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=context.start,
+            env={**context.env, SESSION: session},
+            # Standard output is reserved for the JSON document.
+            stdout=sys.stderr.fileno() if context.output.as_json else None,
+            close_fds=False,  # make, for example, passes some to its children
+            start_new_session=is_group,
+        )
+    except OSError as error:
+        hint = "a script needs a first line such as '#!/bin/sh'"
+        raise CannotRun(f"cannot run '{words[0]}': {error.strerror}", hint=hint) from None
+    return _Child(process, is_group)
+
+
+@contextmanager
+def _forwarding(start: Callable[[], _Child]) -> Iterator[_Child]:
+    """Start the command, and forward signals to it."""
+    child: _Child | None = None
+    early: list[int] = []
+
+    def forward(number: int, _: object) -> None:
+        if child is None:
+            early.append(number)
+        elif number not in _FROM_TERMINAL or child.is_group or not _is_foreground():
+            child.send(number)
+
+    # Ignored signals stay ignored for the command too, as under `nohup`.
+    handled = [each for each in _FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in handled}
+    try:
+        child = start()
+        for number in early:
+            child.send(number)
+        yield child
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_foreground() -> bool:
+    """Return whether our process group is in the foreground of the terminal."""
+    try:
+        with open("/dev/tty", "rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+# -- After the command
+
+
+@contextmanager
+def _noting(problems: list[CkptError], failure: str) -> Iterator[None]:
+    """Collect any failure after the command, so that the next step still runs."""
+    try:
+        yield
+    except Exception as error:
+        problem = error if isinstance(error, CkptError) else CkptError(str(error))
+        problem.message = f"{failure}: {problem.message}"
+        problems.append(problem)
+
+
+def _moved(manager: CheckpointManager, before: Checkpoint) -> Moved | None:
+    head = manager.repository.refs.head()
+    then = GitState(before.head_commit, before.branch)
+    now = GitState(None if head.commit is None else head.commit.decode(), branch_name(head))
+    gained = None
+    if head.commit is not None and then.commit_hash is not None:
+        was = ObjectID(then.commit_hash.encode())
+        counts = ahead_behind(manager.repository, head.commit, was)
+        gained = None if counts is None else counts[0]
+    return None if then == now else Moved(then, now, gained)
 
 
 def _summary(result: RunResult) -> Iterator[str]:
-    """What changed, how it ended if it failed, and the command to type next."""
-    if not result.ended.is_success:
-        yield f"ckpt: {_ending(result)}"
+    """Report a failure, the changes, and the command to type next."""
+    word = quoted(result.command[0])
+    if result.timed_out:
+        yield f"ckpt: '{word}' timed out"
+    elif result.signal is not None:
+        yield f"ckpt: '{word}' died of signal {result.signal}"
+    elif result.exit_code != 0:
+        yield f"ckpt: '{word}' failed with exit code {result.exit_code}"
     if result.changed is not None:
         files = result.changed.files
         what = stats_text(result.changed.stats) if files else "no files changed"
         yield f"ckpt: {what} since checkpoint {result.checkpoint.id}"
     if result.head is not None:
-        yield f"  {_head(result.head)}"
-    if result.after is not None and result.after.id is not None:
+        before, after, gained = result.head
+        more = f", with {counted(gained, 'commit')} more" if gained else ""
+        yield f"  HEAD went from {_place(before)} to {_place(after)}{more}"
+    if result.after is not None:
         yield f"  saved as {result.after.id}"
-    if result.rollback is not None:
-        yield from _rolled_back(result.rollback)
+    done = result.rollback
+    if done is not None:
+        if done.changed or done.skipped:
+            verb = "rolled back" if done.changed else "not rolled back"
+            yield f"ckpt: {verb} to checkpoint {done.target.id}"
+        yield from (f"  {line}" for line in warnings(done))
+        yield from kept(done)
+        if done.undo_command is not None:
+            yield f"  bring its work back with: {done.undo_command}"
     elif result.changed is None or result.changed.files or result.head is not None:
         yield f"  go back with: {result.rollback_command}"
 
 
-def _ending(result: RunResult) -> str:
-    ended, word = result.ended, quoted(result.command[0])
-    if ended.timed_out:
-        return f"'{word}' timed out"
-    if ended.signal is not None:
-        return f"'{word}' died of signal {ended.signal}"
-    return f"'{word}' failed with exit code {ended.exit_code}"
-
-
-def _head(moved: Moved) -> str:
-    gained = "" if not moved.commits else f", with {commits(moved.commits)} more"
-    before, after = _place(moved.before), _place(moved.after)
-    return f"HEAD went from {before} to {after}{gained}"
-
-
 def _place(state: GitState) -> str:
     commit = (state.commit_hash or "unborn")[:12]
-    return commit if state.branch is None else f"{printable(state.branch)} ({commit})"
-
-
-def _rolled_back(done: RollbackResult) -> Iterator[str]:
-    if done.changed or done.skipped:
-        yield f"ckpt: {'' if done.changed else 'not '}rolled back to checkpoint {done.target.id}"
-    for item in done.skipped:
-        yield f"  left {quoted(item.path)} alone: {printable(item.reason)}"
-    yield from kept(done)
-    if done.undo_command is not None:
-        yield f"  bring its work back with: {done.undo_command}"
+    return commit if state.branch is None else f"{state.branch} ({commit})"

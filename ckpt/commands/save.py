@@ -4,147 +4,111 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ckpt.errors import UsageError
-from ckpt.models import Checkpoint, Kind, SaveResult
-from ckpt.render import quoted, skipped, skipped_summary, stats
+from ckpt.models import Kind, SaveResult
+from ckpt.render import Paint, quoted, skipped, skipped_summary, stats_text
 from ckpt.settings.settings import session_of_env
 
 if TYPE_CHECKING:
     import argparse
 
     from ckpt.cli import Context
-    from ckpt.output import Output
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a short name to find it by")
-    parser.add_argument("-m", "--message", metavar="TEXT", help="a longer description")
-    parser.add_argument(
-        "--kind",
-        default="manual",
-        choices=[kind.value for kind in Kind if kind is not Kind.SAFETY],
-        help="why it is taken (default: manual)",
-    )
-    parser.add_argument("--data", metavar="JSON", help="state to keep with it, or @FILE")
-    parser.add_argument(
-        "--meta", metavar="K=V", action="append", default=[], help="a word of metadata; repeatable"
-    )
-    parser.add_argument(
-        "--session", metavar="S", help="the session it belongs to (default: $CKPT_SESSION)"
-    )
-    parser.add_argument(
-        "--state-file",
-        metavar="P",
-        action="append",
-        default=[],
-        help="a file to keep and bring back even if it is ignored; repeatable",
-    )
-    parser.add_argument("--pin", action="store_true", help="protect it from being dropped by rule")
-    parser.add_argument(
-        "--recurse", action="store_true", help="save submodules and other repositories inside too"
-    )
+    add = parser.add_argument
+    add("name", nargs="?", metavar="NAME", help="a short name to find it by")
+    add("-m", "--message", metavar="TEXT", dest="description", help="a longer description")
+    kinds = [kind.value for kind in Kind if kind is not Kind.SAFETY]
+    add("--kind", choices=kinds, help="why it is taken (default: manual)")
+    add("--data", metavar="JSON", help="state to keep with it, or @FILE")
+    add("--meta", metavar="K=V", action="append", help="a word of metadata; repeatable")
+    add("--session", metavar="S", help="the session it belongs to (default: $CKPT_SESSION)")
+    what = "a file to keep and bring back even if it is ignored; repeatable"
+    add("--state-file", metavar="P", action="append", dest="state_files", help=what)
+    add("--pin", action="store_true", help="protect it from being dropped by rule")
+    add("--recurse", action="store_true", help="save submodules and other repositories inside too")
 
 
 def run(
     context: Context,
-    name: str | None,
-    message: str | None,
-    kind: str,
-    data: str | None,
-    meta: list[str],
-    session: str | None,
-    state_file: list[str],
-    pin: bool,
-    recurse: bool,
-) -> int:
-    with context.manager() as manager:
-        context.warn(manager.settings.notes)
-        result = manager.create(
-            name,
-            description=message,
-            kind=kind,
-            data=_data(data, context.start),
-            metadata=_metadata(meta),
-            session=session if session is not None else session_of_env(context.env),
-            state_files=state_file,
-            pin=pin,
-            recurse=recurse,
-            trigger="command",
-        )
-        _tell(context.output, result)
-    return 0
+    data: str | None = None,
+    meta: Sequence[str] = (),
+    session: str | None = None,
+    **options: Any,
+) -> None:
+    """Take a checkpoint with the options of `CheckpointManager.create`."""
+    manager = context.manager
+    context.warn(manager.settings.notes)
+    result = manager.create(
+        data=_data(data, context.start),
+        metadata=_metadata(meta),
+        session=session if session is not None else session_of_env(context.env),
+        trigger="command",
+        **options,
+    )
+    context.output.tell(result, None, _rows)
+    context.warn(_warnings(result))
 
 
-def _tell(output: Output, result: SaveResult) -> None:
+def _rows(result: SaveResult, paint: Paint, width: int) -> Iterator[str]:
+    """Report the checkpoint, those of nested repositories, and skipped files."""
     found = result.checkpoint
-    if output.as_json:
-        from ckpt import documents
-
-        output.document(documents.save(result))
-    elif found is None:
-        output.line(f"No checkpoint was taken: {result.reason}")
-    elif result.outcome == "unchanged":
-        output.line(f"Unchanged since checkpoint {output.paint('id', found.id)}")
-    else:
-        name = f" '{found.name}'" if found.name else ""
-        output.line(f"Saved checkpoint {output.paint('id', found.id)}{name}: {stats(found)}")
-        _tell_rest(output, found)
-        for text in result.warnings:
-            output.warning(text)
-
-
-def _tell_rest(output: Output, found: Checkpoint) -> None:
-    """The repositories inside, and what is not in the checkpoint."""
+    if found is None:
+        yield f"No checkpoint was taken: {result.reason}"
+        return
+    if result.outcome == "unchanged":
+        yield f"Unchanged since checkpoint {paint('id', found.id)}"
+        return
+    name = f" '{found.name}'" if found.name else ""
+    yield f"Saved checkpoint {paint('id', found.id)}{name}: {stats_text(found.stats)}"
     for state in found.nested:
         if state.checkpoint is not None:
-            output.line(f"  with {quoted(state.path)}: {output.paint('id', state.checkpoint)}")
-    unreadable = [item for item in found.skipped if item.reason == "unreadable"]
-    if unreadable:
-        output.warning("this checkpoint is partial; these paths could not be read:")
-        for item in unreadable:
-            output.warning(f"  {item.path or '.'}")
-    for state in found.nested:
-        if state.problem is not None:
-            output.warning(f"'{state.path}' was not saved whole: {state.problem}")
+            yield f"  with {quoted(state.path)}: {paint('id', state.checkpoint)}"
     others = [item for item in skipped(found) if item.reason != "unreadable"]
     if others:
-        output.line(f"Skipped {skipped_summary(others)}")
-        output.line(output.paint("dim", f"  (see them with: git ckpt show {found.id})"))
+        yield f"Skipped {skipped_summary(others)}"
+        yield paint("dim", f"  (see them with: git ckpt show {found.id})")
+
+
+def _warnings(result: SaveResult) -> Iterator[str]:
+    found = result.checkpoint
+    if found is None or result.outcome == "unchanged":
+        return
+    unreadable = [item for item in found.skipped if item.reason == "unreadable"]
+    if unreadable:
+        yield "this checkpoint is partial; these paths could not be read:"
+        yield from (f"  {item.path or '.'}" for item in unreadable)
+    for state in found.nested:
+        if state.problem is not None:
+            yield f"'{state.path}' was not saved whole: {state.problem}"
+    yield from result.warnings
 
 
 def _data(text: str | None, start: str) -> Any:
     if text is None:
         return None
-    import json
+    from ckpt.codec import load
 
-    from ckpt.git.trees import LARGEST_STATE
-
-    source = "--data"
     try:
+        data = os.fsencode(text)
         if text.startswith("@"):
-            source = text[1:]
-            with open(os.path.join(start, source), "rb") as file:
-                text = file.read(LARGEST_STATE + 1).decode("utf-8", "surrogateescape")
-        if len(text) <= LARGEST_STATE:
-            return json.loads(text)
-    except OSError as error:
-        raise UsageError(
-            f"cannot read '{source}': {error.strerror}", hint="--data @FILE needs a file of JSON"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{source}: not JSON: {error}", hint="""for example: --data '{"step": 3}'"""
-        ) from None
-    raise UsageError(
-        f"'{source}' is over {LARGEST_STATE >> 20} MiB",
-        hint="keep it as a file: git ckpt save --state-file PATH",
-    )
+            with open(os.path.join(start, text[1:]), "rb") as file:
+                data = file.read()
+        return load(data)
+    except (OSError, ValueError) as error:
+        hint = """for example: --data '{"step": 3}', or --data @FILE"""
+        raise UsageError(f"--data is not JSON: {error}", hint=hint) from None
 
 
-def _metadata(pairs: list[str]) -> dict[str, str] | None:
+def _metadata(pairs: Sequence[str]) -> dict[str, str] | None:
+    found = {}
     for pair in pairs:
-        if "=" not in pair.lstrip("="):
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
             raise UsageError(f"--meta '{pair}' has no '='", hint="for example: --meta ticket=42")
-    return {pair.partition("=")[0]: pair.partition("=")[2] for pair in pairs} or None
+        found[key] = value
+    return found or None

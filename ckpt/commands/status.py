@@ -1,73 +1,52 @@
 # SPDX-License-Identifier: MIT
-"""`git ckpt status`: what there is, what the triggers did last, and what is wrong.
+"""`git ckpt status`: show the checkpoints, the last runs of the triggers, and problems.
 
-Whatever it finds, it has done what was asked: the exit code is 0.
+The exit code is 0 even if there are problems.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from ckpt import documents
 from ckpt.cli import Context
-from ckpt.engine import status
-from ckpt.engine.status import Status, TriggerStatus
+from ckpt.engine.health import Status, TriggerStatus, look
 from ckpt.errors import CkptError
-from ckpt.git.repository import Repository
-from ckpt.ids import is_id
 from ckpt.install import parts
 from ckpt.install.record import Target
-from ckpt.models import Finding
-from ckpt.render import Paint, age, columns, counted, printable, quoted, size
+from ckpt.models import FOREIGN, INSTALLED, MISSING, REPLACED
+from ckpt.render import Paint, age, columns, counted, quoted, size
 
 Row = tuple[str, str, str]  # label, style, text
 
-_LABEL = 13
+
+def run(context: Context) -> None:
+    context.output.tell(inspected(context), None, rows)
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Takes none of its own."""
-
-
-def run(context: Context) -> int:
-    with context.quiet_manager() as manager:
-        repo = manager.repository
-        found = status.look(repo, _installed(context, repo))
-        context.output.tell(found, documents.status, rows)
-    return 0
-
-
-def _installed(context: Context, repo: Repository) -> list[Finding]:
-    """What is installed; a part that cannot tell does not stop the others."""
+def inspected(context: Context) -> Status:
+    repo, findings = context.manager.repository, []
     try:
-        return parts.inspect(Target(repo, context.env, sys.executable))
-    except (CkptError, OSError) as error:
+        findings = parts.inspect(Target(repo, context.env, sys.executable))
+    except (CkptError, OSError) as error:  # the rest can still be shown
         context.output.warning(f"cannot tell what is installed: {error}")
-        return []
+    return look(repo, findings)
 
 
-def rows(found: Status, paint: Paint, width: int, now: datetime | None = None) -> Iterator[str]:
-    """One screen, what is wrong in red; ages count from `now`."""
-
-    def painted(style: str, line: str) -> str:
-        if style:
-            return paint(style, line)
-        return " ".join(paint("id", word) if is_id(word) else word for word in line.split(" "))
-
-    for block in ([*_state(found, now)], [*_triggers(found, now)]):
-        indent = max(_LABEL, *(columns(label) + 2 for label, _, _ in block))
+def rows(found: Status, paint: Paint, width: int) -> Iterator[str]:
+    """Format the status, with problems in red."""
+    for block in ([*_state(found)], [*_triggers(found)]):
+        indent = max(13, *(columns(label) + 2 for label, _, _ in block))
         for label, style, text in block:
-            yield (label.ljust(indent) + painted(style, printable(text))).rstrip()
+            yield (label.ljust(indent) + (paint(style, text) if style else text)).rstrip()
     yield ""
     advice = [*_advice(found)]
     most = max(len(what) for what, _ in advice)
     yield from (f"{what + ':':<{most + 1}}   {command}" for what, command in advice)
 
 
-def _state(found: Status, now: datetime | None) -> Iterator[Row]:
+def _state(found: Status) -> Iterator[Row]:
     linked = "" if found.worktree_id == "main" else f" ({found.worktree_id})"
     yield "Worktree", "", quoted(found.worktree) + linked
     commit = (found.head.commit_hash or "unborn")[:12]
@@ -77,38 +56,31 @@ def _state(found: Status, now: datetime | None) -> Iterator[Row]:
     if found.rollback_interrupted:
         yield "Rollback", "red", "interrupted"
     if found.rollback_running is not None:
-        yield "Rollback", "", f"one is at work here ({found.rollback_running})"
+        yield "Rollback", "", f"in progress ({found.rollback_running})"
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items() if count)
     yield "Checkpoints", "", f"{found.here} here ({kinds})" if found.here else "none here"
-    if found.newest is not None and found.oldest is not None:
-        yield "", "", f"newest {age(found.newest.timestamp, now)}: {found.newest.id}"
-        if found.oldest.id != found.newest.id:
-            yield "", "", f"oldest {age(found.oldest.timestamp, now)}: {found.oldest.id}"
+    for which, one in (("newest", found.newest), ("oldest", found.oldest)):
+        if one is not None and (which == "newest" or found.here > 1):
+            yield "", "", f"{which} {age(one.timestamp)}: {one.id}"
     more = [(found.elsewhere, "in other worktrees"), (found.trash, "in the trash")]
-    if any(count for count, _ in more):
+    if found.elsewhere or found.trash:
         yield "", "", ", ".join(f"{count} {where}" for count, where in more if count)
     if found.unreadable:
         yield "", "red", f"{found.unreadable} cannot be read"
     if found.foreign_refs:
         yield "", "", f"{counted(found.foreign_refs, 'ref')} of other tools below refs/checkpoints/"
-    if found.refs:
-        yield "Space", "", _space(found)
-    refs = counted(found.refs, "ref")
-    private = size(found.footprint.size)
+    if found.refs and found.held is None:
+        yield "Space", "", "not measured: it takes too long here"
+    elif found.refs and found.held is not None:
+        trash = f", and {size(found.held.trash)} wait in the trash" if found.held.trash else ""
+        yield "Space", "", f"{size(found.held.total)} that only checkpoints hold{trash}"
+    refs, private = counted(found.refs, "ref"), size(found.footprint.size)
     yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
     for note in found.notes:
         yield "Settings", "red", note
 
 
-def _space(found: Status) -> str:
-    held = found.held
-    if held is None:
-        return "not measured: it takes too long here"
-    trash = f", and {size(held.trash)} wait in the trash" if held.trash else ""
-    return f"{size(held.total)} that only checkpoints hold{trash}"
-
-
-def _triggers(found: Status, now: datetime | None) -> Iterator[Row]:
+def _triggers(found: Status) -> Iterator[Row]:
     known = [trigger for trigger in found.triggers if trigger.is_known]
     off = {trigger.off for trigger in found.triggers}
     all_off = off.pop() if len(off) == 1 else None
@@ -117,42 +89,37 @@ def _triggers(found: Status, now: datetime | None) -> Iterator[Row]:
     else:
         yield "Triggers", "", "" if known else "none is installed"
     for trigger in known:
-        yield from _trigger(trigger, now, says_off=all_off is None)
+        yield from _trigger(trigger, says_off=all_off is None)
     missing = [t.name for t in found.triggers if t.finding is not None and not t.is_known]
     if known and missing:
         yield "  others", "dim", "not installed: " + ", ".join(missing)
     for finding in found.others:
-        if finding.state != "installed":
+        if finding.state != INSTALLED:
             yield f"  {finding.trigger}", "red", finding.detail
 
 
-def _trigger(trigger: TriggerStatus, now: datetime | None, *, says_off: bool) -> Iterator[Row]:
-    finding = trigger.finding
-    # One that ran though it is not installed is the user's own.
-    facts = []
-    if finding is not None and finding.state != "missing":
-        before = {"installed": "installed", "foreign": f"not installed: {finding.detail}"}
-        facts.append(before.get(finding.state, finding.detail))
+def _trigger(trigger: TriggerStatus, *, says_off: bool) -> Iterator[Row]:
+    finding, success, failure = trigger.finding, trigger.notes.success, trigger.notes.failure
+    facts, style = [], ""
+    if finding is not None and finding.state != MISSING:  # otherwise the user may have added it
+        facts.append("installed" if finding.state == INSTALLED else finding.detail)
+        style = "red" if finding.state == REPLACED else ""
     if trigger.off is not None and says_off:
         facts.append(f"off ({trigger.off})")
-    success, failure = trigger.notes.success, trigger.notes.failure
     if success is not None:
         what = f"{success.outcome} {success.id}".strip()
-        facts.append(f"last ran {_ago(success.at, now)}, {success.seconds:.2f} s: {what}")
-    label = f"  {trigger.name}"
+        facts.append(f"last ran {_ago(success.at)}, {success.seconds:.2f} s: {what}")
     if facts:
-        is_gone = finding is not None and finding.state == "replaced"
-        yield label, "red" if is_gone else "", "; ".join(facts)
-        label = ""
+        yield f"  {trigger.name}", style, "; ".join(facts)
     if failure is not None:
-        times = "" if failure.count == 1 else f" {failure.count} times in a row"
-        failed = f"failed{times}, last {_ago(failure.at, now)}: {failure.message}"
-        style = "red" if trigger.notes.is_failing else "dim"
-        yield label, style, failed if trigger.notes.is_failing else f"before that, {failed}"
+        times = "" if failure.times == 1 else f" {failure.times} times in a row"
+        failed = f"failed{times}, last {_ago(failure.at)}: {failure.message}"
+        label = "" if facts else f"  {trigger.name}"
+        yield label, "red" if trigger.notes.is_failing else "dim", failed
 
 
-def _ago(moment: float, now: datetime | None) -> str:
-    return age(datetime.fromtimestamp(moment, timezone.utc), now)
+def _ago(moment: float) -> str:
+    return age(datetime.fromtimestamp(moment, timezone.utc))
 
 
 def _advice(found: Status) -> Iterator[tuple[str, str]]:
@@ -162,17 +129,12 @@ def _advice(found: Status) -> Iterator[tuple[str, str]]:
     if found.here:
         yield "look at them", "git ckpt list"
     yield "take one", "git ckpt save [NAME]"
-    if found.piled_up and found.refs:
-        yield "take less room", "git ckpt gc"
     states = {t.name: t.finding.state for t in found.triggers if t.finding is not None}
-    # Where `git ckpt` cannot be typed, installing is what makes that possible.
-    mends = [other.mend for other in found.others if other.mend]
-    if mends:
-        yield "install triggers", mends[0]
-    elif "replaced" in states.values() or "installed" not in states.values():
-        is_foreign = "foreign" in states.values()
-        yield "install triggers", "git ckpt install" + " --edit-tracked" * is_foreign
-    elif "installed" not in (states.get("guard", "installed"), states.get("wrapper")):
+    yield from (("type git ckpt", other.mend) for other in found.others if other.mend)
+    if REPLACED in states.values() or INSTALLED not in states.values():
+        edit = " --edit-tracked" * (FOREIGN in states.values())
+        yield "install triggers", f"git ckpt install{edit}"
+    elif INSTALLED not in (states.get("guard", INSTALLED), states.get("wrapper")):
         yield "before checkouts too", "git ckpt install --guard"
-    if found.failing or "replaced" in states.values():
+    if REPLACED in states.values() or any(t.notes.is_failing for t in found.triggers):
         yield "what is wrong", "git ckpt doctor"

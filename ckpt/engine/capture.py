@@ -1,107 +1,75 @@
 # SPDX-License-Identifier: MIT
-"""Capture the present: what is on disk, in the index and at HEAD, at one moment.
+"""Capture the working state: the worktree, the index and HEAD at one moment.
 
-Takes tracked and untracked files with their exact bytes, links, permission bits, empty
-folders, the index, HEAD and the operation in progress. Left out, and listed: secrets,
-dependency folders, untracked files that are too large or too many, nested repositories and
-special files. Contents come from the scan cache or git's index where stat data prove them.
-Blobs and trees go to the object store that is passed in; nothing else is written.
+Takes tracked and untracked files with their exact bytes, symbolic links, permission bits, empty
+directories, the index, HEAD and the operation in progress. Skips and lists secrets, dependency
+directories, untracked files that are too large or too many, nested repositories and special files.
+Reads only files that neither the scan cache nor git's index proves unchanged, and writes only
+blobs and trees.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import stat
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import time
+from binascii import unhexlify
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ckpt import paths
-from ckpt.engine.listings import Gatherer, write_trees
-from ckpt.engine.present import Present, sparse_entries, with_state
-from ckpt.engine.reading import (
-    NEVER,
-    Cleaning,
-    Clock,
-    IndexContents,
-    ListedContents,
-    Reader,
-    git_modes,
-)
-from ckpt.engine.rules import attribute_tree, fingerprint, read_excludes, scan_rules
 from ckpt.engine.scan_cache import (
+    NEVER,
+    Clock,
     ScanCache,
     doubtful_folders,
     facts_of,
     index_identity,
+    with_state,
 )
-from ckpt.errors import CkptError
-from ckpt.git.index import Staged, index_mtime, read_staged
-from ckpt.git.objects import ObjectStore
+from ckpt.engine.scan_rules import (
+    attribute_tree,
+    fingerprint,
+    read_excludes,
+    scan_rules,
+)
+from ckpt.engine.working_state import Present, sparse_entries
+from ckpt.git.index import Index, IndexEntry, matches, read_staged
+from ckpt.git.objects import LARGE, ObjectID, ObjectStore, UnreadableFile
 from ckpt.git.operation import read_now
-from ckpt.git.repository import Repository
-from ckpt.git.rules import AttributeTree
-from ckpt.git.streams import UnreadableFile
-from ckpt.git.trees import write_tree
+from ckpt.git.repository import Repository, nested_head
+from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.models import NestedState, SkipReason
-from ckpt.paths import to_str
+from ckpt.paths import identity, to_str
 from ckpt.settings.settings import Settings
-from ckpt.worktree.cache import Changes, Listings, Overtaken, rescan
-from ckpt.worktree.scan import Deadline, Scan, ScanRules
+from ckpt.worktree.cache import (
+    CODES,
+    GITLINK,
+    NEW,
+    NEW_BYTES,
+    NEW_FILES,
+    UNSURE,
+    File,
+    Folder,
+    Folders,
+    Records,
+    finder,
+    is_executable,
+    path_in,
+    stat_of,
+    total,
+    unsettled,
+)
+from ckpt.worktree.scan import Deadline, Overtaken, Scan, ScanRules, scan
 
 if TYPE_CHECKING:
-    from ckpt.engine.conversions import Cleaner
-
-# -- how much that is untracked one checkpoint takes
-
-
-def _has_room(settings: Settings, files: int, size: int) -> bool:
-    return files <= settings.max_new_files and size <= settings.max_new_bytes
-
-
-def _keep_within(
-    found: Scan, settings: Settings, objects: ObjectStore, top: bytes, deadline: Deadline | None
-) -> bool:
-    """Leave out of a scan what one checkpoint has no room for, the largest first; return whether
-    all has room. What the repository has already costs nothing."""
-    sizes = {path: found.files[path].st_size for path in found.untracked}
-    files, room = settings.max_new_files, settings.max_new_bytes
-    if _has_room(settings, len(sizes), sum(sizes.values())):
-        return True
-    for path in sorted(sizes, key=lambda path: (sizes[path], path)):
-        if deadline is not None and deadline.is_over:
-            del found.files[path]
-            found.leave_for_later(path)
-        elif _is_held(objects, os.path.join(top, path)):
-            continue
-        elif files > 0 and sizes[path] <= room:
-            files, room = files - 1, room - sizes[path]
-        else:
-            del found.files[path]
-            found.skipped[path] = SkipReason.BUDGET
-    return False
-
-
-def _is_held(objects: ObjectStore, place: bytes) -> bool:
-    """Tell whether the repository has a content; True also if it cannot be read."""
-    try:
-        if stat.S_ISLNK(paths.lstat(place).st_mode):
-            return objects.has(objects.hash(b"blob", paths.readlink(place)))
-        fd = paths.open_file(place)
-        try:
-            now = os.fstat(fd)
-            is_file = stat.S_ISREG(now.st_mode)
-            return not is_file or objects.has(objects.hash_file(fd, now.st_size))
-        finally:
-            os.close(fd)
-    except (OSError, UnreadableFile):
-        return True
-
-
-# -- capturing
+    from ckpt.engine.conversions import Cleaner, Converted
+    from ckpt.worktree.filters import Conversion
 
 _ATTEMPTS = 4
-_ALL = 1 << 62
 
 
 def capture(
@@ -109,24 +77,22 @@ def capture(
     settings: Settings,
     objects: ObjectStore,
     *,
-    force: tuple[bytes, ...] = (),
     progress: Callable[[int, int], None] | None = None,
     cache: ScanCache | None = None,
     clock: Clock = NEVER,
     reads_index: bool = True,
     deadline: Deadline | None = None,
 ) -> Present:
-    """Capture the worktree of `repo`, and the paths of `force` whatever the rules say.
+    """Capture the worktree of `repo`.
 
-    After the deadline no untracked file is read and no folder of such walked; they are listed.
-    If git moves HEAD, the index or an operation on meanwhile, files of two states would mix, so
-    all is captured again, a few times at most. What vanishes meanwhile is reason to look once
-    more; what does so again and is there in the end is listed as unreadable. Without
+    After the deadline, untracked files are listed but not read. If git changes HEAD, the index or
+    the operation meanwhile, or files vanish, the capture starts over, so as not to mix two states;
+    a file that vanishes again but exists at the end is listed as unreadable. Without
     `reads_index`, the index is read only if it has changed.
     """
     for attempt in range(_ATTEMPTS):
-        look = _Look(repo, settings, objects, force, progress, clock, deadline, reads_index)
-        present = look.run(cache)
+        look = _Look(repo, settings, objects, progress, clock, deadline)
+        present = look.run(cache, reads_index=reads_index)
         is_over = deadline is not None and deadline.is_over
         if _is_still(repo, present) and (attempt or is_over or not look.vanished):
             break
@@ -134,235 +100,348 @@ def capture(
     missed = [path for path in look.vanished if os.path.lexists(os.path.join(top, path))]
     if missed:
         skipped = {**present.skipped, **dict.fromkeys(missed, SkipReason.UNREADABLE)}
-        present = replace(present, skipped=dict(sorted(skipped.items())), cache=None)
+        present = present._replace(skipped=dict(sorted(skipped.items())), cache=None)
     return present
 
 
 def _is_still(repo: Repository, present: Present) -> bool:
-    """Tell whether git has left HEAD, index and operation alone since the capture began."""
+    """Return whether HEAD, index and operation are unchanged since the capture began."""
     return (
         present.head == repo.refs.head()
-        and present.index.mtime_ns == index_mtime(repo)
+        and present.index.identity == index_identity(repo)
         and present.operation == read_now(repo.refs)
     )
 
 
 class _Look:
-    """One look at the present."""
+    """One attempt at a capture."""
 
     def __init__(
         self,
         repo: Repository,
         settings: Settings,
         objects: ObjectStore,
-        force: tuple[bytes, ...],
         progress: Callable[[int, int], None] | None,
         clock: Clock,
         deadline: Deadline | None,
-        reads_index: bool,
     ) -> None:
         self._repo = repo
         self._settings = settings
         self._objects = objects
-        self._force = force
         self._progress = progress
         self._clock = clock
         self._deadline = deadline
-        self._reads_index = reads_index
         self._top = os.fsencode(repo.worktree)
-        self._staged: Staged | None = None
+        self._staged: Index | None = None
+        self._executable: Set[bytes] | None = None  # by the index, without core.fileMode
+        self._conversion: Callable[[bytes], Conversion | None] | None = None
+        self._done = (0, 0)  # files and bytes read
         self.vanished: set[bytes] = set()
 
-    def run(self, cache: ScanCache | None) -> Present:
-        identity = index_identity(self._repo)
-        if cache is not None and identity is not None and identity == cache.index.identity:
+    def run(self, cache: ScanCache | None, *, reads_index: bool) -> Present:
+        repo, now = self._repo, index_identity(self._repo)
+        if cache is not None and now is not None and any(now[-1]) and now == cache.index.identity:
             self._index = cache.index
-            if self._reads_index:
+            if reads_index:
                 self._read_staged()
         else:
-            self._index = facts_of(self._read_staged(), identity)
-        self._head = self._repo.refs.head()
-        self._operation = read_now(self._repo.refs)
-        self._excludes = read_excludes(self._repo)
-        self._rules = fingerprint(self._repo, self._settings, self._excludes)
-        if cache is not None and self._is_ordinary and cache.rules == self._rules:
-            try:
-                return self._warm(cache)
-            except Overtaken:
-                pass
-        return self._cold(cache)
+            self._index = facts_of(self._read_staged(), now)
+        self._head = repo.refs.head()
+        self._operation = read_now(repo.refs)
+        self._excludes = read_excludes(repo)
+        self._rules = fingerprint(repo, self._settings, self._excludes)
+        if not repo.config.get_bool("core.filemode", True):
+            entries = self._read_staged().entries
+            self._executable = {e.path for e in entries if e.mode == EXECUTABLE and not e.stage}
+        if self._index.is_sparse or self._executable is not None:
+            self._rules = b""  # records depend on more than the disk and the rules
+        if cache is not None:
+            cache = cache._replace(records=self._with_doubts(cache))
+        if cache is not None and self._rules and cache.rules == self._rules:
+            with suppress(Overtaken):
+                return self._present(cache, cache.records)
+        return self._present(cache, {})
 
-    def _read_staged(self) -> Staged:
+    def _with_doubts(self, cache: ScanCache) -> Records:
+        """Return the records, with a converted file marked to be read again if a change of HEAD or
+        the index may give it another blob."""
+        records = cache.records
+        converted = [record for record in records.values() if record.cleaned]
+        is_same = self._index is cache.index and (cache.compared or [b""])[0] == self._head.commit
+        if is_same or not converted:
+            return records
+        staged = {e.path: e.id for e in self._read_staged().entries if e.stage in (0, 2)}
+        records = {**records}
+        for folder in map(Folder.of, converted):
+            for name, file in folder.files.items():
+                if file.cleaned is not None:
+                    base, _, in_lfs, _ = file.cleaned
+                    if in_lfs or base != staged.get(path_in(folder.path, name)):
+                        folder.files[name] = file._replace(stat=unsettled(file.stat))
+            records[folder.path] = folder.record()
+        return records
+
+    def _read_staged(self) -> Index:
         if self._staged is None:
             self._staged = read_staged(self._repo)
         return self._staged
 
-    @property
-    def _is_ordinary(self) -> bool:
-        """Tell whether listings say all that there is, and follow from the rules alone."""
-        config = self._repo.config
-        named = self._force or self._settings.include
-        by_disk = config.get_bool("core.filemode", True) and config.get_bool("core.symlinks", True)
-        return by_disk and not named and not self._index.is_sparse
-
     def _scan_rules(self) -> ScanRules:
-        staged = self._staged if self._index.is_sparse else None
-        return scan_rules(
-            self._repo, self._settings, self._excludes, self._index, staged, self._force
-        )
+        return scan_rules(self._repo, self._settings, self._excludes, self._index)
 
-    def _cold(self, cache: ScanCache | None) -> Present:
-        """Look at everything."""
-        from ckpt.worktree.scan import scan
+    def _doubtful(self, cache: ScanCache) -> Iterable[bytes]:
+        if self._index is cache.index:
+            return ()
+        doubtful = doubtful_folders(cache.index, self._index)
+        if doubtful and self._repo.config.get_bool("core.ignorecase", False):
+            raise Overtaken  # their case may differ on disk
+        return doubtful
 
-        staged = self._read_staged()
-        found = scan(self._top, self._scan_rules(), self._progress, self._deadline)
-        has_room = _keep_within(found, self._settings, self._objects, self._top, self._deadline)
-        rules = b"" if cache is None else cache.attributes
-        unwritten = _ALL if has_room and self._is_ordinary else None
-        present = self._present(Listings(), Changes(found), rules, unwritten)
-        if not self._index.is_sparse:
-            return present
-        absent = sparse_entries(present.entries, staged, found.skipped)
-        tree = write_tree(self._objects, {**present.entries, **absent})
-        return replace(present, tree=tree, absent=absent)
+    def _keep_within(self, found: Scan) -> bool:
+        """Skip the largest untracked files that exceed the limits; return whether all fit."""
+        sizes = {path: found.files[path].st_size for path in found.untracked}
+        known = total(found.folders.packed.values())
+        files = self._settings.max_new_files - known.get(NEW_FILES, 0)
+        room = self._settings.max_new_bytes - known.get(NEW_BYTES, 0)
+        if len(sizes) <= files and sum(sizes.values()) <= room:
+            return True
+        if known:
+            raise Overtaken
+        for path in sorted(sizes, key=lambda path: (sizes[path], path)):
+            files, room = files - 1, room - sizes[path]
+            if files < 0 or room < 0:
+                del found.files[path]
+                found.skip(path, SkipReason.BUDGET)
+        return False
 
-    def _warm(self, cache: ScanCache) -> Present:
-        """Look at what differs from what is known."""
-        listings = cache.listings()
+    # -- from files to blobs
+
+    def _read(self, found: Scan, before: Records) -> None:
+        """Read the scanned files; with a deadline, tracked ones first, then the others by size."""
+        order, others, deadline = list(found.files), found.untracked, self._deadline
+        if deadline is not None:
+            order.sort(key=lambda p: (p in others, found.files[p].st_size * (p in others), p))
+        known = finder(before)
+        for path in order:
+            status, file = found.files[path], known(path)
+            try:
+                if file and file.stat == stat_of(status):
+                    file = file._replace(code=CODES[self._mode(path, status)])
+                elif deadline is not None and deadline.is_over and path in others:
+                    found.leave_for_later(path)
+                    continue
+                else:
+                    file = self._read_one(path, status)
+            except VanishedFile:
+                found.miss(path)
+                continue
+            except UnreadableFile:
+                found.skip(path, SkipReason.UNREADABLE)
+                continue
+            if path in others:
+                file = file._replace(code=file.code - NEW)
+            found.folders.put(path, file)
+
+    def _mode(self, path: bytes, status: os.stat_result) -> int:
+        """Return the tree entry mode of a file or link with these stat data."""
+        if stat.S_ISLNK(status.st_mode):
+            return SYMLINK
+        if self._executable is None:
+            return EXECUTABLE if is_executable(status.st_mode) else REGULAR
+        return EXECUTABLE if path in self._executable else REGULAR
+
+    def _read_one(self, path: bytes, status: os.stat_result) -> File:
+        is_certain, known = True, None
+        is_link = self._mode(path, status) == SYMLINK
+        asked = None if self._conversion is None or is_link else self._conversion(path)
+        blob = self._staged_blob(path, status) if asked is None else None
+        if blob is None:
+            place = os.path.join(self._top, path)
+            if asked is None:
+                blob, status = add_stable(self._objects, place)
+            else:
+                blob, status, known = self._cleaner.add(path, place, asked)
+                is_certain = path not in self._cleaner.failed
+            self._done = self._done[0] + 1, self._done[1] + status.st_size
+            if self._progress is not None:
+                self._progress(*self._done)
+        then = stat_of(status)
+        if not (is_certain and self._clock.is_settled(status)):
+            then = unsettled(then)
+        return File(CODES[self._mode(path, status)], unhexlify(blob), then, known)
+
+    @cached_property
+    def _cleaner(self) -> Cleaner:
+        from ckpt.engine.conversions import Cleaner
+
+        staged, head = self._read_staged(), self._head.commit
+        return Cleaner(self._repo, self._objects, staged, head, self._deadline)
+
+    def _staged_blob(self, path: bytes, status: os.stat_result) -> ObjectID | None:
+        """Return the blob of a file that git's index proves unmodified. The sizes must be equal:
+        the blob may be missing, or come from a conversion that is no longer configured."""
+        entry = self._entries.get(path)
+        if entry is None or not matches(entry, status, file_mode=self._executable is None):
+            return None
+        if self._read_staged().is_racy(entry):
+            return None
+        blob = ObjectID(entry.id)
+        return blob if self._objects.size(blob) == status.st_size else None
+
+    @cached_property
+    def _entries(self) -> dict[bytes, IndexEntry]:
+        return {e.path: e for e in self._staged.entries if e.stage == 0} if self._staged else {}
+
+    def _read_gitlink(self, path: bytes) -> File | None:
+        head = nested_head(os.path.join(self._top, path), self._objects.object_format.hex_length)
+        commit = head or self._index.gitlinks.get(path)
+        return None if commit is None else File(GITLINK, unhexlify(commit), UNSURE)
+
+    # -- from a scan to a `Present`
+
+    def _present(self, cache: ScanCache | None, records: Records) -> Present:
+        """Scan the worktree, or only what differs from `records`; raise Overtaken if a full scan is
+        needed. If the attributes have changed, read every file."""
+        repo, folders = self._repo, Folders(records)
         doubtful: Iterable[bytes] = ()
-        if self._index is not cache.index:
-            doubtful = doubtful_folders(cache.index, self._index)
-            if doubtful and self._repo.config.get_bool("core.ignorecase", False):
-                raise Overtaken  # they may be spelt otherwise on disk
-        changes = rescan(self._top, listings, self._scan_rules, doubtful, self._deadline)
-        if not _has_room(self._settings, *_untracked(cache, changes)):
-            raise Overtaken
-        changes.found.attribute_files |= {p for what, p, _ in cache.notes() if what == "attributes"}
-        looked_at = len(changes.files) + len(changes.found.files) + len(changes.before)
-        is_index_known = self._index is cache.index
-        unwritten = cache.unwritten + looked_at if is_index_known else _ALL
-        present = self._present(listings, changes, cache.attributes, unwritten, known=True)
-        return replace(present, source=cache)
-
-    def _present(
-        self,
-        listings: Listings,
-        changes: Changes,
-        rules_then: bytes,
-        unwritten: int | None,
-        *,
-        known: bool = False,
-    ) -> Present:
-        """Read what changed into the listings, and make the present of them."""
-        found = changes.found
-        attributes = attribute_tree(self._repo, self._index.attributes, found)
-        if known and attributes.fingerprint != rules_then:
-            raise Overtaken
-        staged, index = self._staged, None
-        if staged is not None and self._is_index_proof(rules_then, attributes.fingerprint):
-            file_mode = self._repo.config.get_bool("core.filemode", True)
-            index = IndexContents(staged, self._repo.objects, file_mode=file_mode)
-        reader = Reader(
+        if not records:
+            self._read_staged()
+        elif cache is not None:
+            doubtful = self._doubtful(cache)
+        found = scan(
             self._top,
-            self._objects,
-            git_modes(self._repo, staged),
-            self._clock,
-            self._cleaning(attributes.tree),
-            index=index,
-            before=ListedContents(changes.before),
+            folders,
+            self._scan_rules,
+            self._clock.is_settled_folder,
+            doubtful=doubtful,
             progress=self._progress,
+            deadline=self._deadline,
         )
-        try:
-            changed = reader.correct(listings, changes.files)
-            reader.take(found, self._deadline)
-        finally:
-            reader.close()
-        reader.take_gitlinks(found.gitlinks, self._index.gitlinks, found.folders)
-        changed |= Gatherer(listings, found, reader, self._clock).put()
-        self.vanished = found.vanished | reader.vanished
-        tree = write_trees(self._objects, listings, changed)
-        lost: tuple[bytes, ...] = ()
-        facts = self._index
-        if facts.state is None:
-            staged = self._read_staged()
-            facts, lost = with_state(self._objects, facts, staged, is_first=not known)
-        notes = _notes(listings)
-        skipped = {path: SkipReason(why.decode()) for path, why in notes.get("skipped", ())}
-        # A .gitignore may ignore itself; what it said decides what a later rollback keeps.
-        ignored = {to_str(path): text for path, text in notes.get("ignore", ())}
-        gitlinks = [path for path, _ in notes.get("gitlink", ())]
-        inside = [path for path, why in skipped.items() if why is SkipReason.NESTED]
-        cache = None
-        if self._clock is not NEVER and unwritten is not None and not lost:
-            chunks = listings.pack()
-            cache = ScanCache(self._rules, attributes.fingerprint, facts, chunks)
-            cache = replace(cache, unwritten=unwritten)
+        is_whole = self._keep_within(found)
+        named = folders.notes().get("attributes", {})
+        attributes = attribute_tree(repo, named)
+        if cache is not None and cache.attributes != attributes.fingerprint:
+            if records:
+                raise Overtaken
+            cache, self._entries = None, {}
+        tree = attributes.tree
+        if tree is not None:
+            from ckpt.worktree.filters import conversion
+
+            autocrlf = repo.config.get("core.autocrlf")
+            self._conversion = lambda path: conversion(tree.attributes(path), autocrlf)
+        self._read(found, {} if cache is None else cache.records)
+        self.vanished = found.vanished
+        notes = folders.notes()
+        for path in notes.get("gitlink", ()):
+            folders.put(path, self._read_gitlink(path))
+        skipped = {p: SkipReason(why.decode()) for p, why in notes.get("skipped", {}).items()}
+        absent: dict[bytes, TreeEntry] = {}
+        if self._index.is_sparse:
+            absent = sparse_entries(folders.paths(), self._read_staged(), skipped)
+            for path, entry in absent.items():
+                folders.put(path, File(CODES[entry.mode], unhexlify(entry.id), UNSURE))
+        top, records = folders.write(self._objects), folders.packed
+        find = finder(records)
+        if not self._index.state:
+            self._index = with_state(self._objects, self._index, self._read_staged())
+        # A .gitignore may ignore itself; a later rollback needs its rules.
+        ignored = {to_str(p): text for p, text in notes.get("ignore", {}).items() if not find(p)}
+        converted: dict[bytes, Converted] = {}
+        known = [record for record in records.values() if record.cleaned]
+        if known:
+            from ckpt.engine.conversions import conversions_of
+
+            converted = conversions_of(known)
+        kept = None
+        if self._clock is not NEVER and is_whole:
+            kept = ScanCache(self._rules, attributes.fingerprint, self._index, records)
+        places = {path for path, why in skipped.items() if why is SkipReason.NESTED}
+        places |= notes.get("gitlink", {}).keys()
         nested: tuple[NestedState, ...] = ()
-        if gitlinks or inside:
+        if places:
             from ckpt.engine.nested import nested_states
 
-            places = {*gitlinks, *inside}
-            nested = nested_states(self._repo, places, self._index.gitlinks, self._deadline)
+            nested = nested_states(repo, places, self._index.gitlinks, self._deadline)
         return Present(
-            tree,
-            facts,
+            top,
+            self._index,
             self._head,
             self._operation,
-            listings,
+            records,
             excludes={**self._excludes, **ignored},
             include=self._settings.include,
             skipped=skipped,
-            empty_folders=tuple(path for path, _ in notes.get("empty", ())),
-            attribute_files=tuple(path for path, _ in notes.get("attributes", ())),
+            empty_folders=tuple(notes.get("empty", ())),
+            attribute_files=tuple(notes.get("attributes", ())),
             nested=nested,
-            converted={} if reader.cleaner is None else reader.cleaner.converted,
-            memory=None if reader.cleaner is None else reader.cleaner.cache,
-            lost=lost,
+            absent=absent,
+            converted=converted,
             is_cut=found.is_cut,
-            cache=cache,
+            source=cache,
+            cache=kept,
             staged_now=self._staged,
         )
 
-    def _is_index_proof(self, then: bytes, now: bytes) -> bool:
-        """Tell whether stat data in the index prove a content. Git converted some files by the
-        rules of then, and where an object is replaced by another, git has written that."""
-        if then not in (b"", now) or self._repo.env.get("GIT_REPLACE_REF_BASE"):
-            return False
-        try:
-            return not self._repo.refs.contents_below("refs/replace/")
-        except CkptError:  # refs that are damaged may be such
-            return False
 
-    def _cleaning(self, attributes: AttributeTree | None) -> Cleaning | None:
-        """Return None in a worktree in which git converts nothing."""
-        if attributes is None:
-            return None
-        from ckpt.worktree.filters import converting
-
-        def open_cleaner() -> Cleaner:
-            from ckpt.engine.conversions import Cleaner
-
-            head = self._head.commit
-            return Cleaner(self._repo, self._objects, self._read_staged, head, self._deadline)
-
-        autocrlf = self._repo.config.get("core.autocrlf")
-        return Cleaning(converting(attributes, autocrlf), open_cleaner)
+# -- reading files that may change meanwhile
 
 
-def _notes(listings: Listings) -> dict[str, list[tuple[bytes, bytes]]]:
-    """Return what the scan noted besides, sorted by path."""
-    found: dict[str, list[tuple[bytes, bytes]]] = {}
-    for summary in listings.summaries():
-        for what, path, value in summary.notes:
-            found.setdefault(what, []).append((path, value))
-    return {what: sorted(notes) for what, notes in found.items()}
+class VanishedFile(Exception):
+    """A file that was removed during the capture."""
 
 
-def _untracked(cache: ScanCache, changes: Changes) -> tuple[int, int]:
-    """Return how many files git does not track now, and how large they are together."""
-    were = [chunk.summary for chunk in cache.chunks]
-    gone = [size for listing in changes.before.values() for size in listing.new_sizes()]
-    come = [changes.found.files[path].st_size for path in changes.found.untracked]
-    files = sum(summary.new_files for summary in were) - len(gone) + len(come)
-    return files, sum(summary.new_bytes for summary in were) - sum(gone) + sum(come)
+@contextmanager
+def reading(path: bytes) -> Iterator[None]:
+    """Raise VanishedFile or UnreadableFile in place of OSError."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise VanishedFile(path) from error
+    except OSError as error:
+        raise UnreadableFile(error.errno, error.strerror) from error
+
+
+def add_stable(objects: ObjectStore, path: bytes) -> tuple[ObjectID, os.stat_result]:
+    """Add the content of a file or link and return its blob and stat data; raise VanishedFile or
+    UnreadableFile if that fails."""
+    data, status = read_stable(path, LARGE)
+    if data is not None:
+        return objects.add(b"blob", data), status
+    with opened(path) as file:
+        before = os.fstat(file.fileno())
+        blob = objects.add_file(file.fileno(), before.st_size)  # reads it twice
+        after = os.fstat(file.fileno())
+    if identity(before) != identity(after):
+        raise UnreadableFile.changing()
+    return blob, after
+
+
+def read_stable(path: bytes, most: int) -> tuple[bytes | None, os.stat_result]:
+    """Read a file or link while it does not change; return None for one larger than `most`."""
+    for _ in range(_ATTEMPTS):
+        with reading(path):
+            before = os.lstat(path)
+            if stat.S_ISLNK(before.st_mode):
+                data = again = paths.readlink(path)
+                after = os.lstat(path)
+            else:
+                with io.FileIO(paths.open_file(path)) as file:
+                    before, began = os.fstat(file.fileno()), time.time_ns()
+                    if not stat.S_ISREG(before.st_mode):
+                        continue
+                    if before.st_size > most:
+                        return None, before
+                    data = again = file.read(before.st_size + 1)
+                    if not Clock(began).is_settled(before):  # it may change in this tick
+                        file.seek(0)
+                        again = file.read(before.st_size + 1)
+                    after = os.fstat(file.fileno())
+        if data == again and identity(before) == identity(after) and len(data) == after.st_size:
+            return data, after
+    raise UnreadableFile.changing()
+
+
+def opened(path: bytes) -> io.FileIO:
+    with reading(path):
+        return io.FileIO(paths.open_file(path))

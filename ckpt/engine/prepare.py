@@ -1,61 +1,66 @@
 # SPDX-License-Identifier: MIT
-"""What a rollback is going to do, found out without touching anything.
+"""Prepare a rollback: validate the target, capture the present, and plan the changes.
 
-The target is validated down to the last byte that will be needed, the present captured and
-compared with it. What comes out is all that the rollback then carries out; a dry run ends here.
+Every object that the rollback needs is read, and files in the way on disk are found. Only files
+captured in the present are replaced or removed. The worktree is not changed; a dry run ends here.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+import stat
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from ckpt.engine import head, journal, nested, scan_cache
-from ckpt.engine.apply import below_files, limited, needed_blobs, without
+from ckpt.disk import Waiting, check_free, journal_exists
+from ckpt.engine import head, nested, scan_cache
+from ckpt.engine.apply import limited, link_target, look, stored
 from ckpt.engine.capture import capture
-from ckpt.engine.conversions import Smudger, Unrestorable
-from ckpt.engine.journal import Action, BranchMove, FileState, HeadMove
-from ckpt.engine.plan import Plan, is_file, make_plan
-from ckpt.engine.present import Present
-from ckpt.engine.reading import NEVER
-from ckpt.engine.recorded import Recorded
-from ckpt.engine.sessions import Write, decide
-from ckpt.engine.sessions import look as look_at_content
+from ckpt.engine.checkpoint import Recorded
+from ckpt.engine.conversions import Unrestorable, pieces
+from ckpt.engine.journal import Action, BranchMove, HeadMove, Journal, unfinished
+from ckpt.engine.nested import SUBMODULE
+from ckpt.engine.plan import GIT_DIR, Plan, plan_files, plan_folders
+from ckpt.engine.scan_cache import NEVER
+from ckpt.engine.sessions import Write, why_kept
+from ckpt.engine.working_state import Present
 from ckpt.errors import CkptError, Refused, RollbackError
 from ckpt.git import index as staging
 from ckpt.git.index import Index
-from ckpt.git.objects import MissingObject
-from ckpt.git.operation import in_progress
+from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.git.record import Texts
 from ckpt.git.refs import HeadMoved
 from ckpt.git.repository import Repository
-from ckpt.locks import Waiting, check_free
+from ckpt.git.trees import GITLINK
 from ckpt.models import SkipReason
-from ckpt.paths import is_within, to_str
+from ckpt.paths import folders_above, folders_of, is_within, to_str
 from ckpt.settings.settings import Settings
+from ckpt.settings.sources import NO_LIMIT
 from ckpt.worktree.write import Worktree
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ckpt.engine.recovery import Resumed
+
 MAX_UNTRACKED_REMOVALS = 1000
-_PATIENCE = 0.5  # seconds: an editor's `git status` may hold a lock for a moment
-_LONGEST_LINK = 4095
-_BUDGETED = (SkipReason.OVERSIZE, SkipReason.BUDGET)
+_NOWHERE = (b"/",)  # a limit that matches no path
+_PATIENCE = 0.5  # seconds: an editor's `git status` may briefly hold a lock
 
 
 @dataclass(frozen=True)
 class RollbackOptions:
-    """`paths` limit the rollback; `consented` are paths whose removal needs no `yes`.
+    """Options of a rollback. `paths` limit it; `yes` allows it to remove many files.
 
-    When `undoing`, it is said what the rollback did that is taken back: files that it
-    `created` go and those that it `replaced` or removed come back, also if ignored now, and
-    branches that it moved besides HEAD's are `returning`. The safety checkpoint that it made is
-    `known` by its commit.
+    An undo or a recovery names the `earlier` rollback. The files it changed are restored even if
+    ignored, or removed without `yes`, and the branches it moved are moved back. A recovery also
+    sets what it `resumes`.
 
-    With a `ledger`, only what the agent wrote and nobody changed since goes back. `state` is what
-    the safety checkpoint shall hold of tracked objects; if the caller `moves_state`, one is taken
-    even if no file changes. `waiting` is told if another process holds the lock for long.
+    With a `ledger`, only files that the agent wrote and that have not changed since are restored.
+    `state` is the saved state of tracked objects; with `moves_state`, a safety checkpoint is taken
+    even if no file changes. `waiting` is called while another process holds the lock.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -64,294 +69,341 @@ class RollbackOptions:
     dry_run: bool = False
     overwrite_ignored: bool = False
     yes: bool = False
-    recurse: bool = False
-    consented: Container[bytes] = frozenset()
-    created: frozenset[bytes] = frozenset()
-    replaced: frozenset[bytes] = frozenset()
-    returning: tuple[BranchMove, ...] = ()
-    undoing: bool = False
-    known: str | None = None
+    earlier: Journal | None = None
+    resumes: Resumed | None = None
     ledger: Mapping[bytes, Write] | None = None
     state: Texts = field(default_factory=dict)
     moves_state: bool = False
     progress: Callable[[int, int], None] | None = None
     waiting: Waiting | None = None
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a rollback is going to do. `index` is the wanted one, None if the index stays; of the
-    target's entries, those of `unstaged` stay out. `paths` are the only ones that may change."""
-
-    present: Present
-    plan: Plan
-    paths: tuple[bytes, ...]
-    index: Index | None
-    unstaged: Mapping[bytes, str]
-    changes_index: bool
-    changes_operation: bool
-    move: HeadMove | None
+    @property
+    def changed(self) -> frozenset[bytes]:
+        """Return the files of the earlier rollback, which are removed without `yes`."""
+        return frozenset(() if self.earlier is None else self.earlier.files)
 
     @property
-    def is_idle(self) -> bool:
-        changes = self.changes_index or self.changes_operation or self.move is not None
-        return self.plan.is_empty and not changes
+    def returning(self) -> tuple[BranchMove, ...]:
+        """Return the moves that take back, or complete, those of the earlier rollback."""
+        move = None if self.earlier is None else self.earlier.head
+        moves = () if move is None else move.branches
+        if self.resumes is not None and self.resumes.forwards:
+            return moves
+        return tuple(BranchMove(branch, after, before) for branch, before, after in moves)
 
 
-def prepare(
-    repo: Repository,
-    settings: Settings,
-    target: Recorded,
-    options: RollbackOptions,
-    worktree: Worktree,
-    smudger: Smudger,
-) -> Prepared:
-    """Validate the target, capture the present and plan; the caller holds the worktree's lock."""
-    preparation = _Preparation(repo, settings, target, options, worktree, smudger)
-    preparation.check_target()
-    return preparation.prepare()
+@dataclass
+class Preparation:
+    """The preparation of one rollback. The caller holds the worktree's lock."""
 
+    repo: Repository
+    settings: Settings
+    target: Recorded
+    options: RollbackOptions
+    worktree: Worktree
+    objects: ObjectStore = field(init=False)
+    present: Present = field(init=False)
 
-class _Preparation:
-    def __init__(
-        self,
-        repo: Repository,
-        settings: Settings,
-        target: Recorded,
-        options: RollbackOptions,
-        worktree: Worktree,
-        smudger: Smudger,
-    ) -> None:
-        self._repo = repo
-        self._settings = settings
-        self._target = target
-        self._options = options
-        self._worktree = worktree
-        self._smudger = smudger
-        self._present: Present
+    def run(self) -> tuple[Present, Plan, Journal]:
+        """Return the present, the plan, and a journal without a safety checkpoint yet."""
+        repo, target, options, resumed = self.repo, self.target, self.options, self.options.resumes
+        self.objects = repo.objects.scratch() if options.dry_run else repo.objects
+        self._check_target()
+        if resumed is not None:
+            resumed.clear_unfinished(self.worktree)
+        plan, paths = self._look()
+        present = self.present
+        changes_index = changes_operation = False
+        try:
+            plan = plan.leaving(self._unrestorable(plan))
+            staged = present.index_entries
+            is_staged = staging.is_stored(target.objects, target.state_tree, staged)
+            if options.index and (target.is_foreign or not is_staged):
+                unstaged = self._unstaged(plan)
+                entries = [e for e in target.index.entries if e.path not in unstaged]
+                plan = plan.leaving(unstaged)._replace(index=Index(entries))
+                now = present.staged
+                wanted = limited(Index(entries), now, paths)
+                self._check_staged(wanted, now, plan)
+                changes_index = not staging.same(wanted, now)
+        except MissingObject as error:
+            raise RollbackError(
+                f"checkpoint '{target.checkpoint.id}' is damaged: {error.message}",
+                hint="nothing was touched; 'git ckpt list' shows other checkpoints, "
+                "and --no-index leaves what is staged",
+                details=error.details,
+            ) from error
+        move = None
+        if options.head:
+            move = head.plan_move(repo, present.head, target, options.returning)
+            if repo.refs.head() != present.head:
+                raise HeadMoved  # since it was captured
+            changes_operation = head.differs(present.operation, target.operation)
+        if resumed is not None:
+            plan = plan._replace(folders=resumed.folders(present))
+        else:
+            plan = self._without_folders(plan_folders(plan, present, target, paths))
+        plan = plan.keeping(nested.left_alone(target, present, self.worktree, options.paths))
+        record = Journal(
+            target=target.checkpoint.id,
+            target_commit=target.checkpoint.commit,
+            safety="",
+            worktree=os.fsencode(os.path.relpath(repo.worktree, repo.git_dir)),
+            family=os.urandom(8).hex() if resumed is None else resumed.record.family,
+            paths=paths,
+            files=tuple(action.path for action in plan.actions),
+            folders=plan.folders,
+            index=changes_index,
+            operation=changes_operation,
+            head=move,
+            asked_index=options.index,
+            asked_head=options.head,
+        )
+        return present, plan, record
 
-    def check_target(self) -> None:
-        repo, target, options = self._repo, self._target, self._options
-        journal.check_ready(repo.private_dir)
+    def _is_asked(self, path: bytes) -> bool:
+        return not self.options.paths or is_within(path, self.options.paths)
+
+    def _check_target(self) -> None:
+        repo, target, options = self.repo, self.target, self.options
+        if options.resumes is None and journal_exists(repo.private_dir):
+            raise unfinished()
         repo.refs.clear_dead()
         check_locks(repo, None)
         if target.is_foreign:
             from ckpt.engine import foreign
 
-            foreign.check_target(target, head=options.head)
+            foreign.check(target)
         if options.head:
-            head.check_move(repo, target)
-            head.check_operation_objects(target)
+            head.check_commits(repo, target)
         elif not options.paths:
-            moved = repo.refs.head().commit != target.head.commit
-            now, then = in_progress(repo.git_dir), target.operation.files.operation
-            head.check_operation(now, then, target.checkpoint.id, head_moved=moved)
-        for limit in () if options.undoing else options.paths:
+            head.check_operation(repo, target, resumed=options.resumes is not None)
+        for limit in options.paths if options.earlier is None else ():
             nested.check_limit(target, limit)
-            if not self._target_knows(limit) and self._worktree.lstat(limit) is None:
+            staged = (entry.path for entry in target.index.entries)
+            known = chain(target.state_files, target.manifest.empty_folders, staged)
+            if (
+                target.entry_at(limit) is None
+                and not any(is_within(path, (limit,)) for path in known)
+                and self.worktree.lstat(limit) is None
+            ):
                 raise CkptError(
                     f"pathspec '{to_str(limit)}' did not match any file of "
                     f"checkpoint '{target.checkpoint.id}'",
                     hint=f"git ckpt diff --name-status {target.checkpoint.id}",
                 )
 
-    def _target_knows(self, limit: bytes) -> bool:
-        target = self._target
-        staged = (entry.path for entry in target.index.entries)
-        known = chain(target.state_files, target.manifest.empty_folders, staged)
-        return target.entry_at(limit) is not None or any(is_within(p, (limit,)) for p in known)
-
-    def prepare(self) -> Prepared:
-        target, options, repo = self._target, self._options, self._repo
-        plan, paths = self._look()
-        present = self._present
-        plan = plan.leaving(self._unrestorable(plan))
-        now = present.staged.index if options.index and not self._is_staged() else None
-        index, unstaged = None, dict[bytes, str]()
-        if now is not None:
-            unstaged = self._unstaged(plan, now, paths)
-            index = limited(without(target.index, unstaged), now, paths)
-            self._check_staged(index, now, plan)
-            plan = plan._replace(blocked={**unstaged, **plan.blocked})
-        move = None
-        if options.head:
-            move = head.plan_move(repo, present, target, options.returning)
-            if repo.refs.head() != present.head:
-                raise HeadMoved  # since it was looked at, and nothing was done yet
-        plan = plan.keeping(nested.left_alone(target, present, options.paths))
-        plan = plan.keeping(nested.gone(target, self._worktree, options.paths))
-        return Prepared(
-            present,
-            plan,
-            paths,
-            index,
-            unstaged,
-            now is not None and index is not None and not staging.same(index, now),
-            options.head and head.differs(present.operation.files, target.operation.files),
-            move,
-        )
-
     def _look(self) -> tuple[Plan, tuple[bytes, ...]]:
-        """Capture and plan. What stands in the way, or a budget left out, is captured as well if
-        it may go; only then can be told what else is in the way."""
-        options, limits = self._options, self._options.paths
-        created = frozenset(p for p in options.created if is_file(self._worktree, p))
-        ours = created | {p for p in options.replaced if is_file(self._worktree, p)}
-        if not self._target.is_foreign:
-            places = (p for p in self._target.state_files if not limits or is_within(p, limits))
-            ours |= {path for path in places if is_file(self._worktree, path)}
-        force: frozenset[bytes] = frozenset()
-        given_up = created
-        while True:
-            plan, paths = self._capture(force, given_up)
-            more = {path for path in ours if self._present.entry(path) is None} - force
-            more = more or self._over_budget(plan) - force
-            if options.overwrite_ignored and not more:
-                more = {*plan.obstacles} - force
-                given_up |= ours | more
-            if not more:
-                return plan, paths
-            force |= more
-
-    def _over_budget(self, plan: Plan) -> set[bytes]:
-        """What a budget left out and the plan is about: what stands in the way, and what was made
-        since in such numbers that only a part of it would go."""
-        skipped, limits = self._present.skipped, self._options.paths
-        new = (path for path, reason in skipped.items() if reason is SkipReason.BUDGET)
-        new = (path for path in new if not limits or is_within(path, limits))
-        found = {path for path in new if self._target.left_out(path) is None}
-        return found | {path for path in plan.obstacles if skipped.get(path) in _BUDGETED}
-
-    def _capture(
-        self, force: frozenset[bytes], given_up: frozenset[bytes]
-    ) -> tuple[Plan, tuple[bytes, ...]]:
-        try:
-            return self._captured(force, given_up)
-        except MissingObject:  # maybe one that only the cache names, and that can be made again
-            scan_cache.forget(self._repo)
-            return self._captured(force, given_up)
-
-    def _captured(
-        self, force: frozenset[bytes], given_up: frozenset[bytes]
-    ) -> tuple[Plan, tuple[bytes, ...]]:
-        options, repo, target = self._options, self._repo, self._target
-        objects = repo.objects.scratch() if options.dry_run else repo.objects
-        present = self._present = capture(
+        """Capture without limits and plan. Skipped files that may be overwritten are added to the
+        present, until the plan has no more of them in the way."""
+        repo, target, options = self.repo, self.target, self.options
+        self.present = capture(
             repo,
-            self._settings,
-            objects,
-            force=tuple(sorted(force)),
+            self.settings._replace(max_new_bytes=NO_LIMIT, max_new_files=NO_LIMIT),
+            self.objects,
             progress=options.progress,
             cache=scan_cache.load(repo),
             clock=NEVER if options.dry_run else scan_cache.clock(repo),
         )
-        undone = options.created | options.replaced
+        ours = set(options.changed)
+        if not target.is_foreign:
+            ours.update(filter(self._is_asked, target.state_files))
+        ours = set(filter(self.worktree.is_file, ours))
+        given_up = options.changed & ours
+        added = {path for path in ours if self.present.entry(path) is None}
+        more = added
+        while True:
+            files = stored(self.objects, self.worktree, self.present, more)
+            if files:
+                self.present = self.present.with_files(self.objects, files)
+            limits = options.paths
+            plan = self._plan(limits, given_up)
+            if options.ledger is not None:
+                limits, kept = self._decided(plan, options.ledger)
+                plan = self._plan(limits, given_up).keeping({**plan.kept, **kept})
+            if options.resumes is not None:
+                plan = options.resumes.only_files(plan)
+            more = {*plan.obstacles} - added
+            if options.overwrite_ignored:
+                given_up |= ours | more
+            else:
+                more = {p for p in more if self.present.skipped.get(p) is SkipReason.OVERSIZE}
+            if not more:
+                return plan, limits
+            added |= more
 
-        def plan_of(paths: tuple[bytes, ...]) -> Plan:
-            return make_plan(
-                present, present.tree, target, objects, self._worktree, paths, given_up, undone
-            )
+    def _decided(
+        self, plan: Plan, ledger: Mapping[bytes, Write]
+    ) -> tuple[tuple[bytes, ...], dict[bytes, str]]:
+        """Return the paths to restore with `--keep-edits`, and those to keep. An unchanged path is
+        restored, too, as its index entry may differ."""
+        top = os.fsencode(self.repo.worktree)
+        changing = {action.path: action.after is None for action in plan.actions}
+        back, kept = set(filter(self._is_asked, self.target.state_files)), {}
+        for path in {*changing, *filter(self._is_asked, ledger)} - back:
+            is_going = changing.get(path, False)
+            why = why_kept(ledger.get(path), os.path.join(top, path), is_going=is_going)
+            if why is None:
+                back.add(path)
+            elif path in changing:
+                kept[path] = why
+        above = back & folders_of(kept)  # a file replaced, or replaced by, a directory
+        kept |= dict.fromkeys(above & changing.keys(), "what is in its place is kept")
+        return tuple(sorted(back - above)) or _NOWHERE, kept
 
-        plan = plan_of(options.paths)
-        if options.ledger is None:
-            return plan, options.paths
-        top, limits = os.fsencode(repo.worktree), options.paths
-        decision = decide(
-            {action.path for action in plan.actions},
-            {p: w for p, w in options.ledger.items() if not limits or is_within(p, limits)},
-            lambda path: look_at_content(os.path.join(top, path)),
-            [path for path in target.state_files if not limits or is_within(path, limits)],
-            {action.path for action in plan.removals},
+    # -- files in the way
+
+    def _plan(self, limits: tuple[bytes, ...], given_up: Collection[bytes]) -> Plan:
+        """Plan, leaving blocked paths and files that would make room for them."""
+        plan = plan_files(self.present, self.target, self.objects, limits, given_up)
+        plan = plan.leaving(self._in_repositories(action.path for action in plan.actions))
+        removed = {action.path for action in plan.removals if action.before is not None}
+        as_wanted, found, blocked = set(), set[bytes](), dict[bytes, str]()
+        for action in plan.actions:
+            path = action.path
+            if path in removed:
+                continue
+            try:
+                obstacles = self._obstacles_to(action, removed)
+                status = self.worktree.lstat(path) if obstacles == [path] else None
+                if status and look(self.objects, self.worktree, path, status) == action.after:
+                    as_wanted.add(path)  # ignored now, but not at the checkpoint
+                elif obstacles:
+                    found.update(obstacles)
+                    blocked[path] = self._why_unheld(obstacles[0])
+                elif action.before == action.after:
+                    as_wanted.add(path)
+            except OSError:
+                blocked[path] = str(SkipReason.UNREADABLE)
+        in_vain = {p for p in given_up if not blocked.keys().isdisjoint(folders_above(p))}
+        left = as_wanted | blocked.keys() | in_vain
+        return plan._replace(
+            actions=tuple(action for action in plan.actions if action.path not in left),
+            blocked={**plan.blocked, **blocked},
+            obstacles=frozenset(found),
         )
-        kept = {**plan.kept, **decision.kept}
-        return plan_of(decision.limits).keeping(kept), decision.limits
+
+    def _without_folders(self, plan: Plan) -> Plan:
+        """Return the plan without new directories that exist, or are in another repository."""
+        new = {change.path for change in plan.folders if change.before is None}
+        out = {f for f in new if self.worktree.folder_permissions(f) is not None}
+        out.update(self._in_repositories(new))
+        return plan._replace(folders=tuple(c for c in plan.folders if c.path not in out))
+
+    def _in_repositories(self, places: Iterable[bytes]) -> dict[bytes, str]:
+        """Return the paths in nested repositories, with the kind of each, except those tracked
+        here. Looks on disk, as scans skip ignored and denied directories."""
+        paths = [*places]
+        found = {folder for folder in folders_of(paths) if self.worktree.is_repository(folder)}
+        if not found:
+            return {}
+        inside = dict[bytes, str]()
+        tracked = {entry.path for entry in self.present.staged.entries}
+        for path in paths:
+            for folder in found.intersection(folders_above(path)):
+                kind = nested.kind_of(self.present, folder)
+                if kind == SUBMODULE or path not in tracked:
+                    inside[path] = kind
+        return inside
+
+    def _obstacles_to(self, action: Action, removed: set[bytes]) -> list[bytes]:
+        """Return the files that would be lost, or block the write, if the path were written."""
+        worktree, path = self.worktree, action.path
+        parent = worktree.in_the_way(path)
+        if parent is not None:
+            return [] if parent in removed else [parent]
+        status = None if action.before is not None else worktree.lstat(path)
+        if status is None:
+            return []
+        if stat.S_ISDIR(status.st_mode):
+            return [*self._unheld_below(path, removed)]
+        # If the file system ignores case, it may be a file that is removed anyway.
+        others = (other for other in removed if other.lower() == path.lower())
+        found = (worktree.lstat(other) for other in others)
+        return [] if any(s and os.path.samestat(status, s) for s in found) else [path]
+
+    def _unheld_below(self, top: bytes, held: set[bytes]) -> Iterator[bytes]:
+        """Yield the file, or files in a directory, that the plan does not remove."""
+        if top in held:
+            return
+        names = self.worktree.names(top)
+        is_closed = self.worktree.is_repository(top) or any(n.lower() == b".git" for n in names)
+        if is_closed or self.worktree.is_file(top):
+            yield top
+            return
+        for name in sorted(names):
+            yield from self._unheld_below(top + b"/" + name, held)
+
+    def _why_unheld(self, obstacle: bytes) -> str:
+        """Return why a file on disk was not captured."""
+        if self.worktree.is_git_dir(obstacle):
+            return GIT_DIR
+        for path in (obstacle, *folders_above(obstacle)):
+            if path in self.present.skipped:
+                return str(self.present.skipped[path])
+            if self.present.entry(path) is not None:
+                return "in the way"
+        return "ignored"
+
+    # -- reading all objects
 
     def _unrestorable(self, plan: Plan) -> dict[bytes, str]:
-        """Read all that is to be written to files; returns what has to be left, with reasons."""
+        """Read the contents to write; return the paths to leave, with reasons."""
         left = {}
-        with self._naming("'git ckpt list' shows other checkpoints"):
-            for action in plan.writes:
-                after = action.after
-                if after is None or not _changes_content(action):
-                    continue
-                try:
-                    if not self._worktree.takes_names_of(action.path):
-                        left[action.path] = "the file system takes no name that long"
-                    if after.is_link and not self._is_link_possible(after):
-                        left[action.path] = "no file system takes this link target"
-                    self._smudger.check(after)
-                except Unrestorable as error:
-                    left[action.path] = str(error)
+        for action in plan.writes:
+            after = action.after
+            if after is None or not _changes_content(action):
+                continue
+            try:
+                if after.is_link:
+                    link_target(self.objects, after)
+                for _ in pieces(self.repo, after):
+                    pass
+            except Unrestorable as error:
+                left[action.path] = str(error)
         return left
 
-    def _is_link_possible(self, state: FileState) -> bool:
-        objects = self._repo.objects
-        if (objects.size(state.entry.id) or 0) > _LONGEST_LINK:
-            return False
-        target = objects.read(state.entry.id, b"blob")
-        return bool(target) and b"\0" not in target
+    def _check_staged(self, wanted: Index, now: Index, plan: Plan) -> None:
+        """Check new objects in the index that are not written to files, as git would commit
+        corrupt ones."""
+        afters = (action.after for action in plan.writes if _changes_content(action))
+        known = {after.id for after in afters if after is not None and not after.is_converted}
+        known |= {ObjectID(entry.id) for entry in now.entries}
+        for entry in wanted.entries:
+            blob = ObjectID(entry.id)
+            if blob in known or entry.mode == GITLINK or entry.intent_to_add:
+                continue
+            if self.objects.lacks(blob):
+                raise MissingObject(blob, "missing staged object")
+            if self.objects.has(blob):  # else not fetched by a partial clone
+                self.objects.check(blob, b"blob")
 
-    def _check_staged(self, index: Index, now: Index, plan: Plan) -> None:
-        """Read what the index shall name, and neither does at present nor is written to files: git
-        would commit what is damaged, and find out later."""
-        afters = [action.after for action in plan.writes if _changes_content(action)]
-        read = {after.entry.id for after in afters if after is not None and after.origin is None}
-        objects, target = self._repo.objects, self._target.checkpoint.id
-        with self._naming(f"'git ckpt rollback --no-index {target}' leaves what is staged"):
-            for blob in needed_blobs(index, now) - read:
-                if objects.lacks(blob):
-                    raise MissingObject(blob, "missing staged object")
-                if objects.has(blob):  # else it is at the remote of a partial clone
-                    objects.check(blob, b"blob")
-
-    @contextmanager
-    def _naming(self, way: str) -> Iterator[None]:
-        """Say of a missing object whose it is, and what can be done without it."""
-        try:
-            yield
-        except MissingObject as error:
-            raise RollbackError(
-                f"checkpoint '{self._target.checkpoint.id}' is damaged: {error.message}",
-                hint=f"nothing was touched; {way}",
-                details=error.details,
-            ) from error
-
-    def _unstaged(self, plan: Plan, now: Index, limits: tuple[bytes, ...]) -> dict[bytes, str]:
-        """What the target has staged and stays out of the index, with the reasons. Of a foreign
-        index, nothing gets in that is neither tracked nor held nor written here: git would take
-        what is ignored for tracked, and checkpoints with it."""
-        index = self._target.index
-        hindered = below_files(index, now, limits) if limits else {}
-        found = {p: f"'{to_str(f)}' is staged, so not staged" for p, f in hindered.items()}
-        if not self._target.is_foreign:
-            return found
-        held = {entry.path for entry in now.entries} | {action.path for action in plan.writes}
-        for path in {entry.path for entry in index.entries} - held - self._present.entries.keys():
-            if not limits or is_within(path, limits):
-                reason = plan.blocked.get(path, "not in this worktree")
-                found[path] = f"{reason}, so not staged"
-        return found
-
-    def _is_staged(self) -> bool:
-        """Whether the index is the target's."""
-        target, entries = self._target, self._present.index_entries
-        if target.is_foreign:
-            return False
-        return staging.is_stored(target.objects, target.state_tree, entries)
+    def _unstaged(self, plan: Plan) -> dict[bytes, str]:
+        """Return the index entries of a foreign checkpoint to leave out, with reasons: paths not
+        tracked, captured or written here. Ignored files would otherwise become tracked."""
+        if not self.target.is_foreign:
+            return {}
+        held = {action.path for action in plan.writes} | self.present.entries.keys()
+        held |= {entry.path for entry in self.present.staged.entries}
+        others = {entry.path for entry in self.target.index.entries} - held
+        reasons = {path: plan.blocked.get(path, "not in this worktree") for path in others}
+        return {p: f"{why}, so not staged" for p, why in reasons.items() if self._is_asked(p)}
 
 
 def _changes_content(action: Action) -> bool:
     before, after = action.before, action.after
-    return before is None or after is None or before.entry.id != after.entry.id
+    return before is None or after is None or before.id != after.id
 
 
-def check_removals(plan: Plan, present: Present, consented: Container[bytes]) -> None:
-    """Refuse to remove more than anyone is likely to mean."""
-    most = len(plan.removals)
-    if 2 * most <= present.least_files and most <= MAX_UNTRACKED_REMOVALS:
+# -- Refusals before any change
+
+
+def check_removals(plan: Plan, present: Present, created: Container[bytes]) -> None:
+    """Refuse to remove most of the files, or many untracked ones."""
+    removed = [action.path for action in plan.removals if action.path not in created]
+    if 2 * len(removed) <= present.least_files and len(removed) <= MAX_UNTRACKED_REMOVALS:
         return
-    removed = [action.path for action in plan.removals if action.path not in consented]
-    tracked = {entry.path for entry in present.staged.index.entries}
+    tracked = {entry.path for entry in present.staged.entries}
     untracked = [path for path in removed if path not in tracked]
     total = len(present.entries)
     if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
@@ -363,15 +415,16 @@ def check_removals(plan: Plan, present: Present, consented: Container[bytes]) ->
 
 
 def check_locks(repo: Repository, move: HeadMove | None) -> None:
-    """Refuse while git is at work with the index, or with a ref that is to move."""
-    if not repo.owns_index:
+    """Refuse if git holds the lock of the index, or of a ref to move."""
+    named = os.path.join(repo.worktree, repo.env.get("GIT_INDEX_FILE") or repo.index_path)
+    if os.path.realpath(named) != repo.index_path:
         raise Refused(
-            f"GIT_INDEX_FILE names another index: '{repo.env.get('GIT_INDEX_FILE')}'",
+            f"GIT_INDEX_FILE names another index: '{named}'",
             hint="a rollback inside a git hook would change the index git is using",
         )
     files = [repo.index_path]
     if move is not None:
-        ends = [end for other in move.others for end in (other.before, other.after)]
-        comes_or_goes = None in (move.branch_before, move.after.commit, *ends)
-        files += repo.refs.files_of(move.branches, removes=comes_or_goes)
+        moves = move.branches
+        branches = {each.branch for each in moves} | {move.before.branch, move.after.branch}
+        files += repo.refs.files_of(sorted(filter(None, branches)))
     check_free(files, repo.private_dir, patience=_PATIENCE)

@@ -1,75 +1,74 @@
 # SPDX-License-Identifier: MIT
-"""Save: from the present to a checkpoint that survives a crash.
+"""Save the working state as a checkpoint that survives a crash.
 
-Objects first and durable, the ref last and only if new: a save that dies leaves nothing but
-unreachable objects. If an object turns out to be missing or pruned meanwhile, the scan cache is
-forgotten and all is captured once more. A trigger on an unchanged state makes no second ref.
-What was left out is in the manifest; what could not be read makes the checkpoint partial.
+Flushes the objects, then creates the ref: an interrupted save leaves only unreachable objects.
+If an object is missing or pruned meanwhile, drops the scan cache and captures again. A trigger on
+an unchanged state creates no ref. The manifest lists skipped files; a file that cannot be read
+makes the checkpoint partial.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
-from typing import NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ckpt import disk, ids
+from ckpt.disk import Waiting, journal_exists, worktree_lock
 from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.manifest import Manifest
-from ckpt.engine.present import Present, summarised
-from ckpt.engine.scan_cache import index_identity
-from ckpt.engine.summary import Compared, compare
-from ckpt.errors import CkptError, Refused, UsageError
+from ckpt.engine.scan_cache import ScanCache
+from ckpt.engine.scan_rules import inside
+from ckpt.engine.working_state import Present
+from ckpt.errors import CkptError, UsageError
 from ckpt.git import operation as operation_record
 from ckpt.git import record
-from ckpt.git.formats import ObjectID
-from ckpt.git.loose import clear_dead
-from ckpt.git.objects import MissingObject, ObjectsPruned, ObjectStore
-from ckpt.git.record import StateFile
-from ckpt.git.refs import Head, branch_name
-from ckpt.git.repository import Repository, wait_for_pruning
+from ckpt.git.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
+from ckpt.git.record import Manifest, StateFile
+from ckpt.git.refs import HeadMoved, branch_name
+from ckpt.git.repository import Repository
 from ckpt.git.trees import (
     FOLDER,
     GITLINK,
     Entries,
     TreeEntry,
     add_limited,
-    lookup,
-    walk,
+    diff_trees,
     write_tree,
 )
-from ckpt.locks import Waiting, journal_exists, worktree_lock
 from ckpt.models import (
     BY_HAND,
     TRIGGERED,
     Checkpoint,
-    Details,
     Kind,
     Outcome,
     SaveResult,
     Scope,
+    SkipReason,
     Stats,
 )
-from ckpt.paths import folders_of, to_str
+from ckpt.paths import folders_above, folders_of, is_repository, is_within, to_str
 from ckpt.settings.settings import Settings
+from ckpt.worktree.scan import Deadline
+
+if TYPE_CHECKING:
+    from ckpt.worktree.write import Worktree
 
 LOCK_TIMEOUT = 60.0
-LONGEST_WAIT = 10.0  # seconds, for a gc that prunes at once
+_Result = TypeVar("_Result")
 ATTEMPTS = 3
-# Of a state commit, so that checkpoints whose states are equal share it.
+# The date of a state commit, so that checkpoints with equal states share it.
 NO_TIME = datetime.fromtimestamp(0, timezone.utc)
 
 
 class SaveRequest(NamedTuple):
-    """What is asked of a save; `force` are paths to take whatever the rules say,
-    `keep` commits that must stay reachable through the checkpoint, `state` is what agents
-    have it hold and `state_files` are files that come back as they are, ignored or not. If
-    `state_is_given` for this checkpoint, beyond that of tracked objects, it has a ref of its own.
+    """The options of a save: `keep` are commits to keep reachable, `state` is the state of agents.
+    `state_is_given`: it has more than that of tracked objects, so an equal checkpoint will not do.
     """
 
     name: str | None = None
@@ -77,26 +76,23 @@ class SaveRequest(NamedTuple):
     kind: Kind = Kind.MANUAL
     trigger: str | None = None
     session: str | None = None
-    state: Mapping[bytes, bytes] = {}
+    state: Mapping[str, bytes] = {}
     state_files: tuple[bytes, ...] = ()
     state_is_given: bool = False
     pinned: bool = False
-    force: tuple[bytes, ...] = ()
     keep: tuple[ObjectID, ...] = ()
-
-    @property
-    def has_state(self) -> bool:
-        return bool(self.state or self.state_files)
+    progress: Callable[[int, int], None] | None = None
+    waiting: Waiting | None = None
 
     @property
     def wants_own_ref(self) -> bool:
-        """False for a trigger that would be content with an equal checkpoint."""
+        """Return False for a trigger that accepts an equal checkpoint."""
         is_named = self.name is not None or self.pinned
         return self.kind not in TRIGGERED or is_named or self.state_is_given
 
     def is_met_by(self, found: Checkpoint) -> bool:
-        """Tell whether a checkpoint of the same state will do: of this session, and kept at least
-        as long."""
+        """Return whether a checkpoint of the same state suffices: of the requested session, and
+        kept at least as long."""
         if self.session is not None and found.session != self.session:
             return False
         is_alike = found.kind is self.kind and found.session == self.session
@@ -108,31 +104,24 @@ def save(
     settings: Settings,
     request: SaveRequest,
     *,
-    progress: Callable[[int, int], None] | None = None,
-    waiting: Waiting | None = None,
-    timeout: float = LOCK_TIMEOUT,
     budget: float | None = None,
     complete: Callable[[Present], Present] | None = None,
 ) -> SaveResult:
-    """Take a checkpoint of the present; waits while a rollback is at work.
+    """Take a checkpoint of the working state, waiting for a rollback in progress.
 
-    After `budget` seconds, the wait included, untracked files that are not read yet are left
-    out and the checkpoint is partial. `complete` may add to the present before it is written.
+    After `budget` seconds, including the wait, the remaining untracked files are skipped and the
+    checkpoint is partial. `complete` may add to the state before it is written.
     """
     request = checked(request)
-    deadline = None
-    if budget is not None:
-        from ckpt.worktree.scan import Deadline
-
-        deadline, timeout = Deadline(budget), min(timeout, budget)
+    deadline = None if budget is None else Deadline(budget)
+    timeout = LOCK_TIMEOUT if budget is None else min(LOCK_TIMEOUT, budget)
 
     def attempt() -> SaveResult:
         present = capture(
             repo,
             settings,
             repo.objects,
-            force=request.force,
-            progress=progress,
+            progress=request.progress,
             cache=scan_cache.load(repo),
             clock=scan_cache.clock(repo),
             reads_index=False,
@@ -140,132 +129,97 @@ def save(
         )
         return write(repo, present if complete is None else complete(present), request)
 
-    with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout, waiting=waiting):
+    lock = worktree_lock(
+        repo.private_dir, exclusive=False, timeout=timeout, waiting=request.waiting
+    )
+    with lock:
         return again_if_pruned(repo, attempt)
 
 
-def again_if_pruned(repo: Repository, attempt: Callable[[], SaveResult]) -> SaveResult:
-    """Save, and do so again without the scan cache if an object is missing by then."""
+def again_if_pruned(repo: Repository, attempt: Callable[[], _Result]) -> _Result:
+    """Call `attempt`, and again without the scan cache if an object is missing or HEAD moved."""
     for number in range(1, ATTEMPTS + 1):
         try:
             return attempt()
-        except (ObjectsPruned, MissingObject, FileNotFoundError):
+        except (HeadMoved, ObjectsPruned, MissingObject, FileNotFoundError):
             scan_cache.forget(repo)
             if number == ATTEMPTS:
                 raise
-            wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
-        finally:  # of what was not written nothing is left
+        finally:  # drop objects that were not written
             repo.objects.discard()
     raise AssertionError("the last attempt returns or raises")
 
 
 def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResult:
     """Write a captured state as a checkpoint. The caller holds the worktree's lock."""
-    present, compared, new = _compared(repo.objects, present)
-    if present.gone and request.kind is Kind.SAFETY:
-        raise _cannot_hold(present)
-    result = _write(repo, present, request, compared, new)
-    if present.memory is not None:
-        present.memory.save()
-    if present.cache is not None and result.checkpoint is not None:
-        scan_cache.store(repo, replace(present.cache, compared=compared), result.checkpoint)
-    return result
-
-
-def _cannot_hold(present: Present) -> Refused:
-    """Refuse a rollback that would replace what no checkpoint can hold."""
-    from shlex import quote
-
-    name = quote(to_str(present.lost[0])) if present.lost else ""
-    return Refused(
-        f"{present.gone[0]}, and no checkpoint could hold it",
-        hint=f"'git add -- {name}' stages the file as it is now, "
-        f"'git reset -- {name}' what HEAD has; then try again"
-        if present.lost
-        else "'git update-ref HEAD @{1}' goes back to where its branch was before, "
-        "and leaves all files; then try again",
-        details={"gone": [*map(to_str, present.lost)]},
-    )
-
-
-def _compared(objects: ObjectStore, present: Present) -> tuple[Present, Compared, set[ObjectID]]:
-    """Compare the present with HEAD, and leave out of it what of HEAD and the index is missing:
-    git does not flush what it writes."""
-    commit = present.head.commit
-    try:
-        compared, new = _compare(objects, present)
-    except MissingObject:
-        if commit is None or objects.is_partial:
-            raise
-        what = "a tree of the commit at HEAD" if objects.has(commit) else "the commit at HEAD"
-        present = replace(present, head=Head(None, None), lost_head=what, cache=None)
-        compared, new = _compare(objects, present)
-    broken = set() if objects.is_partial else {i for i in new if objects.size(i) is None}
-    if broken and present.staged_now is None:
-        raise MissingObject(min(broken), "damaged object")
-    if broken:
-        present = present.without_staged(objects, broken)
-        compared, new = _compare(objects, present)
-    return present, compared, new
-
-
-def _compare(objects: ObjectStore, present: Present) -> tuple[Compared, set[ObjectID]]:
+    objects, source, head = repo.objects, present.source, present.head.commit
     index = present.index_entries[record.INDEX].id
-    before = None if present.source is None else present.source.compared
-    return compare(objects, present.head.commit, present.tree, index, before)
+    compared, new = compare(objects, head, present.tree, index, source)
+    # Objects that git has just written may not be on disk yet; HEAD or the previous checkpoint
+    # holds the others.
+    missing = objects.keep(new)
+    if missing and not objects.is_partial:
+        raise MissingObject(min(missing), "missing or damaged object")
+    keep = {*request.keep, *operation_record.commits_to_keep(objects, present.operation)}
+    state = _state_commit(repo, _write_state_tree(repo, present, request), sorted(keep))
+    draft = draft_of(repo, request, Scope.FULL, present.tree, state)._replace(
+        partial=present.is_partial,
+        during_rollback=journal_exists(repo.private_dir),
+        head_commit=None if head is None else head.decode(),
+        branch=branch_name(present.head),
+        stats=Stats(*compared.stats),
+    )
+    result = _published(repo, request, draft, lambda: scan_cache.is_held(repo, source))
+    found = result.checkpoint
+    if present.is_cut or (result.outcome is Outcome.CREATED and draft.partial):
+        result = result._replace(outcome=Outcome.PARTIAL)  # what was not read may have changed
+    if present.cache is not None and found is not None:
+        scan_cache.store(repo, present.cache._replace(compared=tuple(compared)), found)
+    return result._replace(reason="budget") if present.is_cut else result
 
 
-def _write(
+def _published(
     repo: Repository,
-    present: Present,
     request: SaveRequest,
-    compared: Compared,
-    new: set[ObjectID],
+    draft: Checkpoint,
+    is_held: Callable[[], bool] = lambda: True,
 ) -> SaveResult:
-    objects = repo.objects
-    # What `git add` and `git commit` wrote a moment ago may be in memory only.
-    objects.keep(new)
-    objects.leave_packed(filter(None, [present.head.commit]))
-    if objects.packed:  # HEAD, or the checkpoint before, holds the others
-        objects.leave_packed(objects.packed - new - _folders_of(objects, compared))
-    files: Mapping[bytes, StateFile] = {}
-    if request.state_files:
-        from ckpt.engine.state import read_files
-
-        files = read_files(repo, objects, request.state_files)
-    state_tree = _write_state_tree(objects, present, request, files)
+    """Publish a draft, or return an existing checkpoint if the request accepts one."""
     catalog = Catalog(repo)
-    if not request.wants_own_ref:
-        existing = _existing(repo, catalog, request, present, state_tree)
-        if existing is not None:
-            objects.discard()
-            clear_dead(objects.path)  # which else is done when the first object is written
-            if present.is_cut:  # it may have changed where nobody has looked
-                return SaveResult(Outcome.PARTIAL, existing, "budget")
-            return SaveResult(Outcome.UNCHANGED, existing)
-    checkpoint = _commit(repo, catalog, present, request, state_tree, compared)
-    if not checkpoint.partial:
-        return SaveResult(Outcome.CREATED, checkpoint)
-    reason = "gone" if present.gone else "budget" if present.is_cut else None
-    return SaveResult(Outcome.PARTIAL, checkpoint, reason, present.gone)
+    found = None if request.wants_own_ref else _existing(repo, catalog, request, draft)
+    if found is not None:
+        return SaveResult(Outcome.UNCHANGED, found)
+    return SaveResult(Outcome.CREATED, publish(repo, catalog, draft, is_held))
 
 
-def _folders_of(objects: ObjectStore, compared: Compared) -> set[ObjectID]:
-    """The trees above all that differs from HEAD, in the worktree and in the index."""
-    known: dict[ObjectID, Entries] = {}
-    folders = (b"", *folders_of(compared.dirty))
-    tops = (compared.tree, compared.index_tree)
-    found = (lookup(objects, top, folder, known) for top in tops for folder in folders)
-    return {entry.id for entry in found if entry is not None}
+def _existing(
+    repo: Repository, catalog: Catalog, request: SaveRequest, draft: Checkpoint
+) -> Checkpoint | None:
+    """Return a checkpoint of exactly this state, made here, that meets the request."""
+    if repo.objects.is_new(ObjectID(draft.state_commit.encode())):
+        return None  # new, missing or corrupt
+    for found in catalog.here():
+        if found.during_rollback or found.scope is not draft.scope or found.foreign:
+            continue
+        if draft.scope is Scope.STATE and found.session != draft.session:
+            continue
+        same = (draft.tree, draft.head_commit, draft.state_commit)
+        if (found.tree, found.head_commit, found.state_commit) != same:
+            return None
+        if request.is_met_by(found):
+            return found
+    return None
 
 
 def checked(request: SaveRequest) -> SaveRequest:
-    """The request as it can be stored; UsageError if it cannot."""
+    """Return the request in the form to store; raise UsageError if it is invalid."""
     if request.session is not None and not request.session.strip():
         raise UsageError("the session is empty", hint="leave --session out, or name one")
     for what, text in (("session", request.session), ("trigger", request.trigger)):
-        if text is not None and not _can_be_stored(text):
-            raise UsageError(f"the {what} is not text", hint="pass valid UTF-8")
+        try:
+            (text or "").encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # a lone surrogate, from text cut inside a character
+            raise UsageError(f"the {what} is not text", hint="pass valid UTF-8") from None
     if request.name is not None:
         request = request._replace(name=ids.check_name(request.name))
     if request.description is not None:
@@ -273,28 +227,15 @@ def checked(request: SaveRequest) -> SaveRequest:
     return request
 
 
-def _can_be_stored(text: str) -> bool:
-    """False for half a character, as a program makes it that cuts text in two."""
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _write_state_tree(
-    objects: ObjectStore,
-    present: Present,
-    request: SaveRequest,
-    files: Mapping[bytes, StateFile],
-) -> ObjectID:
+def _write_state_tree(repo: Repository, present: Present, request: SaveRequest) -> ObjectID:
+    objects, operation = repo.objects, present.operation.identity
     manifest = Manifest(
         modes=present.modes,
         empty_folders=present.empty_folders,
-        skipped={path: str(reason) for path, reason in summarised(present).items()},
+        skipped={path: str(reason) for path, reason in _summarised(present).items()},
         excludes=present.excludes,
         include=present.include,
-        operation=present.operation.files.operation,
+        operation=None if operation is None else operation._asdict(),
         branch=branch_name(present.head),
         unskipped=present.unskipped,
         nested=present.nested,
@@ -310,73 +251,42 @@ def _write_state_tree(
         raw = write_raw(objects, present.converted)
         if raw is not None:
             entries[RAW] = TreeEntry(FOLDER, raw)
-    if request.has_state:
+    if request.state or request.state_files:
+        files = _read_state_files(repo, request.state_files) if request.state_files else {}
         entries |= record.write(objects, request.state, files)
     return write_tree(objects, entries)
 
 
-def _existing(
-    repo: Repository,
-    catalog: Catalog,
-    request: SaveRequest,
-    present: Present,
-    state_tree: ObjectID,
-) -> Checkpoint | None:
-    """Find a checkpoint of exactly this state, made here, that does instead of a new one."""
-    for found in catalog.here():
-        if found.during_rollback or found.scope is not Scope.FULL or found.foreign:
-            continue
-        here = present.tree, _text_id(present.head.commit)
-        if (found.tree.encode(), found.head_commit) != here:
-            return None
-        try:
-            state = record.read_commit(repo.objects, ObjectID(found.state_commit.encode()))
-        except CkptError:  # it is damaged
-            return None
-        if state.tree != state_tree:
-            return None
-        if request.is_met_by(found):
-            return found
-    return None
+def _state_commit(
+    repo: Repository, tree: ObjectID, keep: Sequence[ObjectID] = (), what: str = "the worktree"
+) -> ObjectID:
+    return record.write_commit(repo.objects, tree, keep, f"ckpt: state of {what}\n", NO_TIME)
 
 
-def _commit(
-    repo: Repository,
-    catalog: Catalog,
-    present: Present,
-    request: SaveRequest,
-    state_tree: ObjectID,
-    compared: Compared,
-) -> Checkpoint:
-    keep = {*request.keep, *operation_record.commits_to_keep(repo.objects, present.operation)}
-    state = record.write_commit(
-        repo.objects, state_tree, sorted(keep), "ckpt: state of the worktree\n", NO_TIME
-    )
-    parents = tuple(filter(None, [present.head.commit, state]))
-    draft = replace(
-        draft_of(repo, request, Scope.FULL, present.tree, state),
-        partial=present.is_partial,
-        during_rollback=journal_exists(repo.private_dir),
-        head_commit=_text_id(present.head.commit),
-        branch=branch_name(present.head),
-        stats=Stats(*compared.stats),
-    )
-    return publish(
-        repo, catalog, draft, present.tree, parents, lambda: _is_held(repo, present, state_tree)
-    )
+# Above this number of paths, a directory without saved files is listed instead of its contents.
+_MANY = 1000
 
 
-def _text_id(object_id: ObjectID | None) -> str | None:
-    return None if object_id is None else object_id.decode()
+def _summarised(present: Present) -> Mapping[bytes, SkipReason]:
+    """Return the skipped paths, with thousands of them shortened to directories."""
+    over = {path for path, why in present.skipped.items() if why is SkipReason.BUDGET}
+    if len(over) <= _MANY:
+        return present.skipped
+    found = {path: why for path, why in present.skipped.items() if path not in over}
+    held = folders_of(present.entries)
+    for path in over:
+        empty = [*takewhile(lambda folder: folder not in held, folders_above(path))]
+        found[empty[-1] if empty else path] = SkipReason.BUDGET
+    return dict(sorted(found.items()))
 
 
-# -- an id, a commit, and the ref that makes it a checkpoint
+# -- publishing: the id, the commit and the ref
 
 
 def draft_of(
     repo: Repository, request: SaveRequest, scope: Scope, tree: ObjectID, state: ObjectID
 ) -> Checkpoint:
-    """The checkpoint that will be; what it lacks is an id and a time."""
+    """Return a checkpoint to publish, without id, time and commit."""
     return Checkpoint(
         id="",
         name=request.name,
@@ -391,13 +301,6 @@ def draft_of(
         worktree=repo.worktree_id,
         session=request.session,
         pinned=request.pinned,
-        partial=False,
-        during_rollback=False,
-        head_commit=None,
-        branch=None,
-        stats=Stats(),
-        _details=Details,
-        _dirty_files=tuple,
     )
 
 
@@ -405,29 +308,25 @@ def publish(
     repo: Repository,
     catalog: Catalog,
     draft: Checkpoint,
-    tree: ObjectID,
-    parents: tuple[ObjectID, ...],
     is_held: Callable[[], bool] = lambda: True,
-    *,
-    is_ours: bool = True,
 ) -> Checkpoint:
-    """Give a checkpoint its id and ref; a taken name is tried again with another. ObjectsPruned
-    if a concurrent gc took objects that the new ref points to. It counts as made here unless
-    what is in it came from elsewhere."""
+    """Give a checkpoint its id and ref, trying another id if one is taken. Raise ObjectsPruned if a
+    concurrent gc pruned objects that the new ref points to."""
+    names = filter(None, (draft.tree, draft.head_commit, draft.state_commit))
+    tree, *parents = (ObjectID(name.encode()) for name in names)
     relied_on = {tree, *parents}
     while True:
         now = datetime.now(timezone.utc)
-        draft = replace(draft, timestamp=now, id=ids.new_id(now, None))
+        draft = draft._replace(timestamp=now, id=ids.new_id(now, None))
         newest = catalog.newest_here(draft.id[:19])
         if newest is not None:
-            draft = replace(draft, id=ids.new_id(now, newest))
+            draft = draft._replace(id=ids.new_id(now, newest))
         message = record.compose_message(draft)
         commit = record.write_commit(repo.objects, tree, parents, message, now)
-        noted = record.note(repo.common_dir, draft.id, commit.decode()) if is_ours else ()
+        noted = record.note(repo.common_dir, draft.id, commit.decode())
         relied_on |= repo.objects.flush(noted)
         if repo.refs.create(draft.ref.encode(), commit):
-            is_quiet = wait_for_pruning(repo.common_dir, repo.config, LONGEST_WAIT)
-            if not is_quiet or repo.objects.missing({commit, *relied_on}) or not is_held():
+            if repo.objects.missing({commit, *relied_on}) or not is_held():
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)
@@ -435,59 +334,169 @@ def publish(
         catalog = Catalog(repo)
 
 
-def _is_held(repo: Repository, present: Present, state_tree: ObjectID) -> bool:
-    """Tell whether all that the scan cache or the index named was there until the ref was."""
-    if present.source is not None and not scan_cache.is_held(repo, present.source):
-        return False
-    if index_identity(repo) == present.index.identity:
-        return True
-    objects = repo.objects
+# -- differences from HEAD in files and lines, stored with the checkpoint
+
+Counts = dict[bytes, tuple[int, int]]  # inserted and deleted lines, by two blobs
+
+# Lines of larger files are not counted, so as not to delay a save.
+_COUNTED_SIZE = 1 << 20
+
+
+class Compared(NamedTuple):
+    """The differences of the worktree and the index from a commit with tree `head`, as data that
+    `marshal` accepts."""
+
+    commit: ObjectID | None
+    tree: ObjectID
+    index_tree: ObjectID
+    head: ObjectID | None
+    stats: tuple[int, int, int]
+    counts: Counts
+
+
+def compare(
+    objects: ObjectStore,
+    commit: ObjectID | None,
+    tree: ObjectID,
+    index: ObjectID,
+    source: ScanCache | None,
+) -> tuple[Compared, set[ObjectID]]:
+    """Compare the trees of the worktree and the index with a commit; return also the blobs that are
+    not in the cached trees, and the commit if it has changed."""
+    before = None if source is None or source.compared is None else Compared(*source.compared)
+    if before is not None and before[:3] == (commit, tree, index):
+        return before, set()
+    new: set[ObjectID] = set()
+    head: ObjectID | None = None
+    then: tuple[ObjectID | None, ObjectID | None] = None, None
+    if before is not None and before.commit == commit:
+        head, then = before.head, (before.tree, before.index_tree)
+    elif commit is not None:
+        head, new = record.read_commit(objects, commit).tree, {commit}
+        then = head, head
+    trees: dict[ObjectID, Entries] = {}
+    for now, base in zip((tree, index), then, strict=True):
+        changed = diff_trees(objects, base, now, trees)
+        new |= {entry.id for _, _, entry in changed if entry and entry.mode != GITLINK}
+    files = insertions = deletions = 0
+    known: Counts = before.counts if before else {}
+    counts: Counts = {}
+    for _, was, present in diff_trees(objects, head, tree, trees):
+        files += 1
+        key = b"%s %s" % (_id(was), _id(present))
+        with suppress(MissingObject):  # a partial clone may lack HEAD's blobs
+            came, went = counts[key] = known.get(key) or _count(objects, was, present)
+            insertions += came
+            deletions += went
+    return Compared(commit, tree, index, head, (files, insertions, deletions), counts), new
+
+
+def _count(
+    objects: ObjectStore, before: TreeEntry | None, after: TreeEntry | None
+) -> tuple[int, int]:
+    from ckpt.git import linediff
+
+    return linediff.count(_text(objects, before), _text(objects, after))
+
+
+def _id(entry: TreeEntry | None) -> bytes:
+    return b"" if entry is None or entry.mode == GITLINK else entry.id
+
+
+def _text(objects: ObjectStore, entry: TreeEntry | None) -> bytes:
+    if entry is None or entry.mode == GITLINK:
+        return b""
+    size = objects.size(entry.id)
+    return b"\0" if size is not None and size > _COUNTED_SIZE else objects.read(entry.id, b"blob")
+
+
+# -- state files, which are saved and restored whatever the rules
+
+
+def check_state_files(repo: Repository, paths: Iterable[bytes]) -> None:
+    """Refuse a path that is not a file of this worktree."""
+    top = os.fsencode(repo.worktree)
+    git_dirs = inside(repo.worktree, repo.git_dir, repo.common_dir)
+    for path in paths:
+        if not path:
+            place = "no state file"
+        elif is_within(path, git_dirs):
+            place = "inside a git dir"
+        elif any(is_repository(os.path.join(top, folder)) for folder in folders_above(path)):
+            place = "inside another repository"
+        else:
+            continue
+        told = f"'{to_str(path) or '.'}' is {place}"
+        raise UsageError(told, hint="name a file of this worktree")
+
+
+def _read_state_files(repo: Repository, paths: Iterable[bytes]) -> dict[bytes, StateFile]:
+    """Add the current contents of these files to the object store."""
+    from ckpt.worktree.write import Worktree
+
+    with Worktree(os.fsencode(repo.worktree), repo.git_dirs) as worktree:
+        return {path: _read_state_file(repo.objects, worktree, path) for path in sorted(paths)}
+
+
+def _read_state_file(objects: ObjectStore, worktree: Worktree, path: bytes) -> StateFile:
+    from ckpt.engine.apply import look
+    from ckpt.worktree.write import UnsafePath
+
+    state, reason = None, "it is no file"
     try:
-        blobs = {
-            entry.id
-            for tree in (present.tree, state_tree)
-            for _, entry in walk(objects, tree)
-            if entry.mode != GITLINK
-        }
-    except MissingObject:
-        return False
-    # Of a partial clone the remote may have the rest.
-    return objects.is_partial or not objects.missing(blobs)
+        status = worktree.lstat(path)
+        if status is not None:
+            state = look(objects, worktree, path, status, store=True)
+        elif worktree.in_the_way(path) is None:
+            return StateFile(None, 0)
+        else:
+            reason = "what is above it is no folder"
+    except (OSError, UnsafePath) as error:
+        reason = error.message if isinstance(error, UnsafePath) else (error.strerror or "").lower()
+    if state is None:
+        raise CkptError(
+            f"cannot read state file '{to_str(path)}': {reason or 'it changes all the time'}",
+            hint="name a file that can be read",
+        )
+    return StateFile(state.entry, state.permissions)
 
 
-# -- how many checkpoints were taken here since retention last looked
+# -- checkpoints of agent state alone: an empty tree, no index or HEAD, no lock
 
-EVERY = 25  # saves; in between, that many more than the rules keep are there
-_A_DAY = 86400
+
+def save_state(repo: Repository, request: SaveRequest) -> SaveResult:
+    """Save agent state; a trigger accepts an equal checkpoint."""
+    request = checked(request)
+    return again_if_pruned(repo, lambda: _published(repo, request, state_draft_of(repo, request)))
+
+
+def state_draft_of(repo: Repository, request: SaveRequest) -> Checkpoint:
+    """Add the objects of a state checkpoint and return it without id, time and commit."""
+    tree = write_tree(repo.objects, {})
+    entries = record.write(repo.objects, request.state, {})
+    state = _state_commit(repo, write_tree(repo.objects, entries), what="an agent")
+    return draft_of(repo, request, Scope.STATE, tree, state)
+
+
+# -- the number of checkpoints taken here since the last prune
+
+EVERY = 25  # saves between prunes
 _NAME = "saves"
-_HEAD = 11  # bytes: seconds since 1970, and a line break
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
 
 
-def count_save(private_dir: str) -> bool:
-    """Count one more; True if it is time to look."""
+def count_save(private_dir: str, result: SaveResult) -> bool:
+    """Count a new checkpoint; return True if it is time to prune."""
+    if result.outcome not in (Outcome.CREATED, Outcome.PARTIAL):
+        return False
     path = os.path.join(private_dir, _NAME)
     try:
-        fd = disk.open_or_create(path, _FLAGS)
+        disk.append(path, b".")
+        return os.path.getsize(path) > EVERY
     except OSError:
         return False
-    try:
-        head = os.pread(fd, _HEAD, 0)
-        if not head:
-            disk.write(fd, b"%010d\n" % time.time())
-            return False
-        disk.write(fd, b".")
-        since = int(head) if head[-1:] == b"\n" else 0
-        return os.fstat(fd).st_size - _HEAD >= EVERY or not 0 <= time.time() - since < _A_DAY
-    except (OSError, ValueError):
-        return False
-    finally:
-        os.close(fd)
 
 
 def start_again(private_dir: str) -> None:
-    """Retention has looked."""
-    try:
-        disk.replace_cache(os.path.join(private_dir, _NAME), [b"%010d\n" % time.time()])
-    except OSError:
-        pass
+    """Reset the count after a prune."""
+    with suppress(OSError):
+        os.unlink(os.path.join(private_dir, _NAME))

@@ -1,190 +1,243 @@
 # SPDX-License-Identifier: MIT
-"""Dropped checkpoints: moved aside under the day they were dropped, and brought back.
+"""The trash: drop checkpoints, restore them, and prune by policy.
 
-The trash ref is made before the checkpoint's own ref goes, so that at no moment is
-the checkpoint held by nothing. A checkpoint that an interrupted rollback needs is
-never dropped.
+A checkpoint in the trash has a ref under the day it was dropped, and is deleted after a week; git
+gc prunes its objects. `retention` decides what to prune. One process at a time drops checkpoints,
+and never one that an interrupted rollback needs.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from datetime import date, datetime, timezone
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext, suppress
+from datetime import date, datetime, timedelta, timezone
+from time import monotonic, time
+from typing import NamedTuple
 
-from ckpt.engine.catalog import load
-from ckpt.engine.journal import hidden_worktrees, needed_by_rollbacks
+from ckpt.disk import prune_lock
+from ckpt.engine import snapshot
+from ckpt.engine.catalog import Catalog, changed_meanwhile, load
+from ckpt.engine.journal import needed_by_rollbacks
+from ckpt.engine.retention import Decision, decide
+from ckpt.engine.space import Space
+from ckpt.engine.trigger_log import Success, TriggerLog
 from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
-from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectID
+from ckpt.git.refs import Change
 from ckpt.git.repository import Repository
+from ckpt.git.trees import TooMany
 from ckpt.ids import is_id, matches
-from ckpt.locks import prune_lock
-from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped, Kind
+from ckpt.settings.settings import Policy, Settings
 
-_PATIENCE = 60.0  # seconds, for another process that drops or brings back
+_PATIENCE = 60.0  # seconds to wait for another process that drops or restores
+_A_MOMENT = 0.5
 
 
 def drop(repo: Repository, checkpoint: Checkpoint) -> None:
-    """Move a checkpoint to the trash, if its ref is still what was read."""
+    """Move a checkpoint to the trash if its ref is unchanged."""
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
         repo.refs.clear_dead()
-        _move_aside(repo, checkpoint)
+        needed = needed_by_rollbacks(repo)
+        if checkpoint.id in needed:
+            raise Refused(
+                f"a rollback that is not over needs checkpoint '{checkpoint.id}'",
+                hint="if it was interrupted: git ckpt rollback --continue, or --abort, in "
+                f"'{needed[checkpoint.id] or repo.worktree}'",
+            )
+        if not move_all_aside(repo, [checkpoint]):
+            raise changed_meanwhile(checkpoint)
 
 
 def move_all_aside(repo: Repository, checkpoints: Sequence[Checkpoint]) -> set[str]:
-    """The same for many, by who holds the lock; the ids of those that went. The others were
-    changed, removed or locked by somebody, or are needed."""
-    needed, hidden = needed_by_rollbacks(repo), hidden_worktrees(repo)
-    moved = {
-        checkpoint.ref.encode(): (ObjectID(checkpoint.commit.encode()), _aside(checkpoint))
-        for checkpoint in checkpoints
-        if checkpoint.id not in needed and checkpoint.worktree not in hidden
-    }
-    return {ref.decode().removeprefix(REF_PREFIX) for ref in repo.refs.move_all(moved)}
-
-
-def _aside(checkpoint: Checkpoint) -> bytes:
-    """The ref under which it is held from today on; if the clock is behind, from the day on that
-    the checkpoint is of, or it would be a week old as soon as the clock is right again."""
-    today, made = f"{datetime.now(timezone.utc):%Y%m%d}", checkpoint.id[:8]
-    day = today if _day(made) is None else max(today, made)
-    return f"{TRASH_PREFIX}{day}/{checkpoint.id}".encode()
-
-
-def _move_aside(repo: Repository, checkpoint: Checkpoint) -> None:
+    """Move checkpoints to the trash and return their ids, without those changed, removed or locked
+    meanwhile, or needed by a rollback. The caller holds the lock."""
     needed = needed_by_rollbacks(repo)
-    if checkpoint.id in needed:
-        from shlex import quote
-
-        where = needed[checkpoint.id] or repo.worktree
-        there = "" if os.path.realpath(where) == repo.worktree else f" -C {quote(where)}"
-        raise Refused(
-            f"a rollback that is not over needs checkpoint '{checkpoint.id}'",
-            hint=f"if it was interrupted: git{there} ckpt rollback --continue, or --abort",
-        )
-    if checkpoint.worktree in hidden_worktrees(repo):
-        raise Refused(
-            f"checkpoint '{checkpoint.id}' is of a worktree of another user, "
-            "where a rollback that is not over may need it",
-            hint="drop it as that user",
-        )
-    commit = ObjectID(checkpoint.commit.encode())
-    if not repo.refs.move_all({checkpoint.ref.encode(): (commit, _aside(checkpoint))}):
-        raise NotFound(
-            f"checkpoint '{checkpoint.id}' was changed or removed meanwhile", hint="git ckpt list"
-        )
+    today = f"{datetime.now(timezone.utc):%Y%m%d}"
+    changes: dict[bytes, tuple[ObjectID, Change]] = {}
+    for found in checkpoints:
+        if found.id not in needed:
+            # If the clock is behind, the checkpoint must not expire once it is set right.
+            day, commit = max(today, found.id[:8]), ObjectID(found.commit.encode())
+            place = f"{TRASH_PREFIX}{day}/{found.id}".encode()
+            changes[found.ref.encode()] = commit, (place, commit)
+    done = repo.refs.change(changes)
+    return {ref.decode().removeprefix(REF_PREFIX) for ref in done}
 
 
 def dropped(repo: Repository) -> list[Dropped]:
-    """What is in the trash, newest checkpoint first, each once; not what is still there as well,
-    or again, because whoever dropped it or brought it back was killed."""
-    there = repo.refs.listed_checkpoints()
-    found: dict[tuple[str, str], Dropped] = {}
-    for item in _all(repo):
-        name = item.checkpoint.id
-        is_there = name in there.names and there.commit_of(name) == item.checkpoint.commit.encode()
-        if not is_there:
-            found.setdefault((name, item.checkpoint.commit), item)
-    return [*found.values()]
+    """Return the trash, newest checkpoint first, without those that still have their own ref after
+    an interrupted drop or restore."""
+    there = repo.refs.checkpoints()
+    items = {item.checkpoint.id: item for item in _all(repo)}
+    return [i for name, i in items.items() if there.get(name) != i.checkpoint.commit.encode()]
 
 
 def _all(repo: Repository, before: date | None = None) -> list[Dropped]:
-    """The same with all refs of each, the last day first; or those from before a day."""
+    """Return the trash, or what was dropped before a day; of two with one id, the one dropped last
+    comes second."""
     found = []
-    for name, commit in repo.refs.trash().items():
+    for name, commit in sorted(repo.refs.trash().items()):
         word, _, checkpoint_id = name.partition("/")
-        day = _day(word)
-        if day is None or not is_id(checkpoint_id) or (before is not None and day >= before):
+        try:  # `strptime` takes 5 ms to import
+            day = date(int(word[:4]), int(word[4:6]), int(word[6:]))
+            if is_id(checkpoint_id) and (before is None or day < before):
+                checkpoint = load(repo, checkpoint_id, commit)
+                found.append(Dropped(checkpoint, day, TRASH_PREFIX + name))
+        except (ValueError, CkptError):  # not created by ckpt
             continue
-        try:
-            checkpoint = load(repo, checkpoint_id, commit)
-        except CkptError:  # not put there by us
-            continue
-        found.append(Dropped(checkpoint, day, TRASH_PREFIX + name))
-    return sorted(found, key=lambda item: (item.checkpoint.id, item.day), reverse=True)
+    return sorted(found, key=lambda item: item.checkpoint.id, reverse=True)
 
 
-def _day(word: str) -> date | None:
-    """The day that eight digits name, if they do; `strptime` takes 5 ms to import."""
-    if len(word) != 8 or not (word.isascii() and word.isdigit()):
-        return None
-    try:
-        return date(int(word[:4]), int(word[4:6]), int(word[6:]))
-    except ValueError:
-        return None
+def empty(repo: Repository, before: date | None) -> list[str]:
+    """Delete what was dropped before a day, or the whole trash; return the ids."""
+    items = {item.ref.encode(): item.checkpoint for item in _all(repo, before)}
+    changes = {ref: (found.commit.encode(), None) for ref, found in items.items()}
+    gone = repo.refs.change(changes)
+    return [*dict.fromkeys(found.id for ref, found in items.items() if ref in gone)]
 
 
-def ids(repo: Repository, before: date | None) -> list[str]:
-    """What was dropped before a day, or everything, each once."""
-    return [*dict.fromkeys(item.checkpoint.id for item in _all(repo, before))]
-
-
-def empty(
-    repo: Repository, before: date | None, has_time: Callable[[], bool] = lambda: True
-) -> list[str]:
-    """Let go for good of what was dropped before a day, or of everything; returns the ids."""
-    refs = {item.ref.encode(): item for item in _all(repo, before)}
-    moved: dict[bytes, tuple[ObjectID, bytes | None]] = {
-        ref: (ObjectID(item.checkpoint.commit.encode()), None) for ref, item in refs.items()
-    }
-    gone = repo.refs.move_all(moved) if moved and has_time() else set()
-    return [*dict.fromkeys(refs[ref].checkpoint.id for ref in refs if ref in gone)]
-
-
-def restore(repo: Repository, word: str, known: Checkpoint | None = None) -> Checkpoint:
-    """Bring a dropped checkpoint back, by its id, its name or a unique prefix; or one that is
-    known, and whose ref somebody took away, not by dropping it."""
+def restore(repo: Repository, word: str) -> Checkpoint:
+    """Restore a dropped checkpoint by its id, its name or a unique prefix."""
     if not word or word.startswith("-"):
         raise UsageError(f"'{word}' is not a checkpoint", hint="git ckpt trash")
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
         repo.refs.clear_dead()
-        try:
-            return _bring_back(repo, word)
-        except NotFound:
-            if known is None or not _is_held_again(repo, known):
-                raise
-            return known
-
-
-def _is_held_again(repo: Repository, checkpoint: Checkpoint) -> bool:
-    """Give a checkpoint its ref again; False if it cannot be read any more, as git collects what
-    no ref holds."""
-    commit = ObjectID(checkpoint.commit.encode())
-    try:
-        load(repo, checkpoint.id, commit)
-    except CkptError:
-        return False
-    return repo.refs.create(checkpoint.ref.encode(), commit)
-
-
-def _bring_back(repo: Repository, word: str) -> Checkpoint:
-    items = [*{item.checkpoint.id: item for item in reversed(_all(repo))}.values()][::-1]
-    found = [d for d in items if word in (d.checkpoint.id, d.checkpoint.name)][:1]
-    found = found or [d for d in items if matches(d.checkpoint.id, word)]
-    if len(found) != 1:
-        problem = "is ambiguous" if found else "is not in the trash"
-        kind = UsageError if found else NotFound
-        hint = "git ckpt trash" if found else "git ckpt trash, or git ckpt rescue"
-        raise kind(f"'{word}' {problem}", hint=hint)
-    checkpoint = found[0].checkpoint
-    commit = ObjectID(checkpoint.commit.encode())
-    if not repo.refs.create(checkpoint.ref.encode(), commit):
-        there = repo.refs.checkpoint(checkpoint.id)
-        if there != commit:
+        items = [*{item.checkpoint.id: item for item in _all(repo)}.values()]
+        found = [d for d in items if word in (d.checkpoint.id, d.checkpoint.name)][:1]
+        found = found or [d for d in items if matches(d.checkpoint.id, word)]
+        if not found:
+            hint = "git ckpt trash, or git ckpt rescue"
+            raise NotFound(f"'{word}' is not in the trash", hint=hint)
+        if len(found) > 1:
+            raise UsageError(f"'{word}' is ambiguous", hint="git ckpt trash")
+        checkpoint = found[0].checkpoint
+        commit = ObjectID(checkpoint.commit.encode())
+        is_new = repo.refs.create(checkpoint.ref.encode(), commit)
+        if not is_new and repo.refs.checkpoint(checkpoint.id) != commit:
             raise Refused(f"another checkpoint '{checkpoint.id}' is there", hint="git ckpt list")
-    repo.refs.remove(found[0].ref.encode(), commit)
-    return checkpoint
+        repo.refs.remove(found[0].ref.encode(), commit)
+        return checkpoint
 
 
-# -- Checkpoint refs into git's `packed-refs`, when they have become many
+# -- prune: drop by policy and empty the trash
 
-MANY_REFS = 100
-_OURS = (REF_PREFIX, TRASH_PREFIX)
+IN_TRASH = timedelta(days=7)
+_TRIGGER = "ckpt-prune"
+_MANY_REFS = 100
+_LEAST = 0.2  # seconds needed to begin
+_MOST_READS = 200_000  # objects, to measure checkpoints
+_STAYED = "to be dropped, but it was changed or needed meanwhile"
 
 
-def pack_refs(repo: Repository, at_least: int = MANY_REFS) -> int:
-    """Pack our refs if so many of them are loose; how many were."""
+class PruneResult(NamedTuple):
+    """`emptied` are the ids deleted from the trash or, with `dry_run`, to be deleted."""
+
+    decisions: tuple[Decision, ...]
+    emptied: tuple[str, ...]
+    dry_run: bool
+
+    @property
+    def dropped(self) -> tuple[Decision, ...]:
+        return tuple(decision for decision in self.decisions if not decision.keep)
+
+
+def prune(
+    repo: Repository,
+    policy: Policy,
+    *,
+    dry_run: bool = False,
+    empties_trash: bool = False,
+    kinds: Collection[Kind] | None = None,
+    patience: float = _PATIENCE,
+    made: str | None = None,
+) -> PruneResult:
+    """Drop the checkpoints, or those of some kinds, that the policy does not keep; delete from the
+    trash what is older than a week, or all. `made` is the checkpoint just taken, if any: it stays,
+    and the time to measure checkpoints is limited."""
+    before = None if empties_trash else _due()
+    with nullcontext() if dry_run else prune_lock(repo.common_dir, timeout=patience):
+        found = _decisions(repo, policy, made)
+        found = [one for one in found if kinds is None or one.checkpoint.kind in kinds]
+        going = [one.checkpoint for one in found if not one.keep]
+        if dry_run:
+            old = [item.checkpoint for item in _all(repo, before)]
+            emptied = [one.id for one in (going + old if empties_trash else old)]
+            return PruneResult(tuple(found), tuple(dict.fromkeys(emptied)), True)
+        repo.refs.clear_dead()
+        stayed = {one.id for one in going} - move_all_aside(repo, going)
+        for at, one in enumerate(found):
+            if one.checkpoint.id in stayed:
+                found[at] = one._replace(keep=True, reasons=(_STAYED,))
+        emptied = empty(repo, before)
+        with suppress(Busy):
+            repo.refs.pack(_MANY_REFS)
+        return PruneResult(tuple(found), tuple(emptied), False)
+
+
+def prune_by_itself(repo: Repository, settings: Settings, made: str, seconds: float) -> None:
+    """Prune after a save, if enough `seconds` are left; `made` is the checkpoint just taken.
+    Another process that is pruning does so for all worktrees."""
+    if seconds < _LEAST:
+        return
+    started = monotonic()
+    log = TriggerLog(repo.private_dir)
     try:
-        return repo.refs.pack(_OURS, max(at_least, 1))
+        if settings.prunes_by_itself and settings.allows(_TRIGGER):
+            done = prune(repo, settings.policy, patience=0, made=made)
+            outcome = f"dropped {len(done.dropped)}" if done.dropped else "nothing to drop"
+            log.note_success(_TRIGGER, Success(time(), monotonic() - started, outcome, ""))
     except Busy:
-        return 0
+        pass
+    except Exception as error:  # whatever fails here, the save has succeeded
+        message = error.message if isinstance(error, CkptError) else repr(error)
+        log.note_failure(_TRIGGER, time(), message)
+    snapshot.start_again(repo.private_dir)
+
+
+def _due() -> date:
+    """Return the day before which dropped checkpoints expire."""
+    return (datetime.now(timezone.utc) - IN_TRASH).date()
+
+
+def _decisions(repo: Repository, policy: Policy, made: str | None) -> list[Decision]:
+    checkpoints = list(Catalog(repo))
+    needed = dict.fromkeys(needed_by_rollbacks(repo), "needed by a rollback")
+    most_reads = None
+    if made is not None:
+        needed[made], most_reads = "just taken", _MOST_READS
+    foreign = {checkpoint.id for checkpoint in checkpoints if checkpoint.foreign}
+    now = datetime.now(timezone.utc)
+    try:
+        space = None if policy.max_bytes is None else Space(repo, checkpoints, most_reads)
+        fits = None if space is None else space.add
+        return decide(checkpoints, policy, now, needed, fits, foreign)
+    except TooMany:
+        return decide(checkpoints, policy, now, needed, None, foreign)
+
+
+# -- gc, without objects: git packs and prunes those
+
+
+class Collected(NamedTuple):
+    """`emptied` are the ids deleted from the trash, `cleared` the paths of removed leftover files;
+    `loose` and `loose_bytes` are left to git gc."""
+
+    emptied: tuple[str, ...]
+    cleared: tuple[str, ...]
+    packed_refs: int
+    loose: int
+    loose_bytes: int
+
+
+def collect(repo: Repository) -> Collected:
+    """Delete expired checkpoints from the trash, remove leftover files and pack refs."""
+    repo.check_there()
+    emptied: list[str] = []
+    with suppress(Busy), prune_lock(repo.common_dir, timeout=_A_MOMENT):  # a prune does so, too
+        emptied = empty(repo, _due())
+    cleared, packed = repo.refs.clear_dead(), 0
+    with suppress(Busy):
+        packed = repo.refs.pack(1)
+    sizes = [status.st_size for _, status in repo.objects.loose_files()]
+    return Collected(tuple(emptied), tuple(cleared), packed, len(sizes), sum(sizes))

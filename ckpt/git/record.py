@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""A checkpoint as commits: what is written, and how it is read back.
+"""Write and read a checkpoint as commits.
 
 The checkpoint's commit has the worktree as its tree, HEAD's commit as first parent and the state
-commit as last one. Its subject is the name (or the id, which no name can look like), its body the
-description, its last paragraph the trailers that `list` needs. Everything longer is in blobs of
-the state tree. Format 1: a commit of a newer format is refused, never guessed at.
+commit as last parent. Its subject is the name (or the id, which is never a valid name), its body
+the description, its last paragraph the trailers that `list` needs. Larger data are blobs of the
+state tree. A format newer than 1 is refused.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from ckpt import disk, ids, jsontext
+from ckpt import codec, disk, ids
+from ckpt.codec import text_or_none
 from ckpt.errors import CkptError, Refused, UsageError
-from ckpt.git.formats import ObjectID
-from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.git.refs import IDENTITY
 from ckpt.git.trees import (
     FOLDER,
@@ -33,36 +32,45 @@ from ckpt.git.trees import (
     diff_trees,
     lookup,
     read_limited,
-    read_tree,
 )
-from ckpt.jsontext import text_or_none
-from ckpt.models import Checkpoint, Details, FeatureState, Kind, NestedState, Scope, Skipped, Stats
+from ckpt.models import (
+    Checkpoint,
+    Details,
+    FeatureState,
+    Kind,
+    Modes,
+    NestedState,
+    Scope,
+    Skipped,
+    Source,
+    Stats,
+)
 from ckpt.paths import from_json, to_json, to_str
 
 FORMAT = 1
 MANIFEST = b"manifest.json"
 INDEX = b"index"
-_HEX = b"0123456789abcdefABCDEF"  # git takes both
+_HEX = b"0123456789abcdefABCDEF"  # git accepts either case
 _TRAILER = "Ckpt-"
-_LARGEST = 8 << 20  # of a checkpoint's commit
-_LONGEST_STATS = 60  # three numbers of 64 bits
-_FIRST_YEAR, _LAST_YEAR = 1970, 9998  # whatever the zone, a calendar has them
+_NUMBERS = re.compile("[0-9 ]{5,60}").fullmatch  # three of 64 bits
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class NotACheckpoint(CkptError):
-    """A ref under refs/checkpoints/ whose commit ckpt did not write."""
+    """A ref under refs/checkpoints/ whose commit is not a valid checkpoint."""
 
 
 # -- Commits
 
 
 class CommitData(NamedTuple):
-    """The parts of a commit object that matter here."""
+    """A parsed commit object; `header` has all its header lines."""
 
     tree: ObjectID
     parents: tuple[ObjectID, ...]
     message: str
+    header: bytes
 
 
 def write_commit(
@@ -72,27 +80,18 @@ def write_commit(
     message: str,
     moment: datetime,
 ) -> ObjectID:
-    """A commit with the fixed identity, unsigned."""
-    return objects.add(b"commit", commit_text(tree, parents, message, moment))
-
-
-def commit_text(
-    tree: ObjectID, parents: Sequence[ObjectID], message: str, moment: datetime
-) -> bytes:
+    """Write an unsigned commit with ckpt's identity."""
     stamp = b"%s %d +0000" % (IDENTITY, int(moment.timestamp()))
     lines = [b"tree " + tree, *(b"parent " + parent for parent in parents)]
     lines += [b"author " + stamp, b"committer " + stamp, b"", message.encode("utf-8")]
-    return b"\n".join(lines)
+    return objects.add(b"commit", b"\n".join(lines))
 
 
 def read_commit(objects: ObjectStore, commit: ObjectID) -> CommitData:
-    return _parse_commit(objects, commit, objects.read(commit, b"commit"))
+    """Read a commit as git does: the tree is the first line, the parents follow it.
 
-
-def _parse_commit(objects: ObjectStore, commit: ObjectID, data: bytes) -> CommitData:
-    """What git reads: the tree in the first line, the parents right after it. Their ids are
-    printed, in commands too."""
-    header, _, message = data.partition(b"\n\n")
+    Ids are validated, since messages and hints print them."""
+    header, _, message = objects.read(commit, b"commit").partition(b"\n\n")
     first, *lines = header.split(b"\n")
     found = [ObjectID(first[5:] if first.startswith(b"tree ") else b"")]
     for line in lines:
@@ -102,14 +101,14 @@ def _parse_commit(objects: ObjectStore, commit: ObjectID, data: bytes) -> Commit
     length = objects.object_format.hex_length
     if any(len(each) != length or each.strip(_HEX) for each in found):
         raise MissingObject(commit, "damaged commit")
-    return CommitData(found[0], tuple(found[1:]), message.decode("utf-8", "replace"))
+    return CommitData(found[0], tuple(found[1:]), message.decode("utf-8", "replace"), header)
 
 
 # -- The checkpoint's commit
 
 
 def compose_message(checkpoint: Checkpoint) -> str:
-    """The message of a checkpoint's commit."""
+    """Return the message of a checkpoint's commit."""
     stats = checkpoint.stats
     values = {
         "Format": str(FORMAT),
@@ -133,42 +132,27 @@ def compose_message(checkpoint: Checkpoint) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-class _Source(NamedTuple):
-    """What is known of a checkpoint while it is read."""
-
-    id: str
-    tree: str
-    state_commit: str
-    head_commit: str | None
-
-
 def read_checkpoint(
     objects: ObjectStore,
     checkpoint_id: str,
     commit: ObjectID,
-    lacks: Callable[[str, str], bool] | None = None,
+    lacks: Callable[[str, str], bool] = lambda _id, _commit: False,
 ) -> Checkpoint:
-    """The checkpoint of a ref's commit; its details are read when asked for. `lacks` tells of an
-    id and a commit whether the record of those made here lacks them."""
-    data = objects.read(commit, b"commit")
-    if len(data) > _LARGEST:
-        raise NotACheckpoint(
-            f"the commit of '{checkpoint_id}' is too long for a checkpoint's",
-            hint=f"git cat-file -s refs/checkpoints/{checkpoint_id}",
-        )
-    read = _parse_commit(objects, commit, data)
+    """Read a checkpoint from its commit; details are read on demand.
+
+    `lacks` returns whether a checkpoint id and commit are missing from the local `Record`."""
+    read = read_commit(objects, commit)
     subject, description, trailers = _take_apart(read.message)
     _check_format(checkpoint_id, trailers)
     try:
-        _check_subject(subject)
+        name = None if ids.is_id(subject) else _name(subject)
         tree, *parents = (each.decode() for each in (read.tree, *read.parents))
         state, head = trailers["State"], trailers.get("Head")
         if parents != ([state] if head is None else [head, state]):
             raise ValueError("the parents are not HEAD's commit and the state commit")
-        source = _Source(checkpoint_id, tree, state, head)
         return Checkpoint(
             id=checkpoint_id,
-            name=None if ids.is_id(subject) else subject,
+            name=name,
             description=description,
             kind=Kind(trailers["Kind"]),
             trigger=trailers.get("Trigger"),
@@ -184,28 +168,27 @@ def read_checkpoint(
             during_rollback="During-Rollback" in trailers,
             head_commit=head,
             branch=trailers.get("Branch"),
-            stats=_stats(trailers["Stats"]),
-            _details=partial(read_details, objects, source),
-            _dirty_files=partial(read_dirty_files, objects, source),
-            _lacks=lacks,
+            stats=Stats(*map(int, _checked(trailers["Stats"], _NUMBERS).split())),
+            source=Source(
+                partial(read_details, objects), partial(read_dirty_files, objects), lacks
+            ),
         )
-    except (KeyError, ValueError, TypeError) as error:
+    except _DAMAGE as error:
         raise NotACheckpoint(
             f"'{checkpoint_id}' has damaged trailers ({error!s:.200})",
             hint=f"git show --first-parent refs/checkpoints/{checkpoint_id}",
         ) from None
 
 
-def _check_subject(subject: str) -> None:
-    """A name with a line break in it could pass for other lines of a list."""
-    if len(subject) > ids.MAX_NAME:
-        raise ValueError(f"a name of {len(subject):,} characters")
-    if not subject.isprintable() and ids.has_controls(subject):
-        raise ValueError("control characters in the name")
+def _name(subject: str) -> str:
+    """Validate a name; a line break in it could forge lines of `list`."""
+    if len(subject) > ids.MAX_NAME or not (subject.isprintable() or not ids.has_controls(subject)):
+        raise ValueError(f"a name of {len(subject):,} characters, or with control characters")
+    return subject
 
 
 def _take_apart(message: str) -> tuple[str, str | None, dict[str, str]]:
-    """Subject, body and our trailers, of two equal keys the first."""
+    """Split a message into subject, body and ckpt's trailers; the first of equal keys is used."""
     subject, _, rest = message.rstrip("\n").partition("\n\n")
     body, _, last = ("\n\n" + rest).rpartition("\n\n")
     trailers: dict[str, str] = {}
@@ -230,24 +213,16 @@ def _check_format(checkpoint_id: str, trailers: Mapping[str, str]) -> None:
         )
 
 
-def _stats(text: str) -> Stats:
-    if len(text) > _LONGEST_STATS or "-" in text:
-        raise ValueError("stats out of range")
-    return Stats(*map(int, text.split()))
-
-
 def as_timestamp(text: str) -> datetime:
-    """A moment that a commit can be of: git has none before 1970."""
+    """Parse a timestamp and refuse those that a commit cannot have, such as before 1970."""
     moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("timestamp without time zone")
-    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR or moment.timestamp() < 0:
-        raise ValueError("timestamp out of range")
+    if moment.tzinfo is None or not 1970 <= moment.year <= 9998 or moment.timestamp() < 0:
+        raise ValueError("timestamp out of range, or without time zone")
     return moment
 
 
 def _quote(text: str) -> str:
-    """Text that fits one trailer line, reversibly; bytes that are not UTF-8 are surrogates."""
+    """Percent-encode control characters and non-UTF-8 bytes (surrogates) for a trailer."""
     return re.sub(r"[\0-\x1f%\x7f\udc80-\udcff]", lambda c: f"%{ord(c[0]) & 0xFF:02X}", text)
 
 
@@ -257,96 +232,148 @@ def _unquote(text: str) -> str:
     return plain.decode("utf-8", "surrogateescape")
 
 
-# -- What the state tree holds besides the index: manifest and details
+# -- Manifest and details in the state tree
 
 
-def read_state_blob(
-    objects: ObjectStore, checkpoint: Checkpoint | _Source, path: bytes
-) -> bytes | None:
-    """A blob of the checkpoint's state tree."""
-    entry = lookup(objects, _state_tree(objects, checkpoint), path)
-    return None if entry is None else read_limited(objects, entry.id)
+def state_commit(objects: ObjectStore, checkpoint: Checkpoint) -> CommitData:
+    return read_commit(objects, ObjectID(checkpoint.state_commit.encode()))
 
 
-def _state_tree(objects: ObjectStore, checkpoint: Checkpoint | _Source) -> ObjectID:
-    return read_commit(objects, ObjectID(checkpoint.state_commit.encode())).tree
+class Manifest(NamedTuple):
+    """The state that trees cannot hold. `excludes` are the ignore files that are not in the tree;
+    `unskipped` are paths that exist although they are marked skip-worktree."""
+
+    modes: Modes = Modes()
+    empty_folders: tuple[bytes, ...] = ()
+    skipped: Mapping[bytes, str] = {}
+    excludes: Mapping[str, bytes] = {}
+    include: tuple[str, ...] = ()
+    operation: Mapping[str, str] | None = None
+    branch: str | None = None
+    unskipped: tuple[bytes, ...] = ()
+    nested: tuple[NestedState, ...] = ()
+
+    def dump(self) -> bytes:
+        modes = self.modes
+        document = {
+            "branch": self.branch,
+            "empty_folders": [to_json(path) for path in self.empty_folders],
+            "excludes": {
+                name: text.decode("utf-8", "surrogateescape")
+                for name, text in self.excludes.items()
+            },
+            "format": FORMAT,
+            "include": self.include,
+            "modes": {
+                "executable": f"{modes.executable:04o}",
+                "folder": None if modes.folder is None else f"{modes.folder:04o}",
+                "folders": _bits_by_path(modes.folders),
+                "others": _bits_by_path(modes.others),
+                "plain": f"{modes.plain:04o}",
+            },
+            "nested": [_nested_to_json(state) for state in self.nested],
+            "operation": self.operation,
+            "skipped": [to_json(path) | {"reason": why} for path, why in self.skipped.items()],
+            "unskipped": [to_json(path) for path in self.unskipped],
+        }
+        return codec.dump(document)
 
 
-def read_json(
-    objects: ObjectStore, checkpoint: Checkpoint | _Source, path: bytes
-) -> dict[str, Any]:
-    """A JSON object of the state tree; empty if it is absent."""
-    blob = read_state_blob(objects, checkpoint, path)
-    with _damage(checkpoint, path.decode()):
-        document = jsontext.load(blob) if blob is not None else {}
-        if not isinstance(document, dict):
-            raise ValueError("not an object")
-        return document
+def _bits_by_path(bits: Mapping[bytes, int]) -> list[dict[str, str]]:
+    return [to_json(path) | {"mode": f"{mode:04o}"} for path, mode in sorted(bits.items())]
 
 
-def read_details(objects: ObjectStore, checkpoint: Checkpoint | _Source) -> Details:
-    """The manifest and the agent state."""
-    manifest = read_json(objects, checkpoint, MANIFEST)
-    tree = _state_tree(objects, checkpoint)
-    with _damage(checkpoint, "state"):
-        state = read(objects, tree)
-    with _damage(checkpoint, MANIFEST.decode()):
-        return Details(
-            skipped=tuple(
-                Skipped(to_str(from_json(d)), str(d["reason"])) for d in manifest.get("skipped", ())
+def _nested_to_json(state: NestedState) -> dict[str, Any]:
+    told = state._asdict()
+    return {**to_json(told.pop("path")), "commit": told.pop("commit_hash"), **told}
+
+
+def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
+    """Read the manifest of a checkpoint with scope `full`."""
+    with damage(checkpoint, MANIFEST.decode()):
+        entry = lookup(objects, state_commit(objects, checkpoint).tree, MANIFEST)
+        if entry is None:
+            raise ValueError("missing")
+        document = codec.load(read_limited(objects, entry.id))
+        modes, operation = document["modes"], document["operation"]
+        return Manifest(
+            modes=Modes(
+                plain=_bits(modes["plain"]),
+                executable=_bits(modes["executable"]),
+                others={from_json(item): _bits(item["mode"]) for item in modes["others"]},
+                folder=None if modes["folder"] is None else _bits(modes["folder"]),
+                folders={from_json(item): _bits(item["mode"]) for item in modes["folders"]},
             ),
-            data=state.data,
-            metadata=state.metadata,
-            context=state.context,
-            features=state.features,
-            tracked=state.tracked,
-            state_files=tuple(to_str(path) for path in state.files),
-            operation=text_or_none((manifest.get("operation") or {}).get("name")),
-            nested=read_nested(manifest.get("nested", ())),
+            empty_folders=tuple(map(place_of, document["empty_folders"])),
+            skipped={from_json(item): str(item["reason"]) for item in document["skipped"]},
+            excludes={
+                str(name): text.encode("utf-8", "surrogateescape")
+                for name, text in document["excludes"].items()
+            },
+            include=tuple(map(str, document["include"])),
+            operation=None
+            if operation is None
+            else {key: text_or_none(operation[key]) or "" for key in ("name", "fingerprint")},
+            branch=text_or_none(document["branch"]),
+            unskipped=tuple(map(from_json, document["unskipped"])),
+            nested=tuple(map(_read_nested, document["nested"])),
         )
 
 
+def _bits(text: str) -> int:
+    return int(text, 8) & 0o777
+
+
+def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
+    """Read the details of a checkpoint from its manifest and agent state."""
+    found = Details()
+    if checkpoint.scope is Scope.FULL:
+        manifest = read_manifest(objects, checkpoint)
+        found = Details(
+            skipped=tuple(Skipped(to_str(path), why) for path, why in manifest.skipped.items()),
+            operation=manifest.operation["name"] if manifest.operation else None,
+            nested=manifest.nested,
+        )
+    with damage(checkpoint, "state"):
+        return _with_state(found, objects, state_commit(objects, checkpoint).tree)
+
+
 @contextmanager
-def _damage(checkpoint: Checkpoint | _Source, path: str) -> Iterator[None]:
+def damage(checkpoint: Checkpoint, path: str, hint: str | None = None) -> Iterator[None]:
+    """Turn errors of corrupt data into NotACheckpoint naming that part of the checkpoint."""
     try:
         yield
     except _DAMAGE as error:
         raise NotACheckpoint(
             f"'{path}' of checkpoint '{checkpoint.id}' is damaged ({error!s:.200})",
-            hint=f"git show {checkpoint.state_commit}:{path}",
+            hint=hint or f"git show {checkpoint.state_commit}:{path}",
         ) from None
 
 
-def read_dirty_files(objects: ObjectStore, checkpoint: Checkpoint | _Source) -> tuple[str, ...]:
-    """The paths that differed from HEAD, in the worktree or in the index.
+def read_dirty_files(objects: ObjectStore, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return the paths that differed from HEAD, in the worktree or in the index.
 
-    Not written down: a list that grows with every edit would be stored with every save.
+    They are computed, since a stored list would grow with each edit.
     """
     head = None
     if checkpoint.head_commit is not None:
         head = read_commit(objects, ObjectID(checkpoint.head_commit.encode())).tree
-    staged = lookup(objects, _state_tree(objects, checkpoint), INDEX)
+    staged = lookup(objects, state_commit(objects, checkpoint).tree, INDEX)
     trees = [ObjectID(checkpoint.tree.encode()), *([] if staged is None else [staged.id])]
     found = {path for tree in trees for path, _, _ in diff_trees(objects, head, tree)}
     return tuple(map(to_str, sorted(found)))
 
 
-def read_nested(documents: Iterable[Any]) -> tuple[NestedState, ...]:
-    """The repositories inside the worktree, as a manifest has them."""
-    return tuple(
-        NestedState(
-            path=place_of(item),
-            commit_hash=text_or_none(item["commit"]),
-            branch=text_or_none(item["branch"]),
-            dirty=_checked(item["dirty"], lambda value: isinstance(value, bool)),
-            checkpoint=_checked(item["checkpoint"], ids.is_id),
-            problem=text_or_none(item["problem"]),
-            # which a hint may tell people to type
-            checkpoint_commit=_checked(
-                item.get("checkpoint_commit"), re.compile("[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
-            ),
-        )
-        for item in documents
+def _read_nested(item: Any) -> NestedState:
+    return NestedState(
+        path=to_str(place_of(item)),
+        commit_hash=text_or_none(item["commit"]),
+        branch=text_or_none(item["branch"]),
+        dirty=_checked(item["dirty"], lambda value: isinstance(value, bool)),
+        checkpoint=_checked(item["checkpoint"], ids.is_id),
+        problem=text_or_none(item["problem"]),
+        # validated, since hints print it
+        checkpoint_commit=_checked(item.get("checkpoint_commit"), _COMMIT),
     )
 
 
@@ -356,46 +383,33 @@ def _checked(value: Any, is_valid: Callable[[Any], object]) -> Any:
     return value
 
 
-def place_of(document: dict[str, Any]) -> str:
-    """A path that is written to: it must lie inside the worktree."""
+def place_of(document: dict[str, Any]) -> bytes:
+    """Read a path and check that it lies inside the worktree."""
     path = from_json(document)
     try:
         for name in path.split(b"/"):
             check_name(name)
     except UnsafeTree:
         raise ValueError(f"not a path of the worktree: {to_str(path)!r}") from None
-    return to_str(path)
+    return path
 
 
-# -- Agent state in the state tree: a blob for each part of it, below `state/`
+# -- Agent state: `state/` in the state tree, a JSON document for each part, and files
 
 STATE = b"state"
 FILES = b"files"
 _FILE_LIST = b"files.json"
-_TRACKED = b"tracked/"
-_JSON = b".json"
-_PARTS = ("data", "metadata", "context", "features")
-_MOST_BYTES = 1 << 28
+_PARTS = ("data", "metadata", "context", "features", "tracked")
+PART_FILES = tuple(part + ".json" for part in _PARTS)
 
-Texts = dict[bytes, bytes]  # by the path below `state/`
+Texts = dict[str, bytes]  # by the name of the part's file
 
 
 class StateFile(NamedTuple):
-    """A state file as it was: None for an entry means that nothing was there."""
+    """A state file of a checkpoint; `entry` is None if the file did not exist."""
 
     entry: TreeEntry | None
     permissions: int
-
-
-class AgentState(NamedTuple):
-    """What a checkpoint holds besides files; `tracked` are the states of objects by name."""
-
-    data: Any = None
-    metadata: Mapping[str, Any] | None = None
-    context: Mapping[str, Any] | None = None
-    features: FeatureState | None = None
-    tracked: Mapping[str, Any] = {}
-    files: Mapping[bytes, StateFile] = {}
 
 
 def texts_of(
@@ -404,47 +418,35 @@ def texts_of(
     metadata: Mapping[str, Any] | None = None,
     context: Mapping[str, Any] | None = None,
     features: FeatureState | None = None,
+    tracked: Mapping[str, Any] | None = None,
 ) -> Texts:
-    """State as it will be stored; UsageError names what cannot be."""
-    parts = {"data": data, "metadata": metadata, "context": context}
-    if features is not None:
-        parts["features"] = asdict(features) | {"completed": [*features.completed]}
-    given = {name: value for name, value in parts.items() if value is not None}
-    if not given:
-        return {}
-    from ckpt import state
-
-    return {name.encode() + _JSON: state.dump(value, name) for name, value in given.items()}
-
-
-def tracked_text(name: str, value: Any) -> Texts:
-    """The state of one object as it will be stored."""
-    from ckpt import state
-
-    return {_TRACKED + _quoted(name) + _JSON: state.dump(value, name)}
+    """Serialise agent state; UsageError names the part that is invalid."""
+    listed = features and features._asdict() | {"completed": [*features.completed]}
+    objects = {name: tracked[name] for name in sorted(tracked)} if tracked else None
+    parts = zip(_PARTS, (data, metadata, context, listed, objects), strict=True)
+    return {f"{n}.json": codec.dump_state(value, n) for n, value in parts if value is not None}
 
 
 def snapshot_path(path: bytes) -> str:
-    """Where the content of a state file is in the state tree."""
+    """Return the path of a state file in the state tree."""
     return to_str(b"/".join((STATE, FILES, path)))
 
 
 def write(
-    objects: ObjectStore, texts: Mapping[bytes, bytes], files: Mapping[bytes, StateFile]
+    objects: ObjectStore, texts: Mapping[str, bytes], files: Mapping[bytes, StateFile]
 ) -> dict[bytes, TreeEntry]:
-    """The entries of the state tree that hold all this."""
-    contents = dict(texts)
+    """Write agent state and state files; return their entries for a state tree."""
+    contents = {name.encode(): text for name, text in texts.items()}
     if files:
         listed = [
             to_json(path) | {"permissions": None if file.entry is None else file.permissions}
             for path, file in sorted(files.items())
         ]
-        contents[_FILE_LIST] = jsontext.dump({"files": listed})
-    sizes = [len(text) for text in contents.values()]
-    if max(sizes, default=0) > LARGEST_STATE or sum(sizes) > _MOST_BYTES:
-        largest = max(contents, key=lambda path: len(contents[path]))
+        contents[_FILE_LIST] = codec.dump({"files": listed})
+    size = sum(map(len, contents.values()))
+    if size > LARGEST_STATE:
         raise UsageError(
-            f"'{to_str(largest)}' is too much state: {sum(sizes):,} bytes together",
+            f"too much state: {size:,} bytes",
             hint="keep large data in files, and name them as state files",
         )
     entries = {
@@ -457,175 +459,84 @@ def write(
     return entries
 
 
-def read(objects: ObjectStore, state_tree: ObjectID) -> AgentState:
-    """What `write` was given; ValueError, or what its kind is, if it is damaged."""
+def _with_state(details: Details, objects: ObjectStore, state_tree: ObjectID) -> Details:
+    """Add the agent state of a state tree to details; one of `_DAMAGE` is raised if corrupt."""
     top = lookup(objects, state_tree, STATE)
-    if top is None:
-        return AgentState()
-    from ckpt import state
-
-    room = _MOST_BYTES
-
-    def loaded(blob: ObjectID) -> Any:  # one blob may be several of them
-        nonlocal room
-        text = read_limited(objects, blob)
-        room -= len(text)
-        if room < 0:
-            raise ValueError(f"more than {_MOST_BYTES:,} bytes together")
-        return state.load(text)
-
-    parts = {name: child for name, _, child in read_tree(objects, top.id)}
-    blobs = {name: parts.get(name.encode() + _JSON) for name in _PARTS}
-    found = {name: loaded(blob) for name, blob in blobs.items() if blob is not None}
-    if any(not isinstance(found.get(name, {}), dict) for name in ("metadata", "context")):
-        raise ValueError("metadata or context is no object")
-    tracked = parts.get(_TRACKED[:-1])
-    return AgentState(
-        data=found.get("data"),
-        metadata=found.get("metadata"),
-        context=found.get("context"),
-        features=_features(found["features"]) if found.get("features") is not None else None,
-        tracked={
-            _unquoted(name.removesuffix(_JSON)): loaded(child)
-            for name, _, child in (read_tree(objects, tracked) if tracked is not None else ())
-        },
-        files=read_files(objects, state_tree),
+    if top is not None and top.mode != FOLDER:
+        raise ValueError("not a folder")
+    entries = (lookup(objects, state_tree, b"%s/%s" % (STATE, n.encode())) for n in PART_FILES)
+    data, metadata, context, features, tracked = (
+        None if entry is None else codec.load_state(read_limited(objects, entry.id))
+        for entry in entries
+    )
+    for part in (metadata, context, tracked):
+        _checked(part, lambda value: isinstance(value, dict))
+    return details._replace(
+        data=data,
+        metadata=metadata,
+        context=context,
+        features=None if features is None else _features(features),
+        tracked=tracked or {},
+        state_files=tuple(map(to_str, read_files(objects, state_tree))),
     )
 
 
 def _features(document: Any) -> FeatureState:
-    return FeatureState(
-        current=text_or_none(document.get("current")),
-        completed=tuple(
-            _checked(x, lambda name: isinstance(name, str)) for x in document["completed"]
-        ),
-        snapshot_path=text_or_none(document.get("snapshot_path")),
-    )
+    completed = tuple(filter(None, map(text_or_none, document["completed"])))
+    current, place = map(text_or_none, map(document.get, ("current", "snapshot_path")))
+    return FeatureState(current=current, completed=completed, snapshot_path=place)
 
 
 def read_files(objects: ObjectStore, state_tree: ObjectID) -> dict[bytes, StateFile]:
-    """The state files alone; ValueError as above."""
+    """Read the state files of a state tree; one of `_DAMAGE` is raised if they are corrupt."""
     listed = lookup(objects, state_tree, STATE + b"/" + _FILE_LIST)
     if listed is None:
         return {}
     found = {}
-    for item in jsontext.load(read_limited(objects, listed.id))["files"]:
-        path, permissions = from_json(item), item["permissions"]
-        for name in path.split(b"/"):
-            check_name(name)
+    for item in codec.load(read_limited(objects, listed.id))["files"]:
+        path, permissions = place_of(item), item["permissions"]
         if permissions is None:
             found[path] = StateFile(None, 0)
             continue
         entry = lookup(objects, state_tree, b"/".join((STATE, FILES, path)))
         if entry is None or entry.mode == FOLDER:
             raise ValueError(f"state file '{to_str(path)}' is missing")
-        if not isinstance(permissions, int):
-            raise ValueError(f"state file '{to_str(path)}' has no permission bits")
+        _checked(permissions, lambda value: isinstance(value, int))
         found[path] = StateFile(entry, permissions & 0o777)
     return found
 
 
-def _quoted(name: str) -> bytes:
-    """A name as one that every tree may hold."""
-    special = rb"[^A-Za-z0-9_-]"
-    return re.sub(special, lambda byte: b"%%%02X" % ord(byte[0]), name.encode("utf-8"))
-
-
-def _unquoted(name: bytes) -> str:
-    first, *others = name.split(b"%")
-    raw = first + b"".join(bytes([int(part[:2], 16)]) + part[2:] for part in others)
-    return raw.decode("utf-8")
-
-
-def is_quoted(name: str) -> bool:
-    """Whether an object's name can be read from this one."""
-    try:
-        return _quoted(_unquoted(name.encode("ascii"))).decode() == name
-    except ValueError:
-        return False
-
-
-# -- The record of checkpoints that were made in this repository: all others are foreign
+# -- The record of checkpoints made in this repository; all others are foreign
 
 _NAME = "made-here"
-_LARGEST_RECORD = 1 << 20  # in bytes; beyond, lines of checkpoints that are gone are dropped
 
 
 def note(common_dir: str, checkpoint_id: str, commit: str) -> tuple[str, ...]:
-    """Remember that a checkpoint was made here; an error is ignored. Returns what to flush."""
-    path = _path(common_dir)
+    """Record that a checkpoint was made here, ignoring errors; return the files to flush."""
+    path = os.path.join(common_dir, "ckpt", _NAME)
     try:
-        try:
-            disk.append(path, _line(checkpoint_id, commit))
-        except FileNotFoundError:
-            disk.ensure_dir(os.path.dirname(path))
-            disk.append(path, _line(checkpoint_id, commit))
+        disk.append(path, _line(checkpoint_id, commit))
     except OSError:
         return ()
     return (path,)
 
 
-def holds(common_dir: str, checkpoint_id: str, commit: str) -> bool:
-    """Whether the commit under an id was made here, as far as the record can tell."""
-    return not Record(common_dir).lacks(checkpoint_id, commit)
-
-
-def is_same(common_dir: str, checkpoint_id: str, commit: str, known: str | None) -> bool:
-    """Whether the commit under an id is the one that is known of it, if any. To pin a checkpoint
-    makes another commit, which was made here too."""
-    return known in (None, commit) or holds(common_dir, checkpoint_id, commit)
-
-
-def commits_of(common_dir: str, checkpoint_id: str) -> list[str]:
-    """The commits that an id had, newest first: to pin a checkpoint makes another one."""
-    mark = _line(checkpoint_id, "").strip(b"\n")
-    lines = reversed(_read(common_dir))
-    return [
-        line.rpartition(mark)[2].decode("ascii", "replace").strip()
-        for line in lines
-        if mark in line
-    ]
-
-
 class Record:
-    """The record as it is when the first question is asked: of a thousand, it is read once."""
+    """The record of local checkpoints, read on first use."""
 
     def __init__(self, common_dir: str) -> None:
-        self._common_dir = common_dir
-        self._lines: frozenset[bytes] | None = None
+        self._path = os.path.join(common_dir, "ckpt", _NAME)
+
+    @cached_property
+    def _lines(self) -> frozenset[bytes]:
+        try:
+            return frozenset(disk.read_private(self._path).splitlines(keepends=True))
+        except OSError:
+            return frozenset()
 
     def lacks(self, checkpoint_id: str, commit: str) -> bool:
-        if self._lines is None:
-            self._lines = frozenset(_read(self._common_dir))
         return _line(checkpoint_id, commit) not in self._lines
-
-
-def tidy(common_dir: str, existing: Callable[[], Container[str]]) -> None:
-    """Drop all but the ids that exist, if the record has become long.
-
-    What another process notes at that moment may go with them.
-    """
-    path = _path(common_dir)
-    with suppress(OSError):
-        if os.stat(path).st_size > _LARGEST_RECORD:
-            known = existing()
-            ours = (
-                (line.partition(b" ")[0].decode("ascii", "replace"), line)
-                for line in _read(common_dir)
-            )
-            disk.replace(path, b"".join(line for name, line in ours if name in known))
-
-
-def _path(common_dir: str) -> str:
-    return os.path.join(common_dir, "ckpt", _NAME)
 
 
 def _line(checkpoint_id: str, commit: str) -> bytes:
     return f"{checkpoint_id} {commit}\n".encode("utf-8", "surrogateescape")
-
-
-def _read(common_dir: str) -> list[bytes]:
-    try:
-        return disk.read_private(_path(common_dir)).splitlines(keepends=True)
-    except OSError:
-        return []

@@ -1,48 +1,37 @@
 # SPDX-License-Identifier: MIT
-"""Refs: HEAD, branches, and the names that hold checkpoints.
+"""Read and write refs: HEAD, branches, and the refs of checkpoints.
 
-dulwich creates refs. By hand: reading, which every hook does (dulwich takes 33 ms to import);
-removing (dulwich unlinks the loose ref before it locks `packed-refs`, and an older packed value
-comes back); HEAD and branches with their reflogs, under a lock that can be told from git's after
-a kill. Reftables are in `reftable`.
+dulwich is not used: an unchanged save must not import it. After a kill its lock on a ref looks
+like git's, and it deletes a loose ref before it locks `packed-refs`, which can restore an older
+value.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from ckpt import disk
+from ckpt.disk import clear_dead, holding, replace_held
 from ckpt.errors import Busy, CkptError, Refused, is_want
-from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectID
 from ckpt.ids import is_id
-from ckpt.locks import (
-    NOT_SHARED,
-    clear_dead_locks,
-    clear_unfinished,
-    holding,
-    locked,
-    replace_held,
-    replace_locked,
-)
 from ckpt.models import REF_PREFIX, TRASH_PREFIX
 from ckpt.paths import to_str
 
 IDENTITY = b"ckpt <ckpt@localhost>"
 SYMREF = b"ref: "
-_OURS = (REF_PREFIX, TRASH_PREFIX)
 _OF_ONE_WORKTREE = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 _MOST_LINKS = 5  # from one symbolic ref to the next, as in git
 _PATIENCE = 1.0  # seconds that git too waits for a lock
 _CREATE_PATIENCE = 2.0
-_STALE = 60.0  # seconds after which dulwich's lock on a new ref was left by a kill
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+
+# The new name and target of a ref; None deletes it.
+Change = tuple[bytes, ObjectID] | None
 
 # -- Names
 
@@ -50,70 +39,45 @@ _BAD_NAME = rb"[\0-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[./]|[./]$"
 
 
 def is_ref_name(name: bytes) -> bool:
-    """Whether git would have a ref of that full name."""
+    """Check whether a full ref name is valid."""
     return b"/" in name and not re.search(_BAD_NAME, name)
 
 
-def is_branch(name: bytes) -> bool:
-    """Whether `git branch` would create it: neither HEAD nor an option."""
-    short = name.removeprefix(b"refs/heads/")
-    is_taken = short in (name, b"HEAD") or short.startswith(b"-")
-    return not is_taken and is_ref_name(name)
-
-
 def is_shared(name: bytes) -> bool:
-    """False for HEAD and the few refs that each worktree has for itself."""
+    """Check whether worktrees share a ref; HEAD, bisect and other refs are per worktree."""
     return name.startswith(b"refs/") and not name.startswith(_OF_ONE_WORKTREE)
 
 
-def _is_safe(name: bytes) -> bool:
-    """Whether a name may become a path."""
-    return name == b"HEAD" or (name.startswith(b"refs/") and is_ref_name(name))
-
-
 def _is_ours(ref: str) -> bool:
-    """Whether a ref holds a checkpoint: other tools have refs below `refs/checkpoints/` too."""
+    """Check whether a ref is a checkpoint; other tools use `refs/checkpoints/` too."""
     if ref.startswith(TRASH_PREFIX):
         return is_id(ref[len(TRASH_PREFIX) :].partition("/")[2])
     return ref.startswith(REF_PREFIX) and is_id(ref[len(REF_PREFIX) :])
 
 
 def short_name(branch: bytes) -> str:
-    name = to_str(branch)
-    short = name.removeprefix("refs/heads/")
-    # A branch may be called `refs/…`; without its prefix it would be another ref.
-    return name if short.startswith("refs/") else short
-
-
-def object_id(value: bytes, hex_length: int) -> ObjectID | None:
-    """The object that a ref's contents name, if they do; git reads capitals too."""
-    value = value[: hex_length + 1].rstrip().lower()
-    is_hex = len(value) == hex_length and not value.strip(b"0123456789abcdef")
-    return ObjectID(value) if is_hex else None
-
-
-# -- Values
+    return to_str(branch).removeprefix("refs/heads/")
 
 
 class Head(NamedTuple):
-    """`branch` (a full ref name) is None when detached, `commit` when unborn."""
+    """HEAD; `branch`, a full ref name, is None if detached, `commit` is None if unborn."""
 
     branch: bytes | None
     commit: ObjectID | None
 
     @property
     def contents(self) -> bytes:
-        """What the HEAD file says of this state."""
+        """Return the contents of the HEAD file."""
         return (self.commit or b"" if self.branch is None else SYMREF + self.branch) + b"\n"
 
 
 def branch_name(head: Head) -> str | None:
-    """The short name of HEAD's branch, as git prints it."""
+    """Return the short name of HEAD's branch; None if detached."""
     return None if head.branch is None else short_name(head.branch)
 
 
 class HeadMoved(Busy):
-    """Another process has committed, or checked out another branch."""
+    """HEAD changed: another process committed or checked out a branch."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -122,550 +86,297 @@ class HeadMoved(Busy):
         )
 
 
-class CheckpointRefs:
-    """The names below `refs/checkpoints/`; what each holds is read when it is asked for."""
-
-    def __init__(self, names: Collection[str], commit_of: Callable[[str], ObjectID | None]) -> None:
-        self.names = names
-        self.commit_of = commit_of
+def branch_moved(branch: bytes) -> Busy:
+    return Busy(
+        f"'{branch.decode('utf-8', 'replace')}' moved while the rollback ran",
+        hint="run 'git ckpt rollback --abort', then try again",
+    )
 
 
 # -- Files
 
 
 def read_loose(path: str) -> bytes | None:
-    """The contents of a ref's file; None where there is none. A link to a ref is symbolic."""
+    """Read a loose ref; None if the file does not exist, empty if it cannot be read."""
     try:
-        fd = os.open(path, _READ | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno in _ABSENT:
-            return None
-        if error.errno != errno.ELOOP:
-            raise
-        target = os.fsencode(os.readlink(path))
-        if _is_safe(target):
-            return SYMREF + target
-        return disk.beginning(path, 4096) if os.path.isfile(path) else None
-    try:
-        return os.read(fd, 4096)
-    except IsADirectoryError:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            return os.read(fd, 4096)
+        finally:
+            os.close(fd)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-    finally:
-        os.close(fd)
-
-
-def _read_anyhow(path: str) -> bytes | None:
-    """The same, empty where a file cannot be read."""
-    try:
-        return read_loose(path)
     except OSError as error:
         if is_want(error):
             raise
         return b""
 
 
-def _remove_file(path: str) -> None:
-    with suppress(FileNotFoundError):
-        disk.unlink(path)
-
-
 def _remove_empty_above(path: str, top: str) -> None:
-    """Remove the folders above a file that it leaves empty, up to `top`."""
-    folder = os.path.dirname(path)
+    """Remove the empty directories above a removed file, up to `top`."""
     with suppress(OSError):  # in use
-        while folder.startswith(top + "/"):
-            disk.rmdir(folder)
-            folder = os.path.dirname(folder)
+        while (path := os.path.dirname(path)).startswith(top + "/"):
+            os.rmdir(path)
 
-
-def _remove_empty(path: str) -> None:
-    """Remove folders without files where a file is to be, as git does."""
-    for folder, _, _ in os.walk(path, topdown=False):
-        with suppress(OSError):
-            disk.rmdir(folder)
-
-
-def _files_below(top: str) -> Iterator[str]:
-    """The files in a folder and those below it, relative to it."""
-    top = os.path.join(top, "")
-    for folder, _, names in os.walk(top):
-        yield from (os.path.join(folder, name)[len(top) :] for name in names)
-
-
-# -- The file `packed-refs`
 
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
-_PACKED = rb"(?i)(?:#[^\n]*\n)?(?:[0-9a-f]{40,64} [^\n\0]+\n(?:\^[0-9a-f]{40,64}\n)?)*"
+_RECORD = rb"([0-9a-fA-F]{40,64}) ([^\n\0]+)\n(?:\^[0-9a-fA-F]{40,64}\n)?"
 
 
-class PackedRefs:
-    """Searched as bytes: to parse 10,000 refs takes dulwich 300 ms."""
-
-    def __init__(self, data: bytes, hex_length: int) -> None:
-        self._data = data
-        self._width = hex_length
-
-    def get(self, ref: bytes, default: None = None) -> ObjectID | None:
-        """What a ref names; raises rather than miss one in a file that was cut off."""
-        end = self._data.find(b" " + ref + b"\n")
-        if end < 0:
-            if not (b"\n" + self._data).endswith(b"\n") or b"\0" in self._data:
-                raise _damaged()
-            return default
-        return object_id(self._data[max(0, end - self._width) : end], self._width)
-
-    def __contains__(self, ref: bytes) -> bool:
-        return self.get(ref) is not None
-
-    def below(self, prefix: str) -> dict[str, ObjectID]:
-        """Name, without the prefix, to object; damaged lines are passed over."""
-        marker = b" " + prefix.encode()
-        first, last = self._data.find(marker), self._data.rfind(marker)
-        if first < 0:
-            return {}
-        found = {}
-        end = (self._data + b"\n").find(b"\n", last)
-        for line in self._data[max(0, first - self._width) : end].split(b"\n"):
-            value = object_id(line[: self._width], self._width)
-            if line.startswith(marker, self._width) and value is not None:
-                found[os.fsdecode(line[self._width + len(marker) :])] = value
-        return found
-
-    def check(self) -> None:
-        """Raise if git could not read a line, which stops all of its commands."""
-        if not re.fullmatch(_PACKED, self._data):
-            raise _damaged()
-
-    def changed(self, new: Mapping[bytes, ObjectID], removed: Iterable[bytes]) -> bytes:
-        """The file with these refs, each to a commit, and without some others."""
-        self.check()
-        header, lines = _HEADER, self._data.splitlines(keepends=True)
-        if lines and lines[0].startswith(b"#"):
-            header = lines.pop(0)
-        records: dict[bytes, bytes] = {}
-        name = b""
-        for line in lines:
-            if not line.startswith(b"^"):
-                name = line[self._width + 1 : -1]
-            records[name] = records.get(name, b"") + line
-        for name in removed:
-            records.pop(name, None)
-        records |= {name: value + b" " + name + b"\n" for name, value in new.items()}
-        return header + b"".join(records[name] for name in sorted(records))
-
-
-def _damaged() -> CkptError:
-    return CkptError(
-        "cannot read 'packed-refs': it is damaged",
-        hint="'git for-each-ref' tells which line is wrong",
-    )
+def _packed_records(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Match the id and name of each packed ref; CkptError if the file is corrupt."""
+    header = re.match(rb"(?:#[^\n]*\n)?", data)
+    body = data[header.end() if header else 0 :]
+    if not re.fullmatch(rb"(?:%s)*" % _RECORD, body):
+        raise CkptError(
+            "cannot read 'packed-refs': it is damaged",
+            hint="'git for-each-ref' tells which line is wrong",
+        )
+    return re.finditer(_RECORD, body)
 
 
 # -- The refs of one worktree
 
 
 class Refs:
-    """Its own HEAD; everything else is shared by all worktrees."""
+    """The refs of a worktree, stored in files; most are shared by all worktrees."""
 
     def __init__(self, git_dir: str, common_dir: str, hex_length: int) -> None:
         self.git_dir = git_dir
         self.common_dir = common_dir
-        self.sharing = NOT_SHARED
-        self.logs_updates = True
-        self.main_is_bare = False
         self._hex_length = hex_length
+        # Not in a worktree's git dir: that can be removed. After `sudo`, root may own this one.
+        private_dir = os.path.join(common_dir, "ckpt")
+        is_usable = os.access(private_dir, os.W_OK) or not os.path.lexists(private_dir)
+        self._private_dir = private_dir if is_usable else common_dir
+        self._packed_known: tuple[bytes, dict[bytes, ObjectID]] = b"", {}
 
-    def check_writable(self) -> None:
-        """Refuse where no ref can be written, before anything else is."""
+    def of_worktree(self, git_dir: str) -> Refs:
+        """Return the refs of another worktree."""
+        return type(self)(git_dir, self.common_dir, self._hex_length)
+
+    def git_dirs(self) -> list[str]:
+        """Return the git directories of the main and the linked worktrees."""
+        worktrees = os.path.join(self.common_dir, "worktrees")
+        linked = sorted(disk.names_in(worktrees))
+        return [self.common_dir, *(os.path.join(worktrees, name) for name in linked)]
 
     # -- reading one ---------------------------------------------------------------
 
     def read(self, ref: bytes) -> ObjectID | None:
-        """The object a ref names, links followed; None where there is none."""
-        return self.named_by(self._followed(ref)[1])
-
-    def behind(self, ref: bytes) -> bytes:
-        """The ref that changes when a commit is made on this one: another, if it is symbolic."""
-        return self._followed(ref)[0]
-
-    def _followed(self, ref: bytes) -> tuple[bytes, bytes]:
+        """Return the object a ref points to, following symbolic refs; None if it does not exist."""
         name = ref
         for _ in range(_MOST_LINKS):
-            contents = self._contents(name)
+            contents = self.contents(name)
             if not contents.startswith(b"ref:"):
-                return name, contents
+                return self.named_by(contents)
             name = contents[len(b"ref:") :].strip()
         raise CkptError(
             f"'{os.fsdecode(ref)}' has too many levels of symbolic refs",
             hint="'git symbolic-ref' shows and changes where it leads",
         )
 
-    def _contents(self, ref: bytes) -> bytes:
-        """What a ref itself says, loose or packed; empty where there is none."""
-        if not _is_safe(ref):
-            return b""
+    def contents(self, ref: bytes) -> bytes:
+        """Return the contents of a loose or packed ref; empty if it does not exist."""
+        if ref != b"HEAD" and not (ref.startswith(b"refs/") and is_ref_name(ref)):
+            return b""  # not safe as a path
         loose = read_loose(self._path(ref))
         if loose is not None or not is_shared(ref):
             return loose or b""
         return self._packed().get(ref) or b""
 
-    def _packed(self) -> PackedRefs:
-        try:
-            data = disk.read(self._packed_path, disk.LARGE)
-        except FileNotFoundError:
-            data = b""
-        return PackedRefs(data, self._hex_length)
-
-    def named_by(self, contents: bytes | None) -> ObjectID | None:
-        """The object that a ref's contents name, if they do."""
-        return None if not contents else object_id(contents, self._hex_length)
+    def named_by(self, contents: bytes) -> ObjectID | None:
+        """Parse the object id in a ref's contents, in either case as git does."""
+        value = contents[: self._hex_length + 1].rstrip().lower()
+        is_hex = len(value) == self._hex_length and not value.strip(b"0123456789abcdef")
+        return ObjectID(value) if is_hex else None
 
     def head(self) -> Head:
-        contents = self._contents(b"HEAD").strip()
+        contents = self.contents(b"HEAD").strip()
         if contents.startswith(SYMREF):
             branch = contents[len(SYMREF) :].strip()
             return Head(branch, self.read(branch))
         commit = self.named_by(contents)
         if commit is None:
-            from shlex import quote
-
-            path = quote(os.path.join(self.git_dir, "HEAD"))
+            path = os.path.join(self.git_dir, "HEAD")
             raise CkptError(
                 "HEAD is neither a branch nor a commit",
-                hint=f"name the branch there: echo 'ref: refs/heads/BRANCH' > {path}",
+                hint=f"make it anew: rm '{path}'; echo 'ref: refs/heads/BRANCH' > '{path}'",
             )
         return Head(None, commit)
+
+    def checkpoint(self, checkpoint_id: str) -> ObjectID | None:
+        """Return the commit of a checkpoint."""
+        return self.named_by(self.contents(os.fsencode(REF_PREFIX + checkpoint_id)))
 
     # -- reading many --------------------------------------------------------------
 
     def checkpoints(self) -> dict[str, ObjectID]:
-        """Id to commit of every checkpoint."""
-        return {name: commit for name, commit in self._below(REF_PREFIX).items() if is_id(name)}
+        """Return the commits of all checkpoints by id."""
+        return {name: commit for name, commit in self.below(REF_PREFIX).items() if is_id(name)}
 
     def trash(self) -> dict[str, ObjectID]:
-        """`DATE/ID` to commit of every dropped checkpoint."""
-        found = self._below(TRASH_PREFIX).items()
+        """Return the commits of all dropped checkpoints by `DATE/ID`."""
+        found = self.below(TRASH_PREFIX).items()
         return {name: commit for name, commit in found if _is_ours(TRASH_PREFIX + name)}
 
-    def foreign(self) -> int:
-        """How many refs below `refs/checkpoints/` are those of other tools."""
-        return sum(not is_id(name) for name in self._below(REF_PREFIX))
-
     def others(self) -> set[ObjectID]:
-        """What all refs hold that are not ours."""
-        return {
-            commit for name, commit in self._below("refs/").items() if not _is_ours(f"refs/{name}")
-        }
-
-    def own(self) -> set[ObjectID]:
-        """What the refs hold that a linked worktree has for itself, but for its HEAD."""
-        if self.git_dir == self.common_dir:
-            return set()
-        top = os.path.join(self.git_dir, "refs")
-        values = (self.named_by(_read_anyhow(f"{top}/{name}")) for name in _files_below(top))
-        return {value for value in values if value is not None}
-
-    def listed_checkpoints(self) -> CheckpointRefs:
-        """All checkpoint refs, for a caller that needs few of them: no file is opened yet."""
-        try:
-            names = os.listdir(os.path.join(self.common_dir, REF_PREFIX))
-        except (FileNotFoundError, NotADirectoryError):
-            names = []
-        loose = {*filter(is_id, names)}
-        packed = {n: v for n, v in self._packed().below(REF_PREFIX).items() if is_id(n)}
-
-        def commit_of(name: str) -> ObjectID | None:
-            if name not in loose:
-                return packed.get(name)
-            return self.checkpoint(name)  # git may have packed it meanwhile
-
-        return CheckpointRefs(loose | packed.keys(), commit_of)
-
-    def checkpoint(self, checkpoint_id: str) -> ObjectID | None:
-        """The commit of one checkpoint."""
-        ref = os.fsencode(REF_PREFIX + checkpoint_id)
-        try:
-            return self.named_by(self._contents(ref))
-        except OSError as error:
-            if is_want(error):
-                raise
-            return None
+        """Return the objects of all refs that are not checkpoints."""
+        every = self.below("refs/").items()
+        return {commit for name, commit in every if not _is_ours(f"refs/{name}")}
 
     def contents_below(self, prefix: str) -> dict[str, bytes]:
-        """Name to what every ref below a prefix says, also what no ref should. Raises if
-        `packed-refs` is damaged, which may hide some."""
-        loose = self._loose(prefix)
-        packed = self._packed()
-        packed.check()
-        return {**packed.below(prefix), **loose}
+        """Return the contents, even invalid ones, of all refs below a prefix by name; loose refs
+        take precedence over packed ones."""
+        # Loose refs first: git may pack them at any time.
+        loose = _loose(os.path.join(self.common_dir, prefix))
+        start = prefix.encode()
+        packed = {n[len(start) :]: v for n, v in self._packed().items() if n.startswith(start)}
+        return {**{os.fsdecode(name): value for name, value in packed.items()}, **loose}
 
-    def _below(self, prefix: str) -> dict[str, ObjectID]:
-        """Name to object of every ref below a prefix; loose refs hide packed ones, as in git."""
-        # In this order: git may pack refs meanwhile.
-        loose = self._loose(prefix)
-        found = self._packed().below(prefix)
-        for name, contents in loose.items():
-            value = self.named_by(contents)
-            if value is not None:
-                found[name] = value
-        return found
+    def below(self, prefix: str) -> dict[str, ObjectID]:
+        """Return the objects of all refs below a prefix by name."""
+        found = {name: self.named_by(said) for name, said in self.contents_below(prefix).items()}
+        return {name: value for name, value in found.items() if value is not None}
 
-    def _loose(self, prefix: str) -> dict[str, bytes]:
-        top = os.path.join(self.common_dir, prefix)
-        names = [name for name in _files_below(top) if not name.endswith(".lock")]
-        found = {name: _read_anyhow(os.path.join(top, name)) for name in names}
-        return {name: contents for name, contents in found.items() if contents is not None}
+    def _packed(self) -> dict[bytes, ObjectID]:
+        """Return the objects of all packed refs by name."""
+        data = self._packed_file()
+        if data != self._packed_known[0]:
+            found = {match[2]: ObjectID(match[1].lower()) for match in _packed_records(data)}
+            self._packed_known = data, found
+        return self._packed_known[1]
+
+    def _packed_file(self) -> bytes:
+        try:
+            return disk.read(self._packed_path, disk.LARGE)
+        except FileNotFoundError:
+            return b""
 
     # -- checkpoints ---------------------------------------------------------------
 
     def create(self, ref: bytes, target: ObjectID) -> bool:
-        """Add a ref, durably; False if the name is taken."""
-        from dulwich.file import FileLocked
-        from dulwich.refs import DiskRefsContainer, Ref
-
+        """Create a ref durably; False if it exists."""
         self.clear_dead()
-        self._check_prefix(ref)
-        container = DiskRefsContainer(self.common_dir, self.git_dir)
-        vars(container)["get_packed_refs"] = self._packed  # dulwich parses it whole
         path = self._path(ref)
-        folder, deadline = os.path.dirname(path), time.monotonic() + _CREATE_PATIENCE
-        while True:
-            try:
-                self.sharing.make_folders(folder)
-                _remove_empty(path)
-                if not container.add_if_new(Ref(ref), target):
+        try:
+            with holding(path, self._private_dir, patience=_CREATE_PATIENCE):
+                if self.contents(ref):
                     return False
-                break
-            except (FileLocked, FileNotFoundError) as error:  # git removes folders without refs
-                if time.monotonic() > deadline:
-                    if isinstance(error, FileLocked):
-                        raise locked(path) from None
-                    raise
-                time.sleep(0.01)
-            except (FileExistsError, NotADirectoryError, IsADirectoryError):
-                raise _impossible(ref) from None
-        self.sharing.adjust(path)
-        while folder != self.common_dir:
-            disk.fsync_dir(folder)
-            folder = os.path.dirname(folder)
+                replace_held(path, target + b"\n", self._private_dir)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise Busy(
+                f"cannot create '{os.fsdecode(ref)}': another ref is in the way",
+                hint="'git for-each-ref' lists the refs; rename the one that is in the way",
+            ) from None
+        while (path := os.path.dirname(path)) != self.common_dir:
+            disk.fsync([os.path.dirname(path)])
         return True
 
-    def replace(self, ref: bytes, old: ObjectID, new: ObjectID) -> bool:
-        """Move a ref; False if it is no longer where it was read."""
-        with self._holding_packed():
-            return self._write(ref, new, lambda: self.named_by(self._contents(ref)) == old)
+    def replace(self, ref: bytes, old: bytes, new: ObjectID) -> bool:
+        """Update a ref; False if its value is not `old`."""
+        return bool(self.change({ref: (old, (ref, new))}))
 
-    def remove(self, ref: bytes, old: ObjectID) -> bool:
-        """Delete a ref; False if it is no longer where it was read."""
-        return ref in self.move_all({ref: (old, None)})
+    def remove(self, ref: bytes, old: bytes) -> bool:
+        """Delete a ref; False if its value is not `old`."""
+        return bool(self.change({ref: (old, None)}))
 
-    def move_all(self, moved: Mapping[bytes, tuple[ObjectID, bytes | None]]) -> set[bytes]:
-        """Rename refs that are still where they were read, or (None) delete them; which they are.
+    def change(self, changes: Mapping[bytes, tuple[bytes, Change]]) -> set[bytes]:
+        """Rename, update or delete refs and return those whose value was still the old one.
 
-        `packed-refs` has the new names, durably, before the old ones go, and is locked until the
-        last loose ref is removed: else `git pack-refs` could bring one back.
+        New values are durable in `packed-refs` before loose refs are removed. It stays locked
+        meanwhile: `git pack-refs` could otherwise restore a removed ref.
         """
-        with self._holding_packed():
-            packed = self._packed()
+        if not changes:
+            return set()
+        with holding(self._packed_path, self._private_dir, patience=_PATIENCE):
             done = {
-                ref: name
-                for ref, (value, name) in moved.items()
-                if is_ref_name(ref) and self._value(ref, packed) == value
+                ref: change
+                for ref, (said, change) in changes.items()
+                if is_ref_name(ref) and said in (now := self.contents(ref), self.named_by(now))
             }
-            new = {name: moved[ref][0] for ref, name in done.items() if name is not None}
-            for name in new:
-                self._check_prefix(name)
-            if new or any(ref in packed for ref in done):
-                self._replace_packed(packed.changed(new, done))
-            for ref in {*done, *new}:  # also an older file by the new name, which would hide it
-                _remove_file(self._path(ref))
-                _remove_empty_above(self._path(ref), self._path(b"/".join(ref.split(b"/")[:2])))
+            new = dict(change for change in done.values() if change is not None)
+            if new or not done.keys().isdisjoint(self._packed()):
+                data = self._packed_file()
+                records = {m[2]: m[0] for m in _packed_records(data) if m[2] not in done}
+                records |= {name: value + b" " + name + b"\n" for name, value in new.items()}
+                header = data[: data.find(b"\n") + 1] if data.startswith(b"#") else _HEADER
+                text = header + b"".join(records[name] for name in sorted(records))
+                replace_held(self._packed_path, text, self._private_dir)
+            for ref in {*done, *new}:  # a stale loose ref would hide the new packed one
+                path = self._path(ref)
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+                _remove_empty_above(path, self._path(b"/".join(ref.split(b"/")[:2])))
         return {*done}
 
-    def _value(self, ref: bytes, packed: PackedRefs) -> ObjectID | None:
-        loose = read_loose(self._path(ref))
-        return packed.get(ref) if loose is None else self.named_by(loose)
-
-    def mend(self, ref: bytes, contents: bytes, value: ObjectID | None) -> bool:
-        """Give a damaged ref a value, or (None) remove it; False if it has changed meanwhile."""
-        with self._holding_packed():
-            packed, said = self._packed(), _read_anyhow(self._path(ref))
-            if contents != ((packed.get(ref) or b"") if said is None else said):
-                return False
-            self._replace_packed(packed.changed({} if value is None else {ref: value}, [ref]))
-            _remove_file(self._path(ref))
-        return True
-
-    def pack(self, prefixes: Sequence[str], at_least: int = 1) -> int:
-        """Move the loose refs of ours below some prefixes into `packed-refs`, if there are many;
-        how many."""
-        found: dict[bytes, tuple[ObjectID, bytes | None]] = {}
-        for prefix in prefixes:
-            for name, contents in self._loose(prefix).items():
+    def pack(self, at_least: int = 1) -> int:
+        """Pack the loose refs of checkpoints if there are at least so many; return their number."""
+        found: dict[bytes, tuple[bytes, Change]] = {}
+        for prefix in (REF_PREFIX, TRASH_PREFIX):
+            for name, contents in _loose(os.path.join(self.common_dir, prefix)).items():
                 ref, value = os.fsencode(prefix + name), self.named_by(contents)
                 if value is not None and _is_ours(prefix + name):
-                    found[ref] = value, ref
-        return len(self.move_all(found)) if len(found) >= at_least else 0
+                    found[ref] = value, (ref, value)
+        return len(self.change(found)) if len(found) >= at_least else 0
 
-    def _check_prefix(self, ref: bytes) -> None:
-        """Refuse where a ref has the name of a folder of ours."""
-        prefix = b"/".join(ref.split(b"/")[:2])
-        if self._contents(prefix):
-            raise _impossible(ref)
-
-    def _holding_packed(self) -> AbstractContextManager[None]:
-        return holding(self._packed_path, self._private_dir, patience=_PATIENCE)
-
-    def _replace_packed(self, contents: bytes) -> None:
-        replace_held(self._packed_path, contents, self._private_dir, self.sharing)
-
-    def clear_dead(self) -> None:
-        """Remove what killed commands left, in whatever worktree: locks and unfinished files."""
-        self.clear_dead_locks()
-        for git_dir in (self.common_dir, *self._linked()):
-            clear_unfinished(os.path.join(git_dir, "ckpt"))
-        for top in (os.path.join(self.common_dir, prefix) for prefix in _OURS):
-            for lock in (os.path.join(top, n) for n in _files_below(top) if n.endswith(".lock")):
-                with suppress(OSError):  # dulwich's, which blocks this name only
-                    if time.time() - os.lstat(lock).st_mtime > _STALE:
-                        disk.unlink(lock)
-
-    def clear_dead_locks(self) -> None:
-        """Remove the locks of killed commands."""
-
-        def files() -> list[str]:
-            index = os.path.realpath(os.path.join(self.git_dir, "index"))
-            found = [index, self._path(b"HEAD"), self._packed_path]
-            for top in {f"{self.git_dir}/refs", f"{self.common_dir}/refs"}:
-                found += [os.path.join(top, n.removesuffix(".lock")) for n in _files_below(top)]
-            return found
-
-        for git_dir in (self.common_dir, *self._linked()):
-            with suppress(PermissionError):  # another user's, in a shared repository
-                clear_dead_locks(os.path.join(git_dir, "ckpt"), files)
-
-    def _linked(self) -> list[str]:
-        """The git dirs of linked worktrees."""
-        folder = os.path.join(self.common_dir, "worktrees")
-        return [os.path.join(folder, name) for name in sorted(disk.names_in(folder))]
+    def clear_dead(self) -> list[str]:
+        """Remove stale locks and unfinished files of killed commands in all worktrees."""
+        folders = [os.path.join(git_dir, "ckpt") for git_dir in self.git_dirs()]
+        return [path for folder in folders for path in clear_dead(folder)]
 
     # -- HEAD and branches ---------------------------------------------------------
 
-    def broken_branch(self) -> tuple[str, str] | None:
-        """The file of HEAD's branch and its reflog, if it is damaged, as after a power cut."""
-        branch = self.head().branch
-        contents = None if branch is None else _read_anyhow(self._path(branch))
-        if branch is None or contents is None or contents.startswith(b"ref:"):
-            return None
-        log = os.path.join(self._base(branch), "logs", os.fsdecode(branch))
-        return (self._path(branch), log) if self.named_by(contents) is None else None
-
-    def other_worktree_with(self, branch: bytes) -> str | None:
-        """The git dir of another worktree that has this branch checked out."""
-        others = [] if self.main_is_bare else [self.common_dir]
-        for git_dir in (*others, *self._linked()):
-            if git_dir != self.git_dir and branch in _branches_in_use(git_dir):
-                return git_dir
-        return None
-
     def obstacle_to(self, branch: bytes) -> str | None:
-        """What forbids to write a branch as a plain ref: a link, or a name above or below it."""
-        if (read_loose(self._path(branch)) or b"").startswith(b"ref:"):
+        """Return why a branch, which an untrusted checkpoint may name, cannot be written."""
+        short = branch.removeprefix(b"refs/heads/")
+        is_taken = short in (branch, b"HEAD") or short.startswith(b"-")  # as for `git branch`
+        if is_taken or not is_ref_name(branch):
+            return "that is not a valid branch name"
+        if self.contents(branch).startswith(b"ref:"):
             return "it is a symbolic ref"
-        names = {b"refs/heads/" + os.fsencode(name) for name in self._below("refs/heads/")}
-        for name in sorted(names):
-            if name.startswith(branch + b"/") or branch.startswith(name + b"/"):
-                return f"'{os.fsdecode(name)}' exists"
+        for name in sorted(map(os.fsencode, self.below("refs/heads/"))):
+            ref = b"refs/heads/" + name
+            if ref.startswith(branch + b"/") or branch.startswith(ref + b"/"):
+                return f"'{os.fsdecode(ref)}' exists"
         return None
-
-    def check_branch(self, branch: bytes) -> None:
-        """Refuse what git would not have as a branch: a checkpoint may say anything."""
-        if not branch.startswith(b"refs/") or not is_ref_name(branch):
-            raise Refused(
-                f"'{branch.decode('utf-8', 'backslashreplace')}' is not a valid branch name",
-                hint="leave HEAD where it is: repeat the command without --head",
-            )
 
     def move_branch(
         self, branch: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
     ) -> None:
-        """Set a branch from `old` to `new` (None: absent), or fail if it has moved since."""
-        self.check_branch(branch)
-        if old == new:
-            return
-        if new is not None:
-            moved = self._write(branch, new, lambda: self.read(branch) == old)
-        else:
-            path = self._path(branch)
-            with holding(path, self._private_dir, patience=_PATIENCE):
-                moved = old is not None and self.remove(branch, old)
-            _remove_empty_above(path, os.path.join(self.common_dir, "refs/heads"))
-        if not moved:
-            raise branch_moved(branch)
-        self._log(branch, old, new, message)
+        """Move a branch from `old` to `new` (None: absent); Busy if it is not at `old`."""
+        with holding(self._path(branch), self._private_dir, patience=_PATIENCE):
+            change = None if new is None else (branch, new)
+            if not self.change({branch: (old or b"", change)}):
+                raise branch_moved(branch)
+            self._log(branch, old, new, message)
 
     def set_head(self, head: Head, old: Head, message: bytes) -> None:
-        """Point HEAD at a branch or a commit, or fail if it has moved since it was at `old`."""
-        if head.branch is not None:
-            self.check_branch(head.branch)
-        if head.contents != self.head().contents and not replace_locked(
-            self._path(b"HEAD"),
-            head.contents,
-            self._private_dir,
-            lambda: self.head() == old,
-            patience=_PATIENCE,
-        ):
-            raise HeadMoved
+        """Point HEAD at a branch or a commit; HeadMoved if it is not at `old`."""
+        if head.contents != self.head().contents:
+            path = self._path(b"HEAD")
+            with holding(path, self._private_dir, patience=_PATIENCE):
+                if self.head() != old:
+                    raise HeadMoved
+                replace_held(path, head.contents, self._private_dir)
         self._log(b"HEAD", old.commit, head.commit, message)
 
-    def files_of(self, branches: Iterable[bytes], *, removes: bool) -> list[str]:
-        """The files that moving HEAD and these branches locks, or removing one of them."""
-        packed = [self._packed_path] if removes else []
-        return [self._path(b"HEAD"), *packed, *map(self._path, branches)]
-
-    def _write(self, ref: bytes, value: ObjectID, still_valid: Callable[[], bool]) -> bool:
-        """Give a ref a value under its lock; False if `still_valid` says no by then."""
-        path = self._path(ref)
-        _remove_empty(path)
-        self.sharing.make_folders(os.path.dirname(path))
-        return replace_locked(
-            path,
-            value + b"\n",
-            self._private_dir,
-            still_valid,
-            patience=_PATIENCE,
-            sharing=self.sharing,
-        )
+    def files_of(self, branches: Iterable[bytes]) -> list[str]:
+        """Return the files that are locked to update HEAD and these branches."""
+        return [self._packed_path, *map(self._path, (b"HEAD", *branches))]
 
     def _log(self, ref: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes) -> None:
-        """Add an entry to the reflog of a ref; a branch that is removed loses its reflog."""
-        base = os.path.join(self._base(ref), "logs")
-        log = os.path.join(base, os.fsdecode(ref))
+        """Append to the reflog of a ref; the reflog of a deleted branch is deleted."""
+        log = os.path.join(self._base(ref), "logs", os.fsdecode(ref))
         if new is None and ref != b"HEAD":
-            _remove_file(log)  # it would be in the way of other branches' logs
-            return _remove_empty_above(log, os.path.join(base, "refs/heads"))
-        zero = b"0" * self._hex_length
-        when = int(time.time())
-        line = b"%s %s %s %d +0000\t%s\n" % (old or zero, new or zero, IDENTITY, when, message)
-        _remove_empty(log)
-        is_new = not os.path.exists(log)
-        if is_new and not self.logs_updates:
-            return None
-        self.sharing.make_folders(os.path.dirname(log))
-        fd = disk.open_or_create(log, os.O_WRONLY | os.O_APPEND, 0o666)
-        try:
-            disk.write(fd, line)
-        finally:
-            os.close(fd)
-        return self.sharing.adjust(log) if is_new else None
-
-    @property
-    def _private_dir(self) -> str:
-        """Where the files behind our locks are: not in a worktree that can be removed, unless the
-        common folder is another user's."""
-        common = os.path.join(self.common_dir, "ckpt")
-        is_usable = os.access(common, os.W_OK | os.X_OK) or not os.path.lexists(common)
-        return common if is_usable else os.path.join(self.git_dir, "ckpt")
+            with suppress(FileNotFoundError):
+                os.unlink(log)
+        else:
+            zero, when = b"0" * self._hex_length, int(time.time())
+            line = b"%s %s %s %d +0000\t%s\n" % (old or zero, new or zero, IDENTITY, when, message)
+            os.makedirs(os.path.dirname(log), exist_ok=True)
+            with open(log, "ab", buffering=0) as file:
+                file.write(line)
 
     # -- places --------------------------------------------------------------------
 
@@ -677,34 +388,121 @@ class Refs:
 
     @property
     def _packed_path(self) -> str:
-        """Several repositories may share the file by a symbolic link (`git-new-workdir`)."""
-        path = os.path.join(self.common_dir, "packed-refs")
-        return os.path.realpath(path) if os.path.islink(path) else path
+        """Return the `packed-refs` file, which may be a symbolic link (`git-new-workdir`)."""
+        return os.path.realpath(os.path.join(self.common_dir, "packed-refs"))
 
 
-def branch_moved(branch: bytes) -> Busy:
-    return Busy(
-        f"'{branch.decode('utf-8', 'replace')}' moved while the rollback ran",
-        hint="run 'git ckpt rollback --abort', then try again",
-    )
+def _loose(top: str) -> dict[str, bytes]:
+    """Return the contents of the loose refs below a directory by name."""
+    top = os.path.join(top, "")
+    found = {}
+    for folder, _, names in os.walk(top):
+        for path in (os.path.join(folder, name) for name in names if not name.endswith(".lock")):
+            contents = read_loose(path)
+            if contents is not None:
+                found[path[len(top) :]] = contents
+    return found
 
 
-def _impossible(ref: bytes) -> Busy:
-    return Busy(
-        f"cannot create '{os.fsdecode(ref)}': another ref is in the way",
-        hint="'git for-each-ref' lists the refs; rename the one that is in the way",
-    )
+# -- Refs in reftables
+
+_OPTIONS = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "user.name=ckpt", "-c", "user.email=ckpt@localhost"),
+)
+_FORMAT = "--format=%(objectname) %(symref) %(refname)"
 
 
-def _branches_in_use(git_dir: str) -> set[bytes]:
-    """The branch a worktree is on, and those that a rebase or bisect there will return to or
-    move."""
+class ReftableRefs(Refs):
+    """The refs of a worktree, stored in reftables; they need the git binary.
 
-    def text(name: str) -> bytes:
-        return (_read_anyhow(os.path.join(git_dir, name)) or b"").strip()
+    dulwich reads only the first block of a table, and corrupts the stack by writing without git's
+    lock. Nothing is cached: another process may change refs at any time.
+    """
 
-    rebased = {text(f"{folder}/head-name") for folder in ("rebase-merge", "rebase-apply")}
-    # Three lines for each branch that it moves besides: its name, its old and its new commit.
-    along = text("rebase-merge/update-refs").splitlines()[::3]
-    bisected = b"refs/heads/" + text("BISECT_START")
-    return {text("HEAD").removeprefix(SYMREF), bisected, *rebased, *along}
+    def _run(self, *words: str, text: bytes = b"") -> tuple[bytes | None, str]:
+        """Run a git command without hooks; return its output (None on failure) and last error."""
+        import subprocess
+
+        command = ["git", f"--git-dir={self.git_dir}", *_OPTIONS, *words]
+        try:
+            done = subprocess.run(command, input=text, capture_output=True)
+        except FileNotFoundError:
+            raise Refused(
+                "this repository keeps its refs in reftables, which only git can read and write",
+                hint="install git 2.45 or later; or, where it is: "
+                "git refs migrate --ref-format=files",
+            ) from None
+        error = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return None if done.returncode else done.stdout, error
+
+    def _git(self, *words: str) -> bytes:
+        printed, error = self._run(*words)
+        if printed is None:
+            raise CkptError(
+                f"git cannot use the refs of '{self.common_dir}': {error}",
+                hint="git refs verify; reftables need git 2.45 or later",
+            )
+        return printed
+
+    def _update(self, lines: Iterable[bytes], message: bytes = b"ckpt") -> bool:
+        """Update refs in one transaction; False, with no change, if any has moved."""
+        words = ("update-ref", "--stdin", "-m", os.fsdecode(message))
+        printed, error = self._run(*words, text=b"".join(line + b"\n" for line in lines))
+        if printed is None and "expected" not in error and "already exists" not in error:
+            raise Busy(f"git cannot change refs: {error}", hint="try again")
+        return printed is not None
+
+    def _listed(self, *patterns: str) -> dict[bytes, bytes]:
+        """Return the contents of refs by full name, in git's order."""
+        found = {}
+        for line in self._git("for-each-ref", _FORMAT, *patterns).splitlines():
+            value, target, name = line.split(b" ", 2)
+            found[name] = SYMREF + target if target else value
+        return found
+
+    def contents(self, ref: bytes) -> bytes:
+        if ref == b"HEAD":
+            branch, _ = self._run("symbolic-ref", "-q", "HEAD")
+            return SYMREF + branch if branch else self._git("rev-parse", "--verify", "HEAD")
+        return self._listed(os.fsdecode(ref)).get(ref, b"") if is_ref_name(ref) else b""
+
+    def contents_below(self, prefix: str) -> dict[str, bytes]:
+        listed = self._listed(prefix.rstrip("/")).items()
+        return {os.fsdecode(n)[len(prefix) :]: said for n, said in listed if is_shared(n)}
+
+    def create(self, ref: bytes, target: ObjectID) -> bool:
+        return self._update([b"create %s %s" % (ref, target)])
+
+    def change(self, changes: Mapping[bytes, tuple[bytes, Change]]) -> set[bytes]:
+        now = self._listed(*map(os.fsdecode, changes)) if changes else {}  # no pattern: all
+        done = {ref: change for ref, (said, change) in changes.items() if now.get(ref) == said}
+        lines = []
+        for ref, change in done.items():
+            if change is not None and change[0] == ref:
+                lines.append(b"update %s %s %s" % (*change, now[ref]))
+                continue
+            lines.append(b"delete %s %s" % (ref, now[ref]))
+            if change is not None:
+                lines.append(b"update %s %s" % change)
+        return {*done} if self._update(lines) else set()
+
+    def pack(self, at_least: int = 1) -> int:
+        return 0  # git compacts its tables by itself
+
+    def move_branch(
+        self, branch: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
+    ) -> None:
+        zero = b"0" * self._hex_length
+        if not self._update([b"update %s %s %s" % (branch, new or zero, old or zero)], message):
+            raise branch_moved(branch)
+
+    def set_head(self, head: Head, old: Head, message: bytes) -> None:
+        if self.head() not in (old, head):
+            raise HeadMoved
+        words = ("symbolic-ref", "-m") if head.branch else ("update-ref", "--no-deref", "-m")
+        value = head.branch or head.commit or b""
+        self._git(*words, os.fsdecode(message), "HEAD", os.fsdecode(value))
+
+    def files_of(self, branches: Iterable[bytes]) -> list[str]:
+        return []

@@ -1,37 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Find a repository as git would, open it, and refuse what cannot be served.
+"""Find and open a repository as git does, and refuse unsupported or unsafe ones.
 
-Refusals come before anything is written and before the repository's configuration is believed:
-another user's repository, a bare one, the home folder or `/` as a worktree, a format that only
-a newer git knows. By hand: dulwich.repo takes 58 ms to import and refuses partial clones.
+Refused, before anything is written: a repository of another user (before its configuration is
+read), a bare one, the home directory or `/` as a worktree, an unknown format. dulwich.repo is not
+used: it takes 58 ms to import and refuses partial clones.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from ckpt import disk
-from ckpt.errors import CkptError, DiskError, Refused
+from ckpt.errors import CkptError, Refused
 from ckpt.git.config import GitConfig, expand_user
-from ckpt.git.formats import ObjectFormat, ObjectID, get_object_format
-from ckpt.git.objects import ObjectStore
-from ckpt.git.refs import Refs
-from ckpt.locks import Sharing, read_sharing
+from ckpt.git.objects import FORMATS, ObjectFormat, ObjectID, ObjectStore
+from ckpt.git.refs import Refs, ReftableRefs
 
-MAIN_WORKTREE = "main"
-# The index that `git commit -a`, `git commit -- PATH` and `git stash` make for a moment.
-_LENT_INDEX = r"index\.lock|next-index-\d+\.lock|index\.stash\.\d+(\.lock)?"
 _OFF = ("false", "no", "off", "0")
+_ELSEWHERE = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
 class NotARepository(CkptError):
-    """No git repository here or in any folder above."""
+    """No git repository in a directory or any of its parents."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
@@ -42,111 +35,106 @@ class NotARepository(CkptError):
 
 
 class TooBroad(Refused):
-    """The worktree is `/`, the home folder or a folder above it."""
+    """A worktree that is `/`, the home directory or a parent of it."""
 
 
-# -- The format that the config file declares
+# -- The repository format
 
-_EXTENSIONS_OF_VERSION_1 = {"noop-v1", "objectformat", "refstorage", "relativeworktrees"}
-_KNOWN_EXTENSIONS = _EXTENSIONS_OF_VERSION_1 | {
-    *("noop", "partialclone", "preciousobjects", "worktreeconfig")
+_EXTENSIONS = {
+    *("noop", "noop-v1", "objectformat", "partialclone", "preciousobjects", "refstorage"),
+    *("relativeworktrees", "worktreeconfig"),
 }
-_TOO_OLD = "'pip install --upgrade git-ckpt' may bring one that knows it"
 
 
-class RepositoryFormat(NamedTuple):
-    """`is_partial`: objects may be missing here because a remote promised to have them."""
+class _Format(NamedTuple):
+    """The format of a repository; `is_partial` means that objects may exist only in a promisor
+    remote."""
 
-    hash_name: str = "sha1"
-    ref_storage: str = "files"
-    is_partial: bool = False
+    object_format: ObjectFormat
+    has_reftables: bool
+    is_partial: bool
 
 
-def read_format(config: GitConfig, config_file: str) -> RepositoryFormat:
-    """The format that a repository's own config file declares; refuses an unknown one."""
-    own = {name: value for name, value, file in config.items("core") if file == config_file}
-    version = own.get("repositoryformatversion", "0")
+def _read_format(config: GitConfig) -> _Format:
+    """Read the repository format from the configuration; refuse an unknown one."""
+    version = config.get("core.repositoryformatversion") or "0"
+    extensions = {name: value for name, value, _ in config.items("extensions")}
+    hash_name = extensions.get("objectformat", "sha1")
+    storage = extensions.get("refstorage", "files")
+    unknown = sorted(extensions.keys() - _EXTENSIONS) if version == "1" else []
+    problem = None
     if version not in ("0", "1"):
-        raise Refused(f"expected git repo version <= 1, found {version}", hint=_TOO_OLD)
-    found = config.items("extensions")
-    extensions = {name.lower(): value for name, value, file in found if file == config_file}
-    for name in extensions:
-        if version == "0" and name in _EXTENSIONS_OF_VERSION_1:
-            raise Refused(
-                f"repo version is 0, but v1-only extension found: '{name}'",
-                hint="git config -f .git/config core.repositoryFormatVersion 1",
-            )
-        if version == "1" and name not in _KNOWN_EXTENSIONS:
-            raise Refused(f"unknown repository extension found: '{name}'", hint=_TOO_OLD)
+        problem = f"expected git repo version <= 1, found {version}"
+    elif unknown:
+        problem = f"unknown repository extension found: '{unknown[0]}'"
+    elif hash_name not in FORMATS:
+        problem = f"unknown object format '{hash_name}'"
+    elif storage not in ("files", "reftable"):
+        problem = f"unknown ref storage format '{storage}'"
+    if problem is not None:
+        raise Refused(problem, hint="'pip install --upgrade git-ckpt' may know it")
     remotes = {n: v.lower() for n, v, _ in config.items("remote") if n.endswith(".promisor")}
-    return RepositoryFormat(
-        _known(extensions, "objectformat", ("sha1", "sha256"), "object format"),
-        _known(extensions, "refstorage", ("files", "reftable"), "ref storage format"),
-        "partialclone" in extensions or any(value not in _OFF for value in remotes.values()),
-    )
+    is_partial = "partialclone" in extensions or any(v not in _OFF for v in remotes.values())
+    return _Format(FORMATS[hash_name], storage == "reftable", is_partial)
 
 
-def _known(extensions: dict[str, str], name: str, known: tuple[str, ...], what: str) -> str:
-    value = extensions.get(name, known[0])
-    if value not in known:
-        raise Refused(f"unknown {what} '{value}'", hint=_TOO_OLD)
-    return value
+# -- Refusals
 
 
-# -- Whether it may be used
-
-
-def _check_owner(git_dir: str, top: str | None, start: str, env: Mapping[str, str]) -> None:
-    """Git's safe.directory rule; only protected configuration may lift it."""
+def _check_owner(git_dir: str, top: str, start: str, env: Mapping[str, str]) -> None:
+    """Refuse a repository of another user, unless safe.directory covers it."""
     sudo = env.get("SUDO_UID", "")
     trusted = {os.geteuid()}
     if os.geteuid() == 0 and sudo.isascii() and sudo.isdigit() and len(sudo) < 20:
         trusted.add(int(sudo))
-    subject = top or git_dir
-    # Where all may write, as in /tmp, anybody can make a `.git` that leads to a git dir of ours.
-    paths = [subject, git_dir, *([] if top is None else [os.path.join(top, ".git")])]
-    if all(os.lstat(path).st_uid in trusted for path in paths):
+    # In a world-writable directory, another user may create a `.git` that names our git dir.
+    if all(os.lstat(path).st_uid in trusted for path in (top, git_dir, os.path.join(top, ".git"))):
         return
     is_safe = False
     for value in GitConfig.load(env).get_all("safe.directory"):
-        is_safe = bool(value) and (is_safe or _means(value, subject, start, env))
+        is_safe = bool(value) and (is_safe or _covers(value, top, start, env))
     if not is_safe:
         from shlex import quote
 
         raise Refused(
-            f"detected dubious ownership in repository at '{subject}'",
-            hint=f"git config --global --add safe.directory {quote(subject)}",
+            f"detected dubious ownership in repository at '{top}'",
+            hint=f"git config --global --add safe.directory {quote(top)}",
         )
 
 
-def _means(value: str, subject: str, start: str, env: Mapping[str, str]) -> bool:
-    """Whether a value of safe.directory covers a folder."""
+def _covers(value: str, folder: str, start: str, env: Mapping[str, str]) -> bool:
+    """Check whether a value of safe.directory covers a directory."""
     if value in ("*", "."):
-        return value == "*" or subject == start
+        return value == "*" or folder == start
     path = expand_user(value, env)
-    if path is None or not os.path.isabs(path):
-        return False
     try:
-        if path.endswith("/*"):
-            return subject.startswith(os.path.join(os.path.realpath(path[:-1], strict=True), ""))
-        return subject == os.path.realpath(path, strict=True)
+        known = os.path.realpath(path[:-1] if path.endswith("/*") else path, strict=True)
     except OSError:
-        return False  # one file of settings may serve several machines
+        return False  # a configuration may be shared by several machines
+    if path.endswith("/*"):
+        return os.path.isabs(path) and folder.startswith(os.path.join(known, ""))
+    return os.path.isabs(path) and folder == known
 
 
-def _check_bare(git_dir: str, env: Mapping[str, str]) -> None:
-    """Refuse a bare repository that was come upon, if only named ones are to be used."""
-    parts = ("/.git/worktrees/", "/.git/modules/")
-    is_of_worktree = git_dir.endswith("/.git") or any(part in git_dir for part in parts)
-    if not is_of_worktree and GitConfig.load(env).get("safe.barerepository") == "explicit":
+def _check_supported(config: GitConfig, env: Mapping[str, str]) -> None:
+    """Refuse objects outside the repository, which a ref could outlive, and repositories shared by
+    several users."""
+    for name in _ELSEWHERE:
+        if env.get(name):
+            raise Refused(
+                f"objects are not kept in the repository: {name} is set",
+                hint=f"outside of git's pre-receive and update hooks: unset {name}",
+            )
+    value = config.get("core.sharedrepository")
+    if value and value.lower() not in (*_OFF, "umask"):
         raise Refused(
-            f"cannot use bare repository '{git_dir}' (safe.bareRepository is 'explicit')",
-            hint="name it with GIT_DIR",
+            f"core.sharedRepository is '{value}': repositories of several users are not supported",
+            hint="git config --unset core.sharedRepository; or clone it for yourself",
         )
 
 
 def check_exists(worktree: str) -> None:
-    """A folder that is gone is not one from which all files were deleted."""
+    """Refuse a worktree that does not exist; it is not an empty one."""
     if not os.path.isdir(worktree):
         from shlex import quote
 
@@ -157,7 +145,7 @@ def check_exists(worktree: str) -> None:
 
 
 def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
-    """A worktree that is the home folder or holds it would sweep in everything."""
+    """Refuse a worktree that is the home directory or contains it."""
     check_exists(worktree)
     home = os.path.realpath(env["HOME"]) if env.get("HOME") else None
     if worktree == "/" or (home and _is_within(home, worktree)):
@@ -167,17 +155,11 @@ def check_breadth(worktree: str, env: Mapping[str, str]) -> None:
         )
 
 
-def _check_apart(worktree: str, git_dir: str, common_dir: str) -> None:
-    """Refuse a worktree that is a git dir, or what git keeps in one, as git runs some hooks: a
-    rollback there would remove newer objects and refs."""
-    names = ("objects", "refs", "reftable", "logs", "hooks", "info", "worktrees", "modules", "ckpt")
-    kept = (os.path.join(common_dir, name) for name in names)
-    if worktree == common_dir or any(_is_within(worktree, f) for f in (git_dir, *kept)):
-        raise Refused(
-            "this operation must be run in a work tree",
-            hint=f"'{worktree}' is git's own; in a hook: unset GIT_DIR, and name the work tree "
-            "with 'git -C DIR ckpt'",
-        )
+def _no_worktree() -> Refused:
+    return Refused(
+        "this operation must be run in a work tree",
+        hint="name one with -C DIR or GIT_WORK_TREE; in a hook, first: unset GIT_DIR",
+    )
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -185,8 +167,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def link_out(git_dir: str, around: str) -> str | None:
-    """The first symbolic link that leads out of a git dir and of the one around it, by which what
-    is written would end up elsewhere."""
+    """Find a symbolic link in `git_dir` that leads out of `around`, so that writes would too."""
     written = ("", "objects", "refs", "refs/heads", "refs/checkpoints", "logs", "logs/refs")
     for folder in (os.path.join(git_dir, name) for name in written):
         for name in disk.names_in(folder):
@@ -200,139 +181,83 @@ def link_out(git_dir: str, around: str) -> str | None:
 # -- One worktree of one repository
 
 
-@dataclass(frozen=True)
-class Repository:
-    """Close it when done. Commands of filter drivers are known only if it `runs_filters`."""
-
+class _Fields(NamedTuple):
     git_dir: str
     common_dir: str
     worktree: str
     index_path: str
     config: GitConfig
     env: Mapping[str, str]
-    format: RepositoryFormat
+    format: _Format
+    start: str
     runs_filters: bool = True
+
+
+class Repository(_Fields):
+    """A worktree and its repository; call `close` when done."""
 
     @property
     def worktree_id(self) -> str:
-        """Names this worktree among those that share the refs; survives a rename of its folder."""
-        return self.worktree_id_of(self.git_dir)
-
-    def worktree_id_of(self, git_dir: str) -> str:
-        """The same of another worktree, by its git dir."""
-        if git_dir == self.common_dir:
-            return MAIN_WORKTREE
-        return "worktrees/" + os.path.basename(git_dir)
+        """Return the id of this worktree in its repository, which survives a move."""
+        if self.git_dir == self.common_dir:
+            return "main"
+        return "worktrees/" + os.path.basename(self.git_dir)
 
     @property
     def git_dirs(self) -> tuple[str, str]:
-        """Both git dirs; they may be inside the worktree all the same."""
+        """Return the git dir and the common dir, which may be inside the worktree."""
         return self.git_dir, self.common_dir
 
     @property
     def private_dir(self) -> str:
-        """This worktree's own private files: journal, locks, cache."""
+        """Return the directory of ckpt's private files for this worktree: journal, locks, cache."""
         return os.path.join(self.git_dir, "ckpt")
-
-    @property
-    def owns_index(self) -> bool:
-        """False inside a hook of `git commit -- path`, which lends a temporary index."""
-        named = self.env.get("GIT_INDEX_FILE")
-        own = os.path.join(self.git_dir, "index")
-        return not named or os.path.join(self.worktree, named) == own
 
     @cached_property
     def kept(self) -> dict[str, object]:
-        """What a process that lives on need not read again; the module that stored it checks it."""
+        """Return a cache for long-lived processes; modules validate their own entries."""
         return {}
 
-    @cached_property
+    @property
     def object_format(self) -> ObjectFormat:
-        return get_object_format(self.format.hash_name)
+        return self.format.object_format
 
-    @cached_property
-    def sharing(self) -> Sharing:
-        sharing = read_sharing(self.config.get("core.sharedrepository"))
-        return sharing._replace(top=self.common_dir)
+    @property
+    def filter_settings(self) -> list[tuple[str, str, str]]:
+        """Return the section `filter` of the configuration; empty if drivers are disabled."""
+        return self.config.items("filter") if self.runs_filters else []
 
     @cached_property
     def objects(self) -> ObjectStore:
-        path = self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
-        return ObjectStore(
-            os.path.abspath(path),
-            self.object_format,
-            self._alternates,
-            is_partial=self.format.is_partial,
-            sharing=self.sharing,
-        )
-
-    @property
-    def _alternates(self) -> list[str]:
-        named = self.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
-        return [part for part in named.split(os.pathsep) if part]
+        path = os.path.join(self.common_dir, "objects")
+        return ObjectStore(path, self.object_format, is_partial=self.format.is_partial)
 
     @cached_property
     def refs(self) -> Refs:
-        kind = _kind_of_refs(self.format.ref_storage == "reftable")
-        refs = kind(self.git_dir, self.common_dir, self.object_format.hex_length)
-        refs.logs_updates = self.config.get("core.logallrefupdates") not in _OFF
-        refs.main_is_bare = self.config.get_bool("core.bare", False)
-        refs.sharing = self.sharing
-        return refs
+        kind = ReftableRefs if self.format.has_reftables else Refs
+        return kind(self.git_dir, self.common_dir, self.object_format.hex_length)
 
     def reloaded(self) -> Repository:
-        """The same with the configuration as it is now; open packs stay open.
+        """Return this repository with its configuration read again; packs stay open.
 
-        Refuses what has become another repository, or one that cannot be served any more.
+        Refuses if it has become another repository, or an unsupported one.
         """
         self.check_there()
         check_exists(self.worktree)
-        config = GitConfig.load(self.env, git_dir=self.git_dir, common_dir=self.common_dir)
-        format = read_format(config, os.path.join(self.common_dir, "config"))
-        if not self.env.get("GIT_WORK_TREE"):
-            _check_not_bare(self.git_dir != self.common_dir, config)
-        now, then = ((f.hash_name, f.ref_storage) for f in (format, self.format))
-        if now != then:
-            raise Refused(
-                f"'{self.git_dir}' is another repository by now, with "
-                f"{' and '.join(now)} instead of {' and '.join(then)}",
-                hint="open it anew",
-            )
-        again = replace(self, config=config, format=format)
-        if "objects" in self.__dict__:
-            again.__dict__["objects"] = self.objects
-        again.__dict__["kept"] = self.kept
+        again = discover(self.start, self.env)
+        if again[:3] != self[:3] or again.format[:2] != self.format[:2]:
+            raise Refused(f"'{self.git_dir}' is another repository by now", hint="open it anew")
+        if "objects" in vars(self):
+            vars(again)["objects"] = self.objects
+        vars(again)["kept"] = self.kept
         return again
 
     def without_filters(self) -> Repository:
-        """The same, in which no command of a filter driver is run, whoever configured it."""
-        return replace(self, config=self.config.without_filters(), runs_filters=False)
-
-    def check_writable(self) -> None:
-        """Refuse before anything is written what could not be finished with a ref."""
-        self.check_there()
-        self.refs.check_writable()
-        if self.env.get("GIT_QUARANTINE_PATH"):
-            raise Refused(
-                "ref updates forbidden inside quarantine environment",
-                hint="call it in 'post-receive', when git has taken the new objects in: "
-                "unset GIT_DIR; git -C DIR ckpt save",
-            )
-        place = self.env.get("GIT_OBJECT_DIRECTORY")
-        own = os.path.join(self.common_dir, "objects")
-        if place and os.path.realpath(place) != os.path.realpath(own):
-            raise Refused(
-                f"the environment has objects written to '{place}', "
-                "and a checkpoint has its ref in the repository",
-                hint="unset GIT_OBJECT_DIRECTORY, and try again",
-            )
-        if self._alternates:
-            from ckpt.git.objects import check_none_lent
-
-            check_none_lent(own, self._alternates)
+        """Return this repository with filter drivers disabled."""
+        return self._replace(runs_filters=False)
 
     def check_there(self) -> None:
-        """Refuse to take a repository that was moved or removed for an empty one."""
+        """Refuse a repository that was moved or removed; it is not an empty one."""
         if not is_git_dir(self.git_dir):
             raise CkptError(
                 f"not a git repository any more: '{self.git_dir}'",
@@ -340,7 +265,7 @@ class Repository:
             )
 
     def close(self) -> None:
-        if "objects" in self.__dict__:
+        if "objects" in vars(self):
             self.objects.close()
 
     def __enter__(self) -> Repository:
@@ -351,54 +276,31 @@ class Repository:
 
 
 def discover(path: str, env: Mapping[str, str]) -> Repository:
-    """Open the repository that git would use in folder `path`."""
+    """Open the repository that git would use in the directory `path`."""
     start = os.path.realpath(path)
     if not os.path.isdir(start):
         raise CkptError(f"cannot change to '{path}': no such directory", hint="check the path")
-    named = env.get("GIT_DIR")
+    named, top = env.get("GIT_DIR"), start
     if named:
-        git_dir, top = _resolve_git_dir(os.path.join(start, named), named), None
+        git_dir = _resolve_git_dir(os.path.join(start, named), named)
     else:
         git_dir, top = _search(start, env)
         _check_owner(git_dir, top, start, env)
-        if top is None:
-            _check_bare(git_dir, env)
     common_dir = _common_dir(git_dir)
     config = GitConfig.load(env, git_dir=git_dir, common_dir=common_dir)
-    format = read_format(config, os.path.join(common_dir, "config"))
-    is_linked = git_dir != common_dir
-    worktree = _worktree(start, git_dir, top, is_linked, config, env)
+    format = _read_format(config)
+    _check_supported(config, env)
+    worktree = os.path.realpath(_worktree(start, git_dir, common_dir, top, config, env))
     check_breadth(worktree, env)
-    _check_apart(worktree, git_dir, common_dir)
-    return Repository(
-        git_dir=git_dir,
-        common_dir=common_dir,
-        worktree=worktree,
-        index_path=_index_path(git_dir, worktree, env.get("GIT_INDEX_FILE")),
-        config=config,
-        env=env,
-        format=format,
-    )
+    if worktree == common_dir or _is_within(worktree, git_dir):  # git runs some hooks there
+        raise _no_worktree()
+    # GIT_INDEX_FILE is ignored: it names a temporary index. A link is resolved, as git does.
+    index_path = os.path.realpath(os.path.join(git_dir, "index"))
+    return Repository(git_dir, common_dir, worktree, index_path, config, env, format, start)
 
 
-def _index_path(git_dir: str, worktree: str, named: str | None) -> str:
-    """The index that the user works with; those that git makes for a moment are not it."""
-    own = _itself(os.path.join(git_dir, "index"))
-    if not named:
-        return own
-    path = os.path.join(worktree, named)
-    is_made_by_git = os.path.realpath(os.path.dirname(path)) == git_dir
-    is_lent = is_made_by_git and re.fullmatch(_LENT_INDEX, os.path.basename(path))
-    return own if is_lent else _itself(path)
-
-
-def _itself(index: str) -> str:
-    """Where the file is that git locks and replaces, if there is only a link to it."""
-    return os.path.realpath(index) if os.path.islink(index) and os.path.isfile(index) else index
-
-
-def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:
-    """The git dir for a folder, and the top of its worktree (None: inside a git dir)."""
+def _search(start: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """Return the git dir for a directory, and the top of its worktree."""
     ceilings = {
         os.path.realpath(part)
         for part in env.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
@@ -407,12 +309,10 @@ def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:
     folder = start
     while True:
         dot_git = os.path.join(folder, ".git")
-        if os.path.isfile(dot_git):
+        if os.path.isfile(dot_git) or is_git_dir(dot_git):
             return _resolve_git_dir(dot_git, dot_git), folder
-        if is_git_dir(dot_git):
-            return os.path.realpath(dot_git), folder
-        if is_git_dir(folder):
-            return folder, None
+        if is_git_dir(folder):  # a bare repository, or the inside of a git dir
+            raise _no_worktree()
         parent = os.path.dirname(folder)
         if parent == folder or parent in ceilings:
             raise NotARepository(start)
@@ -420,7 +320,7 @@ def _search(start: str, env: Mapping[str, str]) -> tuple[str, str | None]:
 
 
 def is_git_dir(path: str) -> bool:
-    """What git asks of a git dir: HEAD, and objects and refs here or in the common dir."""
+    """Check as git does for HEAD, and for objects and refs here or in the common dir."""
     if not os.path.lexists(os.path.join(path, "HEAD")):
         return False
     if os.path.isfile(os.path.join(path, "commondir")):
@@ -428,163 +328,71 @@ def is_git_dir(path: str) -> bool:
     return all(os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs"))
 
 
-def read_gitfile(path: str) -> str | None:
-    """Where a `.git` file points, or None if it is not one; DiskError if it may not be read."""
-    try:
-        contents = disk.beginning(path, 8192)
-    except OSError as error:
-        raise DiskError(error) from error
-    if not contents.startswith(b"gitdir: ") or b"\0" in contents:
-        return None
-    target = os.fsdecode(contents[len(b"gitdir: ") :].rstrip(b"\r\n"))
-    return os.path.realpath(os.path.join(os.path.dirname(path), target))
-
-
-def nested_head(folder: bytes, hex_length: int = 40) -> ObjectID | None:
-    """The commit that a submodule's HEAD names, if it has one."""
-    dot_git = os.path.join(os.fsdecode(folder), ".git")
-    try:
-        git_dir = read_gitfile(dot_git) if os.path.isfile(dot_git) else dot_git
-        if git_dir is None or not is_git_dir(git_dir):
-            return None
-        common_dir = _common_dir(git_dir)
-        has_tables = os.path.isdir(os.path.join(common_dir, "reftable"))
-        return _kind_of_refs(has_tables)(git_dir, common_dir, hex_length).head().commit
-    except CkptError:
-        return None
-
-
-def _kind_of_refs(are_in_tables: bool) -> type[Refs]:
-    if not are_in_tables:
-        return Refs
-    from ckpt.git.reftable import ReftableRefs
-
-    return ReftableRefs
-
-
 def _resolve_git_dir(path: str, shown: str) -> str:
-    target = read_gitfile(path) if os.path.isfile(path) else os.path.realpath(path)
-    if target is None:
-        raise CkptError(f"invalid gitfile format: '{shown}'", hint="mend or remove that file")
+    """Return the git dir at a path, or the one that a `.git` file names."""
+    target = path
+    if os.path.isfile(path):
+        prefix, _, named = os.fsdecode(disk.read(path)).rstrip("\r\n").partition("gitdir: ")
+        if prefix or not named:
+            raise CkptError(f"invalid gitfile format: '{shown}'", hint="fix or remove that file")
+        target = os.path.join(os.path.dirname(path), named)
     if not is_git_dir(target):
         raise CkptError(f"not a git repository: '{shown}'", hint="check GIT_DIR or the .git file")
-    return target
+    return os.path.realpath(target)
 
 
 def _common_dir(git_dir: str) -> str:
+    path = os.path.join(git_dir, "commondir")
     try:
-        found = disk.read(os.path.join(git_dir, "commondir"))
+        found = disk.read(path)
     except FileNotFoundError:
         return git_dir
-    target = os.fsdecode(found.rstrip(b"\r\n"))
-    if "\0" in target:
-        path = os.path.join(git_dir, "commondir")
+    if b"\0" in found:
         raise CkptError(f"invalid commondir: '{path}'", hint="git worktree repair")
-    return os.path.realpath(os.path.join(git_dir, target))
+    return os.path.realpath(os.path.join(git_dir, os.fsdecode(found.rstrip(b"\r\n"))))
+
+
+def nested_head(folder: bytes, hex_length: int = 40) -> ObjectID | None:
+    """Return the commit of a submodule's HEAD; None if it has none or cannot be read."""
+    dot_git = os.path.join(os.fsdecode(folder), ".git")
+    try:
+        git_dir = _resolve_git_dir(dot_git, dot_git)
+        common_dir = _common_dir(git_dir)
+        has_tables = os.path.isdir(os.path.join(common_dir, "reftable"))
+        kind = ReftableRefs if has_tables else Refs
+        return kind(git_dir, common_dir, hex_length).head().commit
+    except (CkptError, OSError):
+        return None
 
 
 def _worktree(
-    start: str,
-    git_dir: str,
-    top: str | None,
-    is_linked: bool,
-    config: GitConfig,
-    env: Mapping[str, str],
+    start: str, git_dir: str, common_dir: str, top: str, config: GitConfig, env: Mapping[str, str]
 ) -> str:
     named = env.get("GIT_WORK_TREE")
     if named:
-        return os.path.realpath(os.path.join(start, named))
-    shared = _is_shared(is_linked, config)
-    if top is None and not env.get("GIT_DIR"):
-        raise _no_worktree()
-    _check_not_bare(is_linked, config)
-    configured = None if shared else config.get_path("core.worktree")
-    if configured:
-        return os.path.realpath(os.path.join(git_dir, configured))
-    return top if top is not None else start
+        return os.path.join(start, named)
+    # In a linked worktree, git ignores core.bare and core.worktree of the common configuration.
+    if git_dir == common_dir or config.get_bool("extensions.worktreeconfig", False):
+        if config.get_bool("core.bare", False):
+            raise _no_worktree()
+        return os.path.join(git_dir, config.get_path("core.worktree") or top)
+    return top
 
 
-def _is_shared(is_linked: bool, config: GitConfig) -> bool:
-    """Whether a linked worktree finds the `core.bare` and `core.worktree` of the main one:
-    git takes neither from there."""
-    return is_linked and not config.get_bool("extensions.worktreeconfig", False)
-
-
-def _check_not_bare(is_linked: bool, config: GitConfig) -> None:
-    if not _is_shared(is_linked, config) and config.get_bool("core.bare", False):
-        raise _no_worktree()
-
-
-def _no_worktree() -> Refused:
-    return Refused(
-        "this operation must be run in a work tree",
-        hint="a bare repository has no working state; name one with GIT_WORK_TREE",
-    )
-
-
-# -- A `git gc` that prunes at once, which no file of ours can keep from taking new objects
-
-_AT_ONCE = ("--prune=now", "--prune=all")
-
-
-def wait_for_pruning(common_dir: str, config: GitConfig, seconds: float) -> bool:
-    """Wait until no `git gc --prune=now` is at work; False if one still is after that time."""
-    end = time.monotonic() + seconds
-    while set(words := _gc_words(common_dir)) & {*_AT_ONCE} or (
-        words and config.get("gc.pruneexpire") in ("now", "all")
-    ):
-        if time.monotonic() >= end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def is_collecting(common_dir: str) -> bool:
-    """Whether a `git gc` is at work, as far as the system tells."""
-    return bool(_gc_words(common_dir))
-
-
-def _gc_words(common_dir: str) -> list[str]:
-    """The command line of the gc at work; none if it has ended or cannot be read."""
-    try:
-        pid = int(disk.beginning(os.path.join(common_dir, "gc.pid"), 64).split()[0])
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = os.fsdecode(file.read()).split("\0")
-    except (OSError, ValueError, IndexError):
-        return []
-    # Else the number is another process's by now.
-    return words if "gc" in words or os.path.basename(words[0]) == "git-gc" else []
-
-
-# Its worktrees
-
-
-def git_dirs(repo: Repository) -> list[str]:
-    """The git directories of the main worktree and of the linked ones."""
-    linked = os.path.join(repo.common_dir, "worktrees")
-    names = sorted(os.listdir(linked)) if os.path.isdir(linked) else []
-    return [repo.common_dir, *(os.path.join(linked, name) for name in names)]
+# -- Other worktrees
 
 
 def worktree_of(git_dir: str) -> str | None:
-    """The folder to which a git dir of `git_dirs` belongs, whether or not it is there; None if
-    nobody can tell."""
+    """Return the worktree of a git dir, even if it does not exist; None if unknown."""
     if os.path.basename(git_dir) == ".git":
         return os.path.dirname(git_dir)
     try:
-        named = disk.read(os.path.join(git_dir, "gitdir")).rstrip(b"\n")
+        named = disk.read(os.path.join(git_dir, "gitdir")).rstrip(b"\r\n")
     except OSError:
         return None
     return os.path.dirname(os.path.join(git_dir, os.fsdecode(named))) if named else None
 
 
-def present_worktrees(repo: Repository) -> list[str]:
-    """The folders of all worktrees of a repository that are there, its own first."""
-    places = [place for place in map(worktree_of, git_dirs(repo)) if place is not None]
-    linked = (os.path.realpath(place) for place in places if os.path.isdir(place))
-    return [*dict.fromkeys([repo.worktree, *linked])]
-
-
 def in_worktree(git_dir: str) -> str:
-    """Where something was found, for who looks from another worktree."""
+    """Return the suffix of a message that names another worktree."""
     return f", in worktree '{worktree_of(git_dir) or git_dir}'"

@@ -1,192 +1,189 @@
 # SPDX-License-Identifier: MIT
-"""The guard: `hooks/guard` as the program that git asks which files may have changed.
+"""Install the guard, a `core.fsmonitor` hook, and the wrapper.
 
-Git asks one such program (`core.fsmonitor`). A user's own is called by the guard, which passes
-its answer on. Git's own daemon cannot be called like that; where it is enabled, the wrapper is
-offered. The script is in the git dir, readable for all who use the repository, and names what it
-starts: when Python or ckpt is gone, it still answers git.
+The guard calls the hook that was configured before and passes its answer on. With git's built-in
+daemon, and for commands that run no such hook, the wrapper is suggested: a `git` that takes a
+checkpoint before it runs the real one. Shell startup files are not edited; the line to add is
+printed.
 """
 
 from __future__ import annotations
 
 import os
-from shlex import quote, split
+from functools import partial
+from shlex import quote
 
 from ckpt import disk
 from ckpt.git.config import GitConfig, parse_bool
 from ckpt.install.hooks import PROGRAM
-from ckpt.install.programs import asset
 from ckpt.install.record import (
-    ADDED,
-    CHANGED,
-    KEPT,
-    REMOVED,
-    TO_DO,
-    ConfigFile,
+    Action,
     Step,
     Target,
+    asset,
+    find,
+    installed,
+    program_of,
     read_file,
+    with_section,
+    without_section,
     write_file,
 )
-from ckpt.locks import NOT_SHARED
-from ckpt.models import FOREIGN, INSTALLED, MISSING, REPLACED, Finding
-from ckpt.paths import GUARD_NOTES, data_dir
+from ckpt.models import FOREIGN, MISSING, REPLACED, Finding
+from ckpt.paths import GUARD_NOTES
 
 _KEY = "core.fsmonitor"
-_PART = "guard"
+_HEADER = "[core]"
 _NAME = "ckpt-guard"
 _WRAPPER = "git ckpt install --wrapper"
-# With one of these in it, git has a shell take the value apart.
-_SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"' \t\n*?[#~=%")
 
 
 def install(target: Target) -> list[Step]:
-    former = _former(target)
-    config = _config_file(target)
+    values, config = _values(target), target.config_file
+    former, path = _former(values), _script_path(target)
     if former is None:
         what = "guard: git's own file system monitor is on, and git asks only one"
-        return [Step(TO_DO, what, f"{config.path}: {_KEY}", (_WRAPPER,))]
-    path, value = _script_path(target), _value(_script_path(target))
-    before, text = read_file(path), own_script(target)
-    is_set = [v for key, v in config.entries() if key == _KEY][-1:] == [value]
+        return [Step("to-do", what, f"{config.path}: {_KEY}", (_WRAPPER,))]
+    value, before = quote(path), read_file(path)
+    text = _own_script(target, target.is_global)
+    is_set = dict(config.section("core")).get("fsmonitor") == value
     if before == text and is_set:
-        return [Step(KEPT, "guard", path)]
-    target.record.put(_PART, {"config": config.path})
-    sharing = NOT_SHARED if target.is_global else target.require_repo().sharing
-    NOT_SHARED.make_folders(os.path.dirname(path))
-    write_file(path, text, 0o777, sharing)
+        return [Step("kept", "guard", path)]
+    write_file(path, text, target.private, 0o777)
     if not is_set:
-        config.remove(_is_ours)
-        config.add("core", None, [("fsmonitor", value)])
+        pairs = [("fsmonitor", value)]
+        config.edit(partial(with_section, header=_HEADER, pairs=pairs))
     what = f"guard, which also calls '{former}'" if former else "guard"
-    return [Step(CHANGED if before else ADDED, what, path)]
+    return [Step("changed" if before else "added", what, path)]
 
 
 def uninstall(target: Target) -> list[Step]:
     path = _script_path(target)
-    noted = target.record.get(_PART).get("config")
-    files = [_config_file(target), *([ConfigFile(noted, target.record)] if noted else [])]
-    was_there = [config.remove(_is_ours) for config in files] + [os.path.lexists(path)]
-    if was_there[-1]:
-        disk.unlink(path)
-    disk.remove(_notes_path(target))
-    target.record.drop(_PART)
-    return [Step(REMOVED, "guard", path)] if any(was_there) else []
+    was_set = target.config_file.edit(partial(without_section, header=_HEADER))
+    was_there = was_set or os.path.lexists(path)
+    disk.remove(path)
+    disk.remove(os.path.join(target.private, GUARD_NOTES))
+    return [Step("removed", "guard", path)] if was_there else []
 
 
 def inspect(target: Target) -> list[Finding]:
-    """Whether git calls the guard here, however it was installed."""
+    """Return findings for the guard, however it was installed, and for the wrapper."""
     target.require_repo()
-    value = (_values(target._replace(is_global=False)) or [""])[-1]
     mend = "git ckpt install --guard"
-    if _is_guard(value):
-        program = _program(value)
-        gone = program if not os.path.exists(program) else what_is_gone(program)
-        if gone is None:
-            return [Finding("guard", INSTALLED, f"'{program}'")]
-        told = f"'{gone}' is gone" if gone == program else f"'{gone}', which it starts, is gone"
-        return [Finding("guard", REPLACED, told, mend)]
-    if parse_bool(value):
+    value, _ = (_values(target._replace(is_global=False)) or [("", "")])[-1]
+    text, is_set = read_file(program_of(value)), _is_guard(value)
+    if is_set and text:
+        is_own = text in (_own_script(target, True), _own_script(target, False))
+        found = installed("guard", program_of(value), text, is_own, mend)
+    elif parse_bool(value):
         told = "git's own file system monitor is on (core.fsmonitor=true)"
-        return [Finding("guard", FOREIGN, told, _WRAPPER)]
-    if target.record.get(_PART):
+        found = Finding("guard", FOREIGN, told, _WRAPPER)
+    elif is_set or os.path.lexists(_script_path(target)):
         told = f"core.fsmonitor is '{value}'" if value else "core.fsmonitor is not set"
-        return [Finding("guard", REPLACED, f"another tool took it out: {told}", mend)]
-    return [Finding("guard", MISSING, "not installed", mend)]
+        found = Finding("guard", REPLACED, f"removed by another tool: {told}", mend)
+    else:
+        found = Finding("guard", MISSING, "not installed", mend)
+    return [found, _inspect_wrapper(target)]
 
 
-def files(target: Target) -> list[str]:
-    """All files that an install may write."""
-    return [_script_path(target)]
+def _own_script(target: Target, is_global: bool) -> bytes:
+    """Return `hooks/guard` with its Python, the former hook and the notes file filled in. The
+    notes are shared by all worktrees or, if global, by all repositories."""
+    target = target._replace(is_global=is_global)
+    former, notes = _former(_values(target)) or "", os.path.join(target.private, GUARD_NOTES)
+    return _filled("guard", PYTHON=target.python, PROGRAM=PROGRAM, FORMER=former, NOTES=notes)
 
 
-def program_of(target: Target) -> str:
-    """The guard that git calls in a repository, of this place or another."""
-    return _program((_values(target._replace(is_global=False)) or [""])[-1])
-
-
-def own_script(target: Target) -> bytes:
-    """What an install would write for this place."""
-    return script(target.python, _former(target) or "", _notes_path(target))
-
-
-def script(python: str, former: str = "", notes: str = "") -> bytes:
-    """`hooks/guard` with what it starts, the program that was there before it, and the file in
-    which it notes what it has done."""
-    text = asset("hooks/guard").read_bytes()
-    filled = {"PYTHON": python, "PROGRAM": PROGRAM, "FORMER": former, "NOTES": notes}
-    for name, value in filled.items():
-        text = text.replace(b"'@%s@'" % name.encode(), os.fsencode(quote(value)), 1)
+def _filled(name: str, **values: str) -> bytes:
+    text = asset(f"hooks/{name}").read_bytes()
+    for word, value in values.items():
+        text = text.replace(b"'@%s@'" % word.encode(), os.fsencode(quote(value)))
     return text
 
 
-def what_is_gone(path: str) -> str | None:
-    """What a guard starts and does not exist any more."""
-    lines = read_file(path).splitlines()
-    for name in (b"python=", b"program="):
-        line = next((line for line in lines if line.startswith(name)), name)
-        started = _program(os.fsdecode(line[len(name) :]))
-        if not os.path.exists(started):
-            return started
-    return None
-
-
 def _script_path(target: Target) -> str:
-    folder = data_dir(target.env) if target.is_global else target.require_repo().common_dir
+    folder = target.user_dir if target.is_global else target.require_repo().common_dir
     return os.path.join(folder, _NAME)
 
 
-def _notes_path(target: Target) -> str:
-    """One file for all worktrees, or all repositories."""
-    if target.is_global:
-        return os.path.join(data_dir(target.env), GUARD_NOTES)
-    return os.path.join(target.require_repo().common_dir, "ckpt", GUARD_NOTES)
-
-
-def _former(target: Target) -> str | None:
-    """The program that the guard is to call, if any; None for git's own daemon."""
-    former = next((value for value in reversed(_values(target)) if not _is_guard(value)), "false")
+def _former(values: list[tuple[str, str]]) -> str | None:
+    """Return the former hook, possibly empty; None for git's built-in daemon."""
+    former = next((value for value, _ in reversed(values) if not _is_guard(value)), "false")
     is_on = parse_bool(former)
     return None if is_on else former if is_on is None else ""
 
 
-def _values(target: Target) -> list[str]:
-    """All values that git's configuration has for the program, the one that counts last."""
+def _values(target: Target) -> list[tuple[str, str]]:
+    """Return the values of core.fsmonitor with their files; the last one takes effect."""
     config = GitConfig.load(target.env)
     if target.repo is not None and not target.is_global:
         config = target.repo.config
     section, name = _KEY.split(".")
-    return [value for key, value, _ in config.items(section) if key == name]
-
-
-def _config_file(target: Target) -> ConfigFile:
-    """The file in which the value counts: a worktree may have one of its own."""
-    repo = target.repo
-    if repo is None or target.is_global:
-        return target.config_file
-    if repo.config.get_bool("extensions.worktreeconfig", False):
-        own = ConfigFile(os.path.join(repo.git_dir, "config.worktree"), target.record)
-        if any(key == _KEY for key, _ in own.entries()):
-            return own
-    return target.config_file
-
-
-def _value(path: str) -> str:
-    """A path as git's configuration has to name it."""
-    return quote(path) if _SHELL_CHARACTERS & set(path) else path
-
-
-def _program(value: str) -> str:
-    try:
-        return (split(value) or [""])[0]
-    except ValueError:  # unbalanced quotes
-        return value
+    return [(value, file) for key, value, file in config.items(section) if key == name]
 
 
 def _is_guard(value: str) -> bool:
-    """Whether a value names a guard: of this place, of another, or of one that was moved."""
-    return os.path.basename(_program(value)) == _NAME
+    """Return whether a value names a guard, possibly of another or a moved repository."""
+    return os.path.basename(program_of(value)) == _NAME
 
 
-def _is_ours(key: str, value: str) -> bool:
-    return key == _KEY and _is_guard(value)
+# -- The wrapper: functions for bash, zsh and fish, and a program to put first on PATH
+
+
+def install_wrapper(target: Target) -> list[Step]:
+    folder, texts = _folder(target), _texts(target)
+    before = {path: read_file(path) for path in texts}
+    if before == texts:
+        return [Step("kept", "wrapper", folder)]
+    for path, text in texts.items():
+        write_file(path, text, target.user_dir, 0o777)
+    action: Action = "changed" if any(before.values()) else "added"
+    shell, fish, bin = (quote(os.path.join(folder, name)) for name in ("git.sh", "git.fish", "bin"))
+    lines = {
+        "for bash or zsh, add to ~/.bashrc or ~/.zshrc": f"[ ! -f {shell} ] || . {shell}",
+        "for fish, add to config.fish": f"test ! -f {fish}; or source {fish}",
+        "for agents and other programs, start them with": f"PATH={bin}:$PATH",
+    }
+    notes = [Step("note", f"wrapper: {where}", folder, (line,)) for where, line in lines.items()]
+    return [Step(action, "wrapper, for a shell that reads it", folder), *notes]
+
+
+def uninstall_wrapper(target: Target, *, is_named: bool) -> list[Step]:
+    """Remove the wrapper only if it is named, as it serves all repositories of the user."""
+    folder = _folder(target)
+    if not os.path.isdir(folder):
+        return []
+    if not is_named:
+        advice = ("git ckpt uninstall --wrapper",)
+        return [Step("note", "wrapper is left, for all of your repositories", folder, advice)]
+    disk.remove_tree(folder)
+    return [Step("removed", "wrapper", folder)]
+
+
+def _inspect_wrapper(target: Target) -> Finding:
+    folder, texts = _folder(target), _texts(target)
+    if not os.path.isdir(folder):
+        return Finding("wrapper", MISSING, "not installed", _WRAPPER)
+    found = {path: read_file(path) for path in texts}
+    return installed("wrapper", folder, b"".join(found.values()), found == texts, _WRAPPER)
+
+
+def _texts(target: Target) -> dict[str, bytes]:
+    """Return the files of the wrapper and their contents."""
+    folder = _folder(target)
+    own = os.path.join(folder, "guard")
+    # Find the git on PATH that is not this wrapper.
+    folders = target.env.get("PATH", os.defpath).split(os.pathsep)
+    bin = os.path.realpath(os.path.join(folder, "bin"))
+    others = [other for other in folders if os.path.realpath(other) != bin]
+    real = find("git", {**target.env, "PATH": os.pathsep.join(others)}) or ""
+    return {
+        own: _filled("guard", PYTHON=target.python, PROGRAM=PROGRAM, FORMER="", NOTES=""),
+        os.path.join(folder, "git.sh"): _filled("wrapper.sh", GUARD=own),
+        os.path.join(folder, "git.fish"): _filled("wrapper.fish", GUARD=own),
+        os.path.join(folder, "bin/git"): _filled("wrapper-git", GUARD=own, GIT=real),
+    }
+
+
+def _folder(target: Target) -> str:
+    return os.path.join(target.user_dir, "wrapper")

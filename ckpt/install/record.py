@@ -1,58 +1,63 @@
 # SPDX-License-Identifier: MIT
-"""Where to install, what was done there, and what has to be remembered for uninstall.
+"""The target of an install, the steps taken, and the record that uninstall needs.
 
-Every part of `install` (hooks, guard, wrapper, agents, alias) has the functions
-`install(target)` and `uninstall(target)`, which return the steps taken, and `inspect(target)`,
-which changes nothing and returns findings. None of them prints. The record is written before a
-part acts, so that an install that was killed can be undone as well.
+Every part of `install` (hooks, guard, wrapper, agents) has the functions `install(target)` and
+`uninstall(target)`, which return the steps taken, and `inspect(target)`, which returns findings
+and changes nothing. None of them prints. The record is written before a part acts, so that a
+killed install can be undone.
 """
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import os
-import stat
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from shlex import split
+from typing import Any, Literal, NamedTuple
 
-from ckpt import disk, jsontext
+from ckpt import codec, disk
+from ckpt.disk import holding, replace_held
 from ckpt.errors import Refused
-from ckpt.git.config import ConfigError, parse_file
+from ckpt.git.config import parse_file
 from ckpt.git.repository import Repository
-from ckpt.install import edit
-from ckpt.locks import NOT_SHARED, Sharing, is_dead, remove_dead, replace_locked
+from ckpt.models import INSTALLED, REPLACED, Finding
 from ckpt.paths import config_home, data_dir, home_dir
 
-# What a step did. `to-do`: a trigger that was requested is not installed, because only the user
-# may do what it takes; `note`: what was requested is installed, and this is good to know.
-ADDED, CHANGED, REMOVED, KEPT = "added", "changed", "removed", "kept"
-TO_DO, NOTE = "to-do", "note"
-NEW = ".ckpt-new"  # how the names of files end that are written before they take their place
-_PATIENCE = 2.0
+# `to-do`: the trigger is not installed, and the user must act; `note`: it is installed, and the
+# user should know this.
+Action = Literal["added", "changed", "removed", "kept", "to-do", "note"]
 
 
-@dataclass(frozen=True)
-class Step:
-    """One thing that was done, in words that complete 'Added …', or is left to the user.
+class Step(NamedTuple):
+    """An action taken, or left to the user: `what` completes 'Added …', `advice` is what to type or
+    add, `place` is a file or `<file>: <config key>`."""
 
-    `place` is the file, or the config key after its file and a colon. `advice` is what to
-    type or to add, line by line.
-    """
-
-    action: str
+    action: Action
     what: str
     place: str
     advice: tuple[str, ...] = ()
 
 
-class Target(NamedTuple):
-    """Where to install: one repository or, with `is_global`, all of the user's.
+def installed(trigger: str, path: str, text: bytes, is_own: bool, mend: str) -> Finding:
+    """Return the finding for an installed trigger, which may be outdated or lack its Python."""
+    found = re.search(rb"""(?m)^python=(.+)|((?:'[^']*'|"'"|[^\s'"])+) -I -m ckpt hook""", text)
+    python = program_of(os.fsdecode(found[1] or found[2])) if found else ""
+    if python and not os.access(python, os.X_OK):
+        return Finding(trigger, REPLACED, f"'{python}', which it starts, is gone", mend)
+    if is_own:
+        return Finding(trigger, INSTALLED, f"'{path}'")
+    told = f"'{path}' calls ckpt, but not as this ckpt writes it"
+    return Finding(trigger, INSTALLED, told, mend)
 
-    `python` is the absolute path of the interpreter that triggers start. `repo` is None only
-    where `is_global` is true and the current directory is in no repository.
-    """
+
+class Target(NamedTuple):
+    """Where to install: a repository or, with `is_global`, all of the user's; then `repo` may be
+    None. `python` is the absolute path of the interpreter that triggers start."""
 
     repo: Repository | None
     env: Mapping[str, str]
@@ -69,144 +74,138 @@ class Target(NamedTuple):
         return self.repo
 
     @property
-    def place(self) -> str:
-        """How the user's record names this place."""
-        return "global" if self.is_global else self.require_repo().common_dir
+    def user_dir(self) -> str:
+        return data_dir(self.env)
+
+    @property
+    def private(self) -> str:
+        """Return ckpt's private directory for this target."""
+        if self.is_global:
+            return self.user_dir
+        return os.path.join(self.require_repo().common_dir, "ckpt")
 
     @property
     def record(self) -> Record:
-        """What was installed here before; of `is_global`, what was installed for the user."""
-        if self.is_global:
-            return self.user_record
-        return Record(os.path.join(self.require_repo().common_dir, "ckpt", "installed.json"))
-
-    @property
-    def user_record(self) -> Record:
-        return Record(os.path.join(data_dir(self.env), "installed.json"), is_users=True)
+        """Return the record of what is installed here."""
+        return Record(os.path.join(self.private, "installed.json"))
 
     @property
     def config_file(self) -> ConfigFile:
-        """Git's configuration for the place to install to: the repository's or the user's."""
+        """Return the git configuration file of the repository or, if global, the user."""
         if self.is_global:
             return self.user_config_file
-        path = os.path.join(self.require_repo().common_dir, "config")
-        return ConfigFile(path, self.record)
+        return ConfigFile(os.path.join(self.require_repo().common_dir, "config"), self.private)
 
     @property
     def user_config_file(self) -> ConfigFile:
-        return ConfigFile(_global_config_path(self.env), self.user_record)
-
-
-def _global_config_path(env: Mapping[str, str]) -> str:
-    """The file that `git config --global` writes."""
-    named = env.get("GIT_CONFIG_GLOBAL")
-    if named is not None:
-        return os.path.abspath(named or os.devnull)
-    plain = os.path.join(home_dir(env), ".gitconfig")
-    other = os.path.join(config_home(env), "git", "config")
-    return other if os.path.exists(other) and not os.path.exists(plain) else plain
+        """Return the file that `git config --global` writes."""
+        path = os.path.join(home_dir(self.env), ".gitconfig")
+        other = os.path.join(config_home(self.env), "git", "config")
+        if (named := self.env.get("GIT_CONFIG_GLOBAL")) is not None:
+            path = os.path.abspath(named or os.devnull)
+        elif os.path.exists(other) and not os.path.exists(path):
+            path = other
+        return ConfigFile(path, self.user_dir)
 
 
 class Record:
-    """The notes of the parts, by their names; a damaged file counts as empty."""
+    """The notes of each part, in a file that counts as empty if it is corrupt."""
 
-    def __init__(self, path: str, *, is_users: bool = False) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._is_users = is_users
 
-    def get(self, name: str) -> dict[str, Any]:
-        notes = self._read().get(name)
+    def get(self, part: str) -> dict[str, Any]:
+        notes = self._read().get(part)
         return notes if isinstance(notes, dict) else {}
 
-    def put(self, name: str, notes: Mapping[str, Any]) -> None:
-        """Replace the notes of a part; empty notes are dropped."""
-        kept = self._read()
-        if kept.get(name, {}) == dict(notes):
-            return
-        kept.pop(name, None)
-        if notes:
-            kept[name] = dict(notes)
-        made = kept.setdefault("made", missing_folders(os.path.dirname(self.path)))
-        if kept.keys() == {"made"}:
+    def put(self, part: str, key: str, note: Any) -> None:
+        """Replace a note; None removes it."""
+        before, notes = self._read(), {**self.get(part), key: note}
+        if note is None:
+            del notes[key]
+        kept = {name: each for name, each in {**before, part: notes}.items() if each}
+        if kept and kept != before:
+            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
+            disk.replace(self.path, codec.dump({"format": 1, "parts": kept}))
+        elif before and not kept:
             disk.remove(self.path)
-            remove_folders(made)
-            return
-        if self._is_users:
-            disk.ensure_user_dir(os.path.dirname(self.path))
-        document = {"format": 1, "parts": kept, "sum": _checksum(kept)}
-        disk.replace(self.path, jsontext.dump(document))
-
-    def drop(self, name: str) -> None:
-        self.put(name, {})
-
-    # The places that use something which serves all of a user's repositories.
-
-    def users(self, name: str) -> list[str]:
-        places: list[str] = self.get(name).get("places", [])
-        return [place for place in places if place == "global" or os.path.isdir(place)]
-
-    def put_users(self, name: str, places: Iterable[str]) -> None:
-        unique = list(dict.fromkeys(places))
-        self.put(name, {"places": unique} if unique else {})
+            remove_user_dir(os.path.dirname(self.path))
 
     def _read(self) -> dict[str, Any]:
         try:
-            document = jsontext.load(disk.read_private(self.path))
-            parts: dict[str, Any] = document["parts"]
-            is_whole = document["format"] == 1 and document["sum"] == _checksum(parts)
-            return parts if is_whole else {}
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            document = codec.load(disk.read_private(self.path))
+            return {**document["parts"]} if document["format"] == 1 else {}
+        except (OSError, ValueError, KeyError, TypeError):
             return {}
 
 
-def _checksum(parts: dict[str, Any]) -> str:
-    """Text is cut out of other people's files by what the record says."""
-    return hashlib.new("sha256", jsontext.dump(parts)).hexdigest()
+# -- Git's configuration, edited as text to keep every other byte
+
+_MARK = b" # git-ckpt"
+_AFTER_NEWLINE = _MARK + b", and the newline before"
+_BOM = b"\xef\xbb\xbf"
+_PATIENCE = 2.0
 
 
-class ConfigFile:
-    """One file of git's configuration; the record remembers how it ended before."""
+def with_section(
+    text: bytes, header: str, pairs: Iterable[tuple[str, str]], *, first: bool = False
+) -> bytes:
+    """Add or replace a section, at the end or, if `first`, before all others."""
+    text, mark = without_section(text, header), _MARK
+    first = first and not text.startswith(_BOM)
+    if not first and text and not text.endswith(b"\n"):
+        text, mark = text + b"\n", _AFTER_NEWLINE
+    lines = [header, *(f"\t{name} = {_quoted(value)}" for name, value in pairs)]
+    new = b"".join(os.fsencode(line) + mark + b"\n" for line in lines)
+    return new + text if first else text + new
 
-    def __init__(self, path: str, record: Record) -> None:
-        self.path = path
-        self._record = record
-        self._part = f"config:{path}"
 
-    def entries(self) -> list[tuple[str, str]]:
-        """Keys and values of the file itself, without what it includes."""
-        return [(entry.key, entry.value or "") for entry in parse_file(self._read(), self.path)]
+def without_section(text: bytes, header: str) -> bytes:
+    """Remove a section of ours, but keep lines that others have added to it."""
+    head = os.fsencode(header)
+    ours = rb"(?m)^%s(%s.*)(?:\n|\Z)(?:\t.*%s.*(?:\n|\Z))*"
+    found = re.search(ours % (re.escape(head), _MARK, _MARK), text)
+    if found is None:
+        return text
+    before, rest = text[: found.start()], text[found.end() :]
+    if re.match(rb"(?:\s|[#;].*\n)*[^\s#;\[]", rest):
+        return before + head + b"\n" + rest
+    return before[:-1] if found[1] == _AFTER_NEWLINE and not rest else before + rest
 
-    def add(self, section: str, subsection: str | None, pairs: Sequence[tuple[str, str]]) -> None:
-        """Add a section: that of a hook before all other hooks, any other at the end."""
-        self.entries()  # a file that git cannot read is refused
-        text = self._read()
-        if text and not text.endswith(b"\n"):
-            self._note(length_without_newline=len(text))
-        if not os.path.lexists(self.path):
-            self._note(created=True)
-        is_first = section == "hook"
-        self._replace(text, edit.with_section(text, section, subsection, pairs, is_first=is_first))
 
-    def remove(self, is_ours: Callable[[str, str], bool]) -> bool:
-        """Remove the entries that a function of key and value says are ours; False if none."""
-        text = self._read()
-        left = edit.without_entries(text, is_ours)
-        if left == text:
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+class ConfigFile(NamedTuple):
+    """A file of git's configuration, and ckpt's private directory."""
+
+    path: str
+    private: str
+
+    def section(self, name: str) -> list[tuple[str, str]]:
+        """Return the names and values in a section, without included files."""
+        entries, start = parse_file(self._read(), self.path), name + "."
+        found = [(entry.key, entry.value or "") for entry in entries]
+        return [(key.removeprefix(start), v) for key, v in found if key.startswith(start)]
+
+    def edit(self, change: Callable[[bytes], bytes]) -> bool:
+        """Change the text under git's lock; False if there is nothing to change."""
+        path = os.path.realpath(self.path)
+        if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null
+            raise Refused(f"'{path}' is not a file", hint="see GIT_CONFIG_GLOBAL")
+        before = self._read()
+        if change(before) == before:
             return False
-        notes = self._record.get(self._part)
-        if left.endswith(b"\n") and notes.get("length_without_newline") == len(left) - 1:
-            left = left[:-1]
-        self._replace(text, left)
-        if not left and notes.get("created"):
-            disk.unlink(os.path.realpath(self.path))
+        self.section("")  # refuse a file that git cannot parse
+        os.makedirs(self.private, 0o700, exist_ok=True)
+        with holding(path, self.private, patience=_PATIENCE):
+            after = change(self._read())
+            if after:
+                replace_held(path, after, self.private)
+            else:
+                disk.discard(path)
         return True
-
-    def forget(self) -> None:
-        """Drop what is known of the file, once nothing of ours is in it."""
-        self._record.drop(self._part)
-
-    def _note(self, **notes: int) -> None:
-        self._record.put(self._part, {**self._record.get(self._part), **notes})
 
     def _read(self) -> bytes:
         try:
@@ -214,24 +213,48 @@ class ConfigFile:
         except FileNotFoundError:
             return b""
 
-    def _replace(self, before: bytes, after: bytes) -> None:
-        path = os.path.realpath(self.path)
-        if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null
-            raise Refused(f"'{path}' is not a file", hint="see GIT_CONFIG_GLOBAL")
-        private = os.path.dirname(self._record.path)
-        if not replace_locked(
-            path, after, private, lambda: self._read() == before, patience=_PATIENCE
-        ):
-            raise ConfigError(
-                f"'{self.path}' was changed by another program meanwhile", hint="try again"
-            )
+
+# -- Programs and assets
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SECONDS = 20
 
 
-# Files of others, and folders for them
+def asset(name: str) -> Path:
+    """Return the path of a packaged file or directory, such as `hooks/guard`."""
+    packed = _PACKAGE / "_assets"
+    return (packed if packed.is_dir() else _PACKAGE.parent) / name
+
+
+def find(program: str, env: Mapping[str, str]) -> str | None:
+    return shutil.which(program, path=env.get("PATH", os.defpath))
+
+
+def program_of(line: str) -> str:
+    """Return the program that a shell command starts."""
+    try:
+        return (split(line) or [""])[0]
+    except ValueError:  # unbalanced quotes
+        return line
+
+
+def output_of(words: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """Return the output of a program; None if it fails."""
+    words, no_input = [find(words[0], env) or words[0], *words[1:]], subprocess.DEVNULL
+    try:
+        found = subprocess.check_output(
+            words, env=dict(env), cwd="/", stdin=no_input, stderr=no_input, timeout=_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return os.fsdecode(found)
+
+
+# -- Files of users
 
 
 def read_file(path: str) -> bytes:
-    """The contents of a plain file; empty for a symbolic link, a folder or no file."""
+    """Return the contents of a regular file; empty for anything else."""
     if os.path.islink(path) or not os.path.isfile(path):
         return b""
     with suppress(OSError):
@@ -239,44 +262,21 @@ def read_file(path: str) -> bytes:
     return b""
 
 
-def write_file(
-    path: str, text: bytes, mode: int | None = None, sharing: Sharing = NOT_SHARED
-) -> None:
-    """Put a file in place in one step; without a mode, with the permissions that it had."""
-    temporary = path + NEW
-    with suppress(FileNotFoundError):
-        disk.unlink(temporary)
-    with disk.replacing(path, temporary, mode or 0o666) as fd:
-        disk.write(fd, text)
-        if mode is None and os.path.exists(path):
-            disk.chmod(fd, stat.S_IMODE(os.stat(path).st_mode))
-        elif mode is not None:
-            sharing.adjust(temporary)
+def write_file(path: str, text: bytes, private: str, mode: int | None = None) -> None:
+    """Write a file atomically; without a mode, keep its permissions."""
+    os.makedirs(private, 0o700, exist_ok=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        replace_held(path, text, private, mode)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        replace_held(path, text, os.path.dirname(path), mode)
 
 
-def left_over(paths: Iterable[str]) -> list[str]:
-    """The temporary files for these that a killed process has left."""
-    return [path + NEW for path in paths if is_dead(path + NEW)]
-
-
-def clear_left_over(paths: Iterable[str]) -> None:
-    for path in paths:
-        remove_dead(path + NEW)
-
-
-def missing_folders(path: str) -> list[str]:
-    """The folder and those above it that do not exist, the outermost first."""
-    missing: list[str] = []
-    while not os.path.isdir(path):
-        missing.insert(0, path)
-        path = os.path.dirname(path)
-    return missing
-
-
-def remove_folders(made: list[str]) -> None:
-    """Remove folders that were made before, as long as they are empty."""
-    for folder in reversed(made):
-        try:
-            disk.rmdir(folder)
-        except OSError:
-            return
+def remove_user_dir(path: str) -> None:
+    """Remove a directory made by `os.makedirs`, and its two parents, if empty."""
+    around = os.path.dirname(path)
+    with suppress(OSError):
+        for folder in (path, around, os.path.dirname(around)):
+            os.rmdir(folder)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What is known of a worktree's folders, and what on disk differs from it.
+"""Cache the directories of a worktree, and find those that differ from the disk.
 
-Each folder is a `Listing`; neighbours are packed into chunks of some 32 paths, so that comparing
-with the disk is one loop of lstat over packed stat data, and only chunks with changes are taken
-apart. Half of that loop is done by a forked process where it pays. Left out: what a checkpoint
-makes of it, and the file that the chunks are kept in (engine/scan_cache).
+A directory is a packed `Record`; comparing it with the disk is a loop of lstat over packed stat
+data, half of which runs in a forked process if there are many. To be changed, it is unpacked to a
+`Folder`. Left out: building a checkpoint from it, and the cache file (engine/scan_cache).
 """
 
 from __future__ import annotations
@@ -13,515 +12,336 @@ import marshal
 import os
 import stat
 import sys
-from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from binascii import unhexlify
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from operator import attrgetter
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
-from ckpt import paths
-from ckpt.git.rules import IgnoreTree
-from ckpt.interrupts import Held, stop_in_fork
-from ckpt.paths import read_plain_file
-from ckpt.worktree.modes import IS_EXECUTABLE, IS_LISTED
-from ckpt.worktree.scan import Deadline, Scan, ScanRules, Walk
+from ckpt.git import trees
+from ckpt.git.objects import ObjectID, ObjectStore
+from ckpt.interrupts import stop_in_fork
+from ckpt.models import Modes
+from ckpt.paths import folders_of
 
 T = TypeVar("T")
 Stat = tuple[int, int, int, int, int]
-Owner = tuple[int, int, int]
 Note = tuple[str, bytes, bytes]
+# Of a file that git converts: the blob in the index, on which the result may depend; the id of its
+# raw bytes, if they differ; whether Git LFS has them, and whether only line endings differ.
+Cleaned = tuple[bytes | None, bytes | None, bool, bool]
 
-UNSURE: Stat = (0, 0, 0, 0, 0)  # which no path has: it is looked at again
-
+UNSURE: Stat = (0, 0, 0, 0, 0)  # a ctime of 0 never matches, so that the path is checked again
 
 stat_of: Callable[[os.stat_result], Stat] = attrgetter(
     "st_mtime_ns", "st_ctime_ns", "st_ino", "st_size", "st_mode"
 )
-owner_of: Callable[[os.stat_result], Owner] = attrgetter("st_uid", "st_gid", "st_dev")
 
-# What a path is to git; in upper case if it is not tracked.
+# The kind of a path in git; upper case if it is untracked.
 REGULAR, EXECUTABLE, LINK, GITLINK = b"rxlm"
 NEW = ord("a") - ord("A")
+CODES = {
+    trees.REGULAR: REGULAR,
+    trees.EXECUTABLE: EXECUTABLE,
+    trees.SYMLINK: LINK,
+    trees.GITLINK: GITLINK,
+}
+MODES = {code: mode for mode, code in CODES.items()}
+
+# Keys of a tally besides permissions: the number of untracked files and their bytes.
+NEW_FILES, NEW_BYTES = -1, -2
 
 _STAT = Struct("<qqQqI")
-_PATHS = 32  # in a chunk; one that has grown to more than twice as many is divided
-_FORK_PAYS = 100  # chunks for each half; to look at one takes a tenth of a millisecond
-_IGNORE = b".gitignore"
+_FORK_PAYS = 3000  # directories and files for each half
 
 
-class FileStat(NamedTuple):
-    """Stat data as `os.lstat` gives them, of a file that was looked at."""
+# -- Permission bits; git's trees have only 644 and 755, and none for directories
 
-    st_mtime_ns: int
-    st_ctime_ns: int
-    st_ino: int
-    st_size: int
-    st_mode: int
-    st_uid: int
-    st_gid: int
-    st_dev: int
+# Marks added to permissions in a tally: executable files, and directories.
+IS_EXECUTABLE, IS_FOLDER = 0o1000, 0o200000
 
 
-@dataclass(slots=True)
-class Listing:
-    """One folder: the files taken (`names`, with `codes` and `ids`), then those only watched,
-    which decide on something. `stats` and `owners` are of both, one after the other; what
-    is in `unsure`, by its place among them, is looked at again next time.
+def usual(tally: Mapping[int, int]) -> Modes:
+    """Return the most frequent bits of a tally, which counts files and directories by bits."""
+    plain, executable, folder = (
+        max(
+            ((n, bits & 0o777) for bits, n in tally.items() if bits >= 0 and bits & ~0o777 == mark),
+            default=(0, default),
+        )[1]
+        for mark, default in ((0, 0o644), (IS_EXECUTABLE, 0o755), (IS_FOLDER, 0o755))
+    )
+    return Modes(plain, executable, {}, folder, {})
 
-    `trees` are the folders inside, with their trees' ids, empty where no tree would be.
-    `bits` are the folder's permissions; None if they are not recorded. A folder that was
-    not walked holds only files that someone named. `notes` tell all else: what, where, how.
-    """
 
-    folder: bytes
-    status: Stat = UNSURE
-    bits: int | None = None
-    is_walked: bool = False
-    names: list[bytes] = field(default_factory=list)
-    watched: list[bytes] = field(default_factory=list)
-    stats: list[Stat] = field(default_factory=list)
-    owners: list[Owner] = field(default_factory=list)
-    unsure: set[int] = field(default_factory=set)
-    codes: bytearray = field(default_factory=bytearray)
-    ids: list[bytes] = field(default_factory=list)
-    trees: dict[bytes, bytes] = field(default_factory=dict)
-    tree: bytes = b""
-    notes: list[Note] = field(default_factory=list)
+def is_executable(bits: int) -> bool:
+    """Check as git does whether the owner may execute a file."""
+    return bool(bits & stat.S_IXUSR)
+
+
+# -- Directories, packed and unpacked
+
+
+class File(NamedTuple):
+    """A file of the worktree, with the stat data it was recorded with."""
+
+    code: int
+    id: bytes
+    stat: Stat
+    cleaned: Cleaned | None = None
 
     @property
-    def prefix(self) -> bytes:
-        return self.folder + b"/" if self.folder else b""
+    def kind(self) -> int:
+        return self.code | NEW
 
-    def file_stat(self, number: int) -> os.stat_result:
-        """Stat data as `os.lstat` gave them, as far as anybody looks at them."""
-        # The checker cannot know that this has all that is asked of one.
-        return FileStat(*self.stats[number], *self.owners[number])  # type: ignore[return-value]
-
-    def drop(self, number: int) -> None:
-        """Take a file out of the folder, which has to be listed again next time."""
-        for column in (self.names, self.codes, self.ids, self.stats, self.owners):
-            del column[number]
-        self.unsure = {other - (other > number) for other in self.unsure - {number}}
-        self.status = UNSURE
-
-    def new_sizes(self) -> list[int]:
-        """The sizes of the files that git does not track."""
-        return [self.stats[n][3] for n, code in enumerate(self.codes) if not code & NEW]
-
-    def permissions(self, number: int) -> int | None:
-        """The bits of a file, with what git makes of it; None for what has none."""
-        mode, code = self.stats[number][4], self.codes[number] | NEW
-        if not stat.S_ISREG(mode) or code == GITLINK:
+    @property
+    def permissions(self) -> int | None:
+        """Return the bits, with IS_EXECUTABLE if git has it so; None if not a regular file."""
+        if self.kind not in (REGULAR, EXECUTABLE) or not stat.S_ISREG(self.stat[4]):
             return None
-        marks = IS_EXECUTABLE * (code == EXECUTABLE) | IS_LISTED * (code == LINK)
-        return stat.S_IMODE(mode) & 0o777 | marks
+        return self.stat[4] & 0o777 | IS_EXECUTABLE * (self.kind == EXECUTABLE)
 
 
-# -- Chunks of neighbouring folders
+class Record(NamedTuple):
+    """A packed directory: `names`, `stats` (its own first), `codes` and `ids` are one string each.
 
-
-class Summary(NamedTuple):
-    """What a checkpoint says of all its folders together, for those of one chunk.
-
-    `bits` counts files by their permissions, `folders` folders. `new_files` and `new_bytes`
-    are those that git does not track.
+    `trees` maps subdirectories to their tree ids, empty if they have none. `bits` are the
+    directory's permissions, None if not recorded. `notes` are (what, path, value). `tally` is
+    summed over all directories. `cleaned` are converted files.
     """
 
-    bits: dict[int, int]
-    folders: dict[int, int]
-    new_files: int
-    new_bytes: int
-    notes: list[Note]
-    has_unwalked: bool
-
-
-class Chunk(NamedTuple):
-    """Neighbouring folders, packed: all their paths, the stat data of these, and the rest."""
-
-    first: bytes
-    paths: bytes
+    path: bytes
+    names: bytes
     stats: bytes
-    summary: Summary
-    rest: bytes
+    codes: bytes
+    ids: bytes
+    trees: dict[bytes, bytes]
+    tree: bytes
+    bits: int | None
+    notes: tuple[Note, ...]
+    tally: dict[int, int]
+    cleaned: dict[bytes, Cleaned]
 
-    def plain(self) -> tuple[Any, ...]:
-        """The same as data that `marshal` takes."""
-        return self.first, self.paths, self.stats, tuple(self.summary), self.rest
+
+Records = dict[bytes, Record]
+
+
+class Folder:
+    """An unpacked directory, which can be read by name and changed."""
+
+    __slots__ = ("bits", "files", "notes", "path", "stat", "tree", "trees")
+
+    def __init__(self, path: bytes) -> None:
+        self.path = path
+        self.stat = UNSURE
+        self.bits: int | None = None
+        self.files: dict[bytes, File] = {}
+        self.trees: dict[bytes, bytes] = {}
+        self.tree = b""
+        self.notes: list[Note] = []
 
     @classmethod
-    def of(cls, plain: tuple[Any, ...]) -> Chunk:
-        first, paths, stats, summary, rest = plain
-        return cls(first, paths, stats, Summary(*summary), rest)
+    def of(cls, record: Record) -> Folder:
+        folder = cls(record.path)
+        folder.bits, folder.tree = record.bits, record.tree
+        folder.trees, folder.notes = {**record.trees}, [*record.notes]
+        folder.stat, *stats = _STAT.iter_unpack(record.stats)
+        codes, ids = record.codes, record.ids
+        length = len(ids) // max(len(codes), 1)
+        for at, name in enumerate(record.names.split(b"\0") if codes else ()):
+            blob, cleaned = ids[at * length : (at + 1) * length], record.cleaned.get(name)
+            folder.files[name] = File(codes[at], blob, stats[at], cleaned)
+        return folder
 
-
-def packed(ordered: Iterable[Listing]) -> Iterator[Chunk]:
-    """Chunks of listings, which come in the order of their folders."""
-    group: list[Listing] = []
-    size = 0
-    for listing in ordered:
-        group.append(listing)
-        size += 1 + len(listing.stats)
-        if size >= _PATHS:
-            yield _chunk(group)
-            group, size = [], 0
-    if group:
-        yield _chunk(group)
-
-
-def _chunk(group: list[Listing]) -> Chunk:
-    places: list[bytes] = []
-    stats: list[Stat] = []
-    records = []
-    for listing in group:
-        prefix, owners, first = listing.prefix, listing.owners, len(stats) + 1
-        places.append(listing.folder)
-        places += map(prefix.__add__, listing.names)
-        places += map(prefix.__add__, listing.watched)
-        stats += (listing.status, *listing.stats)
-        unsure = {number: listing.stats[number] for number in listing.unsure}
-        for number in unsure:
-            stats[first + number] = UNSURE
-        if len(set(owners)) == 1:
-            owners = owners[:1]
-        records.append(
-            (
-                *(listing.folder, listing.bits, listing.is_walked, listing.names, listing.watched),
-                *(owners, bytes(listing.codes), b"".join(listing.ids), listing.trees),
-                *(listing.tree, listing.notes, unsure),
-            )
+    def record(self) -> Record:
+        files = self.files.values()
+        return Record(
+            self.path,
+            b"\0".join(self.files),
+            b"".join([_STAT.pack(*status) for status in (self.stat, *(f.stat for f in files))]),
+            bytes([file.code for file in files]),
+            b"".join([file.id for file in files]),
+            self.trees,
+            self.tree,
+            self.bits,
+            tuple(self.notes),
+            self._tally(),
+            {name: f.cleaned for name, f in self.files.items() if f.cleaned is not None},
         )
-    return Chunk(
-        group[0].folder,
-        b"\0".join(places),
-        b"".join([_STAT.pack(*status) for status in stats]),
-        _summary(group),
-        marshal.dumps(records),
-    )
+
+    def _tally(self) -> dict[int, int]:
+        tally = {} if self.bits is None else {IS_FOLDER | self.bits: 1}
+        for file in self.files.values():
+            bits = file.permissions
+            if bits is not None:
+                tally[bits] = tally.get(bits, 0) + 1
+            if not file.code & NEW:
+                tally[NEW_FILES] = tally.get(NEW_FILES, 0) + 1
+                tally[NEW_BYTES] = tally.get(NEW_BYTES, 0) + file.stat[3]
+        return tally
+
+    def tree_object(self) -> bytes:
+        """Serialise the tree; git sorts directories as if they ended in a slash."""
+        rows = [
+            (name, b"%o" % MODES[file.kind], name, file.id) for name, file in self.files.items()
+        ]
+        rows += [(name + b"/", b"40000", name, id) for name, id in self.trees.items() if id]
+        return b"".join([b"%s %s\0%s" % row[1:] for row in sorted(rows)])
 
 
-def _summary(group: list[Listing]) -> Summary:
-    bits = Counter(x.permissions(number) for x in group for number in range(len(x.names)))
-    del bits[None]
-    folders = Counter(x.bits for x in group if x.bits is not None)
-    sizes = [size for x in group for size in x.new_sizes()]
-    notes = [note for x in group for note in x.notes]
-    is_walked = all(x.is_walked for x in group)
-    plain = {key: count for key, count in bits.items() if key is not None}
-    return Summary(plain, dict(folders), len(sizes), sum(sizes), notes, not is_walked)
+class Folders:
+    """The directories of a worktree: `packed`, or unpacked on access."""
+
+    def __init__(self, records: Records) -> None:
+        self.packed = {**records}
+        self._open: dict[bytes, Folder] = {}
+
+    def __getitem__(self, path: bytes) -> Folder:
+        folder = self._open.get(path)
+        if folder is None:
+            record = self.packed.get(path)
+            folder = self.new(path) if record is None else Folder.of(record)
+            self._open[path] = folder
+        return folder
+
+    def new(self, path: bytes) -> Folder:
+        """Add an empty directory to its parent, replacing its record."""
+        folder = self._open[path] = Folder(path)
+        self.packed.pop(path, None)
+        if path:
+            parent, name = self.around(path)
+            parent.trees[name] = b""
+        return folder
+
+    def around(self, path: bytes) -> tuple[Folder, bytes]:
+        """Return the parent directory of a path, and its name there."""
+        folder, _, name = path.rpartition(b"/")
+        return self[folder], name
+
+    def put(self, path: bytes, file: File | None) -> None:
+        """Set the file at a path; None removes it."""
+        folder, name = self.around(path)
+        folder.files.pop(name, None)
+        if file is not None:
+            folder.files[name] = file
+
+    def remove_folder(self, path: bytes) -> None:
+        """Remove a directory and its contents, if it exists."""
+        parent, name = self.around(path)
+        parent.trees.pop(name, None)
+        for known in (self.packed, self._open):
+            for inside in [p for p in known if p == path or p.startswith(path + b"/")]:
+                del known[inside]
+
+    def paths(self) -> set[bytes]:
+        """Return the paths of all files."""
+        return {path_in(at, name) for at in {*self.packed, *self._open} for name in self[at].files}
+
+    def notes(self) -> dict[str, dict[bytes, bytes]]:
+        """Return the notes of all directories by kind, sorted by path."""
+        told: dict[bytes, Record | Folder] = {**self.packed, **self._open}
+        found: dict[str, dict[bytes, bytes]] = {}
+        for what, path, value in sorted([note for each in told.values() for note in each.notes]):
+            found.setdefault(what, {})[path] = value
+        return found
+
+    def write(self, objects: ObjectStore) -> ObjectID:
+        """Pack all directories, write the trees that changed, and return the id of the root."""
+        above = folders_of(path + b"/" for path in self._open)
+        for path in sorted({b"", *self._open, *above}, key=len, reverse=True):
+            folder = self._open.get(path)
+            if folder is None:
+                continue
+            for name in [name for name in folder.files if folder.trees.get(name)]:
+                del folder.files[name]  # a tree cannot hold a file and a directory of one name
+            content = folder.tree_object()
+            if not content:
+                folder.tree = b""
+            elif unhexlify(objects.hash(b"tree", content)) != folder.tree:
+                folder.tree = unhexlify(objects.add(b"tree", content))
+            self.packed[path] = folder.record()
+            if path:
+                parent, _, name = path.rpartition(b"/")
+                known = (self._open.get(parent) or self.packed[parent]).trees
+                if known.get(name) != folder.tree:
+                    self[parent].trees[name] = folder.tree
+        top = self.packed.get(b"")
+        if top is None or not top.tree:
+            return objects.add(b"tree", b"")
+        return ObjectID(top.tree.hex().encode())
 
 
-def _unpacked(chunk: Chunk) -> dict[bytes, Listing]:
-    stats = [*_STAT.iter_unpack(chunk.stats)]
-    found = {}
-    at = 0
-    for record in marshal.loads(chunk.rest):
-        folder, bits, is_walked, names, watched, owners, codes, ids, trees, tree, notes, unsure = (
-            record
-        )
-        count, length = len(names) + len(watched), len(ids) // max(len(codes), 1) or 1
-        found[folder] = listing = Listing(
-            folder=folder,
-            status=stats[at],
-            bits=bits,
-            is_walked=is_walked,
-            names=names,
-            watched=watched,
-            stats=stats[at + 1 : at + 1 + count],
-            owners=owners * count if len(owners) == 1 else owners,
-            unsure=set(unsure),
-            codes=bytearray(codes),
-            ids=[ids[n : n + length] for n in range(0, len(ids), length)],
-            trees=trees,
-            tree=tree,
-            notes=notes,
-        )
-        for number, status in unsure.items():
-            listing.stats[number] = status
-        at += 1 + count
+def unsettled(status: Stat) -> Stat:
+    """Return stat data that never match, so that the path is checked again."""
+    return status[0], 0, *status[2:]
+
+
+def path_in(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
+
+
+def finder(records: Records) -> Callable[[bytes], File | None]:
+    """Return a function that finds files by path; each directory is unpacked once."""
+    folders: dict[bytes, dict[bytes, File]] = {}
+
+    def find(path: bytes) -> File | None:
+        folder, _, name = path.rpartition(b"/")
+        if folder not in folders:
+            folders[folder] = Folder.of(records[folder]).files if folder in records else {}
+        return folders[folder].get(name)
+
+    return find
+
+
+def total(records: Iterable[Record]) -> dict[int, int]:
+    """Return the sum of all tallies."""
+    found: dict[int, int] = {}
+    for record in records:
+        for key, number in record.tally.items():
+            found[key] = found.get(key, 0) + number
     return found
 
 
-class Listings:
-    """The folders of a worktree, in chunks that are unpacked and packed again as needed."""
-
-    def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
-        self._renew(list(chunks))
-
-    def _renew(self, chunks: list[Chunk]) -> None:
-        self._chunks = chunks
-        self._firsts = [chunk.first for chunk in chunks]
-        self._open: dict[int, dict[bytes, Listing]] = {}
-        self._touched: set[int] = set()
-
-    def _number(self, folder: bytes) -> int:
-        """The chunk that a folder is in, if it is in any."""
-        return max(bisect_right(self._firsts, folder) - 1, 0)
-
-    def _opened(self, number: int) -> dict[bytes, Listing]:
-        if number not in self._open:
-            self._open[number] = _unpacked(self._chunks[number]) if self._chunks else {}
-        return self._open[number]
-
-    def _all(self, number: int) -> Iterator[Listing]:
-        """All folders of a chunk, which is not kept open for this."""
-        found = self._open.get(number)
-        if found is None:
-            found = _unpacked(self._chunks[number])
-        return (found[folder] for folder in sorted(found))
-
-    # -- looking -------------------------------------------------------------------
-
-    def changed(self, base: bytes) -> Iterator[tuple[Listing, list[int]]]:
-        """The folders in which something differs from the disk, and the places of what does: 0
-        is the folder, then come its files; `base` ends in a slash."""
-        half = len(self._chunks) // 2
-        one, other = both(
-            lambda: _changed(base, self._chunks[:half], 0),
-            lambda: _changed(base, self._chunks[half:], half),
-            pays=half > _FORK_PAYS,
-        )
-        for number, places in (*one, *other):
-            start, opened = 0, self._opened(number)
-            for folder, known in _unpacked(self._chunks[number]).items():
-                end = start + 1 + len(known.stats)
-                own = [place - start for place in places if start <= place < end]
-                if own and folder in opened:
-                    yield opened[folder], own
-                start = end
-
-    def get(self, folder: bytes) -> Listing | None:
-        return self._opened(self._number(folder)).get(folder)
-
-    def below(self, folder: bytes) -> list[Listing]:
-        """A folder and all that are inside it."""
-        if not folder:
-            return [*self]
-        found = [] if (top := self.get(folder)) is None else [top]
-        first, last = folder + b"/", folder + b"0"
-        for number in range(self._number(first), bisect_left(self._firsts, last)):
-            found += [x for path, x in self._opened(number).items() if first <= path < last]
-        return found
-
-    def unwalked(self) -> list[Listing]:
-        """Folders that hold only what someone named."""
-        numbers = [n for n, chunk in enumerate(self._chunks) if chunk.summary.has_unwalked]
-        return [x for number in numbers for x in self._all(number) if not x.is_walked]
-
-    def __iter__(self) -> Iterator[Listing]:
-        for number in range(len(self._chunks) or len(self._open)):
-            yield from self._all(number)
-
-    def summaries(self) -> list[Summary]:
-        return [chunk.summary for chunk in self.pack()]
-
-    def where(self, unusual: Callable[[Summary], bool]) -> Iterator[Listing]:
-        """The folders of the chunks whose summary is found unusual."""
-        for number, chunk in enumerate(self.pack()):
-            if unusual(chunk.summary):
-                yield from self._all(number)
-
-    # -- changing ------------------------------------------------------------------
-
-    def touch(self, folder: bytes) -> None:
-        """Say that a folder got from here was changed."""
-        self._touched.add(self._number(folder))
-
-    def put(self, listing: Listing) -> None:
-        """Add a folder, or put it in another's place."""
-        self._opened(self._number(listing.folder))[listing.folder] = listing
-        self.touch(listing.folder)
-
-    def remove(self, folder: bytes) -> None:
-        if self._opened(self._number(folder)).pop(folder, None) is not None:
-            self.touch(folder)
-
-    def pack(self) -> list[Chunk]:
-        """The chunks, those anew that were changed."""
-        if self._touched:
-            chunks: list[Chunk] = []
-            for number in range(max(len(self._chunks), 1)):
-                if number not in self._touched:
-                    chunks.append(self._chunks[number])
-                    continue
-                group = [*self._all(number)]
-                size = sum(1 + len(listing.stats) for listing in group)
-                if 0 < size <= 2 * _PATHS:
-                    chunks.append(_chunk(group))
-                else:
-                    chunks += packed(group)
-            self._renew(chunks)
-        return self._chunks
+# -- Changes since the directories were listed
 
 
-def _changed(base: bytes, chunks: list[Chunk], first: int) -> list[tuple[int, list[int]]]:
-    """Chunks by their numbers, with the places of what differs from the disk."""
+def changed(base: bytes, records: Records) -> list[Record]:
+    """Return the directories that differ from the disk."""
+    known = [*records.values()]
+    half = len(known) // 2
+    one, other = both(
+        lambda: _changed(base, known[:half]),
+        lambda: _changed(base, known[half:]),
+        pays=sum([len(record.codes) for record in known], len(known)) > 2 * _FORK_PAYS,
+    )
+    return [records[path] for path in one + other]
+
+
+def _changed(base: bytes, records: Iterable[Record]) -> list[bytes]:
     changed = []
-    for number, chunk in enumerate(chunks, first):
-        places = [*map(base.__add__, chunk.paths.split(b"\0"))]
-        found: list[Stat | None]
+    for record in records:
+        place = base + record[0]
+        places = [place]
+        if record[1]:
+            prefix = place + b"/" if record[0] else base
+            places += map(prefix.__add__, record[1].split(b"\0"))
         try:
             found = [*map(stat_of, map(os.lstat, places))]
         except OSError:
-            found = [*map(_stat_or_none, places)]
-        known = [*_STAT.iter_unpack(chunk.stats)]
-        if found != known:
-            changed.append((number, [n for n, now in enumerate(found) if now != known[n]]))
+            found = []
+        if found != [*_STAT.iter_unpack(record[2])]:
+            changed.append(record.path)
     return changed
 
 
-def _stat_or_none(place: bytes) -> Stat | None:
-    try:
-        return stat_of(paths.lstat(place))
-    except OSError:
-        return None
-
-
-# -- What has changed since the folders were listed
-
-
-class Overtaken(Exception):
-    """The rules have changed again since the listings were compared."""
-
-
-class Changes:
-    """What is to be looked at: the folders of `found` were listed anew, and what was known of
-    them stands in `before`; in the other folders only the files of `files` are different."""
-
-    def __init__(self, found: Scan | None = None) -> None:
-        self.found = found or Scan()
-        self.before: dict[bytes, Listing] = {}
-        self.files: dict[bytes, os.stat_result] = {}
-
-
-def rescan(
-    top: bytes,
-    listings: Listings,
-    rules: Callable[[], ScanRules],
-    doubtful: Iterable[bytes] = (),
-    deadline: Deadline | None = None,
-) -> Changes:
-    """Compare listings with the disk, and take from them what is no longer true.
-
-    Folders of `doubtful` are listed anew whatever their stat data say. After the deadline,
-    of what is new only folders with tracked files are walked. Overtaken if the listings
-    cannot be brought up to date.
-    """
-    work = _Rescan(top, listings)
-    for listing in listings.unwalked():
-        work.forget(listing)
-    work.check_top()
-    relist = {folder for folder in doubtful if listings.get(folder)}
-    for listing, places in listings.changed(work.base):
-        if work.lstat(listing.folder) is None:
-            relist.add(listing.folder.rpartition(b"/")[0])
-        elif 0 in places or not all(work.is_only_edited(listing, at - 1) for at in places):
-            relist.add(listing.folder)
-    return work.list_anew(relist, rules, deadline)
-
-
-class _Rescan:
-    def __init__(self, top: bytes, listings: Listings) -> None:
-        self.base = os.path.join(top, b"")
-        self._top = top
-        self._listings = listings
-        self.changes = Changes()
-
-    def check_top(self) -> None:
-        """A folder that could not be listed is in the listing of its parent; the top has none."""
-        if self._listings.get(b"") is None:
-            raise Overtaken
-
-    def lstat(self, path: bytes) -> os.stat_result | None:
-        try:
-            return paths.lstat(self.base + path)
-        except OSError:
-            return None
-
-    def is_only_edited(self, listing: Listing, number: int) -> bool:
-        """False if a change may ask for another decision on what to take: of what is not tracked
-        the size decides too, of a submodule all that is in it."""
-        if number >= len(listing.names):
-            return False
-        name, code = listing.names[number], listing.codes[number]
-        status = self.lstat(listing.prefix + name)
-        if status is None or name == _IGNORE or not code & NEW or code == GITLINK:
-            return False
-        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(listing.stats[number][4]):
-            return False
-        self.changes.files[listing.prefix + name] = status
-        return True
-
-    def list_anew(
-        self, relist: set[bytes], get_rules: Callable[[], ScanRules], deadline: Deadline | None
-    ) -> Changes:
-        """List some folders again, and walk those that are new in them."""
-        if not relist:
-            return self.changes
-        rules, listings = get_rules(), self._listings
-        walk = Walk(self._top, rules, None, deadline)
-        self.changes.found = walk.found
-        outside = IgnoreTree(rules.ignore, self._read_ignore_file, ignore_case=rules.ignore_case)
-        for folder in sorted({_outside_ignored(folder, outside) for folder in relist}):
-            listing = listings.get(folder)
-            if listing is None:  # it went, or was walked, with a folder above it
-                continue
-            stack = rules.ignore if not folder else outside.stack(folder.rpartition(b"/")[0])
-            if stack is None:
-                raise Overtaken
-            self.forget(listing)
-            inside = [*walk.folder(folder, stack)]
-            keeps = not self._is_ignore_file_new(listing)
-            names = {path[len(listing.prefix) :] for path, _, _ in inside}
-            for name in listing.trees:
-                if name not in names or not keeps:
-                    self._forget_below(listing.prefix + name)
-            for path, inner, status in inside:
-                if listings.get(path) is None:
-                    self._forget_below(path)  # of a folder that could not be listed
-                    walk.below(path, inner, status)
-        return self.changes
-
-    def _is_ignore_file_new(self, listing: Listing) -> bool:
-        """Whether a folder's own rules may be others than when it was listed."""
-        now = self.changes.found.watched.get(listing.prefix + _IGNORE)
-        names = [*listing.names, *listing.watched]
-        if _IGNORE not in names:
-            return now is not None
-        number = names.index(_IGNORE)
-        return now is None or number in listing.unsure or stat_of(now) != listing.stats[number]
-
-    def _forget_below(self, folder: bytes) -> None:
-        for listing in self._listings.below(folder):
-            self.forget(listing)
-
-    def forget(self, listing: Listing) -> None:
-        self.changes.before[listing.folder] = listing
-        self._listings.remove(listing.folder)
-        for name in listing.names:
-            self.changes.files.pop(listing.prefix + name, None)
-
-    def _read_ignore_file(self, folder: bytes) -> bytes | None:
-        return read_plain_file(os.path.join(self._top, folder, _IGNORE))
-
-
-def _outside_ignored(folder: bytes, ignore: IgnoreTree) -> bytes:
-    """The folder, or the one from where an ignored folder that it is in is looked at."""
-    while folder and ignore.ignored(folder, True):
-        folder = folder.rpartition(b"/")[0]
-    return folder
-
-
-# -- Two halves of one piece of work at the same time
+# -- Work in two processes
 
 
 def both(first: Callable[[], T], second: Callable[[], T], *, pays: bool) -> tuple[T, T]:
-    """The results of two functions; that of the second has to be data that `marshal` takes.
+    """Call two functions in parallel, if it `pays`, and return their results.
 
-    The second is done by a fork, which only reads and answers through a pipe: lstat is waiting
-    for the kernel, which two processes do at once. Where the fork fails it is done here.
+    The second runs in a forked process, which only reads and returns its result, of a type that
+    `marshal` supports, through a pipe. It runs here if it fails there.
     """
     if not pays or not _can_fork():
         return first(), second()
@@ -532,11 +352,9 @@ def both(first: Callable[[], T], second: Callable[[], T], *, pays: bool) -> tupl
     with open(reading, "rb") as pipe:
         with open(writing, "wb") as answer:
             try:
-                with Held():  # an interrupt in the fork must not run what clears up here
-                    pid = os.fork()
-                    if not pid:
-                        pipe.close()
-                        _answer(second, answer)
+                pid = os.fork()
+                if not pid:
+                    _answer(second, pipe, answer)
             except OSError:
                 pid = 0
         if not pid:
@@ -544,30 +362,31 @@ def both(first: Callable[[], T], second: Callable[[], T], *, pays: bool) -> tupl
         try:
             one, data = first(), pipe.read()
         finally:
-            pipe.close()  # with which the fork ends, if it has not
+            pipe.close()  # ends the forked process if it still writes
             status = 1
-            with suppress(ChildProcessError):  # someone else waited for it
+            with suppress(ChildProcessError):  # already waited for
                 status = os.waitpid(pid, 0)[1]
     return one, second() if status else marshal.loads(data)
 
 
 def _can_fork() -> bool:
-    """A fork of several threads might wait for ever for a lock that another thread held."""
+    """Check for a second CPU and a single thread: a lock of another would never be released."""
     if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
         return False
     try:
-        return len(os.listdir("/proc/self/task")) == 1  # also those that Python knows nothing of
+        return len(os.listdir("/proc/self/task")) == 1  # counts threads not started by Python too
     except OSError:
         return False
 
 
-def _answer(work: Callable[[], object], answer: Any) -> None:
+def _answer(work: Callable[[], object], pipe: Any, answer: Any) -> None:
     status = 1
     try:
         stop_in_fork()
+        pipe.close()
         result: Any = work()
         answer.write(marshal.dumps(result))
         answer.flush()
         status = 0
-    finally:  # whatever happened, nothing of the other process may run here
+    finally:  # never return into the code of the parent process
         os._exit(status)

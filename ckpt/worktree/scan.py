@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Walk a worktree once and say what a checkpoint would hold.
+"""Walk a worktree, or its changes, and list the files for a checkpoint.
 
-Knows files, ignore rules and which paths are tracked; knows nothing of objects, and
-reads no file's content but `.gitignore`. An ignored folder is never opened: tracked
-files inside it are looked at one by one. Nothing is followed through a symbolic link.
-What is neither taken nor ignored is listed with its reason. Left out: which rules there are.
+An ignored directory is entered only for tracked or included paths; symbolic links are not
+followed. Paths that are neither taken nor ignored are noted with a reason. Left out: collecting
+the rules, objects, and all file contents but `.gitignore`.
 """
 
 from __future__ import annotations
@@ -12,90 +11,83 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import NamedTuple
 
-from ckpt import paths
-from ckpt.git.rules import Everything, IgnoreStack, Rules, is_gitmodules, is_like_dot_git, parse
+from ckpt.git.rules import IgnoreStack, IgnoreTree, Rules, is_gitmodules, is_like_dot_git
 from ckpt.models import SkipReason
 from ckpt.paths import (
     IN_GIT_DIR,
     folders_above,
-    folders_of,
     is_nested_repository,
-    is_repository,
     is_within,
     read_plain_file,
 )
+from ckpt.worktree.cache import GITLINK, NEW, UNSURE, Folder, Folders, changed, path_in, stat_of
 from ckpt.worktree.write import is_unfinished
 
-# How the names begin of what a rollback has begun to write, and of all that git keeps out of trees.
+# First bytes of names of unfinished files of a rollback, and of names that git refuses in trees.
 _OURS_OR_GITS = b".gG"
+_IGNORE = b".gitignore"
 
-# In an ignored folder nothing is brought back; but what is tracked or included is taken.
-_EVERYTHING = Everything()
+# In an ignored directory, only tracked or included paths are taken.
+_EVERYTHING = IgnoreStack(Rules(b"*"))
 
 Progress = Callable[[int, int], None]
 
 
+class Overtaken(Exception):
+    """The rules have changed since the directories were cached: a full scan is needed."""
+
+
 class Scan:
-    """What was found: files and links by path, with the stat data they were found with.
+    """The result of a scan: the stat data of new or changed `files` by path, and `folders`.
 
-    `folders` are those that were walked or hold what was taken, with their permission bits;
-    not the top, which is no part of what it holds. `ignore_files` are the `.gitignore` files
-    that were read, with their texts. `untracked` are the files that were not forced in and
-    that git does not track.
-
-    The rest tells the next scan what has changed. `walked` are the folders that were listed,
-    with stat data from before, and the folders in each that are to be looked into. A folder of
-    `unsure` has to be listed again even if its stat data are the same. `watched` are files that
-    decided on something, taken or not: their stat data. `attribute_files` are the
-    `.gitattributes` that the walk came by. `is_cut` if the time was up before everything was
-    looked at. `vanished` is what a folder named and was gone a moment later: removed, or moved.
+    It `is_cut` if the deadline passed before the end. `vanished` paths were listed in their
+    directory, but no longer existed when they were read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
         self.files: dict[bytes, os.stat_result] = {}
-        self.untracked: set[bytes] = set()
-        self.folders: dict[bytes, int] = {}
-        self.gitlinks: list[bytes] = []
-        self.empty_folders: list[bytes] = []
-        self.skipped: dict[bytes, SkipReason] = {}
-        self.ignore_files: dict[bytes, bytes] = {}
-        self.walked: dict[bytes, tuple[os.stat_result, list[bytes]]] = {}
-        self.unsure: set[bytes] = set()
-        self.attribute_files: set[bytes] = set()
-        self.watched: dict[bytes, os.stat_result] = {}
+        self.untracked: set[bytes] = set()  # of the files
         self.is_cut = False
         self.vanished: set[bytes] = set()
 
+    def note(self, what: str, path: bytes, value: bytes = b"") -> Folder:
+        """Add a note about a path to its parent directory, and return that directory."""
+        folder, _ = self.folders.around(path)
+        folder.notes.append((what, path, value))
+        return folder
+
     def miss(self, path: bytes) -> None:
-        """Note what vanished. It may come back with all times of its folder as they were, if it
-        was one further up that was moved."""
+        """Note a path that vanished. It may return without a change to its directory's stat data,
+        if a directory above was moved."""
         self.vanished.add(path)
-        self.unsure.add(_parent(path))
+        self.folders.put(path, None)
+        self.folders.around(path)[0].stat = UNSURE
+
+    def skip(self, path: bytes, reason: SkipReason) -> None:
+        """Note a path that is not taken; it is checked again if stat data cannot show a change."""
+        self.folders.put(path, None)
+        folder = self.note("skipped", path, str(reason).encode())
+        if reason not in (SkipReason.DENIED, SkipReason.SPECIAL):
+            folder.stat = UNSURE
 
     def leave_for_later(self, path: bytes) -> None:
-        """List a path, a file or all of a folder, that there was no time for."""
-        self.skipped[path] = SkipReason.BUDGET
-        self.unsure.add(_parent(path))
+        """Note a file or directory that was not scanned before the deadline."""
+        self.skip(path, SkipReason.BUDGET)
         self.is_cut = True
 
 
 class ScanRules(NamedTuple):
-    """What decides whether a path is taken.
+    """The rules that select the paths to take.
 
-    `tracked` is sorted. `git_dirs` are git dirs of this repository inside its worktree.
-    `deny` holds what must not be taken though it is not ignored (secrets, dependency
-    folders), `include` what is taken although it is ignored (`include_paths`: the same,
-    where no pattern is needed; `include_roots`: folders to look in although they are
-    ignored), `force` what is taken whatever the other rules say. `absent_ignore_files`
-    are `.gitignore` files by path that count where there is none on disk. `unfinished` is the
-    rollback that was interrupted here, if one was: the files that it had begun are not taken.
+    `tracked` is sorted. `deny` excludes paths that are not ignored, `include` takes ignored ones.
+    `include_roots` are paths to search for in ignored directories, `trusted_roots` in denied ones
+    too.
     """
 
     tracked: tuple[bytes, ...] = ()
@@ -104,17 +96,14 @@ class ScanRules(NamedTuple):
     ignore: IgnoreStack = IgnoreStack()
     deny: IgnoreStack = IgnoreStack()
     include: IgnoreStack = IgnoreStack()
-    include_paths: tuple[bytes, ...] = ()
     include_roots: tuple[bytes, ...] = ()
+    trusted_roots: tuple[bytes, ...] = ()
     ignore_case: bool = False
     max_file_size: int | None = None
-    force: tuple[bytes, ...] = ()
-    absent_ignore_files: Mapping[bytes, bytes] = {}
-    unfinished: bytes | None = None
 
 
 class Deadline:
-    """The end of the time that a save may take: so many seconds from now."""
+    """A time limit for a save, in seconds from now."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -125,58 +114,45 @@ class Deadline:
         return self._clock() >= self._end
 
     def left(self) -> float:
-        """Seconds; 0 when it is over."""
+        """Return the seconds left, at least 0."""
         return max(self._end - self._clock(), 0.0)
 
 
-# -- Secrets and folders of dependencies
+# -- Secrets and dependency directories
 
-_ENDINGS = (b"~", b".bak", b".old", b".orig", b".save", b"#")
-_COPY = rb"(?is)#(.+)#|(.+?)(?:\.~[0-9]+~|~|\.bak|\.old|\.orig|\.save)"
-# Vim puts a dot before the name of a file, but for that of a swap file if there is one already.
-_OF_VIM = rb"(?is)(\.(.+))\.(?:s[a-w][a-z]|un~)"
+# Usual names for copies of a file: #x#, x~, x.bak, .x.swp …
+_COPY = re.compile(rb"(?is)#(.+)#|(.+?)(?:\.~[0-9]+~|~|\.(?:bak|old|orig|save|un~|s[a-w][a-z]))")
 
 
 class Denials(IgnoreStack):
-    """What is not taken though it is not ignored, nor an editor's copy of it. `others` count more
-    than `secrets`, which are read without case: they may take back some."""
+    """The deny rules, which apply to copies of a file too. `others` take precedence over
+    `secrets`, which are matched without case, and may re-include paths."""
 
     __slots__ = ("_others", "_secrets")
 
     def __init__(self, secrets: Rules, others: Rules) -> None:
-        super().__init__((others, secrets))
+        super().__init__(secrets, others)
         self._secrets = secrets
         self._others = others
 
     def ignored(self, path: bytes, is_dir: bool) -> bool:
         decision = self._decide(path, is_dir)
-        if decision is None and (path.lower().endswith(_ENDINGS) or path[-4:-2] in (b".s", b".S")):
-            # A copy of a dependency folder is not denied: no tool fills it again.
-            for original in _originals(path):
-                decision = self._decide(original, is_dir)
-                if is_dir and decision:
-                    decision = self._secrets.decide(original.lower(), True)
-                if decision is not None:
-                    break
+        folder, slash, name = path.rpartition(b"/")
+        for _ in range(3):  # a copy of a copy
+            found = None if decision is not None else _COPY.fullmatch(name)
+            if found is None:
+                break
+            name = found[1] or found[2]
+            # Vim prefixes the names of most swap files with a dot.
+            for original in (name, name.removeprefix(b".")):
+                if decision is None:
+                    decision = self._decide(folder + slash + original, is_dir, is_copy=True)
         return decision is True
 
-    def _decide(self, path: bytes, is_dir: bool) -> bool | None:
-        decision = self._others.decide(path, is_dir)
+    def _decide(self, path: bytes, is_dir: bool, *, is_copy: bool = False) -> bool | None:
+        # A copy of a dependency directory is not denied: no tool can recreate it.
+        decision = None if is_dir and is_copy else self._others.decide(path, is_dir)
         return self._secrets.decide(path.lower(), is_dir) if decision is None else decision
-
-
-def _originals(path: bytes) -> Iterator[bytes]:
-    """What a path may be a copy of, by its name, or a copy of a copy of."""
-    folder, slash, name = path.rpartition(b"/")
-    for _ in range(3):
-        if found := re.fullmatch(_OF_VIM, name):
-            yield folder + slash + found[2]
-            name = found[1]
-        elif found := re.fullmatch(_COPY, name):
-            name = found[1] or found[2]
-        else:
-            return
-        yield folder + slash + name
 
 
 # -- The walk
@@ -184,101 +160,187 @@ def _originals(path: bytes) -> Iterator[bytes]:
 
 def scan(
     top: bytes,
-    rules: ScanRules,
+    folders: Folders,
+    rules: Callable[[], ScanRules],
+    is_settled: Callable[[os.stat_result], bool],
+    *,
+    doubtful: Iterable[bytes] = (),
     progress: Progress | None = None,
     deadline: Deadline | None = None,
 ) -> Scan:
-    """Scan the worktree at `top`; after the deadline, only the folders that hold tracked files."""
-    walk = Walk(top, rules, progress, deadline)
-    walk.below(b"", rules.ignore)
-    for path in rules.include_paths:
-        walk.take_named(path, forced=False)
-    for path in rules.force:
-        walk.take_named(path, forced=True)
-    return walk.found
+    """Scan the worktree, or only its changes if `folders` has records; Overtaken if a full scan is
+    needed. After the deadline, only directories with tracked files are walked.
+
+    The directories in `doubtful` are always listed again. Stat data of directories are recorded
+    only if `is_settled` accepts them.
+    """
+    base, known, found = os.path.join(top, b""), folders.packed, Scan(folders)
+    if not known:
+        now = rules()
+        Walk(base, now, found, is_settled, progress, deadline).below(b"", now.ignore)
+        return found
+    edited: dict[bytes, os.stat_result] = {}
+    relist = {folder for folder in doubtful if folder in known}
+    for record in changed(base, known):
+        status = _lstat(base + record.path)
+        if status is None:
+            relist.add(_parent(record.path))
+            continue
+        folder = Folder.of(record)
+        files = _edited(base, folder) if stat_of(status) == folder.stat else None
+        if files is None:
+            relist.add(record.path)
+        else:
+            edited |= files
+    if relist:
+        Walk(base, rules(), found, is_settled, progress, deadline).again(relist)
+    # The files of directories that were listed again are in `found` already.
+    found.files |= {path: status for path, status in edited.items() if _parent(path) in known}
+    return found
+
+
+def _edited(base: bytes, folder: Folder) -> dict[bytes, os.stat_result] | None:
+    """Return the changed files of a directory; None if a change may affect which paths are taken,
+    as for the size of an untracked file or the content of a submodule."""
+    edited = {}
+    for name, file in folder.files.items():
+        path = path_in(folder.path, name)
+        status = _lstat(base + path)
+        if status is not None and stat_of(status) == file.stat:
+            continue
+        if name == _IGNORE or status is None or not file.code & NEW or file.kind == GITLINK:
+            return None
+        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(file.stat[4]):
+            return None
+        edited[path] = status
+    return edited
+
+
+def _lstat(place: bytes) -> os.stat_result | None:
+    try:
+        return os.lstat(place)
+    except OSError:
+        return None
 
 
 class Walk:
-    """A scan step by step: of a folder with all below it, or of the folder alone."""
+    """A scan of a directory, recursive or not."""
 
     def __init__(
         self,
-        top: bytes,
+        base: bytes,
         rules: ScanRules,
+        found: Scan,
+        is_settled: Callable[[os.stat_result], bool],
         progress: Progress | None,
-        deadline: Deadline | None = None,
+        deadline: Deadline | None,
     ) -> None:
-        self.rules = rules
+        self._rules = rules
+        self._found = found
+        self._is_settled = is_settled
         self._progress = progress
         self._deadline = deadline
-        self._includes = bool(rules.include)
-        self._base = os.path.join(top, b"")
-        self._tracked = frozenset(rules.tracked)
-        # With core.ignoreCase, git takes a file for tracked under any case of its name.
-        self._folded = {path.lower() for path in rules.tracked} if rules.ignore_case else set()
-        self._gitlinks = sorted(rules.gitlinks)
-        self.found = Scan()
+        self._base = base
+        # With core.ignoreCase, a path is tracked if the index has it in any case.
+        self._spelt: Callable[[bytes], bytes] = bytes.lower if rules.ignore_case else bytes
+        tracked: Sequence[bytes] = rules.tracked
+        if rules.ignore_case:
+            tracked = sorted(map(bytes.lower, tracked))
+        self._tracked = frozenset(tracked)
+        self._sorted = tracked, sorted(self._spelt(path) + b"/" for path in rules.gitlinks)
 
-    def below(
-        self, folder: bytes, ignore: IgnoreStack, status: os.stat_result | None = None
-    ) -> None:
-        """Walk a folder and everything in it; `ignore` are the rules outside it."""
-        todo = [(folder, ignore, status)]
+    def _holds_tracked(self, folder: bytes) -> bool:
+        prefix = self._spelt(folder) + b"/"
+        for tracked in self._sorted:
+            at = bisect_left(tracked, prefix)
+            if at < len(tracked) and tracked[at].startswith(prefix):
+                return True
+        return False
+
+    def below(self, folder: bytes, ignore: IgnoreStack) -> None:
+        """Walk a directory recursively; `ignore` are the rules of its parent."""
+        todo = [(folder, ignore)]
         while todo:
-            folder, ignore, status = todo.pop()
-            if self._deadline is not None and self._is_too_late_for(folder):
-                self.found.leave_for_later(folder)
+            folder, ignore = todo.pop()
+            is_late = self._deadline is not None and self._deadline.is_over
+            if is_late and folder and not self._holds_tracked(folder):
+                self._found.leave_for_later(folder)
                 continue
-            todo.extend(self.folder(folder, ignore, status))
+            todo.extend(self._list(folder, ignore))
             if self._progress is not None:
-                self._progress(len(self.found.files), 0)
+                self._progress(len(self._found.files), 0)
 
-    def _is_too_late_for(self, folder: bytes) -> bool:
-        """Tracked files are looked at however late it is."""
-        if self._deadline is None or not self._deadline.is_over or not folder:
-            return False
-        spelt = folder.lower() if self.rules.ignore_case else folder
-        return spelt not in self._tracked_folders
+    def again(self, relist: Iterable[bytes]) -> None:
+        """List some directories again, and walk their new subdirectories."""
+        folders, known = self._found.folders, self._found.folders.packed
+        rules = self._rules
+        outside = IgnoreTree(rules.ignore, self._read_ignore, ignore_case=rules.ignore_case)
+        for folder in sorted(relist):
+            record = known.get(folder)
+            if record is None:  # removed, or walked, with a directory above
+                continue
+            ignore: IgnoreStack | None = rules.ignore
+            if folder:
+                above = outside.stack(_parent(folder))
+                ignore = None if above is None else self._inside(folder, above)
+            if ignore is None:
+                raise Overtaken
+            inside = dict(self._list(folder, ignore))
+            if folder in known or any(map(self._is_left_out, (folder, *folders_above(folder)))):
+                raise Overtaken
+            rules_then = [note for note in record.notes if note[0] == "ignore"]
+            if rules_then != [note for note in folders[folder].notes if note[0] == "ignore"]:
+                raise Overtaken
+            for name in record.trees.keys() - folders[folder].trees.keys():
+                folders.remove_folder(path_in(folder, name))
+            for path, inner in inside.items():
+                if path not in known:
+                    self.below(path, inner)
 
-    @cached_property
-    def _tracked_folders(self) -> set[bytes]:
-        tracked = [*self.rules.tracked, *(path + b"/" for path in self._gitlinks)]
-        return folders_of(map(bytes.lower, tracked) if self.rules.ignore_case else tracked)
+    def _is_left_out(self, folder: bytes) -> bool:
+        """Check whether a directory was skipped, except for tracked files."""
+        around, _ = self._found.folders.around(folder)
+        return any(note[:2] == ("skipped", folder) for note in around.notes)
 
-    def folder(
-        self, folder: bytes, ignore: IgnoreStack, status: os.stat_result | None = None
-    ) -> Iterator[tuple[bytes, IgnoreStack, os.stat_result]]:
-        """Take the files of one folder; yield the folders to walk below it."""
-        found, place = self.found, self._base + folder
+    def _list(self, folder: bytes, ignore: IgnoreStack) -> Iterator[tuple[bytes, IgnoreStack]]:
+        """Take the files of a directory; yield the subdirectories to walk."""
+        found, place = self._found, self._base + folder
         try:
-            status = status or paths.lstat(place)
-            children = paths.children(place)
+            status = os.lstat(place)
+            with os.scandir(place) as listing:
+                children = list(listing)
         except FileNotFoundError:
-            if folder:  # which the one above had named
+            if folder:  # its parent listed it
                 found.miss(folder)
             return
         except OSError:
-            self._leave_out(folder, SkipReason.UNREADABLE)
+            if not folder:
+                raise
+            found.skip(folder, SkipReason.UNREADABLE)
             return
-        if not children and folder in self.rules.gitlinks:  # not initialised
+        if not children and folder in self._rules.gitlinks:  # not initialised
             return
-        inside: list[bytes] = []
-        found.walked[folder] = status, inside
+        here = found.folders.new(folder)
+        here.stat = stat_of(status) if self._is_settled(status) else UNSURE
         prefix = folder + b"/" if folder else b""
         names = {child.name for child in children}
         if folder:
-            found.folders[folder] = status.st_mode & 0o777
+            here.bits = status.st_mode & 0o777
             if not children and ignore is not _EVERYTHING:
-                found.empty_folders.append(folder)
-            if b".git" in names:  # it may become a repository with no change to the folder
-                found.unsure.add(folder)
+                here.notes.append(("empty", folder, b""))
+            if b".git" in names:  # may become a repository without a change to the directory
+                here.stat = UNSURE
             if (b".git" in names and is_nested_repository(place)) or names >= IN_GIT_DIR:
-                self._leave_out(folder, SkipReason.NESTED)
-                return
+                found.skip(folder, SkipReason.NESTED)
+                here.stat = UNSURE
+                if not self._holds_tracked(folder):
+                    here.bits = None
+                    return
+                ignore = _EVERYTHING
         if b".gitattributes" in names:
-            found.attribute_files.add(prefix + b".gitattributes")
-        if ignore is not _EVERYTHING:
-            ignore = self._enter(prefix, names, ignore)
+            found.note("attributes", prefix + b".gitattributes")
+        if ignore is not _EVERYTHING and _IGNORE in names:
+            ignore = self._enter(here, ignore)
         for child in children:
             name = child.name
             path = prefix + name
@@ -287,225 +349,93 @@ class Walk:
             if not child.is_dir(follow_symlinks=False):
                 self._take_file(path, child, ignore)
                 continue
-            inner = self._ignore_within(path, ignore)
-            if not self._enters(path, inner):
-                continue
-            try:
-                status = child.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                found.miss(path)
-            except OSError:
-                self._leave_out(path, SkipReason.UNREADABLE)
-            else:
-                inside.append(name)
-                yield path, inner, status
+            inner = self._enters(path, ignore)
+            if inner is not None:
+                record = found.folders.packed.get(path)
+                here.trees[name] = b"" if record is None else record.tree
+                yield path, inner
+        if prefix + _IGNORE not in found.files and _IGNORE in names:
+            here.stat = UNSURE  # the stat data of its .gitignore are not recorded
 
     # -- rules
 
-    def _enter(self, prefix: bytes, names: set[bytes], ignore: IgnoreStack) -> IgnoreStack:
-        """The rules in a folder: with those of its own ignore file, on disk or left out."""
-        path = prefix + b".gitignore"
-        text = self.rules.absent_ignore_files.get(path)
-        if b".gitignore" in names:
-            place = self._base + path
-            text = read_plain_file(place)
-            try:
-                self.found.watched[path] = paths.lstat(place)
-            except OSError:
-                text = None
-            if text is None:
-                self.found.unsure.add(prefix[:-1])
-            else:
-                self.found.ignore_files[path] = text
+    def _read_ignore(self, folder: bytes) -> bytes | None:
+        return read_plain_file(self._base + path_in(folder, _IGNORE))
+
+    def _enter(self, here: Folder, ignore: IgnoreStack) -> IgnoreStack:
+        """Return the rules in a directory, with those of its own ignore file."""
+        path, text = path_in(here.path, _IGNORE), self._read_ignore(here.path)
         if text is None:
+            here.stat = UNSURE
             return ignore
-        return ignore.enter(parse(text, prefix[:-1], ignore_case=self.rules.ignore_case))
+        here.notes.append(("ignore", path, text))
+        return ignore.enter(Rules(text, here.path, ignore_case=self._rules.ignore_case))
 
-    def _ignore_within(self, path: bytes, ignore: IgnoreStack) -> IgnoreStack:
-        """Nothing is ignored in an ignored folder that is included, and everything else in one
-        that is looked through for what is."""
-        if self._includes and ignore.ignored(path, True):
-            if self.rules.include.ignored(path, True):
-                return IgnoreStack()
-            if leads_to(path, self.rules.include_roots):
-                return _EVERYTHING
-        return ignore
+    def _inside(self, folder: bytes, ignore: IgnoreStack) -> IgnoreStack | None:
+        """Return the rules in a directory; None if it is ignored. They are empty if it is included,
+        and ignore everything if only tracked or included paths in it are taken."""
+        if not ignore.ignored(folder, True):
+            return ignore
+        if self._rules.include.ignored(folder, True):
+            return IgnoreStack()
+        return self._looking_for(folder, self._rules.include_roots)
 
-    def _is_ours_or_gits(self, path: bytes, child: paths.Child) -> bool:
-        """A git dir, a file that a rollback has begun, or a name that no tree may hold."""
-        if child.name == b".git" or self._is_unfinished(path, child):
+    def _looking_for(self, folder: bytes, roots: tuple[bytes, ...]) -> IgnoreStack | None:
+        leads_on = self._holds_tracked(folder) or leads_to(folder, roots)
+        return _EVERYTHING if leads_on else None
+
+    def _enters(self, path: bytes, ignore: IgnoreStack) -> IgnoreStack | None:
+        """Return the rules in a directory; None if it must not be entered."""
+        inner = self._inside(path, ignore)
+        if inner is not None and self._rules.deny.ignored(path, True):
+            self._found.skip(path, SkipReason.DENIED)
+            inner = self._looking_for(path, self._rules.trusted_roots)
+        if path in self._rules.gitlinks:
+            self._found.note("gitlink", path).stat = UNSURE
+            if is_nested_repository(self._base + path):
+                return None
+        return None if path in self._rules.git_dirs else inner
+
+    def _is_ours_or_gits(self, path: bytes, child: os.DirEntry[bytes]) -> bool:
+        """Check for a git dir, an unfinished file of a rollback, or a name not allowed in trees."""
+        if child.name == b".git":
             return True
-        if not is_like_dot_git(child.name) or path in self._tracked:
+        if self._spelt(path) in self._tracked:
             return False
-        self.found.skipped[path] = SkipReason.SPECIAL
-        return True
-
-    def _is_unfinished(self, path: bytes, child: paths.Child) -> bool:
-        """A file that the interrupted rollback has begun, and that is not tracked. Without its
-        journal it is a file like any other, and that changes nothing about its folder."""
-        if not is_unfinished(child.name, self.rules.unfinished) or path in self._tracked:
-            return False
-        self.found.unsure.add(_parent(path))
-        return not child.is_dir(follow_symlinks=False)
-
-    def _enters(self, path: bytes, ignore: IgnoreStack) -> bool:
-        """Decide on a folder; one that is not entered still gives up its tracked files."""
-        if path not in self.rules.gitlinks:
-            return self._is_open(path, ignore)
-        self.found.gitlinks.append(path)
-        self.found.unsure.add(_parent(path))
-        if not is_nested_repository(self._base + path) and self._is_open(path, ignore):
-            self.below(path, ignore)  # now: what is in it decides on the gitlink
+        if is_unfinished(child.name):
+            return not child.is_dir(follow_symlinks=False)
+        if is_like_dot_git(child.name):
+            self._found.skip(path, SkipReason.SPECIAL)
+            return True
         return False
-
-    def _is_open(self, path: bytes, ignore: IgnoreStack) -> bool:
-        if ignore is not _EVERYTHING and ignore.ignored(path, True):
-            self._take_tracked_below(path)
-            return False
-        if self.rules.deny.ignored(path, True):
-            self._leave_out(path, SkipReason.DENIED)
-            return False
-        return path not in self.rules.git_dirs
-
-    def _leave_out(self, folder: bytes, reason: SkipReason) -> None:
-        self.found.skipped[folder] = reason
-        self.found.folders.pop(folder, None)
-        if reason is not SkipReason.DENIED:
-            self.found.unsure |= {folder, _parent(folder)}
-        self._take_tracked_below(folder)
 
     # -- files
 
-    def _take_file(self, path: bytes, child: paths.Child, ignore: IgnoreStack) -> None:
-        tracked = path in self._tracked or path.lower() in self._folded
-        if (
-            not tracked
-            and ignore.ignored(path, False)
-            and not self.rules.include.ignored(path, False)
-        ):
+    def _take_file(self, path: bytes, child: os.DirEntry[bytes], ignore: IgnoreStack) -> None:
+        """Take a path that is not a directory, or skip it with a reason."""
+        rules, found = self._rules, self._found
+        tracked = self._spelt(path) in self._tracked
+        if not tracked and ignore.ignored(path, False) and not rules.include.ignored(path, False):
             return
         try:
             status = child.stat(follow_symlinks=False)
         except FileNotFoundError:
-            self.found.miss(path)
+            found.miss(path)
+            return
         except OSError:
-            self.found.skipped[path] = SkipReason.UNREADABLE
-            self.found.unsure.add(_parent(path))
-        else:
-            self._sort(path, status, tracked)
-
-    def _sort(self, path: bytes, status: os.stat_result, tracked: bool) -> None:
-        """Take what is no folder, or list it with the reason why not."""
-        limit, found = self.rules.max_file_size, self.found
+            found.skip(path, SkipReason.UNREADABLE)
+            return
         if not _is_storable(path, status.st_mode):
-            found.skipped[path] = SkipReason.SPECIAL
+            found.skip(path, SkipReason.SPECIAL)
         elif tracked:
             found.files[path] = status
-        elif self.rules.deny.ignored(path, False):
-            found.skipped[path] = SkipReason.DENIED
-        elif limit is not None and status.st_size > limit:
-            found.skipped[path] = SkipReason.OVERSIZE
-            found.watched[path] = status
+        elif rules.deny.ignored(path, False):
+            found.skip(path, SkipReason.DENIED)
+        elif rules.max_file_size is not None and status.st_size > rules.max_file_size:
+            found.skip(path, SkipReason.OVERSIZE)
         else:
             found.files[path] = status
             found.untracked.add(path)
-
-    def _take_tracked_below(self, folder: bytes) -> None:
-        """Look at each tracked path in a folder that is not walked."""
-        prefix = folder + b"/" if folder else b""
-        tracked = [*_beginning_with(prefix, self.rules.tracked)]
-        gitlinks = [*_beginning_with(prefix, self._gitlinks)]
-        for path in tracked:
-            try:
-                if not self._parents_are_folders(path, folder):
-                    continue
-                status = paths.lstat(self._base + path)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError:
-                self.found.skipped[path] = SkipReason.UNREADABLE
-                continue
-            if not stat.S_ISDIR(status.st_mode):
-                self._sort(path, status, True)
-        self.found.gitlinks += gitlinks
-        if tracked or gitlinks:  # these are looked at only from here
-            self.found.unsure.add(_parent(folder))
-
-    def _parents_are_folders(self, path: bytes, folder: bytes) -> bool:
-        """A tracked path behind a symbolic link is gone, as git sees it."""
-        for parent in folders_above(path):
-            if len(parent) >= len(folder) and parent not in self.found.folders:
-                mode = paths.lstat(self._base + parent).st_mode
-                if not stat.S_ISDIR(mode):
-                    return False
-                self.found.folders[parent] = mode & 0o777
-        return True
-
-    # -- what the rules name, whatever the walk made of it
-
-    def take_named(self, path: bytes, *, forced: bool) -> None:
-        """Take a path and all below it."""
-        todo = [path] if self._can_be_reached(path) else []
-        while todo:
-            inside = todo.pop()
-            try:
-                status = paths.lstat(self._base + inside)
-                if stat.S_ISDIR(status.st_mode):
-                    if self._may_open(inside, forced):
-                        todo += self._children(inside, status, forced)
-                    continue
-            except (FileNotFoundError, NotADirectoryError):
-                if inside != path:
-                    self.found.miss(inside)
-                continue
-            except OSError:
-                self.found.skipped[inside] = SkipReason.UNREADABLE
-                continue
-            self.found.skipped.pop(inside, None)
-            self.found.untracked.discard(inside)
-            self._sort(inside, status, forced or inside in self._tracked)
-
-    def _can_be_reached(self, path: bytes) -> bool:
-        """False where a walk would not come: through a link, or inside a git dir or submodule."""
-        if any(name in (b"", b".", b"..") or is_like_dot_git(name) for name in path.split(b"/")):
-            return False
-        if any(map(self._is_closed, folders_above(path))):
-            return False
-        try:
-            return self._parents_are_folders(path, b"")
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:  # looking at the path itself will tell
-            return True
-
-    def _children(self, folder: bytes, status: os.stat_result, forced: bool) -> Iterator[bytes]:
-        self.found.folders[folder] = status.st_mode & 0o777
-        children = paths.children(self._base + folder)
-        if forced and not children and folder not in self.found.empty_folders:
-            self.found.empty_folders.append(folder)
-        for child in children:
-            path = folder + b"/" + child.name
-            if not is_like_dot_git(child.name) and not self._is_unfinished(path, child):
-                yield path
-
-    def _may_open(self, folder: bytes, forced: bool) -> bool:
-        if self._is_closed(folder):
-            return False
-        if not forced and self.rules.deny.ignored(folder, True):
-            self.found.skipped[folder] = SkipReason.DENIED
-            return False
-        if not forced and self._is_too_late_for(folder):
-            self.found.leave_for_later(folder)
-            return False
-        if is_repository(self._base + folder):
-            self.found.skipped[folder] = SkipReason.NESTED
-            return False
-        return True
-
-    def _is_closed(self, folder: bytes) -> bool:
-        if folder in self.rules.gitlinks:
-            return is_nested_repository(self._base + folder)
-        return folder in self.rules.git_dirs
 
 
 def _parent(path: bytes) -> bytes:
@@ -513,49 +443,12 @@ def _parent(path: bytes) -> bytes:
 
 
 def _is_storable(path: bytes, mode: int) -> bool:
-    """A file, or a link in a place where git accepts one."""
+    """Check for a regular file, or a symbolic link that git accepts."""
     if not stat.S_ISLNK(mode):
         return stat.S_ISREG(mode)
     return not is_gitmodules(path.rpartition(b"/")[2])
 
 
 def leads_to(folder: bytes, roots: tuple[bytes, ...]) -> bool:
-    """Whether a folder is above one of some folders, or below it."""
+    """Check whether a directory contains one of some paths, or lies in one."""
     return any(is_within(root, (folder,)) or is_within(folder, (root,)) for root in roots)
-
-
-def _beginning_with(prefix: bytes, paths: Sequence[bytes]) -> Iterator[bytes]:
-    """Those of some sorted paths that begin so."""
-    for position in range(bisect_left(paths, prefix), len(paths)):
-        if not paths[position].startswith(prefix):
-            return
-        yield paths[position]
-
-
-# -- Whether the times of folders tell of changes to the names in them
-
-_TABLE = "/proc/self/mountinfo"
-_RELIABLE = frozenset(
-    b"bcachefs btrfs ext2 ext3 ext4 f2fs jfs nfs nfs4 overlay ramfs reiserfs tmpfs xfs zfs".split()
-)
-
-
-def dates_folders(folder: str) -> bool:
-    """True if the file system of a folder changes the times of folders with the names in them."""
-    if not sys.platform.startswith("linux"):
-        return sys.platform == "darwin"
-    try:
-        with open(_TABLE, "rb") as file:
-            table = file.read()
-    except OSError:
-        return False
-    place = os.fsencode(os.path.realpath(folder)) + b"/"
-    kind, longest = b"", 0
-    for line in table.splitlines():
-        fields, _, behind = line.partition(b" - ")
-        # Blanks and backslashes are written as octal numbers.
-        escaped = b"".join(fields.split(b" ")[4:5])
-        mount = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), escaped)
-        if len(mount) >= longest and place.startswith(mount.rstrip(b"/") + b"/"):
-            kind, longest = behind.split(b" ")[0], len(mount)
-    return kind in _RELIABLE

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Change files of a worktree, with every path-safety rule in this one place.
+"""Change files of a worktree; all rules of path safety are here.
 
-Each folder on the way is opened by handle, one component at a time, and never through
-a symbolic link: a link swapped in between two calls cannot send a write elsewhere. A
-file appears under its name whole or not at all (temporary file, then rename). To replace or
-remove one, the caller gives the stat data that were found, which are compared just before.
-Nothing here decides what to change, and nothing is removed but one file or one empty folder.
+Each directory of a path is opened by handle, one component at a time, and never through a
+symbolic link, so that a race cannot redirect a write. A file is written to a temporary file and
+renamed. It is replaced or removed only if it still has the stat data that the caller gives. Left
+out: deciding what to change, and removing more than one file or empty directory.
 """
 
 from __future__ import annotations
@@ -16,24 +15,18 @@ import os
 import re
 import stat
 from binascii import crc32
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from ckpt import disk, paths
 from ckpt.errors import CkptError
-from ckpt.paths import identity
+from ckpt.paths import folders_above, identity
 
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A folder in use stays; some file systems cannot flush one, and need not.
+# Errors of rmdir for a directory in use, which is kept.
 _IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
-_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
-
-# From so many levels down, handles on the folders above are kept: going there again from
-# the top for each of a few thousand nested folders would take minutes.
-_DEEP = 64
-_KEPT = 64
 
 _PREFIX = ".ckpt-tmp-"
 _NAME = rb"\.ckpt-tmp-([0-9a-f]*)-[0-9a-f]{16}"
@@ -41,31 +34,32 @@ _NAME = rb"\.ckpt-tmp-([0-9a-f]*)-[0-9a-f]{16}"
 Found = os.stat_result | None
 
 
-def is_unfinished(name: bytes, rollback: bytes | None) -> bool:
-    """Whether a file of this name is one that a rollback has begun to write."""
-    found = None if rollback is None else re.fullmatch(_NAME, name)
-    return found is not None and found[1] == rollback
+def is_unfinished(name: bytes, rollback: bytes | None = None) -> bool:
+    """Check whether a name is that of an unfinished file of a rollback, or of any if None."""
+    found = re.fullmatch(_NAME, name)
+    return found is not None and rollback in (None, found[1])
 
 
 class UnsafePath(CkptError):
-    """A path that would leave the worktree, enter a git dir or pass through a link."""
+    """A path that leads out of the worktree, into a git dir or through a symbolic link."""
+
+
+_NOT_THERE = (FileNotFoundError, NotADirectoryError, UnsafePath)
 
 
 class Worktree:
-    """Handle on the folder at the top; a context manager. No path leads into `git_dirs`, which
-    may lie in the worktree under any name, and are known by what they are.
+    """A worktree, as a handle on its directory; a context manager.
 
-    `new_folders` are the permission bits of folders that may have to be made, `made` are those
-    that were. `rollback` is the name by which its journal knows the files that are begun here.
+    No path leads into `git_dirs`, which are identified by inode. `new_folders` has the permission
+    bits of directories to create. `rollback` is in the names of unfinished files, for its journal.
     """
 
     def __init__(self, top: bytes, git_dirs: Iterable[str] = ()) -> None:
         self._place = top
         self._top = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._closed_to_us = {_identity(os.stat(folder)) for folder in git_dirs}
-        self._open: list[tuple[bytes, int]] = []  # each above the next
+        self._closed_to_us = {_inode(os.stat(folder)) for folder in git_dirs}
+        self._last: tuple[bytes, int] | None = None  # the last directory opened
         self.new_folders: Mapping[bytes, int] = {}
-        self.made: set[bytes] = set()
         self.rollback = b""
 
     def __enter__(self) -> Worktree:
@@ -74,179 +68,188 @@ class Worktree:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        self._close_folders(b"")
+        self._close_last()
         os.close(self._top)
 
-    # -- looking -----------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------
 
-    def lstat(self, path: bytes) -> os.stat_result | None:
-        """The stat data of a path; None if it, or a folder on its way, is not there."""
-        folder, name = _split(path)
+    def lstat(self, path: bytes) -> Found:
+        """Return the stat data of a path; None if it does not exist."""
+        name = _name(path)
         try:
-            return os.stat(name, dir_fd=self._folder(folder), follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError, UnsafePath):
+            return os.stat(name, dir_fd=self._around(path), follow_symlinks=False)
+        except _NOT_THERE:
             return None
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             return None
 
-    def takes_names_of(self, path: bytes) -> bool:
-        """False if the file system has no room for a name that long."""
-        return max(map(len, path.split(b"/"))) <= os.fpathconf(self._top, "PC_NAME_MAX")
+    def is_file(self, path: bytes) -> bool:
+        """Check whether a path exists and is not a directory."""
+        try:
+            status = self.lstat(path)
+        except PermissionError:
+            return False
+        return status is not None and not stat.S_ISDIR(status.st_mode)
 
     def names(self, folder: bytes) -> list[bytes]:
-        """What is in a folder; nothing if there is no such folder."""
+        """Return the names in a directory; none if it does not exist."""
         try:
             return [os.fsencode(name) for name in os.listdir(self._folder(folder))]
-        except (FileNotFoundError, NotADirectoryError, UnsafePath):
+        except _NOT_THERE:
             return []
 
     def link_target(self, path: bytes) -> bytes:
-        """Where a link points; OSError if it is none."""
-        folder, name = _split(path)
-        return os.readlink(name, dir_fd=self._folder(folder))
+        """Return the target of a symbolic link; OSError if it is not one."""
+        return os.readlink(_name(path), dir_fd=self._around(path))
 
     def open(self, path: bytes) -> io.FileIO:
-        """A file, to be read in pieces."""
-        folder, name = _split(path)
-        return io.FileIO(os.open(name, _FILE_FLAGS, dir_fd=self._folder(folder)))
+        """Open a file for reading."""
+        return io.FileIO(os.open(_name(path), _FILE_FLAGS, dir_fd=self._around(path)))
 
     def in_the_way(self, path: bytes) -> bytes | None:
-        """What stands where a folder on the way to a path would have to be."""
-        folder = _split(path)[0]
+        """Return the path that prevents the creation of a path's parent directories, if any."""
         try:
-            self._folder(folder)
+            self._around(path)
         except FileNotFoundError:
-            return None
+            pass
         except (NotADirectoryError, UnsafePath):
-            reached = len(self._open[-1][0]) + 1 if self._open else 0
-            end = folder.find(b"/", reached)
-            return folder if end < 0 else folder[:end]
+            for folder in reversed([*folders_above(path)]):
+                status = self.lstat(folder)
+                if status is None or not stat.S_ISDIR(status.st_mode) or self._is_closed(status):
+                    return folder
         return None
 
     def is_git_dir(self, path: bytes) -> bool:
-        """Whether a path is one that nothing may lead into."""
+        """Check whether a path is one of `git_dirs`."""
         status = self.lstat(path)
-        return status is not None and _identity(status) in self._closed_to_us
+        return status is not None and self._is_closed(status)
 
     def is_repository(self, path: bytes) -> bool:
-        """Whether a path is another repository, or the git dir of one."""
+        """Check whether a path is another repository, or the git dir of one."""
         place = os.path.join(self._place, path)
-        if not paths.is_repository(place):
-            return False
-        return _identity(paths.lstat(place)) not in self._closed_to_us
+        return paths.is_repository(place) and not self._is_closed(os.lstat(place))
 
-    # -- changing ----------------------------------------------------------------
+    def _is_closed(self, status: os.stat_result) -> bool:
+        return bool(self._closed_to_us) and _inode(status) in self._closed_to_us
+
+    # -- files -------------------------------------------------------------------
 
     def write_file(
         self, path: bytes, pieces: Iterable[bytes], permissions: int, found: Found
-    ) -> os.stat_result | None:
-        """Put a regular file at `path`, in place of the file or link that was found there, or of
-        nothing; returns its stat data.
+    ) -> Found:
+        """Write a regular file and return its stat data; None, with no change, if the path is no
+        longer as `found`. An error in `pieces` changes nothing."""
+        with self._begun(path) as (temporary, name, handle):
+            fd = disk.create(temporary, 0o600, dir_fd=handle)
+            try:
+                for piece in pieces:
+                    disk.write(fd, piece)
+                os.fchmod(fd, permissions)
+                return os.fstat(fd) if _give(temporary, name, found, handle) else None
+            finally:
+                os.close(fd)
 
-        None if something else stands there by now. If the pieces end with an error, nothing has
-        happened.
-        """
-        folder, name = _split(path)
-        handle = self._folder(folder, create=True)
-        temporary = self._temporary(name)
-        fd = disk.create(temporary, 0o600, dir_fd=handle)
-        try:
-            for piece in pieces:
-                disk.write(fd, piece)
-            disk.chmod(fd, permissions)
-            return os.fstat(fd) if self._give(temporary, name, found, handle) else None
-        except BaseException:
-            disk.discard(temporary, dir_fd=handle)
-            raise
-        finally:
-            os.close(fd)
+    def write_link(self, path: bytes, target: bytes, found: Found) -> Found:
+        """Write a symbolic link, as `write_file` does."""
+        with self._begun(path) as (temporary, name, handle):
+            os.symlink(target, temporary, dir_fd=handle)
+            return _status(name, handle) if _give(temporary, name, found, handle) else None
 
-    def write_link(self, path: bytes, target: bytes, found: Found) -> os.stat_result | None:
-        """Put a symbolic link at `path`, likewise."""
-        folder, name = _split(path)
-        handle = self._folder(folder, create=True)
-        temporary = self._temporary(name)
-        disk.symlink(target, temporary, dir_fd=handle)
-        try:
-            if not self._give(temporary, name, found, handle):
-                return None
-        except BaseException:
-            disk.discard(temporary, dir_fd=handle)
-            raise
-        return _status(name, handle)
-
-    def _temporary(self, name: bytes) -> bytes:
-        """A new name for what will stand in the place of a file of that name."""
+    @contextmanager
+    def _begun(self, path: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+        """Yield a temporary name for a path, its name, and a handle on their directory; after an
+        error the temporary file is removed."""
+        name, handle = _name(path), self._around(path, create=True)
         prefix = f"{_PREFIX}{self.rollback.decode()}-{crc32(name):08x}"
-        return disk.temporary_name(prefix, 4).encode()
+        temporary = disk.temporary_name(prefix, 4).encode()
+        try:
+            yield temporary, name, handle
+        except BaseException:
+            disk.discard(temporary, dir_fd=handle)
+            raise
 
-    def _give(self, temporary: bytes, name: bytes, found: Found, handle: int) -> bool:
-        """Give a finished file the name of what was found, if that still stands there."""
-        if _is_still(name, found, handle):
-            disk.rename(temporary, name, dir_fd=handle)
-            return True
-        disk.discard(temporary, dir_fd=handle)
-        return False
-
-    def set_permissions(self, path: bytes, permissions: int) -> os.stat_result | None:
-        """Set a file's bits; None, and nothing done, if it has other names that they count for."""
-        folder, name = _split(path)
-        fd = os.open(name, _FILE_FLAGS, dir_fd=self._folder(folder))
+    def set_permissions(self, path: bytes, permissions: int) -> Found:
+        """Set the permissions of a file; None, with no change, if it has other hard links or is no
+        longer a file."""
+        try:
+            fd = os.open(_name(path), _FILE_FLAGS, dir_fd=self._around(path))
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP):
+                raise
+            return None
         try:
             if os.fstat(fd).st_nlink > 1:
                 return None
-            disk.chmod(fd, permissions)
+            os.fchmod(fd, permissions)
             return os.fstat(fd)
         finally:
             os.close(fd)
 
     def remove_file(self, path: bytes, found: os.stat_result) -> bool:
-        """Remove the file or link that was found; False if it is another by now, or gone."""
-        folder, name = _split(path)
+        """Remove a file or link; False if it is no longer as `found`."""
+        name = _name(path)
         try:
-            handle = self._folder(folder)
+            handle = self._around(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         if not _is_still(name, found, handle):
             return False
-        disk.unlink(name, dir_fd=handle)
+        os.unlink(name, dir_fd=handle)
         return True
 
-    def discard(self, unfinished: bytes) -> None:
-        """Remove an unfinished file."""
-        folder, name = _split(unfinished)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            disk.unlink(name, dir_fd=self._folder(folder))
+    def clear_unfinished(self, folder: bytes) -> None:
+        """Remove the unfinished files of a killed rollback from a directory."""
+        for name in self.names(folder):
+            path = folder + b"/" + name if folder else name
+            if is_unfinished(name, self.rollback) and self.is_file(path):
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    os.unlink(name, dir_fd=self._folder(folder))
+
+    def sync(self, path: bytes) -> None:
+        """Flush a file or directory to disk."""
+        try:
+            name = _name(path) if path else b"."
+            fd = os.open(name, _FILE_FLAGS, dir_fd=self._around(path))
+        except (OSError, UnsafePath):  # a link, or removed since: nothing to flush
+            return
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno not in disk.CANNOT_FLUSH:
+                raise
+        finally:
+            os.close(fd)
+
+    # -- directories -------------------------------------------------------------
 
     def make_folder(self, path: bytes) -> None:
         self._folder(path, create=True)
 
     def folder_permissions(self, path: bytes) -> int | None:
-        """The permission bits of a folder; None if there is none."""
-        status = self.lstat(path)
+        """Return the permission bits of a directory; None if it does not exist."""
+        status = self.lstat(path) if path else os.fstat(self._top)
         if status is None or not stat.S_ISDIR(status.st_mode):
             return None
-        return stat.S_IMODE(status.st_mode) & 0o777
+        return status.st_mode & 0o777
 
     def set_folder_permissions(self, path: bytes, permissions: int) -> None:
-        """Set a folder's bits, if there is one; what is set-group-ID or sticky stays so."""
+        """Set the permission bits of a directory if it exists; keep set-group-ID and sticky."""
         try:
             fd = self._folder(path)
-        except (FileNotFoundError, NotADirectoryError, UnsafePath):
+        except _NOT_THERE:
             return
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if mode & 0o777 != permissions:
-            disk.chmod(fd, mode & ~0o777 | permissions)
+            os.fchmod(fd, mode & ~0o777 | permissions)
 
     def remove_folder(self, path: bytes) -> bool:
-        """Remove a folder if it is empty; tells whether it is gone."""
-        self._close_folders(path)
-        folder, name = _split(path)
+        """Remove a directory if it is empty; return whether it no longer exists."""
+        self._close_last()
         try:
-            disk.rmdir(name, dir_fd=self._folder(folder))
-        except (FileNotFoundError, NotADirectoryError, UnsafePath):
+            os.rmdir(_name(path), dir_fd=self._around(path))
+        except _NOT_THERE:
             return self.lstat(path) is None
         except OSError as error:
             if error.errno not in _IN_USE:
@@ -254,60 +257,32 @@ class Worktree:
             return False
         return True
 
-    def sync(self, path: bytes) -> None:
-        """Make a file's content, or the names in a folder, durable."""
-        folder, name = _split(path)
-        try:
-            fd = os.open(name or b".", _FILE_FLAGS, dir_fd=self._folder(folder))
-        except (OSError, UnsafePath):  # a link, or gone again: nothing of ours to flush
-            return
-        try:
-            disk.fsync(fd)
-        except OSError as error:
-            if error.errno not in _CANNOT_FLUSH:
-                raise
-        finally:
-            os.close(fd)
+    # -- by handle -----------------------------------------------------------------
 
-    def unfinished(self, folder: bytes) -> list[bytes]:
-        """Half-written files of the rollback that it left in a folder when it was killed."""
-        prefix = folder + b"/" if folder else b""
-        names = (name for name in self.names(folder) if is_unfinished(name, self.rollback))
-        return [path for path in map(prefix.__add__, names) if self._is_no_folder(path)]
-
-    def _is_no_folder(self, path: bytes) -> bool:
-        status = self.lstat(path)
-        return status is not None and not stat.S_ISDIR(status.st_mode)
-
-    # -- folders by handle ---------------------------------------------------------
+    def _around(self, path: bytes, create: bool = False) -> int:
+        """Return a handle on a path's parent directory, valid until the next call."""
+        return self._folder(path.rpartition(b"/")[0], create)
 
     def _folder(self, path: bytes, create: bool = False) -> int:
-        """A handle on a folder, valid until the next call; kept for the next path in it."""
-        if path == b"":
+        """Return a handle on a directory, valid until the next call and cached for it."""
+        if not path:
             return self._top
-        if not self._open or path != self._open[-1][0]:
-            self._descend(path, create)
-        return self._open[-1][1]
-
-    def _descend(self, path: bytes, create: bool) -> None:
-        """Open each folder on the way, from the nearest that is open already."""
-        kept = _KEPT if path.count(b"/") >= _DEEP else 1
-        while self._open and not (kept > 1 and path.startswith(self._open[-1][0] + b"/")):
-            os.close(self._open.pop()[1])
-        done = self._open[-1][0] if self._open else b""
-        for name in path[len(done) + 1 if done else 0 :].split(b"/"):
+        if self._last is not None and path == self._last[0]:
+            return self._last[1]
+        self._close_last()
+        done, handle = b"", self._top
+        for name in path.split(b"/"):
             _check(name, path)
-            fd = self._open[-1][1] if self._open else self._top
             done = done + b"/" + name if done else name
-            inner = self._open_child(fd, name, done, create)
-            if self._closed_to_us and _identity(os.fstat(inner)) in self._closed_to_us:
-                os.close(inner)
+            inner = self._open_child(handle, name, done, create)
+            self._close_last()
+            self._last, handle = (done, inner), inner
+            if self._is_closed(os.fstat(inner)):
+                self._close_last()
                 raise UnsafePath(
                     f"'{_shown(done)}' is a git dir", hint="nothing is ever restored into one"
                 )
-            self._open.append((done, inner))
-            if len(self._open) > kept:
-                os.close(self._open.pop(0)[1])
+        return handle
 
     def _open_child(self, fd: int, name: bytes, path: bytes, create: bool) -> int:
         try:
@@ -321,29 +296,26 @@ class Worktree:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
             if not create or error.errno != errno.ENOENT:
                 raise
-        try:
-            # Never open to more people than it will be, and to us, who must fill it.
-            disk.mkdir(name, self.new_folders.get(path, 0o777) | 0o700, dir_fd=fd)
-            self.made.add(path)
-        except FileExistsError:
-            pass
+        # Never with more permissions than it will have, but writable to create files in it.
+        with suppress(FileExistsError):
+            os.mkdir(name, self.new_folders.get(path, 0o777) | 0o700, dir_fd=fd)
         return os.open(name, _FOLDER_FLAGS, dir_fd=fd)
 
-    def _close_folders(self, path: bytes) -> None:
-        """Forget the handles on a folder and on those below it; without a path, on all."""
-        while self._open and (not path or (self._open[-1][0] + b"/").startswith(path + b"/")):
-            os.close(self._open.pop()[1])
+    def _close_last(self) -> None:
+        if self._last is not None:
+            os.close(self._last[1])
+        self._last = None
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def _inode(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _split(path: bytes) -> tuple[bytes, bytes]:
-    folder, _, name = path.rpartition(b"/")
-    if name or folder:
-        _check(name, path)
-    return folder, name
+def _name(path: bytes) -> bytes:
+    """Return the last component of a path; UnsafePath if it is not a valid file name."""
+    name = path.rpartition(b"/")[2]
+    _check(name, path)
+    return name
 
 
 def _check(name: bytes, path: bytes) -> None:
@@ -353,6 +325,15 @@ def _check(name: bytes, path: bytes) -> None:
 
 def _shown(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
+
+
+def _give(temporary: bytes, name: bytes, found: Found, handle: int) -> bool:
+    """Rename a temporary file to its name, if that is still as `found`."""
+    if _is_still(name, found, handle):
+        os.rename(temporary, name, src_dir_fd=handle, dst_dir_fd=handle)
+        return True
+    disk.discard(temporary, dir_fd=handle)
+    return False
 
 
 def _is_still(name: bytes, found: Found, handle: int) -> bool:

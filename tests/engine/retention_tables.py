@@ -10,7 +10,6 @@ write them anew, and read what `git diff` says of them:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from byhand import draft
 
 from ckpt.engine.retention import Decision, decide
 from ckpt.models import Checkpoint, Kind, Scope
-from ckpt.settings.policy import Policy, Rules
+from ckpt.settings.settings import Policy, Rules
 
 FOLDER = Path(__file__).parent / "golden_retention"
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)  # a Monday
@@ -89,7 +88,7 @@ def _with_ids(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
     """Newest first; the last part of an id is its number in the series."""
     ordered = sorted(checkpoints, key=lambda c: c.timestamp, reverse=True)
     return [
-        replace(found, id=f"{found.timestamp:%Y%m%d-%H%M%S}-000-{number:04d}")
+        found._replace(id=f"{found.timestamp:%Y%m%d-%H%M%S}-000-{number:04d}")
         for number, found in enumerate(ordered)
     ]
 
@@ -111,22 +110,16 @@ class Holding:
 
     def __init__(self, checkpoints: list[Checkpoint]) -> None:
         self._own = {c.id: 1_000_000 if n % 7 == 0 else 100_000 for n, c in enumerate(checkpoints)}
-        self._hours: dict[str, set[str]] = {}
-        for found in checkpoints:
-            self._hours.setdefault(found.id[:11], set()).add(found.id)
+        self._hours: set[str] = set()
+        self.total = 0
 
-    @property
-    def total(self) -> int:
-        return sum(self._own.values()) + 500_000 * sum(map(bool, self._hours.values()))
-
-    def size(self, name: str, /) -> int:
-        return self._own[name] + 500_000 * (self._hours[name[:11]] == {name})
-
-    def drop(self, name: str, /) -> int:
-        freed = self.size(name)
-        del self._own[name]
-        self._hours[name[:11]].discard(name)
-        return freed
+    def add(self, found: Checkpoint, limit: int | None) -> bool:
+        size = self._own[found.id] + 500_000 * (found.id[:11] not in self._hours)
+        if limit is not None and self.total + size > limit:
+            return False
+        self._hours.add(found.id[:11])
+        self.total += size
+        return True
 
 
 # The policies
@@ -181,7 +174,7 @@ POLICIES = {
 
 
 def decided(policy: Policy) -> list[Decision]:
-    return decide(SERIES, policy, NOW, NEEDED, Holding(SERIES))
+    return decide(SERIES, policy, NOW, NEEDED, Holding(SERIES).add)
 
 
 # The tables

@@ -11,12 +11,11 @@ import pytest
 from byhand import index, worktree
 from byhand import open_repository as opened
 
-from ckpt.engine import reading
+from ckpt.engine import capture as capturing
 from ckpt.engine.capture import capture
-from ckpt.engine.present import Present, status_off_disk
-from ckpt.git.formats import ObjectID
-from ckpt.git.index import IndexEntry
-from ckpt.git.objects import ObjectStore
+from ckpt.engine.working_state import Present
+from ckpt.git.index import SKIP_WORKTREE, IndexEntry
+from ckpt.git.objects import ObjectID, ObjectStore
 from ckpt.git.repository import Repository
 from ckpt.git.trees import TreeEntry, read_tree, walk, write_tree
 from ckpt.settings.settings import Settings
@@ -36,7 +35,7 @@ def sparse(repo: Repository, *paths: bytes) -> None:
     """Stage paths that a sparse checkout leaves out."""
     blob = repo.objects.add(b"blob", b"staged")
     repo.objects.flush()
-    entries = [IndexEntry.of(path, blob, 0o100644, skip_worktree=True) for path in paths]
+    entries = [IndexEntry.of(path, blob, 0o100644, SKIP_WORKTREE) for path in paths]
     index(Path(repo.git_dir), *entries)
 
 
@@ -64,10 +63,6 @@ def test_a_file_never_stands_in_a_tree_beside_a_folder_of_its_name(
     assert [found for found, _ in walk(repo.objects, tree)] == [on_disk.encode()]
 
 
-def status(size: int, mode: int = 0o100644) -> os.stat_result:
-    return status_off_disk(mode, size)
-
-
 @pytest.mark.parametrize(
     ("path", "others"),
     [(b"d", {b"e/y"}), (b"d/x/new", {b"d/z", b"e/y"}), (b"new", {b"d/x", b"d/z", b"e/y"})],
@@ -81,11 +76,13 @@ def test_a_correction_gives_another_state_and_leaves_the_first_as_it_was(
     first = captured(repo)
     entries = dict(first.entries)
     blob = repo.objects.add(b"blob", b"later")
-    later = first.with_files(repo.objects, {path: (TreeEntry(0o100755, blob), status(5, 0o100700))})
+    later = first.with_files(
+        repo.objects, {path: (TreeEntry(0o100755, blob), (0, 0, 0, 5, 0o100700))}
+    )
 
     assert set(later.entries) == {path, *others} == {p for p, _ in walk(repo.objects, later.tree)}
     assert later.entry(path) == TreeEntry(0o100755, blob)
-    assert later.modes.others[path] == 0o700
+    assert later.modes.of(path, True) == 0o700
     gone = later.with_files(repo.objects, {path: None, b"e/y": None})
     assert set(gone.entries) == others - {b"e/y"} == {p for p, _ in walk(repo.objects, gone.tree)}
     assert first.entries == entries and captured(repo).tree == first.tree
@@ -96,15 +93,15 @@ def test_what_vanishes_is_looked_at_once_more_and_then_listed(
     times: int, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(repo.worktree, "file").write_bytes(b"on disk")
-    real, calls = reading.add_stable, []
+    real, calls = capturing.add_stable, []
 
     def vanishing(objects: ObjectStore, path: bytes) -> tuple[ObjectID, os.stat_result]:
         calls.append(path)
         if len(calls) <= times:
-            raise reading.VanishedFile(path)
+            raise capturing.VanishedFile(path)
         return real(objects, path)
 
-    monkeypatch.setattr(reading, "add_stable", vanishing)
+    monkeypatch.setattr(capturing, "add_stable", vanishing)
     found = captured(repo)
 
     assert len(calls) == 2

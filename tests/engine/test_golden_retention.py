@@ -25,7 +25,7 @@ from engine.retention_tables import (
 )
 
 from ckpt.models import Checkpoint, Kind, Scope
-from ckpt.settings.policy import Policy, Rules
+from ckpt.settings.settings import Policy, Rules
 
 each_policy = pytest.mark.parametrize("name", POLICIES)
 A_DAY = timedelta(days=1)
@@ -167,18 +167,11 @@ def cut_number(stay: set[str], worktree: str, most: int) -> None:
 
 
 def cut_bytes(stay: set[str], most: int) -> None:
+    """Newest first, what does not fit beside what must stay and what is newer."""
     holding = Holding(SERIES)
-    for found in SERIES:
-        if found.id not in stay:
-            holding.drop(found.id)
-    free = [
-        c
-        for c in SERIES
-        if c.id in stay and not is_fixed(c) and c.kind not in (Kind.MANUAL, Kind.FEATURE)
-    ]
-    worth = {c.id: holding.size(c.id) * (NOW - c.timestamp).total_seconds() for c in free}
-    while free and holding.total > most:
-        first = max(free, key=lambda c: (worth[c.id], NOW - c.timestamp))
-        free.remove(first)
-        stay.remove(first.id)
-        holding.drop(first.id)
+    found = [c for c in SERIES if c.id in stay]
+    free = [c for c in found if not is_fixed(c) and c.kind not in (Kind.MANUAL, Kind.FEATURE)]
+    for one in found:
+        if one not in free:
+            holding.add(one, None)
+    stay -= {one.id for one in free if not holding.add(one, most)}

@@ -13,7 +13,7 @@ from helpers import git
 
 from ckpt.engine.overlay import Edited, edits
 from ckpt.git.index import read_staged
-from ckpt.git.patch import BadPatch, parse
+from ckpt.git.linediff import BadPatch, parse
 from ckpt.git.repository import Repository, discover
 
 
@@ -29,7 +29,7 @@ def diff(*options: str) -> bytes:
 
 
 def apply(opened: Repository, patch: bytes) -> dict[bytes, Edited | None]:
-    return edits(opened, parse(patch), read_staged(opened).index)
+    return edits(opened, parse(patch), read_staged(opened))
 
 
 def plain(changes: dict[bytes, Edited | None]) -> dict[bytes, tuple[int, bytes] | None]:

@@ -11,8 +11,8 @@ import pytest
 from byhand import NOWHERE, index, worktree
 from byhand import open_repository as opened
 
-from ckpt.engine.rules import read_excludes, scan_rules
 from ckpt.engine.scan_cache import facts_of
+from ckpt.engine.scan_rules import read_excludes, scan_rules
 from ckpt.git.index import IndexEntry, read_staged
 from ckpt.git.repository import Repository
 from ckpt.git.trees import GITLINK
@@ -29,14 +29,14 @@ def repo(tmp_path: Path) -> Iterator[Repository]:
 def rules(repo: Repository, **settings: Any) -> ScanRules:
     staged = read_staged(repo)
     excludes, facts = read_excludes(repo), facts_of(staged, None)
-    return scan_rules(repo, Settings(**settings), excludes, facts, staged)
+    return scan_rules(repo, Settings(**settings), excludes, facts)
 
 
 def test_tracked_paths_are_sorted_and_submodules_apart(repo: Repository) -> None:
     entries = [
         IndexEntry.of(b"b", NOWHERE, 0o100644),
-        IndexEntry.of(b"a", NOWHERE, 0o100644, stage=1),
-        IndexEntry.of(b"a", NOWHERE, 0o100644, stage=2),
+        IndexEntry.of(b"a", NOWHERE, 0o100644, 1 << 12),
+        IndexEntry.of(b"a", NOWHERE, 0o100644, 2 << 12),
         IndexEntry.of(b"sub", NOWHERE, GITLINK),
     ]
     index(Path(repo.git_dir), *entries)
@@ -84,16 +84,12 @@ def test_secrets_and_dependency_folders_are_denied(repo: Repository) -> None:
     assert not deny.ignored(b"a.py", False)
 
 
-def test_only_patterns_that_name_one_path_are_looked_up(repo: Repository) -> None:
+def test_only_paths_that_patterns_begin_with_are_looked_for_in_ignored_folders(
+    repo: Repository,
+) -> None:
     include = ("build/out.json", "/dist/x/", "*.log", "name", "folder/", "a/*.c", "!a/b", "/top")
+    roots = (b"build/out.json", b"dist/x", b"a", b"top")
 
-    assert rules(repo, include=include).include_paths == (b"build/out.json", b"dist/x", b"top")
-
-
-def test_a_path_in_a_denied_folder_is_looked_up_only_if_that_is_trusted(repo: Repository) -> None:
-    """The repository's own settings file may not reach into what is denied."""
-    include = ("node_modules/x.js", "build/x.js")
-
-    assert rules(repo, include=include).include_paths == (b"build/x.js",)
-    trusted = rules(repo, include=include, trusted_include=("node_modules/x.js",))
-    assert trusted.include_paths == (b"node_modules/x.js", b"build/x.js")
+    assert rules(repo, include=include).include_roots == roots
+    assert rules(repo, include=include).trusted_roots == ()
+    assert rules(repo, trusted_include=include).trusted_roots == roots

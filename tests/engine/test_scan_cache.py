@@ -20,7 +20,7 @@ from seam import observing
 
 from ckpt import disk
 from ckpt.engine import scan_cache
-from ckpt.engine.reading import NEVER, Clock
+from ckpt.engine.scan_cache import NEVER, Clock
 from ckpt.manager import CheckpointManager
 
 FILES = {"a": b"a\n", "d/x": b"x\n", "d/e/y": b"y\n", ".gitignore": b"*.log\n"}

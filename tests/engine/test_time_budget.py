@@ -18,17 +18,18 @@ from byhand import open_repository
 from helpers import git, tree_state
 from saving import committed, content, difference, paths, write_all
 
-from ckpt.engine import capture as budget
-from ckpt.engine import reading, recurse, scan_cache, snapshot
+from ckpt.disk import worktree_lock
+from ckpt.engine import capture as capturing
+from ckpt.engine import nested, scan_cache, snapshot
 from ckpt.engine.capture import capture
-from ckpt.engine.reading import Clock
+from ckpt.engine.scan_cache import Clock
 from ckpt.engine.snapshot import SaveRequest
 from ckpt.errors import Busy
 from ckpt.git.repository import Repository
-from ckpt.locks import worktree_lock
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, Kind, Outcome, SaveResult
 from ckpt.settings.settings import Settings
+from ckpt.worktree.cache import Folders
 from ckpt.worktree.filters import Filters
 from ckpt.worktree.scan import Deadline, ScanRules, scan
 
@@ -46,7 +47,7 @@ def knowing_nothing(everything: bool) -> Iterator[None]:
         patch.setattr(scan_cache, "load", lambda repo: None)
         patch.setattr(scan_cache, "store", lambda repo, present, holder: None)
         if everything:
-            patch.setattr("ckpt.engine.capture._Look._is_index_proof", lambda *_: False)
+            patch.setattr("ckpt.engine.capture._Look._staged_blob", lambda *_: None)
         yield
 
 
@@ -171,13 +172,13 @@ def test_later_saves_go_on_from_where_the_time_was_up(
 ) -> None:
     """Else a worktree that takes longer than a hook has would never be saved whole by hooks."""
     read: list[str] = []
-    real = reading.add_stable
+    real = capturing.add_stable
 
     def reader(objects: Any, place: bytes) -> Any:
         read.append(os.path.relpath(os.fsdecode(place), top))
         return real(objects, place)
 
-    monkeypatch.setattr(reading, "add_stable", reader)
+    monkeypatch.setattr(capturing, "add_stable", reader)
     write_all(top, {**DIRTY, **NEW})
     save(repo, 0)
     read.clear()
@@ -205,8 +206,8 @@ class ReadingTime:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._now = 0
-        self._read = reading.add_stable
-        patch.setattr(reading, "add_stable", self._reading)
+        self._read = capturing.add_stable
+        patch.setattr(capturing, "add_stable", self._reading)
 
     def __call__(self) -> float:
         return self._now
@@ -247,19 +248,6 @@ def test_with_enough_time_a_budget_changes_nothing(top: Path, repo: Repository) 
     assert difference(top, held(result), held(other)) == ""
 
 
-def test_too_many_new_files_are_not_even_compared_when_there_is_no_time(
-    top: Path, repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(top, {"src/one": b"1", "src/two": b"22"})
-    compared: list[bytes] = []
-    monkeypatch.setattr(budget, "_is_held", lambda _, place, __: compared.append(place))
-    result = save(repo, 0, max_new_files=1)
-
-    assert compared == []
-    assert skipped(result.checkpoint) == {"src/one": "budget", "src/two": "budget"}
-    assert result.outcome is Outcome.PARTIAL
-
-
 def test_what_is_left_out_for_its_number_alone_makes_no_checkpoint_partial(
     top: Path, repo: Repository
 ) -> None:
@@ -270,16 +258,14 @@ def test_what_is_left_out_for_its_number_alone_makes_no_checkpoint_partial(
     assert (result.outcome, held(result).partial) == (Outcome.CREATED, False)
 
 
-@pytest.mark.parametrize(
-    ("include", "unreached"), [(("local/keep/",), "local/keep"), (("local/*/x",), "local")]
-)
+@pytest.mark.parametrize("include", [("local/keep/",), ("local/*/x",)])
 def test_an_included_folder_that_was_not_reached_is_listed(
-    include: tuple[str, ...], unreached: str, top: Path, repo: Repository
+    include: tuple[str, ...], top: Path, repo: Repository
 ) -> None:
     """Else its files would count as created since, and be removed."""
     write_all(top, {".gitignore": b"local\n", "local/keep/x": b"mine\n"})
     made = held(save(repo, 0, include=include))
-    assert skipped(made) == {".gitignore": "budget", unreached: "budget"}
+    assert skipped(made) == {".gitignore": "budget", "local": "budget"}
 
     with CheckpointManager(top, settings={"include": list(include)}) as manager:
         result = manager.rollback(made.id)
@@ -303,7 +289,7 @@ def test_a_tracked_file_is_taken_as_it_is_if_there_is_no_time_for_its_driver(
     write_all(top, {"t.x": b"edited", "u.x": b"untracked"})
     with open_repository(top) as opened:
         with monkeypatch.context() as patch:
-            patch.setattr(Filters, "_start", None)  # nothing is started only to be killed
+            patch.setattr(Filters, "_run", None)  # nothing is started only to be killed
             made = held(save(opened, 0))
         assert skipped(made) == {"u.x": "budget"}
         assert content(top, made, "t.x") == b"edited"
@@ -328,7 +314,7 @@ def around(tmp_path: Path, top: Path) -> Path:
 def test_repositories_inside_share_the_time_of_the_one_around_them(around: Path) -> None:
     write_all(around, {"a": b"edited\n", "new": b"", "lib/a": b"edited inside\n", "lib/new": b""})
     with open_repository(around) as repo:
-        result = recurse.save(repo, Settings(), SaveRequest(kind=Kind.HOOK), budget=0)
+        result = nested.save(repo, Settings(), SaveRequest(kind=Kind.HOOK), budget=0)
     made = held(result)
     (state,) = made.nested
 
@@ -369,10 +355,11 @@ def test_a_folder_counts_as_tracked_under_any_case_where_case_does_not_count(
 ) -> None:
     write_all(tmp_path, {"Src/a": b"", "new/b": b""})
     rules = ScanRules(tracked=(b"SRC/a",), ignore_case=True)
-    found = scan(os.fsencode(tmp_path), rules, deadline=Deadline(0))
+    place, folders = os.fsencode(tmp_path), Folders({})
+    found = scan(place, folders, lambda: rules, lambda _: False, deadline=Deadline(0))
 
     assert [*found.files] == [b"Src/a"]
-    assert [*found.skipped] == [b"new"]
+    assert folders.notes() == {"skipped": {b"new": b"budget"}}
 
 
 def test_a_deadline_is_over_at_its_moment_and_nothing_is_left_after_it() -> None:

@@ -21,7 +21,8 @@ from scenes import State, link, remove, state, write
 # Private files that are always there; everything else in that folder is a leftover.
 PRIVATE = {"lock", "last-rollback", "made-here", "saves", "scan", "triggers"}
 PRIVATE |= {"prune-lock", "gc-lock", "space", "conversions"}
-TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_obj_", "tmp_pack_", "tmp_idx_", "tmp_ckpt_")
+TEMPORARY = (".ckpt-tmp-", ".tmp-", "tmp_idx_", "tmp_ckpt_")
+OF_OBJECTS = ("tmp_obj_", "tmp_pack_")  # after a kill they are left to git's gc
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,17 @@ def leftovers(top: Path) -> list[str]:
             if is_private:
                 odd = name not in PRIVATE
             elif in_git_dir and inside.endswith("/objects/pack"):
-                odd = name.startswith(TEMPORARY) or not _whole_pack(name, names)
+                odd = not name.startswith(OF_OBJECTS) and not _whole_pack(name, names)
             else:
-                # dulwich's lock on a new id blocks nobody, and goes after a minute.
-                blocks = name.endswith(".lock") and not inside.startswith(".git/refs/checkpoints")
-                odd = blocks or name.startswith(TEMPORARY)
+                odd = name.endswith(".lock") or name.startswith(TEMPORARY)
             if odd:
                 found.append(os.path.join(inside, name))
     return found
+
+
+def temporary_objects(top: Path) -> list[Path]:
+    """Those that git's gc clears away, and that only a kill may leave."""
+    return [path for name in OF_OBJECTS for path in (top / ".git/objects").rglob(name + "*")]
 
 
 def _whole_pack(name: str, names: list[str]) -> bool:

@@ -8,6 +8,8 @@ a checkpoint that says `partial` and names the path may leave it out.
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from faults.striking import TORTURE, Sweep
 from helpers import fsck, git, verified
 
@@ -159,6 +162,29 @@ def test_a_checkpoint_holds_contents_that_there_were_or_says_that_it_is_partial(
                     CHECKS[path](blob(saved.commit, path))
     assert fsck(repo) == []
     assert verified(repo) == []
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torn = repo / "torn"
+    torn.write_bytes(b"1" * 1000)
+    edits = [b"2" * 1000]
+
+    class Torn(io.FileIO):
+        def read(self, size: int = -1) -> bytes:
+            if not edits or not os.path.samestat(os.fstat(self.fileno()), torn.stat()):
+                return super().read(size)
+            first = super().read(500)
+            torn.write_bytes(edits.pop())
+            return first + super().read(size - 500)
+
+    monkeypatch.setattr(io, "FileIO", Torn)
+    with CheckpointManager(repo) as manager:
+        saved = manager.create().checkpoint
+
+    assert saved is not None and edits == []
+    assert blob(saved.commit, "torn") == b"2" * 1000
 
 
 def blob(commit: str, path: str) -> bytes:

@@ -18,6 +18,7 @@ from faults.rollbacks import (
     has_journal,
     leftovers,
     other_branch,
+    temporary_objects,
     whole,
 )
 from faults.striking import (
@@ -69,6 +70,7 @@ def _settle(driver: Driver, scene: Scene, top: Path, how: str) -> None:
     """What could not be taken away goes with the next command, at once or when the rollback is
     finished or taken back."""
     if how not in LEAVING:
+        assert temporary_objects(top) == []
         assert [path for path in leftovers(top) if not path.endswith("/ckpt/journal")] == []
     elif leftovers(top) and not has_journal(top):
         saved = driver.run(top, "save", "next")
@@ -144,14 +146,17 @@ def test_a_recovery_that_fails_can_be_repeated(
 
 
 @pytest.mark.parametrize("blow", [{"error": errno.EIO}, {"signal": signal.SIGINT}])
-@pytest.mark.parametrize("locked", ["/.git/index", "/.git/HEAD", "/refs/heads/topic/one"])
+@pytest.mark.parametrize(
+    "at",
+    [("rename", "/.git/index"), ("rename", "/.git/HEAD"), ("unlink", "/refs/heads/topic/one")],
+)
 def test_a_failure_under_a_lock_of_gits_leaves_no_lock_behind(
-    locked: str, blow: dict[str, int], driver: Driver, tmp_path: Path
+    at: tuple[str, str], blow: dict[str, int], driver: Driver, tmp_path: Path
 ) -> None:
     scene = other_branch(tmp_path / "before")
     top = scene.copy()
 
-    failed = driver.run(top, *scene.words, blow=Blow(1, "rename", locked, **blow))
+    failed = driver.run(top, *scene.words, blow=Blow(1, *at, **blow))
 
     assert failed.code in (1, 130), failed
     assert leftovers(top) == [".git/ckpt/journal"]
@@ -205,7 +210,7 @@ def test_an_interrupted_program_ends_quietly_and_leaves_nothing_half_done(
     scene = whole(tmp_path / "before")
     top = scene.copy()
     words = scene.words if command == "rollback" else ("save",)
-    at = ("rename", "edited") if command == "rollback" else ("create", "refs/checkpoints/*.lock")
+    at = ("rename", "edited") if command == "rollback" else ("link", "refs/checkpoints/*.lock")
 
     process = start(top, *words, blow=Blow(1, *at, signal=signal.SIGINT))
     _, stderr = process.communicate()

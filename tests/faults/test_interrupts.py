@@ -30,6 +30,7 @@ from faults.rollbacks import (
     look,
     repositories,
     save,
+    temporary_objects,
 )
 from faults.striking import TORTURE, Driver, Sweep
 from helpers import fsck, git, verified
@@ -190,7 +191,7 @@ def test_an_interrupted_save_leaves_no_lock_and_no_half_checkpoint(
             with sweep.trying((number, ended)):
                 check_end(ended)
                 assert not [path for path in leftovers(top) if path.endswith(".lock")]
-                assert _temporary_objects(top) == []
+                assert temporary_objects(top) == []
                 assert driver.run(top, "save", "again").code == 0
                 before.check(top, before.before)
 
@@ -199,10 +200,6 @@ def look_again(scene: Scene) -> Scene:
     """The scene with what has been written into it since."""
     now = look(scene.top)
     return Scene(scene.top, ("save",), now, now, scene.checkpoints)
-
-
-def _temporary_objects(top: Path) -> list[Path]:
-    return list((top / ".git/objects").rglob("tmp_*"))
 
 
 @pytest.mark.parametrize("command", ["prune", "gc"])
@@ -281,6 +278,6 @@ def test_a_save_that_waits_for_a_filter_ends_in_order_of_what_was_sent(
 
     assert process.communicate(timeout=60)[1] == "interrupted\n"
     assert process.returncode == ORDERLY[number]
-    assert leftovers(repo) == [] and _temporary_objects(repo) == []
+    assert leftovers(repo) == [] and temporary_objects(repo) == []
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -46,7 +46,7 @@ def test_a_branch_that_a_killed_rollback_left_locked_is_free_after_its_recovery(
     target = save(linked, "target")
     git("commit", "-q", "--allow-empty", "-m", "since", cwd=linked)
     words = ("rollback", target, "--head")
-    assert driver.run(linked, *words, blow=kill(1, "rename", "/refs/heads/other")).killed
+    assert driver.run(linked, *words, blow=kill(1, "unlink", "/refs/heads/other")).killed
     assert (repo / ".git/refs/heads/other.lock").exists()
 
     assert driver.run(linked, "rollback", "--abort").code == 0

@@ -66,10 +66,12 @@ def test_a_merge_begun_after_the_crash_has_to_end_first(
     refused = driver.run(top, "rollback", way)
 
     assert refused.code == 4, refused
-    assert "a merge was begun since the rollback was interrupted" in refused.stderr
+    assert "with no operation in progress, but a merge is in progress" in refused.stderr
     assert look(top) == before and has_journal(top)
     # The command that is named opens the way.
-    assert "hint: 'git ckpt save && git merge --abort' gives it up" in refused.stderr
+    assert (
+        "hint: 'git ckpt save', then finish or abort it, and repeat the command" in refused.stderr
+    )
     git("merge", "--abort", cwd=top)
     assert driver.run(top, "rollback", way).code == 0
     assert (top / "edited").read_text() == ("first\n" if way == "--continue" else "now\n")

@@ -133,15 +133,16 @@ WORKS = {work.__name__: work for work in (save, go_back, prune, collect, look, c
 HERE = [*["save"] * 3, *["go_back"] * 2, "prune", "collect", "look", "check"]
 LINKED = [*["save"] * 3, *["go_back"] * 2, "prune", "look"]
 
-# Git's own, one after another: beside `--prune=now` git loses even its own commits.
+# Git's own, one after another: beside `--prune=now`, or a repack that drops what nothing names,
+# git loses even its own commits.
 GIT = {
     "commits": "date +%N >>tracked && git commit -qam more",
     "commits beside": "cd ../linked && date +%N >>tracked && git commit -qam more",
     "stashes": "date +%N >>tracked && git stash -q && git stash pop -q",
     "rebases": "git commit -qam more; git rebase -q --force-rebase HEAD~2",
     "fetches": "git fetch -q origin 'refs/heads/*:refs/remotes/origin/*'",
-    "packings": "git pack-refs --all && git repack -adq",
-    "collections": "git gc -q --prune=now",
+    "packings": "git pack-refs --all && git repack -Adq",
+    "collections": "git gc -q",
 }
 
 

@@ -16,15 +16,15 @@ from helpers import fsck, verified
 Record = Callable[[str, object], None]
 
 # All that a save may leave: whole objects, the ref, its private folder; and, when it is
-# killed, unfinished objects, the ref's lock and an unfinished cache, which the next save clears.
+# killed, unfinished objects, which git's gc clears, the ref's lock and an unfinished cache, which
+# the next save clears.
 FINISHED = re.compile(
     r"objects/../[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(pack|idx)"
     r"|refs/checkpoints/[0-9a-z-]{24}|ckpt/(lock|made-here|saves|scan)"
 )
 UNFINISHED = re.compile(
     r"refs/checkpoints/[0-9a-z-]{24}\.lock|ckpt/lock-[0-9a-f]{16}|ckpt/\.tmp-[0-9a-f]{16}"
-    r"|objects/tmp_obj_[0-9a-f]{16}(_[0-9]+)?|objects/pack/tmp_(pack|idx)_[0-9a-f]{16}_[0-9]+"
-    r"|objects/pack/pack-[0-9a-f]{40}\.keep"
+    r"|objects/tmp_obj_[0-9a-f]{16}|objects/pack/tmp_pack_[0-9a-f]{16}"
 )
 
 

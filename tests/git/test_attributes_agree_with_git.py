@@ -39,7 +39,7 @@ PATTERN = st.one_of(
     st.sampled_from(GLOBS), st.lists(st.sampled_from(GLOBS), min_size=1, max_size=3).map(b"".join)
 ).filter(lambda glob: not MISREAD.search(glob))
 WORDS = [
-    *(b"text", b"-text", b"!text", b"text=auto", b"text=", b"-text=a", b"eol=lf", b"eol=crlf"),
+    *(b"text", b"-text", b"!text", b"text=auto", b"text=", b"eol=lf", b"eol=crlf"),
     *(b"!eol", b"ident", b"-ident", b"filter=x", b"filter", b"!filter", b"crlf", b"crlf=input"),
     *(
         b"binary",
@@ -49,9 +49,6 @@ WORDS = [
         b"-mine",
         b"other",
         b"diff",
-        b"a,b",
-        b"--x",
-        b"=",
     ),
     b"working-tree-encoding=UTF-16",
 ]
@@ -64,7 +61,7 @@ def quoted(pattern: bytes) -> bytes:
 FIRST = st.one_of(
     PATTERN,
     PATTERN.map(quoted),
-    st.sampled_from([b"[attr]mine", b"[attr]other", b"[attr]binary", b"[attr]-x", b"[attr]"]),
+    st.sampled_from([b"[attr]mine", b"[attr]other", b"[attr]binary"]),
 )
 LINE = st.tuples(
     st.sampled_from([b"", b" ", b"\t", b"\xef\xbb\xbf", b"# "]),

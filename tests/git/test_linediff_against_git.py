@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ckpt.engine.diff import unified
-from ckpt.git.linediff import count
-from ckpt.git.patch import quote_path
+from ckpt.engine.diff import Side, unified
+from ckpt.git.linediff import count, quote_path
 
 Content = bytes | None
 File = tuple[int, Content]  # mode and content
@@ -127,24 +126,16 @@ def file_changes(draw: st.DrawFn) -> tuple[File, File]:
     return draw(files), draw(files)
 
 
-def patch_of(path: bytes, old: File, new: File, context: int) -> bytes:
-    return unified(
-        old[1],
-        new[1],
-        path=path,
-        old_mode=old[0] or None,
-        new_mode=new[0] or None,
-        old_id=b"1" * 40,
-        new_id=b"2" * 40,
-        context=context,
-    )
+def patch_of(
+    path: bytes, old: File, new: File, old_id: bytes = b"1" * 40, new_id: bytes = b"2" * 40
+) -> bytes:
+    before, after = (old[1], old[0], old_id), (new[1], new[0], new_id)
+    return unified(Side(*before, b"a/" + path), Side(*after, b"b/" + path))
 
 
 @with_git
-@given(st.lists(st.tuples(st.sampled_from(PATHS), file_changes()), max_size=25), st.integers(1, 4))
-def test_git_apply_makes_new_of_old(
-    cases: list[tuple[bytes, tuple[File, File]]], context: int
-) -> None:
+@given(st.lists(st.tuples(st.sampled_from(PATHS), file_changes()), max_size=25))
+def test_git_apply_makes_new_of_old(cases: list[tuple[bytes, tuple[File, File]]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         wanted, patches = {}, []
@@ -153,7 +144,7 @@ def test_git_apply_makes_new_of_old(
             if old[1] is not None:
                 put(top, path, old[0], old[1])
             wanted[path] = new
-            patches.append(patch_of(path, old, new, context))
+            patches.append(patch_of(path, old, new))
         patch = b"".join(patches)
         if patch:
             git("apply", "--whitespace=nowarn", "-", cwd=top, stdin=patch)
@@ -235,17 +226,9 @@ EXAMPLES: dict[str, tuple[bytes, File, File]] = {
 def test_a_patch_is_byte_for_byte_git_s(tmp_path: Path, path: bytes, old: File, new: File) -> None:
     expected = git_diff(tmp_path, path, old, new)
 
-    patch = unified(
-        old[1],
-        new[1],
-        path=path,
-        old_mode=old[0] or None,
-        new_mode=new[0] or None,
-        old_id=blob_id(tmp_path, old[1]),
-        new_id=blob_id(tmp_path, new[1]),
-    )
+    ids = blob_id(tmp_path, old[1]), blob_id(tmp_path, new[1])
 
-    assert patch == expected
+    assert patch_of(path, old, new, *ids) == expected
 
 
 def test_a_moved_gitlink_is_shown_as_git_shows_it(tmp_path: Path) -> None:
@@ -255,15 +238,8 @@ def test_a_moved_gitlink_is_shown_as_git_shows_it(tmp_path: Path) -> None:
         line = b"160000 commit %s\tsub\n" % commit
         trees.append(git("mktree", cwd=tmp_path, stdin=line).decode().strip())
 
-    ours = unified(
-        b"Subproject commit %s\n" % (b"1" * 40),
-        b"Subproject commit %s\n" % (b"2" * 40),
-        path=b"sub",
-        old_mode=0o160000,
-        new_mode=0o160000,
-        old_id=b"1" * 40,
-        new_id=b"2" * 40,
-    )
+    old, new = ((0o160000, b"Subproject commit %s\n" % (n * 40)) for n in (b"1", b"2"))
+    ours = patch_of(b"sub", old, new)
 
     assert ours == git("-c", "core.abbrev=7", "diff", *trees, cwd=tmp_path)
 

@@ -12,7 +12,7 @@ from helpers import git
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.git.patch import BadPatch, FilePatch, parse
+from ckpt.git.linediff import BadPatch, FilePatch, parse
 
 _LINES = st.sampled_from([b"one", b"two", b"three", b"", b"\r", b"-- x", b"\\ No", b"@@ -1 +1 @@"])
 _TEXTS = st.builds(
@@ -42,7 +42,7 @@ def patch_between(folder: Path, before: bytes, after: bytes, *options: str) -> b
     words = ["git", "diff", "--no-index", "--binary", *options, "--", "old", "new"]
     made = subprocess.run(words, cwd=folder, capture_output=True, env={**os.environ})
     assert made.returncode in (0, 1) and not made.stderr
-    return made.stdout.replace(b"diff --git a/old b/new", b"diff --git a/name b/name")
+    return made.stdout.replace(b"a/old b/new\n", b"a/name b/name\n", 1)
 
 
 @given(_CONTENTS, _CONTENTS, _CONTEXTS)
@@ -51,7 +51,7 @@ def test_a_patch_of_git_gives_the_bytes_that_git_saw(
 ) -> None:
     patches = parse(patch_between(folder, before, after, context))
 
-    assert [p.new_path for p in patches] == [b"name"] * (before != after)
+    assert len(patches) == (before != after)
     assert all(p.apply(before) == after for p in patches)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers import fsck, git
 
-from ckpt.git.formats import ObjectID
+from ckpt.git.objects import ObjectID
 from ckpt.git.refs import Refs
 
 # Each of several processes waits for the file `go`, then does its part.

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 from helpers import git
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ckpt.git.repository import discover
 from ckpt.install import agents, parts
-from ckpt.install.agents import AGENTS, FORMATS
 from ckpt.install.record import Step, Target
 from ckpt.models import Finding
+from ckpt.triggers.agents import AGENTS
 
 every_agent = pytest.mark.parametrize("agent", AGENTS)
 
@@ -29,7 +31,7 @@ def target(top: Path, **options: Any) -> Target:
 
 
 def settings_of(top: Path, agent: str) -> Path:
-    return top / FORMATS[agent].local
+    return top / AGENTS[agent].local
 
 
 def install(top: Path, agent: str, **options: Any) -> list[str]:
@@ -57,10 +59,10 @@ def commands(document: Any) -> list[str]:
 def theirs(agent: str, event: str | None = None) -> dict[str, Any]:
     """Settings in which somebody has hooks of their own."""
     entry: dict[str, Any] = {"command": "./check.sh"}
-    if FORMATS[agent].has_groups:
+    if AGENTS[agent].has_groups:
         entry = {"matcher": "*", "hooks": [{"type": "command", "command": "./check.sh"}]}
     document = {"model": "é", "hooks": {event or "Other": [entry]}, "last": [1, {"x": None}]}
-    return {**FORMATS[agent].required, **document}
+    return {**AGENTS[agent].required, **document}
 
 
 @every_agent
@@ -69,7 +71,7 @@ def test_a_file_that_was_not_there_is_made_and_goes_with_its_folder(agent: str, 
     assert install(repo, agent) == ["added"]
     document = json.loads(path.read_text())
 
-    assert set(document["hooks"]) == set(FORMATS[agent].events)
+    assert set(document["hooks"]) == set(AGENTS[agent].events)
     wanted = f"{shlex.quote(sys.executable)} -I -m ckpt hook {agent}"
     assert set(commands(document)) == {wanted}
     assert stat.S_IMODE(path.stat().st_mode) == 0o644 & ~_umask()
@@ -91,15 +93,15 @@ def _umask() -> int:
 def test_what_others_have_there_stays_to_the_byte(agent: str, indent: Any, repo: Path) -> None:
     path = settings_of(repo, agent)
     path.parent.mkdir()
-    for document in (theirs(agent), theirs(agent, next(iter(FORMATS[agent].events))), {}):
+    for document in (theirs(agent), theirs(agent, next(iter(AGENTS[agent].events))), {}):
         for end in ("", "\n"):
             before = json.dumps(document, indent=indent) + end
             path.write_bytes(before.encode())
             path.chmod(0o640)
             assert install(repo, agent) == ["added"]
             merged = json.loads(path.read_text())
-            assert len(commands(merged)) == len(commands(document)) + len(FORMATS[agent].events)
-            assert {**merged, "hooks": 0} == {**FORMATS[agent].required, **document, "hooks": 0}
+            assert len(commands(merged)) == len(commands(document)) + len(AGENTS[agent].events)
+            assert {**merged, "hooks": 0} == {**AGENTS[agent].required, **document, "hooks": 0}
             assert uninstall(repo, agent) == ["removed"]
 
             assert path.read_bytes() == before.encode()
@@ -183,20 +185,67 @@ def test_what_others_have_put_into_a_shared_file_stays(agent: str, repo: Path) -
     [step] = agents.uninstall(target(repo), agent)
     assert (step.action, path.exists()) == ("note", True)
     assert uninstall(repo, agent, edit_tracked=True) == ["removed"]
-    assert json.loads(path.read_text()) == FORMATS[agent].required
+    assert json.loads(path.read_text()) == AGENTS[agent].required
 
 
-@pytest.mark.parametrize(("agent", "done"), [("gemini", "added"), ("claude-code", "to-do")])
-def test_comments_are_kept_where_the_agent_knows_them(agent: str, done: str, repo: Path) -> None:
+@every_agent
+def test_settings_with_comments_are_refused(agent: str, repo: Path) -> None:
     path = settings_of(repo, agent)
     path.parent.mkdir()
-    before = '{\n  // why\n  "a": 1, /* b */\n}\n'
+    before = '{\n  // why\n  "a": 1\n}\n'
     path.write_text(before)
-    assert install(repo, agent) == [done]
-    assert "// why" in path.read_text() and "/* b */" in path.read_text()
-    uninstall(repo, agent)
 
+    assert install(repo, agent) == ["to-do"]
     assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{}", '{\n  "hooks": H\n}'),
+        ("{}\n", '{\n  "hooks": H\n}\n'),
+        ('{ "a":1 }', '{\n  "hooks": H, "a":1 }'),
+        ('{\n\t"a": [ 1 ]\n}\n', '{\n\t"hooks": H,\n\t"a": [ 1 ]\n}\n'),
+        ('{\n "a": "\\ud800"\n}\n', '{\n "hooks": H,\n "a": "\\ud800"\n}\n'),
+    ],
+)
+def test_where_there_are_no_hooks_nothing_else_changes(before: str, after: str, repo: Path) -> None:
+    path = settings_of(repo, "claude-code")
+    path.parent.mkdir()
+    path.write_text(before)
+    install(repo, "claude-code")
+
+    text = path.read_text()
+    start = text.index('"hooks": ') + 9
+    _, end = json.JSONDecoder().raw_decode(text, start)
+    assert text[:start] + "H" + text[end:] == after
+    uninstall(repo, "claude-code")
+    assert path.read_text() == before
+
+
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+HOOKS = st.dictionaries(st.sampled_from(["PreToolUse", "Stop"]), st.lists(JSON, max_size=3))
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=4), st.none() | HOOKS)
+def test_what_is_merged_into_any_settings_can_be_taken_out(others: Any, hooks: Any) -> None:
+    document = {**others, **({} if hooks is None else {"hooks": hooks})}
+    text = agents.merged(json.dumps(document), "claude-code", sys.executable)
+    merged = json.loads(text)
+    left = agents.without_ours(merged, "claude-code")
+
+    assert agents.found(merged, "claude-code") == agents.wanted("claude-code", sys.executable)
+    assert {**left, "hooks": 0} == {**document, "hooks": 0}
+    kept = [
+        {e: items for e, items in (each or {}).items() if items}
+        for each in (left.get("hooks"), hooks)
+    ]
+    assert kept[0] == kept[1]
 
 
 @every_agent
@@ -216,7 +265,7 @@ def test_another_python_takes_the_place_of_the_first(
     assert {tuple(shlex.split(line)) for line in ours} == {
         (str(other), "-I", "-m", "ckpt", "hook", agent)
     }
-    assert len(ours) == len(FORMATS[agent].events)
+    assert len(ours) == len(AGENTS[agent].events)
     uninstall(repo, agent)
     assert path.read_text() == before
 
@@ -258,13 +307,13 @@ def test_for_all_repositories_it_is_the_users_own_file(
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     assert install(repo, agent, is_global=True) == ["added"]
-    assert (home / FORMATS[agent].user).exists()
+    assert (home / AGENTS[agent].user).exists()
     assert install(repo, agent) == ["kept"], "twice would be too much"
     assert not settings_of(repo, agent).exists()
     assert states(repo) == {agent: "installed"}
     uninstall(repo, agent, is_global=True)
 
-    assert not (home / FORMATS[agent].user).exists()
+    assert not (home / AGENTS[agent].user).exists()
     assert states(repo) == {}
 
 
@@ -310,8 +359,7 @@ def test_what_became_of_it_is_seen(agent: str, repo: Path, tmp_path: Path) -> No
 
 
 def test_everything_comes_out_together(repo: Path) -> None:
-    selection = parts.Selection((), agents=AGENTS)
-    parts.install(target(repo), selection)
+    parts.install(target(repo), tuple(AGENTS))
     assert all(settings_of(repo, agent).exists() for agent in AGENTS)
     parts.uninstall(target(repo), parts.EVERYTHING)
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ckpt.errors import Busy
 from ckpt.git.config import ConfigError, parse_file
-from ckpt.install.edit import with_section, without_entries
-from ckpt.install.record import ConfigFile, Record
+from ckpt.install.record import ConfigFile, with_section, without_section
 
 TEXTS = [
     b"",
@@ -26,54 +25,67 @@ TEXTS = [
     b'[a "b\\"c"]\n\tlong = one \\\n two\n\tflag\n ; end',
     b"[user]\n\tname = Ann # a comment \\\n\tmail = a@b\n",
 ]
+HEADERS = ['[hook "ckpt-a"]', '[hook "ckpt-b"]', "[alias]"]
+PAIRS = [("event", "pre-commit"), ("command", "a \"b\" \\ # ; 'c'\t")]
 
 
 def entries(text: bytes) -> list[tuple[str, str | None]]:
     return [(entry.key, entry.value) for entry in parse_file(text, "config")]
 
 
-def is_ours(key: str, value: str) -> bool:
-    return key.startswith("hook.ckpt.")
-
-
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("is_first", [False, True])
-def test_what_is_added_can_be_read_and_taken_out_to_the_byte(text: bytes, is_first: bool) -> None:
-    pairs = [("event", "pre-commit"), ("command", "a \"b\" \\ # ; 'c'\t")]
-    added = with_section(text, "hook", "ckpt", pairs, is_first=is_first)
+def test_what_is_added_can_be_read_and_taken_out_to_the_byte(text: bytes) -> None:
+    added = text
+    for header in HEADERS:
+        first = header != "[alias]"
+        added = with_section(added, header, PAIRS, first=first)
+        assert with_section(added, header, PAIRS, first=first) == added
 
-    ours = [(f"hook.ckpt.{name}", value) for name, value in pairs]
-    assert [entry for entry in entries(added) if entry in ours] == ours
-    assert [entry for entry in entries(added) if entry not in ours] == entries(text)
-    left = without_entries(added, is_ours)
-    assert left == text or (left == text + b"\n" and not text.endswith(b"\n"))
+    for name in ("hook.ckpt-a", "hook.ckpt-b", "alias"):
+        ours = [(f"{name}.{key}", value) for key, value in PAIRS]
+        assert [entry for entry in entries(added) if entry in ours] == ours
+    assert [entry for entry in entries(added) if entry in entries(text)] == entries(text)
+    for header in reversed(HEADERS):
+        added = without_section(added, header)
+    assert added == text
 
 
 @given(st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"])))
 def test_any_value_comes_back(value: str) -> None:
-    added = with_section(b"[core]\n", "alias", None, [("ckpt", value)])
+    added = with_section(b"[core]\n", "[alias]", [("ckpt", value)])
 
     assert entries(added) == [("alias.ckpt", value)]
 
 
 def test_hooks_of_ours_come_before_those_of_others() -> None:
-    added = with_section(TEXTS[5], "hook", "ckpt", [("event", "x")], is_first=True)
+    added = with_section(TEXTS[5], HEADERS[0], [("event", "x")], first=True)
 
-    assert entries(added)[0] == ("hook.ckpt.event", "x")
+    assert entries(added)[0] == ("hook.ckpt-a.event", "x")
 
 
 def test_what_git_puts_under_our_header_stays() -> None:
-    text = b"[alias]\n\tckpt = x\n\tst = status\n[alias]\n\tckpt = x\n"
+    text = with_section(b"", "[alias]", [("ckpt", "x")]) + b"\tst = status\n# mine\n"
 
-    left = without_entries(text, lambda key, _: key == "alias.ckpt")
+    assert entries(without_section(text, "[alias]")) == [("alias.st", "status")]
+    assert without_section(text, "[alias]").endswith(b"# mine\n")
 
-    assert left == b"[alias]\n\tst = status\n"
+
+def test_a_section_of_somebody_else_stays() -> None:
+    text = b"[alias]\n\tckpt = x\n"
+
+    assert without_section(text, "[alias]") == text
 
 
-def test_a_comment_under_our_header_keeps_it() -> None:
-    text = b"[alias]\n\t# mine\n\tckpt = x\n"
+def config_file(path: Path) -> ConfigFile:
+    return ConfigFile(str(path), str(path.parent / "ckpt"))
 
-    assert without_entries(text, lambda *_: True) == b"[alias]\n\t# mine\n"
+
+def add(path: Path, header: str) -> None:
+    config_file(path).edit(lambda text: with_section(text, header, PAIRS))
+
+
+def remove(path: Path, header: str) -> bool:
+    return config_file(path).edit(lambda text: without_section(text, header))
 
 
 def test_a_file_that_git_cannot_read_is_refused_untouched(tmp_path: Path) -> None:
@@ -81,43 +93,35 @@ def test_a_file_that_git_cannot_read_is_refused_untouched(tmp_path: Path) -> Non
     path.write_bytes(b"[core\n")
 
     with pytest.raises(ConfigError):
-        config_file(path).add("alias", None, [("ckpt", "x")])
+        add(path, HEADERS[0])
     assert path.read_bytes() == b"[core\n"
 
 
-def config_file(path: Path) -> ConfigFile:
-    return ConfigFile(str(path), Record(str(path.parent / "ckpt/installed.json")))
-
-
-@pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664])
-def test_a_file_has_its_bytes_and_bits_back(tmp_path: Path, text: bytes, mode: int) -> None:
+def test_a_file_has_its_bytes_and_bits_back(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "config"
-    path.write_bytes(text)
+    path.write_bytes(TEXTS[1])
     path.chmod(mode)
-    for name in ("ckpt", "other"):
-        config_file(path).add("hook", name, [("event", name)])
+    add(path, HEADERS[0])
     assert path.stat().st_mode & 0o777 == mode
-    for name in ("ckpt", "other"):
-        assert config_file(path).remove(lambda key, _, name=name: key == f"hook.{name}.event")
+    assert remove(path, HEADERS[0])
 
-    assert path.read_bytes() == text
+    assert path.read_bytes() == TEXTS[1]
     assert path.stat().st_mode & 0o777 == mode
-    assert not config_file(path).remove(is_ours)
+    assert not remove(path, HEADERS[0])
 
 
 def test_a_file_that_was_not_there_goes_again(tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    config_file(path).add("hook", "ckpt", [("event", "x")])
-    config_file(path).remove(is_ours)
+    add(tmp_path / "config", HEADERS[0])
+    remove(tmp_path / "config", HEADERS[0])
 
-    assert not path.exists()
+    assert not (tmp_path / "config").exists()
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"[a]\n")
     (tmp_path / "config").symlink_to("real")
-    config_file(tmp_path / "config").add("hook", "ckpt", [("event", "x")])
+    add(tmp_path / "config", HEADERS[0])
 
     assert os.readlink(tmp_path / "config") == "real"
     assert b"ckpt" in (tmp_path / "real").read_bytes()
@@ -128,5 +132,5 @@ def test_gits_lock_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "config.lock").write_bytes(b"")
 
     with pytest.raises(Busy):
-        config_file(tmp_path / "config").add("hook", "ckpt", [("event", "x")])
+        add(tmp_path / "config", HEADERS[0])
     assert (tmp_path / "config.lock").exists()

@@ -43,8 +43,7 @@ def actions(steps: list[Step]) -> list[str]:
 
 
 def found(top: Path) -> Finding:
-    [finding] = guard.inspect(target(top))
-    return finding
+    return guard.inspect(target(top))[0]
 
 
 def call(top: Path, *words: str) -> tuple[int, bytes]:
@@ -186,21 +185,6 @@ def test_one_for_all_is_not_called_by_one_for_a_repository(repo: Path) -> None:
     guard.install(target(repo))
 
     assert "former=''" in (repo / ".git/ckpt-guard").read_text()
-
-
-def test_a_worktree_with_a_program_of_its_own(repo: Path, tmp_path: Path) -> None:
-    theirs = program(tmp_path / "theirs", "printf 'x\\0'")
-    git("config", "extensions.worktreeConfig", "true", cwd=repo)
-    git("config", "--worktree", "core.fsmonitor", str(theirs), cwd=repo)
-    own = repo / ".git/config.worktree"
-    before = own.read_bytes()
-
-    guard.install(target(repo))
-
-    assert found(repo).state == "installed"
-    assert call(repo, "2", "") == (0, b"x\0")
-    guard.uninstall(target(repo))
-    assert own.read_bytes() == before
 
 
 def test_a_linked_worktree_uses_the_one_of_the_repository(repo: Path, tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from helpers import tree_state
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from seam import observe
 
 from ckpt import disk
 from ckpt.install import hooks
 from ckpt.install.hooks import has_block
-from ckpt.install.record import ADDED, KEPT, TO_DO, Record
+from ckpt.install.record import Record
 
 EVENT = "pre-commit"
 FIRST = [b"#!/bin/sh\n", b"#!/bin/sh", b"#!/usr/bin/env python3\n", b"#!/bin/bash -e\n\n", b""]
@@ -27,13 +27,16 @@ class Killed(BaseException):
     pass
 
 
+def private(path: Path) -> str:
+    return str(path.parent.with_name(f"{path.parent.name} private"))
+
+
 def put_in(path: Path) -> str:
-    return hooks.put_in(str(path), EVENT, "/opt/python").action
+    return hooks.put_in(str(path), EVENT, "/opt/python", private(path)).action
 
 
 def take_out(path: Path) -> None:
-    hooks.take_out(str(path), EVENT)
-    hooks._give_back(str(path), EVENT)
+    hooks.take_out(str(path), EVENT, private(path))
 
 
 def make(path: Path, kind: str) -> None:
@@ -44,6 +47,7 @@ def make(path: Path, kind: str) -> None:
         path.chmod(0o755)
 
 
+@example(first=FIRST[0], rest=b"# Made by 'git ckpt install'.\n", mode=0o755)
 @given(first=st.sampled_from(FIRST), rest=st.binary(), mode=st.sampled_from(MODES))
 def test_any_file_comes_back_with_its_bytes_and_bits(
     tmp_path_factory: pytest.TempPathFactory, first: bytes, rest: bytes, mode: int
@@ -53,9 +57,9 @@ def test_any_file_comes_back_with_its_bytes_and_bits(
     (folder / EVENT).chmod(mode)
     before = tree_state(folder)
 
-    assert put_in(folder / EVENT) == ADDED
+    assert put_in(folder / EVENT) == "added"
     installed = tree_state(folder)
-    assert put_in(folder / EVENT) == KEPT
+    assert put_in(folder / EVENT) == "kept"
     assert tree_state(folder) == installed
     take_out(folder / EVENT)
     assert tree_state(folder) == before
@@ -115,44 +119,26 @@ def check_still_run(folder: Path, before: dict[bytes, tuple[str, int, bytes]]) -
     assert mine == there or wrapped == there or has_block((folder / EVENT).read_bytes())
 
 
-def test_a_folder_in_the_place_of_a_hook_is_left(tmp_path: Path) -> None:
-    (tmp_path / EVENT).mkdir()
-
-    assert put_in(tmp_path / EVENT) == TO_DO
-    take_out(tmp_path / EVENT)
-    assert os.listdir(tmp_path) == [EVENT]
-
-
 def test_a_line_that_somebody_has_added_counts(tmp_path: Path) -> None:
     (tmp_path / EVENT).write_bytes(b"#!/bin/sh\ngit ckpt hook pre-commit\n")
     (tmp_path / EVENT).chmod(0o755)
     before = tree_state(tmp_path)
 
-    assert put_in(tmp_path / EVENT) == KEPT
+    assert put_in(tmp_path / EVENT) == "kept"
     assert tree_state(tmp_path) == before
 
 
 def test_a_record_goes_with_its_last_note_and_takes_its_folders_along(tmp_path: Path) -> None:
-    record = Record(str(tmp_path / "share/ckpt/installed.json"), is_users=True)
-    record.put("a", {"x": [1, "two"]})
-    record.put("b", {"y": True})
+    record = Record(str(tmp_path / "a/share/ckpt/installed.json"))
+    record.put("a", "x", [1, "two"])
+    record.put("b", "y", True)
 
     again = Record(record.path)
     assert (again.get("a"), again.get("b"), again.get("c")) == ({"x": [1, "two"]}, {"y": True}, {})
     assert os.stat(record.path).st_mode & 0o777 == 0o600
-    again.drop("a")
-    again.drop("b")
+    again.put("a", "x", None)
+    again.put("b", "y", None)
     assert os.listdir(tmp_path) == []
-
-
-def test_a_record_is_believed_only_under_its_checksum(tmp_path: Path) -> None:
-    """What it says is cut out of other people's files, and folders that it names are removed."""
-    record = Record(str(tmp_path / "installed.json"))
-    record.put("a", {"new": [[17, 4]]})
-    right = disk.read_private(record.path)
-    disk.replace(record.path, right.replace(b"17", b"18"))
-
-    assert record.get("a") == {}
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 2, "parts": {"a": {}}}'])
@@ -161,5 +147,5 @@ def test_a_damaged_record_counts_as_none(tmp_path: Path, damage: bytes) -> None:
     disk.replace(record.path, damage)
 
     assert record.get("a") == {}
-    record.put("a", {"x": 1})
+    record.put("a", "x", 1)
     assert record.get("a") == {"x": 1}

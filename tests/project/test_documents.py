@@ -25,10 +25,10 @@ from helpers import ckpt, ckpt_here
 
 import ckpt as package
 from ckpt import cli, ids
+from ckpt.commands import help as manual
 from ckpt.errors import CkptError
-from ckpt.install import manual
 from ckpt.models import SkipReason
-from ckpt.settings import policy
+from ckpt.settings import sources
 from ckpt.settings.settings import Settings
 from ckpt.settings.sources import NO_LIMIT, ROWS
 
@@ -77,7 +77,7 @@ def tags(title: str) -> list[str]:
     """What is explained in a section of the page, item by item."""
     lines = man(title)
     after = [lines[n + 1] for n, line in enumerate(lines) if line == ".TP"]
-    return [manual.render([line]).strip() for line in after]
+    return [manual.render(line).strip() for line in after]
 
 
 def words(pattern: str, texts: list[str]) -> set[str]:
@@ -102,7 +102,7 @@ def test_the_man_page_has_a_section_for_each_command_and_no_other() -> None:
 
 @each_command
 def test_the_man_page_explains_every_option_of_a_command_and_no_other(command: str) -> None:
-    synopsis = manual.command_section(command).split("\n\n")[0]
+    synopsis = manual.manual(command).split("\n\n")[0]
     shown = words(OPTION, [synopsis])
 
     assert words(OPTION, tags(command)) == options_of(command)
@@ -117,7 +117,10 @@ def test_the_man_page_explains_the_options_of_every_command() -> None:
 
 def test_no_option_is_mentioned_that_does_not_exist() -> None:
     known = COMMON.union(*map(options_of, cli.COMMANDS))
-    ours = [manual.render(man(title)) for title in ("COMMANDS", "WHAT IS CAPTURED", "ROLLBACK")]
+    ours = [
+        manual.render("\n".join(man(title)))
+        for title in ("COMMANDS", "WHAT IS CAPTURED", "ROLLBACK")
+    ]
     ours += re.findall(r"git ckpt [^`\n|#]*", "\n".join(TEXTS.values()))
 
     of_others = {"-I", "-c", "--no-split-index", "--prune"}
@@ -175,7 +178,7 @@ def test_the_documents_list_every_setting_with_its_default() -> None:
         git, env, default = rows[row.key][:3]
         assert (git, env) == (row.git, row.env)
         expected = getattr(Settings(), row.key)
-        assert expected == (() if default == "none" else row.type.of_text(default))
+        assert expected == (() if default == "none" else row.type.read(default))
 
 
 def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
@@ -183,16 +186,16 @@ def test_the_documents_list_every_rule_and_cap_of_retention() -> None:
     caps = [(row[0], row[1]) for row in table("docs/retention.md", "key")]
     explained = ", ".join(tags("RETENTION"))
 
-    assert sorted(rules) == sorted(policy.RULES)
-    assert [key for key, _ in caps] == [row.key for row in policy.CAPS]
+    assert sorted(rules) == sorted(sources.RULES)
+    assert [key for key, _ in caps] == [row.key for row in sources.CAPS]
     usual = {"retention.automatic": Settings().prunes_by_itself}
     for name in ("max_checkpoints", "max_bytes"):
         most = getattr(Settings().policy, name)
         usual[f"retention.{name}"] = NO_LIMIT if most is None else most
-    for row, (_, default) in zip(policy.CAPS, caps, strict=True):
-        assert row.type.of_text(default) == usual[row.key]
+    for row, (_, default) in zip(sources.CAPS, caps, strict=True):
+        assert row.type.read(default) == usual[row.key]
         assert f"{row.key}, {row.git}" in explained
-    assert set(policy.RULES) <= set(explained.split(", "))
+    assert set(sources.RULES) <= set(explained.split(", "))
 
 
 def test_the_limits_in_the_documents_are_those_of_the_code() -> None:
@@ -217,16 +220,18 @@ def environment_variables() -> set[str]:
 
 
 def test_the_documents_name_the_environment_variables_that_count() -> None:
-    text = manual.render(man("ENVIRONMENT"))
+    text = manual.render("\n".join(man("ENVIRONMENT")))
     named = words(r"\b(?:CKPT|GIT)_[A-Z_]+\b|\bNO_COLOR\b", list(TEXTS.values()))
 
     assert set(re.findall(r"\b[A-Z]+_[A-Z_]+\b|\bHOME\b|\bTERM\b", text)) == environment_variables()
     makefile = words(r"CKPT_[A-Z_]+", [(TOP / "Makefile").read_text(), "CKPT_TEST_GIT"])
-    retention = {row.env for row in policy.ROWS}
+    retention = {row.env for row in sources.RETENTION_ROWS}
     assert named <= environment_variables() | retention | makefile
 
 
 def all_errors(base: type[CkptError] = CkptError) -> list[type[CkptError]]:
+    import ckpt.commands.run  # noqa: F401  # its errors are classes of their own
+
     return [base, *(found for child in base.__subclasses__() for found in all_errors(child))]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def ours(modules: set[str]) -> list[str]:
 
 
 def test_a_hook_with_nothing_to_save_loads_little_and_nothing_of_dulwich(repo: Path) -> None:
+    time.sleep(0.2)  # rules that changed within a tick of the last look are read again
     ckpt("hook", "pre-commit", code=0)
     found = imported("hook", "pre-commit")
 
@@ -64,12 +66,14 @@ def test_a_hook_with_nothing_to_save_loads_little_and_nothing_of_dulwich(repo: P
     assert len(ours(found)) <= MOST_FOR_A_HOOK, ours(found)
 
 
-def test_a_save_beside_packs_loads_nothing_to_read_packs_with(repo: Path) -> None:
+def test_a_save_beside_packs_loads_of_dulwich_what_reads_packs_and_no_more(repo: Path) -> None:
     git("repack", "-adq")
     found = imported("save")
 
     assert "ckpt.git.packs" in found
-    assert not found & (SLOW - {"argparse"} | {"dulwich.pack", "ckpt.engine.journal"})
+    loaded_by_dulwich = {"difflib", "logging"}
+    more = {"dulwich.object_store", "dulwich.repo", "ckpt.engine.journal"}
+    assert not found & (SLOW - {"argparse"} - loaded_by_dulwich | more)
 
 
 def test_a_list_loads_neither_settings_nor_what_a_save_needs(repo: Path) -> None:
@@ -86,8 +90,7 @@ EVENT = '{"session_id": "s", "cwd": "%s", "hook_event_name": "%s", "tool_name": 
     ("event", "tool", "more"),
     [
         ("Stop", "", '"x": 1'),
-        ("PreToolUse", "Read", '"x": 1'),
-        ("PreToolUse", "Bash", '"tool_input": {"command": "git status | cat"}'),
+        ("PostToolUse", "Bash", '"x": 1'),
     ],
 )
 def test_an_event_of_an_agent_that_does_not_matter_ends_at_once(
@@ -95,7 +98,7 @@ def test_an_event_of_an_agent_that_does_not_matter_ends_at_once(
 ) -> None:
     found = imported("hook", "claude-code", stdin=(EVENT % (repo, event, tool, more)).encode())
 
-    assert "ckpt.triggers.agents.claude_code" in found
+    assert "ckpt.triggers.agents" in found
     assert not found & (SLOW | {"dulwich", "ckpt.engine.capture", "ckpt.engine.snapshot"})
 
 

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "ckpt"
 
 # From the lowest rank to the highest.
 RANKS: list[list[set[str]]] = [
-    [{"disk", "errors", "ids", "interrupts", "jsontext", "locks", "models", "paths", "state"}],
+    [{"disk", "errors", "ids", "interrupts", "codec", "models", "paths"}],
     [{"git"}],
     [{"settings"}, {"worktree"}],
     [{"engine"}],
@@ -30,12 +30,12 @@ RANKS: list[list[set[str]]] = [
 RANK = {unit: rank for rank, rows in enumerate(RANKS) for row in rows for unit in row}
 ROW = {unit: row for rows in RANKS for row in rows for unit in row}
 SECOND_HALF = {"worktree/cache.py"}  # a fork of ours that looks at files, and ends
-REFTABLES = {"git/reftable.py"}  # read and written by git itself
+REFTABLES = {"git/refs.py"}  # read and written by git itself
 FILTER_DRIVERS = {"worktree/filters.py"}  # commands that the user's git runs as well
-PROGRAMS = {"install/programs.py"}  # asked by a command that a person types
-PRE_COMMIT = {"triggers/precommit.py", "triggers/processes.py"}  # asked by git for its patch
+PROGRAMS = {"install/record.py"}  # asked by a command that a person types
+PROCESSES = {"triggers/guard.py"}  # `ps`, where there is no /proc
 # What `git ckpt run` is given to run, and the gc of git that `gc --now` asks for.
-THE_COMMAND = {"triggers/run.py", "commands/gc.py"}
+THE_COMMAND = {"commands/run.py", "commands/gc.py"}
 FACE = {"__init__"}  # offers the public names of every rank, imported on first use
 
 
@@ -159,7 +159,7 @@ def test_nobody_else_starts_processes_but_for_the_command_that_run_is_given() ->
 
     others = {"install", "engine", "git", "worktree"}
 
-    assert using(*starting, outside=others | THE_COMMAND | PRE_COMMIT) == []
+    assert using(*starting, outside=others | THE_COMMAND | PROCESSES) == []
 
 
 def test_what_dulwich_does_unsafely_is_never_called() -> None:

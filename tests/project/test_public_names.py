@@ -16,9 +16,8 @@ def test_a_public_name_can_be_imported(name: str) -> None:
     assert getattr(ckpt, name) is not None
 
 
-def test_public_names_are_sorted_and_have_one_home() -> None:
+def test_public_names_are_sorted() -> None:
     assert sorted(ckpt.__all__) == ckpt.__all__
-    assert {"__version__", *ckpt._HOMES} == set(ckpt.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

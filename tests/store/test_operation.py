@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckpt.errors import CkptError
-from ckpt.git.operation import in_progress
+from ckpt.git.operation import Operation, read
 
 # Files as git leaves them when an operation stops: name, path, contents.
 STOPPED = [
@@ -23,6 +23,10 @@ STOPPED = [
     ("cherry-pick+sequencer", {"CHERRY_PICK_HEAD": "1", "sequencer/todo": "pick 1"}),
     ("merge+bisect", {"MERGE_HEAD": "1", "BISECT_LOG": "", "BISECT_START": "main"}),
 ]
+
+
+def in_progress(git_dir: str) -> Operation | None:
+    return read(git_dir).identity
 
 
 def put(folder: Path, files: dict[str, str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -17,8 +16,7 @@ from hypothesis import strategies as st
 from ckpt import ids
 from ckpt.errors import Refused, UsageError
 from ckpt.git import record
-from ckpt.git.formats import ObjectID
-from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.git.record import NotACheckpoint
 from ckpt.git.trees import write_tree
 from ckpt.models import Checkpoint, Kind, Scope, Stats
@@ -50,12 +48,7 @@ def there_and_back(store: ObjectStore, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:
-    names = {field.name for field in fields(Checkpoint)} - {
-        "commit",
-        "tree",
-        "_details",
-        "_dirty_files",
-    }
+    names = {*Checkpoint._fields} - {"commit", "tree"}
     return all(getattr(first, name) == getattr(second, name) for name in names)
 
 

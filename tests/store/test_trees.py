@@ -15,8 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ckpt.git import trees
-from ckpt.git.formats import ObjectID
-from ckpt.git.objects import MissingObject, ObjectStore
+from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.git.trees import (
     EXECUTABLE,
     FOLDER,

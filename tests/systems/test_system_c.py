@@ -118,13 +118,10 @@ def test_a_tool_that_writes_or_destroys_has_a_checkpoint_before_it(
     assert tell_hook(repo, tool, tool_input) == ["auto"]
 
 
-@pytest.mark.parametrize(
-    ("tool", "tool_input"), [("Read", {"file_path": "a"}), ("Bash", {"command": "git status"})]
-)
-def test_a_tool_that_reads_has_none(repo: Path, tool: str, tool_input: dict[str, str]) -> None:
+def test_a_tool_that_reads_has_none(repo: Path) -> None:
     edit(str(repo), "a", "mine\n")
 
-    assert tell_hook(repo, tool, tool_input) == []
+    assert tell_hook(repo, "Read", {"file_path": "a"}) == []
 
 
 def tell_hook(repo: Path, tool: str, tool_input: dict[str, str]) -> list[str]:

@@ -16,30 +16,22 @@ from seam import failing
 
 from ckpt.engine.sessions import NO_FILE, SessionState, look
 from ckpt.models import Kind, Outcome
-from ckpt.triggers.agents import claude_code, codex, cursor, gemini
-from ckpt.triggers.agents.act import act
-from ckpt.triggers.agents.event import (
+from ckpt.triggers.agents import (
     AFTER,
+    AGENTS,
     BEFORE,
-    DESTROYS,
     PROMPT,
-    READS,
     START,
-    WRITES,
     Agent,
     Event,
-    effect,
+    act,
+    destroys,
+    patched,
     read,
 )
 from ckpt.triggers.fire import Fired
 
 EVENTS = Path(__file__).parent / "events"
-AGENTS = {
-    "claude-code": claude_code.AGENT,
-    "codex": codex.AGENT,
-    "gemini": gemini.AGENT,
-    "cursor": cursor.AGENT,
-}
 every_agent = pytest.mark.parametrize("name", AGENTS)
 Play = Callable[..., Fired | None]
 
@@ -68,6 +60,7 @@ def told(name: str, event: str) -> Event | None:
         ("before-create", BEFORE, ("created.txt",), False),
         ("after-create", AFTER, ("created.txt",), False),
         ("before-shell", BEFORE, (), False),
+        ("before-reading", BEFORE, (), False),
         ("before-destroying", BEFORE, (), True),
         ("before-unknown", BEFORE, (), False),
     ],
@@ -85,7 +78,7 @@ def test_each_agent_is_understood(
 
 
 @every_agent
-@pytest.mark.parametrize("event", ["before-reading", "before-harmless", "stop", "end"])
+@pytest.mark.parametrize("event", ["stop", "end"])
 def test_what_changes_nothing_is_no_event(name: str, event: str) -> None:
     assert told(name, event) is None
 
@@ -101,17 +94,8 @@ def test_a_patch_names_all_the_files_that_it_touches() -> None:
         "*** Delete File: d\n*** Add File: e\n+*** text\n*** End Patch"
     )
 
-    assert codex.patched({"command": patch}) == ("a b.txt", "sub/c.txt", "d", "e")
-    assert codex.patched({"file_path": "/x"}) == ("/x",)
-
-
-def test_of_several_open_folders_it_is_the_one_that_is_written_to() -> None:
-    event = {**sample("cursor", "after-edit"), "workspace_roots": ["/other", "/repo"]}
-    found = read(cursor.AGENT, event)
-    assert found is not None and found.folder == "/repo"
-
-    found = read(cursor.AGENT, {**event, "file_path": "/elsewhere/x"})
-    assert found is not None and found.folder == "/other"
+    assert patched({"command": patch}) == ("a b.txt", "sub/c.txt", "d", "e")
+    assert patched({"file_path": "/x"}) == ("/x",)
 
 
 @every_agent
@@ -165,59 +149,17 @@ def test_the_answer_decides_nothing(name: str, event: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "ls",
-        "ls -la src/*.py",
-        "cat 'a file' \"another\" | head -20",
-        "cd sub && git status --short",
-        "git -C sub log --oneline -5; pwd",
-        "git --no-pager diff HEAD~2 -- 'x$y'",
-        "grep -rn 'foo(bar) > $x' . 2>/dev/null || true",
-        'rg -n "def main" src 2>&1 | wc -l',
-        "find . -name '*.py' -type f",
-        "sed -n '10,20p' file.py",
-        "sort names | cut -d: -f1",
-    ],
-)
-def test_a_command_that_only_reads_is_known(line: str) -> None:
-    assert effect(line) == READS
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
         "",
         "make",
-        "ls > out",
-        "ls 2>&1x",
+        "ls | head",
         "cat <<EOF > x\nrmx\nEOF",
-        "echo $(touch x)",
-        'echo "`touch x`"',
-        "cat $FILE",
-        "ls; ./build.sh",
-        "ls & touch x",
-        "ls\ntouch x",
-        "sed -i s/a/b/ file",
-        "sed -n 'w out' file",
-        "sort -uo out in",
-        "sort --output=out in",
-        "find . -exec touch x ;",
-        "find . -fprint out",
-        "tree -o out",
-        "rg --pre cat x",
         "git add -A",
-        "git commit -am x",
-        "git -c core.pager=evil log",
-        "git diff --output=x",
-        "git grep -Ovim x",
+        "git --no-pager log",
         "env ls",
-        "A=b ls",
-        "'ls",
-        "/tmp/ls",
-        "python -c 'print(1)'",
     ],
 )
-def test_a_command_in_doubt_is_saved_for(line: str) -> None:
-    assert effect(line) == WRITES
+def test_a_command_that_takes_nothing_away_is_known(line: str) -> None:
+    assert not destroys(line)
 
 
 @pytest.mark.parametrize(
@@ -240,12 +182,12 @@ def test_a_command_in_doubt_is_saved_for(line: str) -> None:
     ],
 )
 def test_a_command_that_takes_files_away_is_known(line: str) -> None:
-    assert effect(line) == DESTROYS
+    assert destroys(line)
 
 
 def test_a_command_without_end_is_not_looked_at_and_saved_for() -> None:
-    assert effect("echo " + "a" * 60_000) == READS
-    assert effect("echo " + "a" * 100_000_000) == DESTROYS
+    assert not destroys("echo " + "a" * 60_000)
+    assert destroys("echo " + "a" * 100_000_000)
 
 
 @every_agent
@@ -258,12 +200,12 @@ def test_a_path_that_no_system_call_takes_is_none(name: str) -> None:
 
 
 def test_a_long_text_about_git_is_looked_through_for_commands() -> None:
-    assert effect("cat >notes <<END\n" + "git status is\n" * 4000 + "END") == WRITES
-    assert effect("cat <<END\n" + "git status is\n" * 4000 + "END\ngit clean") == DESTROYS
+    assert not destroys("cat >notes <<END\n" + "git status is\n" * 4000 + "END")
+    assert destroys("cat <<END\n" + "git status is\n" * 4000 + "END\ngit clean")
 
 
 def test_a_git_command_behind_more_options_than_it_has_is_in_doubt() -> None:
-    assert effect("git " + "-c a=b " * 100 + "status >x") == DESTROYS
+    assert destroys("git " + "-c a=b " * 100 + "status >x")
 
 
 # -- what comes of it ------------------------------------------------------------------
@@ -295,9 +237,9 @@ def saved(fired: Fired | None) -> tuple[Outcome, Kind | None]:
 
 
 def state_of(top: Path) -> SessionState:
-    (folder,) = (top / ".git/ckpt/sessions").iterdir()
+    (path,) = (top / ".git/ckpt/sessions").iterdir()
     state = SessionState(str(top / ".git/ckpt"), "")
-    state.folder = str(folder)
+    state.path = str(path)
     return state
 
 
@@ -307,7 +249,7 @@ def refs(top: Path) -> list[str]:
 
 def test_a_session_begins_with_its_checkpoint(play: Play, top: Path) -> None:
     assert saved(play("start")) == (Outcome.CREATED, Kind.SESSION)
-    assert state_of(top).turn == 0
+    assert state_of(top).read().turn == 0
 
 
 def test_there_is_one_checkpoint_a_turn(play: Play, top: Path) -> None:
@@ -353,7 +295,7 @@ def test_the_ledger_knows_what_the_agent_wrote(play: Play, top: Path) -> None:
     (top / "created.txt").unlink()
     play("after-create")
 
-    writes = state_of(top).writes()
+    writes = state_of(top).read().writes
     assert {path: (w.content, w.created, w.turn) for path, w in writes.items()} == {
         b"edited.txt": (look(str(top / "edited.txt")), False, 1),
         b"created.txt": (NO_FILE, True, 1),
@@ -367,7 +309,7 @@ def test_hooks_inside_a_run_belong_to_its_session(play: Play, top: Path) -> None
     assert fired.result.checkpoint.session == "the run"
     play("prompt", CKPT_SESSION="the run")
 
-    assert SessionState(str(top / ".git/ckpt"), "the run").turn == 1
+    assert SessionState(str(top / ".git/ckpt"), "the run").read().turn == 1
 
 
 def test_a_folder_that_is_no_repository_is_left_alone(play: Play, top: Path) -> None:
@@ -420,7 +362,7 @@ def test_paths_outside_and_through_links_are_where_they_lead(top: Path) -> None:
     event = Event(AFTER, "s", str(top), ("way/file", "../outside", ".git/config", "link", "."))
     act("codex", event, os.environ)
 
-    assert state_of(top).writes().keys() == {b"real/file", b"link"}
+    assert state_of(top).read().writes.keys() == {b"real/file", b"link"}
 
 
 @pytest.fixture
@@ -510,7 +452,7 @@ def test_the_ledger_of_another_repository_knows_what_was_written_there(
     write_all(other, {"edited.txt": b"by the agent"})
     edit(top, other / "edited.txt", AFTER)
 
-    assert state_of(other).writes()[b"edited.txt"].content == look(str(other / "edited.txt"))
+    assert state_of(other).read().writes[b"edited.txt"].content == look(str(other / "edited.txt"))
 
 
 def test_the_git_dir_that_is_named_counts_wherever_a_file_is(top: Path, other: Path) -> None:
@@ -540,17 +482,4 @@ def test_a_git_file_that_leads_to_a_repository_of_the_users_gets_no_checkpoint_t
 
     edit(top, top / "got/file")
 
-    assert refs(other) == []
-
-
-def test_a_tool_that_writes_to_many_repositories_does_not_wait_for_all_of_them(
-    top: Path, other: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ckpt.triggers.agents.act._ENOUGH", -1.0)
-
-    fired = edit(top, other / "edited.txt")
-
-    assert saved(fired) == (Outcome.CREATED, Kind.AUTO)
-    assert fired is not None
-    assert fired.warnings == (f"no checkpoint was taken of '{other}': the time was up",)
     assert refs(other) == []

@@ -17,10 +17,9 @@ from helpers import Ran, ckpt, git
 from saving import committed, write_all
 from seam import failing
 
-from ckpt.git.trigger_log import TriggerLog, TriggerNotes
-from ckpt.locks import worktree_lock
+from ckpt.disk import worktree_lock
+from ckpt.engine.trigger_log import TriggerLog, TriggerNotes
 from ckpt.models import Kind, Outcome
-from ckpt.settings.sources import TRIGGERS
 from ckpt.triggers import fire as module
 from ckpt.triggers.fire import Fired, Request, fire
 
@@ -40,7 +39,7 @@ def fired(top: Path, trigger: str = "pre-commit", **env: str) -> Fired:
 
 
 def notes(top: Path, trigger: str = "pre-commit") -> TriggerNotes:
-    return TriggerLog(str(top / ".git/ckpt"), TRIGGERS).read(trigger)
+    return TriggerLog(str(top / ".git/ckpt")).read(trigger)
 
 
 def refs(top: Path) -> list[str]:
@@ -249,7 +248,7 @@ def test_a_failure_is_warned_of_once_and_noted_each_time(
     assert told == [(warning,), (), (), (warning,)]
     found = notes(top)
     assert found.is_failing and found.failure is not None
-    assert found.failure.count == 3
+    assert found.failure.times == 3
     assert len(refs(top)) == 1
 
 
@@ -343,7 +342,7 @@ def test_the_command_is_silent_when_all_is_well_and_ends_with_0_when_not(top: Pa
     ran = hook(top)
     assert ran.code == 0
     assert ran.stderr.startswith("warning: no checkpoint was taken: ")
-    assert hook(top, CKPT_ON_ERROR="block").code == 1
+    assert hook(top, CKPT_ON_ERROR="block").code == 4
 
 
 @pytest.mark.parametrize("closed", ["2>/dev/full", "2>&-", "2>&- >&-"])

@@ -91,7 +91,7 @@ def test_whatever_goes_wrong_the_checkpoint_is_there_and_status_tells(repo: Path
 
     assert listed() == saved
     failure = pruning()["last_failure"]
-    assert isinstance(failure, dict) and "damaged" in failure["message"]
+    assert isinstance(failure, dict) and "checksum" in failure["message"]
 
 
 @pytest.mark.usefixtures("repo")

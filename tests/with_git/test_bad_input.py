@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from helpers import ckpt as ckpt_process
 from helpers import ckpt_here as ckpt
 from helpers import git, tree_state
 from scenes import ODD_NAMES, creatable, link, remove, state, unprivileged, write
+from terminals import Terminal
 
 COMMANDS = (
     ("save",),
@@ -130,18 +130,6 @@ def test_a_damaged_head_is_an_error(repo: Path) -> None:
     write(repo, ".git/HEAD", "rubbish\n")
 
     assert ckpt("save").code in (1, 4)
-
-
-def test_a_missing_commit_at_head_is_told_and_stops_what_needs_it(repo: Path) -> None:
-    saved = save()
-    name = git("rev-parse", "HEAD").strip()
-    remove(repo, f".git/objects/{name[:2]}/{name[2:]}")
-    write(repo, "new", "new\n")
-
-    assert ckpt("save", code=0).stderr == "warning: the commit at HEAD is gone\n"
-    refused = ckpt("rollback", saved["id"], code=4)
-    assert "the commit at HEAD is gone" in refused.stderr
-    assert (repo / "new").exists()
 
 
 # Files that cannot be taken
@@ -419,26 +407,10 @@ def test_colour_is_for_terminals_only_and_never_with_no_color(repo: Path) -> Non
 
 def on_terminal(*words: str, env: dict[str, str]) -> str:
     """What the program prints where standard output and error are a terminal."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-I", "-m", "ckpt", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", **env},
-    ):
-        os.close(theirs)
-        printed = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65536)
-            except OSError:  # how Linux tells that the other side is closed
-                break
-            if not chunk:
-                break
-            printed += chunk
-    os.close(ours)
-    return os.fsdecode(printed)
+    command = [sys.executable, "-I", "-m", "ckpt", *words]
+    with Terminal(command, {**os.environ, "TERM": "xterm", **env}) as terminal:
+        terminal.end()
+        return terminal.shown
 
 
 def test_a_reader_that_leaves_early_gets_no_complaint(repo: Path) -> None:

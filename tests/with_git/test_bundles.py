@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,19 +39,6 @@ def saved(manager: CheckpointManager, repo: Path) -> Checkpoint:
     made = manager.create("before", data={"seen": {1, 2}}, description="why").checkpoint
     assert made is not None
     return made
-
-
-def test_what_a_killed_export_left_goes_with_the_next_and_what_a_living_one_writes_stays(
-    repo: Path, manager: CheckpointManager, tmp_path: Path
-) -> None:
-    saved(manager, repo)
-    dead, alive = (tmp_path / f".ckpt-bundle-{digit * 16}" for digit in "01")
-    dead.touch()
-    with alive.open("x") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        manager.export(tmp_path / "x.bundle")
-
-        assert (dead.exists(), alive.exists()) == (False, True)
 
 
 def test_a_checkpoint_goes_to_another_clone_and_is_rolled_back_to_there(

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -98,30 +96,16 @@ def test_an_ordinary_clone_or_push_takes_no_checkpoints_along(repo: Path, tmp_pa
     assert "checkpoints" not in git("for-each-ref", cwd=tmp_path / "server")
 
 
-def test_sixteen_processes_saving_the_same_new_content_all_succeed(repo: Path) -> None:
-    for number in range(20):
-        write(repo, f"new/{number}", f"content {number}\n" * 50)
-    words = [sys.executable, "-I", "-m", "ckpt", "save", "--json"]
-    running = [
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(16)
-    ]
-    ended = [(*process.communicate(), process.returncode) for process in running]
-
-    assert [code for _, _, code in ended] == [0] * 16
-    assert {error for _, error, _ in ended} == {b""}
-    assert len(git("for-each-ref", "refs/checkpoints").splitlines()) == 16
-    assert fsck(repo) == []
-
-
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("before", ["/objects/", "/refs/checkpoints/"])
 def test_a_save_begins_again_when_git_prunes_what_it_has_written(
-    repo: Path, times: int, monkeypatch: pytest.MonkeyPatch
+    repo: Path, times: int, before: str
 ) -> None:
     left = times
 
     def prune(operation: str, path: str) -> None:
         nonlocal left
-        if left and operation == "rename" and "/objects/" in os.fsdecode(path):
+        if left and operation == "rename" and before in os.fsdecode(path):
             left -= 1
             git("prune", "--expire=now")
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from helpers import ckpt_here, fsck, git, status_by_content, tree_state
 from seam import observe
 
-PROCESS = Path(__file__).parents[1] / "filter_process.py"
 LFS = pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs: not installed")
 
 Files = dict[str, bytes]
@@ -45,11 +43,6 @@ KINDS: dict[str, tuple[dict[str, str], str, list[bytes]]] = {
     ),
     "clean and smudge": (
         {"filter.twist.clean": "tr ac ca", "filter.twist.smudge": "tr ac ca"},
-        "*.txt filter=twist",
-        [b"abc\n", b"cba\n", b""],
-    ),
-    "process": (
-        {"filter.twist.process": shlex.join([sys.executable, str(PROCESS)])},
         "*.txt filter=twist",
         [b"abc\n", b"cba\n", b""],
     ),
@@ -170,7 +163,7 @@ def test_what_no_conversion_gives_is_kept_as_it_is(top: Path, kind: str) -> None
         blob = git("hash-object", "--no-filters", "--stdin", cwd=top, stdin=os.fsdecode(content))
         state = git("rev-parse", f"{saved['ref']}^2:raw/{path}", cwd=top)
         assert (state, path) == (blob, path)
-    assert set(kept) >= ({"new.txt"} if kind not in ("clean and smudge", "process") else set())
+    assert set(kept) >= ({"new.txt"} if kind != "clean and smudge" else set())
 
 
 def test_bytes_come_back_after_the_rules_changed(top: Path, kind: str) -> None:
@@ -243,20 +236,25 @@ def settle() -> None:
     time.sleep(0.2)
 
 
-def test_an_unchanged_file_is_filtered_in_one_save_only(tmp_path: Path) -> None:
+def test_a_file_is_filtered_once_and_an_unmodified_one_never(tmp_path: Path) -> None:
     log = tmp_path / "log"
     top = tmp_path / "repo"
     turn = "tr a-z b-za"
     with_driver(top, clean=logged(turn, log), smudge=logged("tr b-za a-z", log))
     settle()
     log.unlink()
-    ckpt_here("save", cwd=top, code=0)
-    assert log.read_text() == "a.odd\n"
-    ckpt_here("save", cwd=top, code=0)
-    assert log.read_text() == "a.odd\n"
+    saved = ckpt_here("save", "--json", cwd=top, code=0).json["checkpoint"]
+    assert not log.exists()
+    assert git("diff", "--stat", "HEAD", saved["ref"], cwd=top) == ""
     (top / "a.odd").write_bytes(b"xyz\n")
+    settle()
+    for name in ("one", "two"):
+        ckpt_here("save", name, cwd=top, code=0)
+        assert log.read_text() == "a.odd\n"
+    git("add", "a.odd", cwd=top)
+    log.unlink()
     ckpt_here("save", cwd=top, code=0)
-    assert log.read_text() == "a.odd\n" * 2
+    assert not log.exists()
 
     (top / "a.odd").unlink()
     ckpt_here("rollback", "latest", cwd=top, code=0)
@@ -348,6 +346,19 @@ def edited_then_as_committed(top: Path, content: bytes | None) -> None:
     settle()
 
 
+def test_a_driver_with_a_process_only_counts_as_one_that_fails(tmp_path: Path) -> None:
+    with_driver(tmp_path)
+    git("config", "filter.odd.process", "touch started", cwd=tmp_path)
+    (tmp_path / "a.odd").write_bytes(b"edited\n")
+    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
+    (tmp_path / "a.odd").unlink()
+    ckpt_here("rollback", "latest", "--yes", cwd=tmp_path, code=0)
+
+    assert (tmp_path / "a.odd").read_bytes() == b"edited\n"
+    assert raw(tmp_path, saved) == ["raw/a.odd"]
+    assert not (tmp_path / "started").exists()
+
+
 def test_no_command_is_taken_from_the_worktree(tmp_path: Path) -> None:
     git("init", "-q", str(tmp_path))
     (tmp_path / ".gitattributes").write_text("* filter=odd\n[filter]odd clean=touch\n")
@@ -355,17 +366,6 @@ def test_no_command_is_taken_from_the_worktree(tmp_path: Path) -> None:
     ckpt_here("save", cwd=tmp_path, code=0)
 
     assert not (tmp_path / "made").exists()
-
-
-def test_attributes_that_are_only_staged_count(tmp_path: Path) -> None:
-    git("init", "-q", str(tmp_path))
-    (tmp_path / ".gitattributes").write_text("*.txt eol=crlf\n")
-    (tmp_path / "a.txt").write_bytes(CRLF)
-    git("add", ".", cwd=tmp_path)
-    (tmp_path / ".gitattributes").unlink()
-    saved = ckpt_here("save", "--json", cwd=tmp_path, code=0).json["checkpoint"]
-
-    assert git("show", f"{saved['ref']}:a.txt", cwd=tmp_path) == LINES.decode()
 
 
 @LFS

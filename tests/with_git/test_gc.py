@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ckpt_here, fsck, git
+from helpers import ckpt_here, fsck, git, verified
 
 from ckpt import CheckpointManager
 
@@ -83,7 +83,8 @@ def test_the_next_command_clears_private_files_of_dead_processes_and_of_no_other
 def test_locks_of_dead_processes_go_and_those_of_others_stay(repo: Path) -> None:
     saved = save_many(repo, 1)
     private = repo / ".git/ckpt/lock-0123456789abcdef"
-    private.touch()
+    private.write_text(f"../refs/checkpoints/{saved[0]}")
+    private.chmod(0o600)
     ref = repo / ".git/refs/checkpoints"
     os.link(private, ref / f"{saved[0]}.lock")
     foreign = ref / "20200101-000000-000-0000.lock"
@@ -111,3 +112,19 @@ def test_a_linked_worktree_packs_the_refs_that_all_share(repo: Path) -> None:
     assert {found["id"] for found in listed} == {*saved, linked}
     assert len(git("for-each-ref", "refs/checkpoints").splitlines()) == 4
     assert fsck(repo) == []
+
+
+def test_at_once_git_takes_what_is_unreachable_and_no_checkpoint(repo: Path) -> None:
+    saved = save_many(repo, 2)
+    (repo / "lost").write_text("only ever staged\n")
+    git("add", "lost")
+    lost = git("rev-parse", ":lost").strip()
+    git("reset", "-q", "--hard")
+
+    ckpt_here("gc", code=0)
+    assert git("cat-file", "-t", lost) == "blob\n"
+    told = ckpt_here("gc", "--now", code=0)
+    assert "warning: git gc --prune=now also removes 1 unreachable file\n" in told.stderr
+    assert lost not in git("cat-file", "--batch-all-objects", "--batch-check")
+    assert verified(repo) == []
+    assert [one["id"] for one in ckpt_here("list", "--json").json["checkpoints"]] == saved

@@ -124,6 +124,18 @@ def test_commits_left_behind_stay_reachable_from_the_safety_checkpoint(
     assert head() == now
 
 
+def test_so_do_those_of_a_branch_that_head_was_not_on(repo: Path) -> None:
+    saved = save()
+    commit(repo, "left behind")
+    left = head()
+    git("checkout", "-q", "-b", "other", "HEAD^")
+    rollback(saved, "--head")
+    git("reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
+    git("gc", "-q", "--prune=now")
+
+    assert git("log", "--format=%s", left).split("\n")[0] == "left behind"
+
+
 def test_a_branch_that_was_left_for_another_comes_back(repo: Path) -> None:
     commit(repo, "one")
     before, saved, then = state(repo), save(), head()

@@ -226,6 +226,16 @@ def test_a_trigger_on_an_unchanged_state_makes_no_second_checkpoint(repo: Path, 
     assert len(listed()) == 1
 
 
+def test_a_trigger_is_not_content_with_what_may_go_before(repo: Path) -> None:
+    auto = saved("--kind", "auto")["checkpoint"]
+
+    assert saved("--kind", "hook")["outcome"] == "created"
+    assert saved("--kind", "auto", "--session", "s")["outcome"] == "created"
+    ckpt("pin", auto["id"], code=0)
+    assert saved("--kind", "hook", "--session", "other")["outcome"] == "created"
+    assert saved("--kind", "hook")["checkpoint"]["kind"] == "hook"
+
+
 def edit(repo: Path) -> None:
     write(repo, "README.md", "edited\n")
 

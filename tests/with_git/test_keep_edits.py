@@ -145,6 +145,19 @@ def test_the_agents_work_goes_back_turn_by_turn(repo: Path, agent: Agent) -> Non
     assert kept(told) == {"made": EDITED}
 
 
+def test_a_file_that_a_person_made_since_does_not_go_because_the_agent_edited_it(
+    repo: Path, agent: Agent
+) -> None:
+    write(repo, "mine", "agent\n")
+    with CheckpointManager(repo, session=SESSION) as manager:
+        manager.record_write("mine", existed=True)
+
+    told = ckpt("rollback", "start", "--keep-edits", "--json", code=0).json
+
+    assert kept(told) == {"mine": "made by somebody else before the agent wrote it"}
+    assert (repo / "mine").exists()
+
+
 def test_paths_limit_what_goes_back_further(repo: Path, agent: Agent) -> None:
     agent.write("README.md", "src/app.py", "src/made")
     write(repo, "src/mine", "mine\n")

@@ -154,7 +154,7 @@ def test_beside_private_files_of_another_user_saves_go_on_and_a_rollback_names_t
     refused = ckpt_process("rollback", saved, under=unprivileged())
 
     assert refused.code != 0
-    assert f"sudo chown -R root {repo}/.git" in refused.stderr
+    assert f"sudo chown -R 0 {repo}/.git" in refused.stderr
     assert (repo / "README.md").read_text() == "edited\n"
     assert git("show", made["checkpoint"]["ref"] + ":README.md") == "edited\n"
     assert fsck(repo) == []

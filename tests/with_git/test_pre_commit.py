@@ -354,7 +354,7 @@ def test_without_pre_commit_nothing_is_hidden(top: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["autocrlf", "eol", "edited attributes"])
+@pytest.mark.parametrize("name", ["autocrlf", "eol"])
 def test_converted_files_come_back_as_git_writes_them(top: Path, name: str) -> None:
     if name == "autocrlf":
         git("config", "core.autocrlf", "true", cwd=top)
@@ -365,8 +365,6 @@ def test_converted_files_come_back_as_git_writes_them(top: Path, name: str) -> N
     commit(top, "--no-verify")
     remove(top, "a.txt")
     git("checkout", "--", "a.txt", cwd=top)
-    if name == "edited attributes":
-        write(top, ".gitattributes", "*.txt text eol=crlf\n")
     write(top, "a.txt", (top / "a.txt").read_bytes().replace(b"two", b"3") + b"four\r\n")
     stage(top)
 

@@ -11,7 +11,7 @@ from seam import failing
 
 from ckpt import CheckpointManager, Policy, Rules
 from ckpt.models import Kind
-from ckpt.settings.policy import DEFAULTS
+from ckpt.settings.settings import DEFAULTS
 
 
 def save(repo: Path, count: int, *words: str) -> list[str]:
@@ -35,7 +35,7 @@ def test_the_last_five_of_a_session_stay(repo: Path) -> None:
     assert told["decisions"][-1] == {
         "id": saved[-1],
         "action": "drop",
-        "reasons": ["no longer in: last 5"],
+        "reasons": ["not kept by: last 5"],
     }
     assert (told["emptied"], told["dry_run"]) == ([], False)
     assert listed() == saved[:5]
@@ -48,7 +48,7 @@ def test_a_dry_run_tells_the_same_and_drops_nothing(repo: Path) -> None:
     saved = save(repo, 4, "--kind", "session")
     dry = ckpt_here("prune", "--dry-run", code=0).stdout
 
-    assert f"drop  {saved[3]}  session  no longer in: last 3\n" in dry
+    assert f"drop  {saved[3]}  session  not kept by: last 3\n" in dry
     assert dry.endswith("Would drop 1 of 4\n")
     assert listed() == saved
     assert ckpt_here("prune", code=0).stdout.count("\ndrop  ") == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from pathlib import Path
 
 import pytest
@@ -248,44 +247,16 @@ def test_a_partial_clone_is_served_without_the_objects_it_lacks(partial: Path) -
 # -- permissions ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("umask", [0o077, 0o022])
-@pytest.mark.parametrize("shared", ["umask", "group", "all", "0640", "0660", "true", "0"])
-def test_new_objects_get_the_bits_that_git_would_give_them(
-    repo: Path, shared: str, umask: int
-) -> None:
-    git("config", "core.sharedRepository", shared)
-    os.umask(umask)
-    objects, before = repo / ".git/objects", set((repo / ".git/objects").glob("??"))
-    for number in range(20):
-        git("hash-object", "-w", "--stdin", stdin=f"{number}\n")
-    by_git = new_bits(objects, before)
+@pytest.mark.parametrize("value", ["group", "true", "0640"])
+def test_a_repository_of_several_users_is_refused(repo: Path, value: str) -> None:
+    git("config", "core.sharedRepository", value)
+    before = tree_state(repo), tree_state(repo / ".git")
 
-    before = set(objects.glob("??"))
-    for number in range(20):
-        write(repo, f"new/{number}", f"by ckpt {number}\n")
+    assert "git config --unset core.sharedRepository" in ckpt("save", code=4).stderr
+
+    assert (tree_state(repo), tree_state(repo / ".git")) == before
+    git("config", "core.sharedRepository", "umask")
     save(repo)
-    assert new_bits(objects, before) == by_git
-    for number in range(300):
-        write(repo, f"more/{number}", f"in a pack {number}\n")
-    saved = save(repo)
-
-    (ours,) = objects.glob("pack/*.pack")
-    git("repack", "-q")
-    assert {bits(path) for path in objects.glob("pack/*")} == {bits(ours)}
-    ref = repo / f".git/refs/checkpoints/{saved}"
-    git("update-ref", "refs/by-git/ref", "HEAD")
-    assert bits(ref) == bits(repo / ".git/refs/by-git/ref")
-    assert bits(ref.parent) == bits(repo / ".git/refs/by-git")
-
-
-def new_bits(objects: Path, before: set[Path]) -> tuple[set[int], set[int]]:
-    """Permission bits of the folders that are new, and of the objects in them."""
-    folders = set(objects.glob("??")) - before
-    return set(map(bits, folders)), {bits(file) for folder in folders for file in folder.iterdir()}
-
-
-def bits(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_without_permission_to_write_one_can_look_and_a_save_says_why(repo: Path) -> None:

@@ -65,6 +65,16 @@ def test_an_ignored_file_in_the_way_is_left_and_listed(repo: Path, ignored_since
     assert "data" not in paths(told["written"])
 
 
+def test_the_top_as_a_path_is_all_of_the_worktree(repo: Path) -> None:
+    before = state(repo)
+    saved = save()
+    write(repo, "new", "since\n")
+    git("add", "new")
+
+    rollback(saved, "--", ".")
+    assert state(repo) == before
+
+
 def test_overwriting_an_ignored_file_saves_it_first(repo: Path, ignored_since: str) -> None:
     before = state(repo)
     told = rollback(ignored_since, "--overwrite-ignored")
@@ -479,28 +489,24 @@ def test_only_the_named_paths_come_back(repo: Path) -> None:
     assert (repo / "README.md").read_text() == "edited\n"
 
 
-@pytest.mark.parametrize("on_disk", [None, "edited\n"])
-def test_what_is_staged_outside_the_named_paths_stays_staged(
-    repo: Path, on_disk: str | None
-) -> None:
-    """Also a file where a folder of the named path was."""
+def test_a_file_staged_outside_the_named_paths_where_a_folder_was_is_refused(repo: Path) -> None:
     write(repo, "folder/file", "in a folder\n")
     git("add", "folder")
     saved = save()
     git("rm", "-q", "--cached", "-r", "folder")
-    write(repo, "folder", "only staged\n")
+    remove(repo, "folder")
+    write(repo, "folder", "staged\n")
     git("add", "folder")
     remove(repo, "folder")
-    if on_disk is not None:
-        write(repo, "folder", on_disk)
-    before = state(repo)
+    before, refs = state(repo), checkpoints()
 
-    told = rollback(saved, "--", "folder/file", code=4)
-    assert paths(told["skipped"]) == ["folder/file"]
-    assert state(repo).index == before.index
+    refused = rollback(saved, "--", "folder/file", code=4)["error"]
 
-    ckpt("undo", code=0 if on_disk is None else 3)  # what stands in the way, nothing touched
-    assert state(repo) == before
+    assert "'folder' is staged, so 'folder/file' cannot be" in refused["message"]
+    assert "--no-index" in refused["hint"]
+    assert (state(repo), checkpoints()) == (before, refs)
+    rollback(saved, "--no-index", "--", "folder/file")
+    assert (repo / "folder/file").read_text() == "in a folder\n"
 
 
 def test_paths_are_relative_to_the_folder_the_command_is_typed_in(repo: Path) -> None:

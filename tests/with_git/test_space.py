@@ -52,17 +52,6 @@ def test_what_waits_in_the_trash_is_told_apart(repo: Path) -> None:
     assert 10_000 < found["trash"] < 13_000
 
 
-def test_status_says_when_gc_would_help(repo: Path) -> None:
-    save(repo, b"one")
-    folder = repo / ".git/objects/17"
-    folder.mkdir(exist_ok=True)
-    for number in range(32):
-        (folder / f"{number:038}").touch()
-
-    assert space()["piled_up"]
-    assert "git ckpt gc\n" in ckpt_here("status", code=0).stdout
-
-
 def test_a_repository_of_sha256_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,7 +191,7 @@ def test_what_is_installed_and_what_another_tool_took_away_is_told(repo: Path) -
             git("config", "--unset-all", name, "pre-commit")
     assert trigger("pre-commit")["installed"]["state"] == "replaced"
     shown = screen()
-    assert "another tool took it out" in shown
+    assert "removed by another tool" in shown
     assert " install\n" in shown
 
 

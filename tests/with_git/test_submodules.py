@@ -162,11 +162,6 @@ def empty(top: Path) -> None:
     (top / "lib/hollow").mkdir()
 
 
-def assume(top: Path) -> None:
-    git("update-index", "--assume-unchanged", "file", cwd=top / "lib")
-    edit(top)
-
-
 def convert(top: Path) -> None:
     write(top / "lib", ".gitattributes", "file text eol=crlf\n")
     git("add", "--all", cwd=top / "lib")
@@ -194,7 +189,6 @@ CHANGES: list[Callable[[Path], None]] = [
     touch,
     ignore,
     empty,
-    assume,
     convert,
     deinit_deeper,
     lambda top: write(top, "lib/new", "untracked\n"),
@@ -221,8 +215,7 @@ def test_a_submodule_is_dirty_exactly_when_git_says_so(
     status = git("--no-optional-locks", "status", "--porcelain=v2", "lib", cwd=top)
     submodule = re.search(r" S([C.])([M.])([U.]) ", status)
     is_dirty = submodule is not None and set(submodule.groups()) != {"."}
-    # No filter is run in a submodule, so a file that git converts cannot be told.
-    assert found == (None if change is convert else is_dirty)
+    assert found == is_dirty
 
 
 def test_saving_writes_nothing_into_a_submodule(top: Path) -> None:

@@ -94,13 +94,6 @@ def test_it_is_taken_only_if_it_is_asked_for(plain: Path, isolated: Path) -> Non
     ckpt("list", code=1)
 
 
-def test_a_repository_keeps_its_own(repo: Path, isolated: Path) -> None:
-    told = ckpt("save", *USER, "--json", cwd=repo / "src", code=4).json["error"]
-
-    assert "is a git repository" in told["message"]
-    assert stores(isolated) == []
-
-
 def test_too_much_is_refused(isolated: Path) -> None:
     (isolated / ".local/share/ckpt/stores").mkdir(parents=True)
     for place in ("/", isolated.parent, isolated, isolated / ".local", isolated / ".local/share"):
@@ -158,3 +151,28 @@ def test_a_folder_that_was_removed_comes_back_as_the_hint_says(plain: Path, isol
 
     ckpt("rollback", "one", *USER, cwd=plain, code=0)
     assert tree_state(plain) == before
+
+
+def test_the_store_of_a_folder_that_was_removed_goes_a_month_later(
+    plain: Path, isolated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ckpt("save", *USER, code=0)
+    monkeypatch.chdir(tmp_path)
+    [store] = stores(isolated)
+    shutil.move(plain, tmp_path / "away")
+    other = tmp_path / "other"
+    other.mkdir()
+    ckpt("save", *USER, cwd=other, code=0)
+    os.utime(store / "gone", (0, 0))
+    shutil.move(tmp_path / "away", plain)
+    ckpt("save", *USER, cwd=other, code=0)
+
+    assert store.exists()  # it is there again
+    shutil.rmtree(plain)
+    for _ in range(2):
+        ckpt("save", *USER, cwd=other, code=0)
+    assert store.exists()
+    os.utime(store / "gone", (0, 0))
+    ckpt("save", *USER, cwd=other, code=0)
+    assert not store.exists()
+    assert len(stores(isolated)) == 1

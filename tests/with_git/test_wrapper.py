@@ -86,27 +86,6 @@ def test_what_git_tells_no_monitor_of_is_saved_too(
     assert (spoiled / "README.md").read_text() == "edited\n"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "worktree remove --force ../linked",
-        "-C .. -C repo worktree remove -f ../linked",
-        "worktree remove --force linked",
-    ],
-)
-def test_a_worktree_that_is_removed_is_saved(repo: Path, isolated: Path, line: str) -> None:
-    install(repo, "--wrapper")
-    git("worktree", "add", "-q", "../linked", cwd=repo)
-    write(repo.parent / "linked/new.txt", "never added\n")
-
-    ran = type_in("PATH", f"git {line}", repo, isolated)
-
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert not (repo.parent / "linked").exists()
-    [ref] = git("for-each-ref", "--format=%(refname)", "refs/checkpoints", cwd=repo).split()
-    assert git("show", f"{ref}:new.txt", cwd=repo) == "never added\n"
-
-
 def test_git_gets_everything_and_gives_everything_back(
     repo: Path, isolated: Path, way: str
 ) -> None:
@@ -176,6 +155,14 @@ def test_git_goes_on_when_ckpt_has_gone(spoiled: Path, isolated: Path, way: str)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_git_goes_on_when_ckpt_cannot_be_started(spoiled: Path, isolated: Path, way: str) -> None:
+    install(spoiled, "--wrapper")
+    start_with(folder(isolated) / "guard", Path("/bin/false"))
+
+    assert type_in(way, "git checkout -q -f", spoiled, isolated).returncode == 0
+    assert (spoiled / "README.md").read_text() != "edited\n"
+
+
 def test_it_is_told_what_to_add_and_nothing_is_added(repo: Path, isolated: Path) -> None:
     write(isolated / ".bashrc", "# theirs\n")
 
@@ -186,15 +173,13 @@ def test_it_is_told_what_to_add_and_nothing_is_added(repo: Path, isolated: Path)
     assert stat.S_IMODE((folder(isolated) / "bin/git").stat().st_mode) == 0o755
 
 
-def test_it_goes_with_the_last_repository_that_asked_for_it(
-    repo: Path, isolated: Path, tmp_path: Path
+def test_it_goes_when_it_is_named_and_else_stays_for_other_repositories(
+    repo: Path, isolated: Path
 ) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(repo, other)
     install(repo, "--wrapper")
-    install(other, "--wrapper")
 
-    ckpt_here("uninstall", cwd=repo, code=0)
+    told = ckpt_here("uninstall", cwd=repo, code=0).stdout
+    assert "wrapper is left" in told and "git ckpt uninstall --wrapper" in told
     assert folder(isolated).exists()
-    ckpt_here("uninstall", cwd=other, code=0)
+    ckpt_here("uninstall", "--wrapper", cwd=repo, code=0)
     assert not folder(isolated).exists()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import tempfile
 from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from helpers import git
 
 from ckpt.git.rules import AttributeTree
-from ckpt.worktree.filters import Filters, Unconvertible, checkout, clean, conversion, read_drivers
+from ckpt.worktree.filters import Unconvertible, checkout, clean, conversion
 
 ATTRIBUTES = [
     *("text", "-text", "text=auto", "eol=crlf", "eol=lf", "text=auto eol=crlf", "text=auto eol=lf"),
@@ -137,36 +135,3 @@ def test_files_are_cleaned_as_git_add_does_and_written_as_a_checkout_does(
             assert checkout(asked, blob) == data
             converted += 1
     assert converted > 3
-
-
-@pytest.mark.skipif(not shutil.which("git-lfs"), reason="needs git-lfs, which is not installed")
-@pytest.mark.parametrize("with_process", [True, False])
-def test_git_lfs_cleans_and_smudges(tmp_path: Path, with_process: bool) -> None:
-    git("init", "-q", str(tmp_path))
-    git("lfs", "install", "--local", cwd=tmp_path)
-    if not with_process:
-        git("config", "--unset", "filter.lfs.process", cwd=tmp_path)
-    listed = git("config", "--get-regexp", "^filter", cwd=tmp_path).splitlines()
-    items = [(key.removeprefix("filter."), value, "") for key, _, value in map(split, listed)]
-    drivers = read_drivers(items)
-    data = bytes(range(256)) * 1000
-    env = dict(os.environ)
-    with (
-        Filters(drivers, top=str(tmp_path), env=env) as filters,
-        tempfile.TemporaryFile() as source,
-    ):
-        source.write(data)
-        source.seek(0)
-        pointer = filters.run("clean", "lfs", b"a.bin", source)
-        assert pointer is not None
-        with pointer:
-            assert pointer.read().startswith(b"version https://git-lfs.github.com/spec/v1\n")
-            pointer.seek(0)
-            smudged = filters.run("smudge", "lfs", b"a.bin", pointer)
-        assert smudged is not None
-        with smudged:
-            assert smudged.read() == data
-
-
-def split(line: str) -> tuple[str, str, str]:
-    return line.partition(" ")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckpt.git.rules import AttributeTree, parse
+from ckpt.git.rules import AttributeTree, Rules
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from ckpt.git.rules import AttributeTree, parse
     ],
 )
 def test_no_pattern_takes_for_ever(pattern: bytes, path: bytes) -> None:
-    assert parse(pattern).decide(path, False) is None
+    assert Rules(pattern).decide(path, False) is None
 
 
 def test_macros_of_macros_are_followed_however_many_there_are() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from byhand import git_dir, worktree
 
-from ckpt.git.rules import IgnoreStack, parse
-from ckpt.models import SkipReason
+from ckpt.git.rules import IgnoreStack, Rules
 from ckpt.paths import read_plain_file
+from ckpt.worktree.cache import Folders
 from ckpt.worktree.scan import Deadline, Scan, ScanRules, scan
 
 
@@ -28,11 +28,12 @@ def put(top: Path, *paths: str, data: str = "x") -> None:
 
 
 def patterns(*lines: str) -> IgnoreStack:
-    return IgnoreStack.root(parse("\n".join(lines).encode()))
+    return IgnoreStack(Rules("\n".join(lines).encode()))
 
 
-def scanned(top: Path, **rules: Any) -> Scan:
-    return scan(os.fsencode(top), ScanRules(**rules))
+def scanned(top: Path, deadline: Deadline | None = None, **rules: Any) -> Scan:
+    place, folders = os.fsencode(top), Folders({})
+    return scan(place, folders, lambda: ScanRules(**rules), lambda _: False, deadline=deadline)
 
 
 def taken(top: Path, **rules: Any) -> list[str]:
@@ -40,7 +41,12 @@ def taken(top: Path, **rules: Any) -> list[str]:
 
 
 def skipped(top: Path, **rules: Any) -> dict[str, str]:
-    return {os.fsdecode(p): str(r) for p, r in scanned(top, **rules).skipped.items()}
+    return left_out(scanned(top, **rules))
+
+
+def left_out(found: Scan) -> dict[str, str]:
+    notes = found.folders.notes().get("skipped", {})
+    return {os.fsdecode(path): why.decode() for path, why in notes.items()}
 
 
 @pytest.fixture
@@ -64,23 +70,10 @@ def listed(top: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_half_written_files_of_a_rollback_are_passed_over(top: Path) -> None:
     name = ".ckpt-tmp-0123456789abcdef-fedcba9876543210"
     put(top, name, f"src/{name}", "src/a", f"logs/{name}", "logs/b")
-    rollback = b"0123456789abcdef"
-    found = scanned(top, include_paths=(b"logs",), force=(b"src",), unfinished=rollback)
+    found = scanned(top)
 
     assert sorted(found.files) == [b"logs/b", b"src/a"]
-    assert found.skipped == {}
-    assert found.unsure == {b"", b"src", b"logs"}
-
-
-@pytest.mark.parametrize("rollback", [None, b"", b"fedcba9876543210"])
-def test_those_of_no_rollback_or_of_another_are_files_like_any(
-    rollback: bytes | None, top: Path
-) -> None:
-    names = [".ckpt-tmp-0123456789abcdef", ".ckpt-tmp-0123456789abcdef-fedcba9876543210"]
-    put(top, *names, *(f"logs/{name}" for name in names), *(f"{name}-x/a" for name in names))
-    found = taken(top, include_paths=(b"logs",), force=(b"logs",), unfinished=rollback)
-
-    assert len(found) == 6
+    assert left_out(found) == {}
 
 
 # Ignoring
@@ -94,15 +87,14 @@ def test_an_ignored_folder_is_never_opened(top: Path, listed: list[str]) -> None
     assert sorted(listed) == [".", "src"]
 
 
-def test_tracked_files_in_an_ignored_folder_are_taken_without_opening_it(
-    top: Path, listed: list[str]
-) -> None:
+def test_an_ignored_folder_is_opened_only_for_tracked_files(top: Path, listed: list[str]) -> None:
     put(top, ".gitignore", data="build/\n")
-    put(top, "build/deep/tracked", "build/untracked", "build/run.sh")
+    put(top, "build/deep/tracked", "build/untracked", "build/run.sh", "build/other/x", "other/x")
     tracked = (b"build/deep/tracked", b"build/gone", b"build/run.sh", b"other")
 
-    assert taken(top, tracked=tracked) == [".gitignore", "build/deep/tracked", "build/run.sh"]
-    assert listed == ["."]
+    files = [".gitignore", "build/deep/tracked", "build/run.sh", "other/x"]
+    assert taken(top, tracked=tracked) == files
+    assert sorted(listed) == [".", "build", "build/deep", "other"]
 
 
 # Links on the way
@@ -123,9 +115,7 @@ def test_a_tracked_path_behind_a_link_in_an_ignored_folder_is_a_deletion(
 # Skipping, with reasons
 
 
-def test_a_denied_folder_is_never_opened_and_gives_up_its_tracked_files(
-    top: Path, listed: list[str]
-) -> None:
+def test_a_denied_folder_is_opened_only_for_tracked_files(top: Path, listed: list[str]) -> None:
     put(top, "node_modules/deep/x", "node_modules/tracked", "src/node_modules/y")
     rules: dict[str, Any] = {
         "deny": patterns("node_modules/"),
@@ -134,9 +124,8 @@ def test_a_denied_folder_is_never_opened_and_gives_up_its_tracked_files(
     found = scanned(top, **rules)
 
     assert set(found.files) == {b"node_modules/tracked"}
-    assert set(found.skipped) == {b"node_modules", b"src/node_modules"}
-    assert set(found.skipped.values()) == {SkipReason.DENIED}
-    assert sorted(listed) == [".", "src"]
+    assert left_out(found) == {"node_modules": "denied", "src/node_modules": "denied"}
+    assert sorted(listed) == [".", "node_modules", "src"]
 
 
 @pytest.mark.parametrize("name", [".gitmodules", "src/.gitmodules", ".GITMODULES", "gitmod~1"])
@@ -171,36 +160,24 @@ def refusing(monkeypatch: pytest.MonkeyPatch, call: str, path: str) -> None:
     monkeypatch.setattr(os, call, refuse)
 
 
-def test_a_folder_that_cannot_be_listed_is_unreadable_and_gives_up_its_tracked_files(
+def test_a_folder_that_cannot_be_listed_is_unreadable(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(top, "src/tracked", "src/untracked", "a")
     refusing(monkeypatch, "scandir", "/src")
     found = scanned(top, tracked=(b"src/tracked",))
 
-    assert set(found.files) == {b"a", b"src/tracked"}
-    assert found.skipped == {b"src": SkipReason.UNREADABLE}
+    assert set(found.files) == {b"a"}
+    assert left_out(found) == {"src": "unreadable"}
 
 
-def test_a_top_that_cannot_be_listed_is_unreadable(
+def test_a_top_that_cannot_be_listed_is_an_error(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(top, "a", "b/c", "d")
     refusing(monkeypatch, "scandir", "/" + top.name + "/")
-    found = scanned(top, tracked=(b"a", b"b/c"))
 
-    assert set(found.files) == {b"a", b"b/c"}
-    assert found.skipped == {b"": SkipReason.UNREADABLE}
-
-
-def test_a_tracked_file_that_cannot_be_looked_at_is_unreadable(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(top, ".gitignore", data="build/\n")
-    put(top, "build/tracked")
-    refusing(monkeypatch, "lstat", "build/tracked")
-
-    assert skipped(top, tracked=(b"build/tracked",)) == {"build/tracked": "unreadable"}
+    with pytest.raises(PermissionError):
+        scanned(top)
 
 
 # Repositories inside
@@ -221,19 +198,18 @@ def test_a_submodule_is_a_gitlink_and_never_opened(top: Path, listed: list[str])
     listed.clear()
     found = scanned(top, gitlinks=frozenset([b"sub"]))
 
-    assert found.gitlinks == [b"sub"]
-    assert (found.files, found.skipped) == ({}, {})
+    assert found.folders.notes() == {"gitlink": {b"sub": b""}}
+    assert found.files == {}
     assert listed == ["."]
 
 
 def test_the_folder_of_a_submodule_is_looked_into_however_late_it_is(top: Path) -> None:
     put(top, "sub/a", "sub/deep/b", "new/c")
     (top / "empty").mkdir()
-    rules = ScanRules(gitlinks=frozenset([b"empty", b"sub"]))
-    found = scan(os.fsencode(top), rules, deadline=Deadline(0))
+    found = scanned(top, Deadline(0), gitlinks=frozenset([b"empty", b"sub"]))
 
     assert set(found.files) == {b"sub/a"}
-    assert set(found.skipped) == {b"sub/deep", b"new"}
+    assert left_out(found) == {"sub/deep": "budget", "new": "budget"}
 
 
 def test_a_git_dir_of_this_repository_inside_its_worktree_is_never_opened(
@@ -254,84 +230,6 @@ def test_the_git_dir_at_the_top_is_not_looked_into(top: Path, listed: list[str])
 
     assert taken(top) == ["a"]
     assert listed == ["."]
-
-
-# Included although ignored
-
-
-# Taken whatever the rules say
-
-
-def test_a_forced_path_is_taken_whatever_the_rules_say(top: Path) -> None:
-    put(top, ".gitignore", data="*.log\nbuild/\n")
-    put(top, "a.log", ".env", "build/x", "build/.env")
-    put(top, "big", data="12345")
-    rules: dict[str, Any] = {
-        "deny": patterns(".env"),
-        "max_file_size": 4,
-        "force": (b".env", b"a.log", b"big", b"build"),
-    }
-
-    assert taken(top, **rules) == [".env", "a.log", "big", "build/.env", "build/x"]
-    assert skipped(top, **rules) == {".gitignore": "oversize"}
-
-
-def test_a_forced_path_that_cannot_be_listed_is_unreadable(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(top, ".gitignore", data="build/\n")
-    put(top, "build/x")
-    refusing(monkeypatch, "scandir", "/build")
-
-    assert skipped(top, force=(b"build",)) == {"build": "unreadable"}
-
-
-@pytest.mark.parametrize("rule", ["include_paths", "force"])
-class TestPathsThatAreNamed:
-    """They come from settings and plans, and must not lead where a walk would not go."""
-
-    def test_nothing_is_taken_through_a_link(
-        self, rule: str, top: Path, tmp_path_factory: Any
-    ) -> None:
-        outside = tmp_path_factory.mktemp("outside")
-        put(outside, "secret", "deep/secret")
-        (top / "link").symlink_to(outside)
-        put(top, "in/a")
-        (top / "in/link").symlink_to(outside)
-        paths = (b"link/secret", b"link/deep", b"link/deep/secret", b"in")
-
-        assert taken(top, **{rule: paths}) == ["in/a", "in/link", "link"]
-
-    @pytest.mark.parametrize(
-        "path",
-        [b"../secret", b"src/../../secret", b".git/config", b"src/.GIT/x", b"", b".", b"./a"],
-    )
-    def test_nothing_is_taken_outside_the_worktree_or_in_a_git_dir(
-        self, rule: str, path: bytes, tmp_path: Path
-    ) -> None:
-        top = worktree(tmp_path / "repo")
-        put(tmp_path, "secret")
-        put(top, "src/.GIT/x", "a")
-
-        assert taken(top, **{rule: (path,)}) == ["a"]
-
-    def test_nothing_is_taken_out_of_a_submodule(self, rule: str, top: Path) -> None:
-        worktree(top / "sub")
-        put(top, "sub/a", "sub/deep/b")
-        rules: dict[str, Any] = {rule: (b"sub", b"sub/a", b"sub/deep")}
-        found = scanned(top, gitlinks=frozenset([b"sub"]), **rules)
-
-        assert found.gitlinks == [b"sub"]
-        assert found.files == {}
-
-    def test_nothing_is_taken_out_of_a_nested_repository(self, rule: str, top: Path) -> None:
-        put(top, ".gitignore", data="build/\n")
-        worktree(top / "build/lib")
-        put(top, "build/lib/a", "build/b")
-        rules: dict[str, Any] = {rule: (b"build",)}
-
-        assert taken(top, **rules) == [".gitignore", "build/b"]
-        assert skipped(top, **rules) == {"build/lib": "nested"}
 
 
 # Helpers

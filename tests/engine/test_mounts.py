@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.engine.reading import Clock
-from ckpt.worktree import scan
+from ckpt.engine import scan_cache
+from ckpt.engine.scan_cache import Clock
 
 TABLE = b"""\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -42,17 +42,17 @@ def test_the_innermost_mount_says_whether_folders_are_dated(
     folder: str, is_reliable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mountinfo").write_bytes(TABLE)
-    monkeypatch.setattr(scan, "_TABLE", str(tmp_path / "mountinfo"))
+    monkeypatch.setattr(scan_cache, "_TABLE", str(tmp_path / "mountinfo"))
     monkeypatch.setattr(os.path, "realpath", lambda path: path)
 
-    assert scan.dates_folders(folder) == is_reliable
+    assert scan_cache.dates_folders(folder) == is_reliable
 
 
 def test_without_a_table_of_mounts_nothing_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(scan, "_TABLE", "/nonexistent")
+    monkeypatch.setattr(scan_cache, "_TABLE", "/nonexistent")
 
-    assert not scan.dates_folders("/")
+    assert not scan_cache.dates_folders("/")
 
 
 def test_a_folder_on_another_device_is_listed_each_time(tmp_path: Path) -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.install import manual
+from ckpt.commands import help as manual
+from ckpt.errors import UsageError
 
-PAGE = Path(__file__).resolve().parents[2] / "man/git-ckpt.1"
+PAGE = Path(__file__).resolve().parents[1] / "man/git-ckpt.1"
 MEANT_FOR_MAN = {".TH", ".nh", ".ad", '.\\"'}
 
 
 def render(page: str) -> list[str]:
-    return manual.render(page.splitlines()).splitlines()
+    return manual.render(page).splitlines()
 
 
 def test_text_is_indented_and_flows_into_lines_of_a_terminal() -> None:
@@ -47,14 +48,15 @@ def test_paragraphs_are_parted_by_one_blank_line() -> None:
     assert render(".SH X\n.PP\nOne.\n.PP\n.PP\nTwo.") == ["X", "       One.", "", "       Two."]
 
 
-def test_a_long_tag_stands_above_its_text_and_a_short_one_beside_it() -> None:
+def test_a_tag_stands_above_its_text() -> None:
     page = ".TP\n\\-\\-message\nLong.\n.TP\n\\-n\nShort,\nstill.\n.PP\nAfter."
 
     assert render(page) == [
         "--message".rjust(16),
         "              Long.",
         "",
-        "       -n     Short, still.",
+        "       -n",
+        "              Short, still.",
         "",
         "       After.",
     ]
@@ -88,22 +90,20 @@ def test_a_comment_and_the_title_line_are_not_shown() -> None:
 
 
 def test_the_section_of_a_command_ends_where_the_next_begins() -> None:
-    section = manual.command_section("undo")
+    section = manual.manual("undo")
 
-    assert section is not None
     assert section.startswith("   undo\n       git ckpt undo")
     assert "--dry-run" in section and "git ckpt drop" not in section
 
 
 def test_the_section_of_the_last_command_ends_with_the_commands() -> None:
-    section = manual.command_section("help")
-
-    assert section is not None and "IDS" not in section
+    assert "IDS" not in manual.manual("help")
 
 
 @pytest.mark.parametrize("word", ["teleport", "", "undone", "IDS"])
 def test_what_is_no_command_has_no_section(word: str) -> None:
-    assert manual.command_section(word) is None
+    with pytest.raises(UsageError, match="no manual"):
+        manual.manual(word)
 
 
 def test_the_page_uses_only_requests_that_are_understood() -> None:
@@ -115,7 +115,7 @@ def test_the_page_uses_only_requests_that_are_understood() -> None:
 
 
 def test_no_line_of_the_manual_is_wider_than_a_terminal() -> None:
-    assert max(map(len, manual.manual_text().splitlines())) <= 80
+    assert max(map(len, manual.manual().splitlines())) <= 80
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
@@ -130,7 +130,7 @@ def test_the_manual_says_what_man_says() -> None:
     head, *body, foot = words(ran.stdout).split("GIT-CKPT(1)")
     assert not head and not foot
     # Between the title line and the version in the last line.
-    assert words(manual.manual_text()) in words(" ".join(body))
+    assert words(manual.manual()) in words(" ".join(body))
 
 
 def words(text: str) -> str:
