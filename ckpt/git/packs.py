@@ -108,7 +108,9 @@ class Pack(dulwich.Pack):
         return open(disk.opened(self.path), "rb", buffering=0)
 
     def close(self) -> None:
-        super().close()
+        with suppress(BufferError):  # the traceback of an error may hold a view of the mapping
+            super().close()
+        super().close()  # and the file
         if "_file" in vars(self):
             vars(self).pop("_file").close()
 
