@@ -17,7 +17,7 @@ import time
 from binascii import unhexlify
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ckpt import paths
@@ -47,6 +47,7 @@ from ckpt.paths import identity, to_str
 from ckpt.settings.settings import Settings
 from ckpt.worktree.cache import (
     CODES,
+    FORK_PAYS,
     GITLINK,
     NEW,
     NEW_BYTES,
@@ -56,6 +57,7 @@ from ckpt.worktree.cache import (
     Folder,
     Folders,
     Records,
+    both,
     finder,
     is_executable,
     path_in,
@@ -133,6 +135,7 @@ class _Look:
         self._deadline = deadline
         self._top = os.fsencode(repo.worktree)
         self._staged: Index | None = None
+        self._sizes: dict[ObjectID, int] | None = None  # of the blobs in the index, if many
         self._executable: Set[bytes] | None = None  # by the index, without core.fileMode
         self._conversion: Callable[[bytes], Conversion | None] | None = None
         self._done = (0, 0)  # files and bytes read
@@ -286,7 +289,8 @@ class _Look:
         if self._read_staged().is_racy(entry):
             return None
         blob = ObjectID(entry.id)
-        return blob if self._objects.size(blob) == status.st_size else None
+        size = self._objects.size(blob) if self._sizes is None else self._sizes.get(blob)
+        return blob if size == status.st_size else None
 
     @cached_property
     def _entries(self) -> dict[bytes, IndexEntry]:
@@ -304,11 +308,10 @@ class _Look:
         needed. If the attributes have changed, read every file."""
         repo, folders = self._repo, Folders(records)
         doubtful: Iterable[bytes] = ()
-        if not records:
-            self._read_staged()
-        elif cache is not None:
+        if records and cache is not None:
             doubtful = self._doubtful(cache)
-        found = scan(
+        look = partial(
+            scan,
             self._top,
             folders,
             self._scan_rules,
@@ -317,6 +320,11 @@ class _Look:
             progress=self._progress,
             deadline=self._deadline,
         )
+        if records or len(self._read_staged().entries) < FORK_PAYS:
+            found = look()
+        else:
+            blobs = {ObjectID(entry.id) for entry in self._read_staged().entries}
+            found, self._sizes = both(look, lambda: self._objects.sizes(blobs))
         is_whole = self._keep_within(found)
         named = folders.notes().get("attributes", {})
         attributes = attribute_tree(repo, named)

@@ -396,6 +396,15 @@ class ObjectStore:
                 return place.size
         return None
 
+    def sizes(self, wanted: Set[ObjectID]) -> dict[ObjectID, int]:
+        """Return the sizes of many objects, without those that are missing or corrupt."""
+        found: dict[ObjectID, int] = {}
+        for pack in self.packs:
+            with suppress(DamagedObject), reporting_damage():
+                found.update(pack.sizes(wanted - found.keys()))
+        rest = ((object_id, self.size(object_id)) for object_id in wanted - found.keys())
+        return found | {object_id: size for object_id, size in rest if size is not None}
+
     def disk_size(self, object_id: ObjectID) -> int:
         """Return the disk usage of an object in bytes, without alternates."""
         for place in self._stored(object_id):
@@ -596,6 +605,9 @@ class ScratchObjects(ObjectStore):
 
     def look_again(self) -> None:
         self._under.look_again()
+
+    def sizes(self, wanted: Set[ObjectID]) -> dict[ObjectID, int]:
+        return self._under.sizes(wanted)
 
     def _places(self, object_id: ObjectID) -> Iterator[New | Stored]:
         if object_id in self._new:

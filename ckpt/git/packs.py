@@ -9,9 +9,10 @@ Left out: packing loose objects, and multi-pack indexes.
 from __future__ import annotations
 
 import os
+import zlib
 from binascii import crc32, hexlify, unhexlify
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
 from io import FileIO
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 _KINDS = dict(enumerate(KINDS, 1))
 _NUMBERS = {kind: number for number, kind in _KINDS.items()}
 _LONGEST_HEADER = 16
+_BEGINNING = 512  # bytes of a delta, enough for its base and the first bytes of its content
+_FEW_OTHERS = 10  # times as many as are wanted
 _MOST_KEPT = 8 << 20  # bytes of the delta base cache
 
 
@@ -89,18 +92,30 @@ class Pack(dulwich.Pack):
 
     def size(self, offset: int) -> int:
         """Return the size of an object; a delta begins with the sizes of base and result."""
-        number, size, _ = self._entry(offset)
+        number, size, start = self._entry(offset)
         if number in _KINDS:
             return size
-        delta = b"".join(self.data.get_unpacked_object_at(offset).decomp_chunks)
-        at = dulwich.take_msb_bytes_at(delta, 0)[1]
-        return _number(dulwich.take_msb_bytes_at(delta, at)[0])
+        data = os.pread(self._file.fileno(), _BEGINNING, start)
+        is_named = number == dulwich.REF_DELTA
+        at = self.object_format.oid_length if is_named else _number(data, 0)[1]
+        sizes = zlib.decompressobj().decompress(data[at:], _LONGEST_HEADER)
+        return _number(sizes, _number(sizes, 0)[1])[0]
+
+    def sizes(self, wanted: Set[ObjectID]) -> Iterator[tuple[ObjectID, int]]:
+        """Yield the sizes of those of many objects that the pack has, if it has few others."""
+        if len(self.index) > _FEW_OTHERS * len(wanted):
+            return
+        rows = ((offset, hexlify(raw_id)) for raw_id, offset, _ in self.index.iterentries())
+        for offset, object_id in sorted(row for row in rows if row[1] in wanted):
+            yield ObjectID(object_id), self.size(offset)
 
     def _entry(self, offset: int) -> tuple[int, int, int]:
         """Return the number of an entry's kind, its size, and the offset of its zlib stream."""
         header = os.pread(self._file.fileno(), _LONGEST_HEADER, offset)
-        (first, *more), length, _ = dulwich.take_msb_bytes_at(header, 0)
-        return first >> 4 & 7, first & 15 | _number(more) << 4, offset + length
+        first, more, length = header[0], 0, 1
+        if first & 0x80:
+            more, length = _number(header, 1)
+        return first >> 4 & 7, first & 15 | more << 4, offset + length
 
     @cached_property
     def _file(self) -> FileIO:
@@ -124,9 +139,13 @@ class Pack(dulwich.Pack):
         return [*sorted(offset for _, offset, _ in self.index.iterentries()), end]
 
 
-def _number(groups: list[int]) -> int:
-    """Decode a number from bytes with seven bits each, lowest first."""
-    return sum((byte & 0x7F) << 7 * at for at, byte in enumerate(groups))
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Decode a number from bytes with seven bits each, lowest first; return it and its end."""
+    number = shift = 0
+    while data[at] & 0x80:
+        number |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return number | data[at] << shift, at + 1
 
 
 class Packed(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import stat
 from binascii import unhexlify
 from collections.abc import Container, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ckpt.errors import Refused
 from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
@@ -98,7 +98,7 @@ def parse_tree(data: bytes, id_length: int) -> list[tuple[bytes, int, ObjectID]]
     from dulwich.objects import parse_tree as parse
 
     try:
-        entries = [(name, mode, ObjectID(id)) for name, mode, id in parse(data, id_length)]
+        entries = cast("list[tuple[bytes, int, ObjectID]]", list(parse(data, id_length)))
     except ObjectFormatException as error:
         raise ValueError(str(error)) from error
     for name, _, _ in entries:

@@ -26,6 +26,7 @@ from ckpt.models import Modes
 from ckpt.paths import folders_of
 
 T = TypeVar("T")
+U = TypeVar("U")
 Stat = tuple[int, int, int, int, int]
 Note = tuple[str, bytes, bytes]
 # Of a file that git converts: the blob in the index, on which the result may depend; the id of its
@@ -53,7 +54,7 @@ MODES = {code: mode for mode, code in CODES.items()}
 NEW_FILES, NEW_BYTES = -1, -2
 
 _STAT = Struct("<qqQqI")
-_FORK_PAYS = 3000  # directories and files for each half
+FORK_PAYS = 3000  # directories and files for each half
 
 
 # -- Permission bits; git's trees have only 644 and 755, and none for directories
@@ -312,7 +313,7 @@ def changed(base: bytes, records: Records) -> list[Record]:
     one, other = both(
         lambda: _changed(base, known[:half]),
         lambda: _changed(base, known[half:]),
-        pays=sum([len(record.codes) for record in known], len(known)) > 2 * _FORK_PAYS,
+        pays=sum([len(record.codes) for record in known], len(known)) > 2 * FORK_PAYS,
     )
     return [records[path] for path in one + other]
 
@@ -337,7 +338,7 @@ def _changed(base: bytes, records: Iterable[Record]) -> list[bytes]:
 # -- Work in two processes
 
 
-def both(first: Callable[[], T], second: Callable[[], T], *, pays: bool) -> tuple[T, T]:
+def both(first: Callable[[], T], second: Callable[[], U], *, pays: bool = True) -> tuple[T, U]:
     """Call two functions in parallel, if it `pays`, and return their results.
 
     The second runs in a forked process, which only reads and returns its result, of a type that
