@@ -254,9 +254,9 @@ class _Look:
         return EXECUTABLE if path in self._executable else REGULAR
 
     def _read_one(self, path: bytes, status: os.stat_result) -> File:
-        is_certain, known = True, None
-        is_link = self._mode(path, status) == SYMLINK
-        asked = None if self._conversion is None or is_link else self._conversion(path)
+        is_certain, known, asked = True, None, None
+        if self._conversion is not None and not stat.S_ISLNK(status.st_mode):
+            asked = self._conversion(path)
         blob = self._staged_blob(path, status) if asked is None else None
         if blob is None:
             place = os.path.join(self._top, path)
