@@ -15,8 +15,8 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from ckpt.errors import Busy
 
@@ -254,10 +254,6 @@ def remove_tree(path: str) -> None:
 
 JOURNAL = "journal"  # in a worktree's private directory while a rollback is in progress
 _POLL = 0.02  # seconds
-_SILENT = 2.0  # seconds before waiting is reported
-
-# Called once, with the reason, when a command waits for a lock.
-Waiting = Callable[[str], None]
 
 
 def try_lock(fd: int, mode: int) -> bool | None:
@@ -272,19 +268,16 @@ def try_lock(fd: int, mode: int) -> bool | None:
 
 
 @contextmanager
-def locking(
-    fd: int, mode: int, timeout: float, problem: Callable[[], str], waiting: Waiting | None = None
-) -> Iterator[None]:
+def locking(fd: int, mode: int, timeout: float, place: str) -> Iterator[None]:
     """Hold a lock on an open file, then close it; raise Busy after `timeout` seconds."""
-    began = time.monotonic()
+    deadline = time.monotonic() + timeout
     try:
         while try_lock(fd, mode) is False:
-            passed = time.monotonic() - began
-            if passed >= timeout:
-                raise Busy(problem(), hint="wait for it to end, then try again")
-            if waiting is not None and passed > _SILENT:
-                waiting(problem())
-                waiting = None
+            if time.monotonic() >= deadline:
+                raise Busy(
+                    f"another ckpt command is at work in this {place}",
+                    hint="wait for it to end, then try again",
+                )
             time.sleep(_POLL)
         yield
     finally:
@@ -293,49 +286,25 @@ def locking(
 
 
 def worktree_lock(
-    private_dir: str, *, exclusive: bool, timeout: float, waiting: Waiting | None = None
-) -> AbstractContextManager[None]:
+    private_dir: str, *, exclusive: bool, timeout: float
+) -> AbstractContextManager[object]:
     """Lock a worktree: shared for a save, exclusive for a rollback."""
-    mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-    return _locked(os.path.join(private_dir, "lock"), mode, timeout, "worktree", waiting)
-
-
-def prune_lock(common_dir: str, *, timeout: float) -> AbstractContextManager[None]:
-    """Lock the trash of a repository."""
-    path = os.path.join(common_dir, "ckpt", "prune-lock")
-    return _locked(path, fcntl.LOCK_EX, timeout, "repository")
-
-
-@contextmanager
-def _locked(
-    path: str, mode: int, timeout: float, place: str, waiting: Waiting | None = None
-) -> Iterator[None]:
     try:
-        fd = open_private(path)
+        fd = open_private(os.path.join(private_dir, "lock"))
     except PermissionError:  # owned by another user, as after `sudo git commit`
-        if mode == fcntl.LOCK_EX and place == "worktree":
+        if exclusive:
             raise
-        yield
-        return
-    with locking(fd, mode, timeout, lambda: _at_work(fd, place), waiting):
-        if mode == fcntl.LOCK_EX:
-            with suppress(OSError):  # the disk may be full
-                os.ftruncate(fd, os.pwrite(fd, b"%d\n" % os.getpid(), 0))
-        yield
+        return nullcontext()
+    return locking(fd, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, timeout, "worktree")
 
 
-def _holder(fd: int) -> str | None:
-    """Describe the process that holds a lock exclusively, if any."""
-    if try_lock(fd, fcntl.LOCK_SH) is not False:
-        try_lock(fd, fcntl.LOCK_UN)
-        return None
-    pid = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-    return f"process {pid}" if pid else "another process"
-
-
-def _at_work(fd: int, place: str) -> str:
-    holder = _holder(fd)
-    return f"another ckpt command is at work in this {place}{f' ({holder})' if holder else ''}"
+def prune_lock(common_dir: str, *, timeout: float) -> AbstractContextManager[object]:
+    """Lock the trash of a repository."""
+    try:
+        fd = open_private(os.path.join(common_dir, "ckpt", "prune-lock"))
+    except PermissionError:
+        return nullcontext()
+    return locking(fd, fcntl.LOCK_EX, timeout, "repository")
 
 
 # -- Rollbacks in progress
@@ -345,20 +314,18 @@ def journal_exists(private_dir: str) -> bool:
     return os.path.lexists(os.path.join(private_dir, JOURNAL))
 
 
-def running_rollback(private_dir: str) -> str | None:
-    """Describe the process that is rolling back this worktree, if any."""
+def is_rolling_back(private_dir: str) -> bool:
+    """Return whether another process is rolling back this worktree."""
+    lock = os.path.join(private_dir, "lock")
     if journal_exists(private_dir):
-        with (
-            suppress(OSError),
-            open(os.open(os.path.join(private_dir, "lock"), _LOOK), "rb") as file,
-        ):
-            return _holder(file.fileno())
-    return None
+        with suppress(OSError), open(os.open(lock, _LOOK), "rb") as file:
+            return try_lock(file.fileno(), fcntl.LOCK_SH) is False
+    return False
 
 
 def is_interrupted(private_dir: str) -> bool:
     """Return whether a rollback was interrupted here and is not running."""
-    is_dead = journal_exists(private_dir) and running_rollback(private_dir) is None
+    is_dead = journal_exists(private_dir) and not is_rolling_back(private_dir)
     return is_dead and journal_exists(private_dir)
 
 

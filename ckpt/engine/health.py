@@ -15,7 +15,7 @@ from functools import partial
 from shlex import join, quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from ckpt.disk import JOURNAL, clear_dead, is_interrupted, running_rollback
+from ckpt.disk import JOURNAL, clear_dead, is_interrupted, is_rolling_back
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.space import Held, held
@@ -94,10 +94,8 @@ def _remove(repo: Repository, target: Target) -> str:
 
 def _journals(repo: Repository) -> Iterator[Diagnosis]:
     """Check all worktrees, as an unreadable journal in one prevents pruning in all."""
-    running = running_rollback(repo.private_dir)
-    if running is not None:
-        told = f"in progress ({running})"
-        yield Diagnosis("rollback", DOUBTFUL, told, "wait for it to end")
+    if is_rolling_back(repo.private_dir):
+        yield Diagnosis("rollback", DOUBTFUL, "in progress", "wait for it to end")
     for git_dir in repo.refs.git_dirs():
         private_dir = os.path.join(git_dir, "ckpt")
         if not is_interrupted(private_dir):
@@ -217,15 +215,11 @@ class Status(NamedTuple):
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
     ways_out: tuple[str, ...]
-    rollback_running: str | None
+    rollback_running: bool
 
     @property
     def here(self) -> int:
         return sum(self.kinds.values())
-
-    @property
-    def is_rolling_back(self) -> bool:
-        return self.rollback_running is not None
 
 
 def look(repo: Repository, findings: Sequence[Finding]) -> Status:
@@ -269,7 +263,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         ),
         others=tuple(found for found in findings if found.trigger not in TRIGGERS),
         ways_out=ways_out,
-        rollback_running=running_rollback(repo.private_dir),
+        rollback_running=is_rolling_back(repo.private_dir),
     )
 
 

@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ckpt import disk, ids
-from ckpt.disk import Waiting, journal_exists, worktree_lock
+from ckpt.disk import journal_exists, worktree_lock
 from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
@@ -82,7 +82,6 @@ class SaveRequest(NamedTuple):
     pinned: bool = False
     keep: tuple[ObjectID, ...] = ()
     progress: Callable[[int, int], None] | None = None
-    waiting: Waiting | None = None
 
     @property
     def wants_own_ref(self) -> bool:
@@ -129,10 +128,7 @@ def save(
         )
         return write(repo, present if complete is None else complete(present), request)
 
-    lock = worktree_lock(
-        repo.private_dir, exclusive=False, timeout=timeout, waiting=request.waiting
-    )
-    with lock:
+    with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
         return again_if_pruned(repo, attempt)
 
 
