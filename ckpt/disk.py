@@ -42,14 +42,8 @@ def write(fd: int, data: bytes | memoryview) -> None:
 
 def discard(path: Path, *, dir_fd: int | None = None) -> None:
     """Remove an unfinished file, or leave it to the next command if that fails."""
-    try:
+    with suppress(OSError):
         os.unlink(path, dir_fd=dir_fd)
-    except OSError:
-        pass
-    except BaseException:  # an interrupt must not leave it behind
-        with suppress(OSError):
-            os.unlink(path, dir_fd=dir_fd)
-        raise
 
 
 def temporary_name(prefix: str, random: int = 8) -> str:
@@ -94,44 +88,42 @@ def create_locked(path: str, mode: int = 0o600) -> int:
 
 MANY_FILES = 500  # above which one sync() is faster
 _THREADS = 8
-CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # for directories, on some file systems
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # for directories, on some file systems
 
 
 def fsync(paths: Collection[Path]) -> None:
     """Flush files and directories to disk, in parallel."""
     if sync_instead_of(len(paths)):
         return
-    todo, errors, started = iter(paths), [], []
+    todo, errors, threads = iter(paths), [], []
 
     def work() -> None:
         try:
             for path in todo:
                 with suppress(FileNotFoundError):
-                    _fsync(path)
-        except BaseException as error:
+                    flush(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        except OSError as error:
             errors.append(error)
 
     if len(paths) > 2:
         from threading import Thread
 
-        with suppress(RuntimeError):  # cannot start another thread
-            for _ in range(min(len(paths), _THREADS) - 1):
-                thread = Thread(target=work)
-                thread.start()
-                started.append(thread)
+        threads = [Thread(target=work) for _ in range(min(len(paths), _THREADS) - 1)]
+    for thread in threads:
+        thread.start()
     work()
-    for thread in started:
+    for thread in threads:
         thread.join()
     if errors:
         raise errors[0]
 
 
-def _fsync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+def flush(fd: int) -> None:
+    """Flush an open file or directory to disk, then close it."""
     try:
         os.fsync(fd)
     except OSError as error:
-        if error.errno not in CANNOT_FLUSH:
+        if error.errno not in _CANNOT_FLUSH:
             raise
     finally:
         os.close(fd)
@@ -350,13 +342,8 @@ def holding(path: str, private_dir: str, *, patience: float = 0.0) -> Iterator[N
             inode = _take(private, lock, time.monotonic() + patience)
             yield
         finally:
-            try:
-                _unlink_same(lock, inode)
-                discard(private)
-            except KeyboardInterrupt:  # which must not leave them behind
-                _unlink_same(lock, inode)
-                discard(private)
-                raise
+            _unlink_same(lock, inode)
+            discard(private)
 
 
 def _take(private: str, lock: str, deadline: float) -> os.stat_result:
