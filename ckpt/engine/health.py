@@ -23,7 +23,6 @@ from ckpt.engine.trigger_log import TriggerLog, TriggerNotes
 from ckpt.errors import Busy, CkptError, DiskError
 from ckpt.git.config import parse_bool
 from ckpt.git.operation import read
-from ckpt.git.refs import branch_name
 from ckpt.git.repository import Repository, in_worktree
 from ckpt.ids import is_id
 from ckpt.models import INSTALLED, REF_PREFIX, REPLACED, Checkpoint, Finding, GitState, Kind
@@ -243,7 +242,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         worktree=repo.worktree,
         worktree_id=repo.worktree_id,
         git_dir=repo.git_dir,
-        head=GitState(None if head.commit is None else head.commit.decode(), branch_name(head)),
+        head=head.state,
         operation=None if operation is None else operation.name,
         rollback_interrupted=is_dead,
         kinds={kind: kinds.count(kind) for kind in Kind},

@@ -30,7 +30,7 @@ from ckpt.git import operation as operation_record
 from ckpt.git import record
 from ckpt.git.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
 from ckpt.git.record import Manifest, StateFile
-from ckpt.git.refs import HeadMoved, branch_name
+from ckpt.git.refs import HeadMoved
 from ckpt.git.repository import Repository
 from ckpt.git.trees import (
     FOLDER,
@@ -161,8 +161,8 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
     draft = draft_of(repo, request, Scope.FULL, present.tree, state)._replace(
         partial=present.is_partial,
         during_rollback=journal_exists(repo.private_dir),
-        head_commit=None if head is None else head.decode(),
-        branch=branch_name(present.head),
+        head_commit=present.head.state.commit_hash,
+        branch=present.head.state.branch,
         stats=Stats(*compared.stats),
     )
     result = _published(repo, request, draft, lambda: scan_cache.is_held(repo, source))
@@ -232,7 +232,7 @@ def _write_state_tree(repo: Repository, present: Present, request: SaveRequest) 
         excludes=present.excludes,
         include=present.include,
         operation=None if operation is None else operation._asdict(),
-        branch=branch_name(present.head),
+        branch=present.head.state.branch,
         unskipped=present.unskipped,
         nested=present.nested,
     )

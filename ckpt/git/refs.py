@@ -20,7 +20,7 @@ from ckpt.disk import clear_dead, holding, replace_held
 from ckpt.errors import Busy, CkptError, Refused, is_want
 from ckpt.git.objects import ObjectID
 from ckpt.ids import is_id
-from ckpt.models import REF_PREFIX, TRASH_PREFIX
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, GitState
 from ckpt.paths import to_str
 
 IDENTITY = b"ckpt <ckpt@localhost>"
@@ -70,10 +70,11 @@ class Head(NamedTuple):
         """Return the contents of the HEAD file."""
         return (self.commit or b"" if self.branch is None else SYMREF + self.branch) + b"\n"
 
-
-def branch_name(head: Head) -> str | None:
-    """Return the short name of HEAD's branch; None if detached."""
-    return None if head.branch is None else short_name(head.branch)
+    @property
+    def state(self) -> GitState:
+        """Return HEAD as text, with the short name of its branch."""
+        commit = None if self.commit is None else self.commit.decode()
+        return GitState(commit, None if self.branch is None else short_name(self.branch))
 
 
 class HeadMoved(Busy):
