@@ -165,7 +165,6 @@ def read(path: str | bytes, most: int = SMALL) -> bytes:
 # -- Private files and directories, mode 0600 and 0700, in `ckpt/` of a git directory or a user
 
 OPEN, WRITABLE = 0o077, 0o022  # permission bits of group and others
-LARGEST = 1 << 28
 UNFINISHED = ".tmp-"  # prefix of temporary files
 
 
@@ -196,12 +195,12 @@ def replace(path: str, *parts: bytes, durable: bool = True) -> None:
             write(fd, part)
 
 
-def read_private(path: str, refused: int = WRITABLE, most: int = LARGEST) -> bytes:
+def read_private(path: str, refused: int = WRITABLE) -> bytes:
     """Read a file owned by this user; raise OSError if it has permission bits in `refused`."""
     with open(os.open(path, _LOOK), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         is_own = status.st_uid == os.geteuid() and not status.st_mode & refused
-        if not is_own or not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        if not is_own or not stat.S_ISREG(status.st_mode) or status.st_size > LARGE:
             raise PermissionError(errno.EPERM, "not a private file", path)
         return file.read()
 
@@ -245,7 +244,7 @@ def remove_tree(path: str) -> None:
 # -- Locks between our commands
 
 JOURNAL = "journal"  # in a worktree's private directory while a rollback is in progress
-_POLL = 0.02  # seconds
+_POLL = 0.01  # seconds
 
 
 def try_lock(fd: int, mode: int) -> bool | None:
@@ -324,7 +323,6 @@ def is_interrupted(private_dir: str) -> bool:
 # -- Git's lock on a file
 
 LOCK = "lock-"  # prefix of the private files
-_LOCK_POLL = 0.005  # seconds
 _FOLDER_PATIENCE = 1.0  # seconds in which git may remove the directory again
 # Errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
@@ -392,15 +390,11 @@ def _wait(lock: str, private_dir: str, deadline: float) -> None:
     clear_dead(private_dir)
     if os.path.lexists(lock):
         if time.monotonic() >= deadline:
-            raise locked(lock.removesuffix(".lock"))
-        time.sleep(_LOCK_POLL)
-
-
-def locked(path: str) -> Busy:
-    return Busy(
-        f"unable to lock '{path}': '{path}.lock' exists",
-        hint="another git process seems to be running; wait for it, or remove that file",
-    )
+            raise Busy(
+                f"unable to lock '{lock.removesuffix('.lock')}': '{lock}' exists",
+                hint="another git process seems to be running; wait for it, or remove that file",
+            )
+        time.sleep(_POLL)
 
 
 # -- Stale files

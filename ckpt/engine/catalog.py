@@ -205,7 +205,8 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         repo.objects.flush()
         if not checkpoint.foreign:
             disk.fsync(record.note(repo.common_dir, checkpoint.id, commit.decode()))
-        if not repo.refs.replace(checkpoint.ref.encode(), old, commit):
+        ref = checkpoint.ref.encode()
+        if not repo.refs.change({ref: (old, (ref, commit))}):
             raise changed_meanwhile(checkpoint)
         if repo.objects.missing({commit}):  # a concurrent prune did not see the ref
             record.write_commit(repo.objects, *parts)

@@ -274,10 +274,6 @@ class Refs:
             disk.fsync([os.path.dirname(path)])
         return True
 
-    def replace(self, ref: bytes, old: bytes, new: ObjectID) -> bool:
-        """Update a ref; False if its value is not `old`."""
-        return bool(self.change({ref: (old, (ref, new))}))
-
     def remove(self, ref: bytes, old: bytes) -> bool:
         """Delete a ref; False if its value is not `old`."""
         return bool(self.change({ref: (old, None)}))
