@@ -141,8 +141,9 @@ def load(
 ) -> Checkpoint:
     """Read a checkpoint by its commit, its details on demand. Pass `known` to share the record of
     local checkpoints among several."""
-    lacks = (known or record.Record(repo.common_dir)).lacks
-    return record.read_checkpoint(repo.objects, checkpoint_id, commit, lacks)
+    known = known or record.Record(repo.common_dir)
+    foreign = known.lacks(checkpoint_id, commit.decode())
+    return record.read_checkpoint(repo.objects, checkpoint_id, commit, foreign=foreign)
 
 
 def _named(checkpoints: Iterable[Checkpoint], name: str, scope: Scope) -> Checkpoint | None:
