@@ -66,11 +66,10 @@ class CheckpointManager:
     enabled: bool = _same("enabled")
     settings: Settings = _same("settings")
     rollback_interrupted: bool = _same("rollback_interrupted")
-    rollback_running: str | None = _same("rollback_running")
+    rollback_running: bool = _same("rollback_running")
     turn: int = _same("turn")
     # Called in the worker thread.
     progress: Callable[[int, int], None] | None = _same("progress")
-    waiting: Callable[[str], None] | None = _same("waiting")
 
     async def _run(self, work: Callable[[], T]) -> T:
         self._enter_loop()

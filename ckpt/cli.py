@@ -94,11 +94,9 @@ class Context:
 
         manager = CheckpointManager(self.start, store=self.output.store, environ=self.env)
         manager.progress = self.output.progress()
-        manager.waiting = self.output.waiting
         self.manager = manager
-        running = manager.rollback_running if warns else None
-        if running is not None:
-            self.output.warning(f"a rollback is at work in this worktree ({running})")
+        if warns and manager.rollback_running:
+            self.output.warning("a rollback is at work in this worktree")
         elif warns and manager.rollback_interrupted:
             self.output.warning("a rollback was interrupted in this worktree")
             self.output.hint("git ckpt rollback --continue, or git ckpt rollback --abort")

@@ -15,8 +15,8 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from ckpt.errors import Busy
 
@@ -42,14 +42,8 @@ def write(fd: int, data: bytes | memoryview) -> None:
 
 def discard(path: Path, *, dir_fd: int | None = None) -> None:
     """Remove an unfinished file, or leave it to the next command if that fails."""
-    try:
+    with suppress(OSError):
         os.unlink(path, dir_fd=dir_fd)
-    except OSError:
-        pass
-    except BaseException:  # an interrupt must not leave it behind
-        with suppress(OSError):
-            os.unlink(path, dir_fd=dir_fd)
-        raise
 
 
 def temporary_name(prefix: str, random: int = 8) -> str:
@@ -94,44 +88,42 @@ def create_locked(path: str, mode: int = 0o600) -> int:
 
 MANY_FILES = 500  # above which one sync() is faster
 _THREADS = 8
-CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # for directories, on some file systems
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # for directories, on some file systems
 
 
 def fsync(paths: Collection[Path]) -> None:
     """Flush files and directories to disk, in parallel."""
     if sync_instead_of(len(paths)):
         return
-    todo, errors, started = iter(paths), [], []
+    todo, errors, threads = iter(paths), [], []
 
     def work() -> None:
         try:
             for path in todo:
                 with suppress(FileNotFoundError):
-                    _fsync(path)
-        except BaseException as error:
+                    flush(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        except OSError as error:
             errors.append(error)
 
     if len(paths) > 2:
         from threading import Thread
 
-        with suppress(RuntimeError):  # cannot start another thread
-            for _ in range(min(len(paths), _THREADS) - 1):
-                thread = Thread(target=work)
-                thread.start()
-                started.append(thread)
+        threads = [Thread(target=work) for _ in range(min(len(paths), _THREADS) - 1)]
+    for thread in threads:
+        thread.start()
     work()
-    for thread in started:
+    for thread in threads:
         thread.join()
     if errors:
         raise errors[0]
 
 
-def _fsync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+def flush(fd: int) -> None:
+    """Flush an open file or directory to disk, then close it."""
     try:
         os.fsync(fd)
     except OSError as error:
-        if error.errno not in CANNOT_FLUSH:
+        if error.errno not in _CANNOT_FLUSH:
             raise
     finally:
         os.close(fd)
@@ -173,7 +165,6 @@ def read(path: str | bytes, most: int = SMALL) -> bytes:
 # -- Private files and directories, mode 0600 and 0700, in `ckpt/` of a git directory or a user
 
 OPEN, WRITABLE = 0o077, 0o022  # permission bits of group and others
-LARGEST = 1 << 28
 UNFINISHED = ".tmp-"  # prefix of temporary files
 
 
@@ -204,12 +195,12 @@ def replace(path: str, *parts: bytes, durable: bool = True) -> None:
             write(fd, part)
 
 
-def read_private(path: str, refused: int = WRITABLE, most: int = LARGEST) -> bytes:
+def read_private(path: str, refused: int = WRITABLE) -> bytes:
     """Read a file owned by this user; raise OSError if it has permission bits in `refused`."""
     with open(os.open(path, _LOOK), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         is_own = status.st_uid == os.geteuid() and not status.st_mode & refused
-        if not is_own or not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        if not is_own or not stat.S_ISREG(status.st_mode) or status.st_size > LARGE:
             raise PermissionError(errno.EPERM, "not a private file", path)
         return file.read()
 
@@ -253,11 +244,7 @@ def remove_tree(path: str) -> None:
 # -- Locks between our commands
 
 JOURNAL = "journal"  # in a worktree's private directory while a rollback is in progress
-_POLL = 0.02  # seconds
-_SILENT = 2.0  # seconds before waiting is reported
-
-# Called once, with the reason, when a command waits for a lock.
-Waiting = Callable[[str], None]
+_POLL = 0.01  # seconds
 
 
 def try_lock(fd: int, mode: int) -> bool | None:
@@ -272,19 +259,16 @@ def try_lock(fd: int, mode: int) -> bool | None:
 
 
 @contextmanager
-def locking(
-    fd: int, mode: int, timeout: float, problem: Callable[[], str], waiting: Waiting | None = None
-) -> Iterator[None]:
+def locking(fd: int, mode: int, timeout: float, place: str) -> Iterator[None]:
     """Hold a lock on an open file, then close it; raise Busy after `timeout` seconds."""
-    began = time.monotonic()
+    deadline = time.monotonic() + timeout
     try:
         while try_lock(fd, mode) is False:
-            passed = time.monotonic() - began
-            if passed >= timeout:
-                raise Busy(problem(), hint="wait for it to end, then try again")
-            if waiting is not None and passed > _SILENT:
-                waiting(problem())
-                waiting = None
+            if time.monotonic() >= deadline:
+                raise Busy(
+                    f"another ckpt command is at work in this {place}",
+                    hint="wait for it to end, then try again",
+                )
             time.sleep(_POLL)
         yield
     finally:
@@ -293,49 +277,25 @@ def locking(
 
 
 def worktree_lock(
-    private_dir: str, *, exclusive: bool, timeout: float, waiting: Waiting | None = None
-) -> AbstractContextManager[None]:
+    private_dir: str, *, exclusive: bool, timeout: float
+) -> AbstractContextManager[object]:
     """Lock a worktree: shared for a save, exclusive for a rollback."""
-    mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-    return _locked(os.path.join(private_dir, "lock"), mode, timeout, "worktree", waiting)
-
-
-def prune_lock(common_dir: str, *, timeout: float) -> AbstractContextManager[None]:
-    """Lock the trash of a repository."""
-    path = os.path.join(common_dir, "ckpt", "prune-lock")
-    return _locked(path, fcntl.LOCK_EX, timeout, "repository")
-
-
-@contextmanager
-def _locked(
-    path: str, mode: int, timeout: float, place: str, waiting: Waiting | None = None
-) -> Iterator[None]:
     try:
-        fd = open_private(path)
+        fd = open_private(os.path.join(private_dir, "lock"))
     except PermissionError:  # owned by another user, as after `sudo git commit`
-        if mode == fcntl.LOCK_EX and place == "worktree":
+        if exclusive:
             raise
-        yield
-        return
-    with locking(fd, mode, timeout, lambda: _at_work(fd, place), waiting):
-        if mode == fcntl.LOCK_EX:
-            with suppress(OSError):  # the disk may be full
-                os.ftruncate(fd, os.pwrite(fd, b"%d\n" % os.getpid(), 0))
-        yield
+        return nullcontext()
+    return locking(fd, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, timeout, "worktree")
 
 
-def _holder(fd: int) -> str | None:
-    """Describe the process that holds a lock exclusively, if any."""
-    if try_lock(fd, fcntl.LOCK_SH) is not False:
-        try_lock(fd, fcntl.LOCK_UN)
-        return None
-    pid = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-    return f"process {pid}" if pid else "another process"
-
-
-def _at_work(fd: int, place: str) -> str:
-    holder = _holder(fd)
-    return f"another ckpt command is at work in this {place}{f' ({holder})' if holder else ''}"
+def prune_lock(common_dir: str, *, timeout: float) -> AbstractContextManager[object]:
+    """Lock the trash of a repository."""
+    try:
+        fd = open_private(os.path.join(common_dir, "ckpt", "prune-lock"))
+    except PermissionError:
+        return nullcontext()
+    return locking(fd, fcntl.LOCK_EX, timeout, "repository")
 
 
 # -- Rollbacks in progress
@@ -345,27 +305,24 @@ def journal_exists(private_dir: str) -> bool:
     return os.path.lexists(os.path.join(private_dir, JOURNAL))
 
 
-def running_rollback(private_dir: str) -> str | None:
-    """Describe the process that is rolling back this worktree, if any."""
+def is_rolling_back(private_dir: str) -> bool:
+    """Return whether another process is rolling back this worktree."""
+    lock = os.path.join(private_dir, "lock")
     if journal_exists(private_dir):
-        with (
-            suppress(OSError),
-            open(os.open(os.path.join(private_dir, "lock"), _LOOK), "rb") as file,
-        ):
-            return _holder(file.fileno())
-    return None
+        with suppress(OSError), open(os.open(lock, _LOOK), "rb") as file:
+            return try_lock(file.fileno(), fcntl.LOCK_SH) is False
+    return False
 
 
 def is_interrupted(private_dir: str) -> bool:
     """Return whether a rollback was interrupted here and is not running."""
-    is_dead = journal_exists(private_dir) and running_rollback(private_dir) is None
+    is_dead = journal_exists(private_dir) and not is_rolling_back(private_dir)
     return is_dead and journal_exists(private_dir)
 
 
 # -- Git's lock on a file
 
 LOCK = "lock-"  # prefix of the private files
-_LOCK_POLL = 0.005  # seconds
 _FOLDER_PATIENCE = 1.0  # seconds in which git may remove the directory again
 # Errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
@@ -383,13 +340,8 @@ def holding(path: str, private_dir: str, *, patience: float = 0.0) -> Iterator[N
             inode = _take(private, lock, time.monotonic() + patience)
             yield
         finally:
-            try:
-                _unlink_same(lock, inode)
-                discard(private)
-            except KeyboardInterrupt:  # which must not leave them behind
-                _unlink_same(lock, inode)
-                discard(private)
-                raise
+            _unlink_same(lock, inode)
+            discard(private)
 
 
 def _take(private: str, lock: str, deadline: float) -> os.stat_result:
@@ -438,15 +390,11 @@ def _wait(lock: str, private_dir: str, deadline: float) -> None:
     clear_dead(private_dir)
     if os.path.lexists(lock):
         if time.monotonic() >= deadline:
-            raise locked(lock.removesuffix(".lock"))
-        time.sleep(_LOCK_POLL)
-
-
-def locked(path: str) -> Busy:
-    return Busy(
-        f"unable to lock '{path}': '{path}.lock' exists",
-        hint="another git process seems to be running; wait for it, or remove that file",
-    )
+            raise Busy(
+                f"unable to lock '{lock.removesuffix('.lock')}': '{lock}' exists",
+                hint="another git process seems to be running; wait for it, or remove that file",
+            )
+        time.sleep(_POLL)
 
 
 # -- Stale files

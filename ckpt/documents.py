@@ -52,7 +52,7 @@ _SHOWN = {
     "SaveResult": "outcome checkpoint reason",
     "Status": "worktree:worktree.path worktree_id:worktree.id git_dir:git_dir.path"
     " head.commit_hash:git_state.commit_hash head.branch:git_state.branch"
-    " operation:git_state.operation rollback_interrupted is_rolling_back:rollback_running"
+    " operation:git_state.operation rollback_interrupted rollback_running"
     " here:checkpoints.here kinds:checkpoints.kinds newest.id:checkpoints.newest"
     " oldest.id:checkpoints.oldest elsewhere:checkpoints.elsewhere"
     " unreadable:checkpoints.unreadable trash:checkpoints.trash refs:checkpoints.refs"

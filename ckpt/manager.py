@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckpt import engine
-from ckpt.disk import is_interrupted, running_rollback
+from ckpt.disk import is_interrupted, is_rolling_back
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
 from ckpt.errors import Busy, CkptError, DiskError, NotFound, Refused, UsageError
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from ckpt.api.blocks import Guard
     from ckpt.api.tracking import TrackedObjects
-    from ckpt.disk import Waiting
     from ckpt.engine.prepare import RollbackOptions
     from ckpt.engine.sessions import SessionState, Write
     from ckpt.engine.snapshot import SaveRequest
@@ -97,7 +96,6 @@ class CheckpointManager:
         self._is_fresh = True  # the first call need not reread the configuration
         self.enabled = enabled
         self.progress: Callable[[int, int], None] | None = None
-        self.waiting: Waiting | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -139,9 +137,9 @@ class CheckpointManager:
         return is_interrupted(self._repo.private_dir)
 
     @property
-    def rollback_running(self) -> str | None:
-        """Describe the process that is rolling back this worktree, if any."""
-        return running_rollback(self._repo.private_dir)
+    def rollback_running(self) -> bool:
+        """Return whether another process is rolling back this worktree."""
+        return is_rolling_back(self._repo.private_dir)
 
     # -- saving ------------------------------------------------------------------
 
@@ -191,7 +189,6 @@ class CheckpointManager:
                 state_is_given=any(part is not None for part in given),
                 pinned=pin,
                 progress=self.progress,
-                waiting=self.waiting,
             )
             result = self._save(request, recurse)
         if result.checkpoint is None or result.outcome is Outcome.UNCHANGED:
@@ -323,8 +320,7 @@ class CheckpointManager:
     def _recover(self, forwards: bool) -> RollbackResult:
         check_has_worktree(self._scope)
         with self._working():
-            settings, waiting = self.forgiving_settings, self.waiting
-            return engine.recovery.recover(self._repo, settings, waiting, forwards=forwards)
+            return engine.recovery.recover(self._repo, self.forgiving_settings, forwards=forwards)
 
     def guard(self, name: str | None = None) -> Guard:
         """Guard a block or function: if it raises, roll back everything, HEAD included."""
@@ -347,7 +343,7 @@ class CheckpointManager:
     ) -> RollbackResult:
         """Roll back both files and tracked objects, or neither."""
         made = engine.prepare.RollbackOptions
-        options |= {"progress": self.progress, "waiting": self.waiting}
+        options["progress"] = self.progress
         if self._tracked is None or options["dry_run"] or options.get("paths"):
             return go(made(**options))
         now = self._tracked.stored(forgiving=True)

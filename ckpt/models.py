@@ -161,9 +161,8 @@ class Source:
         self,
         details: Callable[[Checkpoint], Details] = lambda _: Details(),
         dirty_files: Callable[[Checkpoint], tuple[str, ...]] = lambda _: (),
-        lacks: Callable[[str, str], bool] = lambda _id, _commit: False,
     ) -> None:
-        self.details, self.dirty_files, self.lacks = details, dirty_files, lacks
+        self.details, self.dirty_files = details, dirty_files
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Source)
@@ -190,6 +189,7 @@ class _Facts(NamedTuple):
     pinned: bool = False
     partial: bool = False
     during_rollback: bool = False
+    foreign: bool = False  # made in another repository, or by hand
     head_commit: str | None = None
     branch: str | None = None
     stats: Stats = Stats()
@@ -206,11 +206,6 @@ class Checkpoint(_Facts):
     @property
     def ref(self) -> str:
         return REF_PREFIX + self.id
-
-    @property
-    def foreign(self) -> bool:
-        """Return whether it was made in another repository, or by hand."""
-        return self.source.lacks(self.id, self.commit)
 
     @cached_property
     def details(self) -> Details:

@@ -76,10 +76,6 @@ class Output:
         """Print a line on standard error, when another program uses standard output."""
         self._say(self._typed(text), sys.stderr)
 
-    def waiting(self, text: str) -> None:
-        """Warn that a command waits, and for what."""
-        self.warning(f"{text}; waiting for it to end")
-
     def error(self, problem: CkptError) -> None:
         if self.as_json:
             from ckpt import documents

@@ -81,7 +81,7 @@ def test_stats_are_told_in_a_few_words(stats: Stats, expected: str) -> None:
 
 def test_marks_name_what_is_unusual_about_a_checkpoint() -> None:
     everything = draft(pinned=True, partial=True, during_rollback=True, session="a_b")
-    foreign = draft(pinned=True, source=Source(lacks=lambda *_: True))
+    foreign = draft(pinned=True, foreign=True)
 
     assert render.marks(everything) == ["pinned", "partial", "during-rollback", "session a_b"]
     assert render.marks(foreign) == ["foreign", "pinned"]

@@ -29,7 +29,6 @@ from ckpt.engine import diff, rollback  # noqa: F401  # imported before the comm
 from ckpt.errors import CkptError, UsageError
 from ckpt.git.objects import ObjectID
 from ckpt.git.reachability import ahead_behind
-from ckpt.git.refs import branch_name
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, DiffResult, GitState, Kind, RollbackResult
 from ckpt.render import counted, kept, quoted, stats_text, warnings
@@ -280,7 +279,7 @@ def _noting(problems: list[CkptError], failure: str) -> Iterator[None]:
 def _moved(manager: CheckpointManager, before: Checkpoint) -> Moved | None:
     head = manager.repository.refs.head()
     then = GitState(before.head_commit, before.branch)
-    now = GitState(None if head.commit is None else head.commit.decode(), branch_name(head))
+    now = head.state
     gained = None
     if head.commit is not None and then.commit_hash is not None:
         was = ObjectID(then.commit_hash.encode())

@@ -55,8 +55,8 @@ def _state(found: Status) -> Iterator[Row]:
         yield "", "", f"a {found.operation} is in progress"
     if found.rollback_interrupted:
         yield "Rollback", "red", "interrupted"
-    if found.rollback_running is not None:
-        yield "Rollback", "", f"in progress ({found.rollback_running})"
+    if found.rollback_running:
+        yield "Rollback", "", "in progress"
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items() if count)
     yield "Checkpoints", "", f"{found.here} here ({kinds})" if found.here else "none here"
     for which, one in (("newest", found.newest), ("oldest", found.oldest)):

@@ -141,8 +141,9 @@ def load(
 ) -> Checkpoint:
     """Read a checkpoint by its commit, its details on demand. Pass `known` to share the record of
     local checkpoints among several."""
-    lacks = (known or record.Record(repo.common_dir)).lacks
-    return record.read_checkpoint(repo.objects, checkpoint_id, commit, lacks)
+    known = known or record.Record(repo.common_dir)
+    foreign = known.lacks(checkpoint_id, commit.decode())
+    return record.read_checkpoint(repo.objects, checkpoint_id, commit, foreign=foreign)
 
 
 def _named(checkpoints: Iterable[Checkpoint], name: str, scope: Scope) -> Checkpoint | None:
@@ -205,7 +206,8 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         repo.objects.flush()
         if not checkpoint.foreign:
             disk.fsync(record.note(repo.common_dir, checkpoint.id, commit.decode()))
-        if not repo.refs.replace(checkpoint.ref.encode(), old, commit):
+        ref = checkpoint.ref.encode()
+        if not repo.refs.change({ref: (old, (ref, commit))}):
             raise changed_meanwhile(checkpoint)
         if repo.objects.missing({commit}):  # a concurrent prune did not see the ref
             record.write_commit(repo.objects, *parts)

@@ -15,9 +15,9 @@ from ckpt.engine.working_state import Present
 from ckpt.errors import CkptError, Refused, RollbackError
 from ckpt.git.objects import ObjectID
 from ckpt.git.operation import ORIG_HEAD, WITHOUT_HEAD, OperationState, read
-from ckpt.git.refs import Head, HeadMoved, branch_name, short_name
+from ckpt.git.refs import Head, HeadMoved, short_name
 from ckpt.git.repository import Repository
-from ckpt.models import BranchReport, GitState, HeadReport, OperationReport
+from ckpt.models import BranchReport, HeadReport, OperationReport
 
 # -- Plan the move
 
@@ -153,8 +153,8 @@ def head_report(
         operation = OperationReport(was and was.name, shall and shall.name)
     return HeadReport(
         moved=move is not None,
-        before=_state(here),
-        after=_state(here if move is None else move.after),
+        before=here.state,
+        after=(here if move is None else move.after).state,
         ahead=ahead,
         behind=behind,
         branches=tuple(
@@ -164,10 +164,6 @@ def head_report(
         ),
         operation=operation,
     )
-
-
-def _state(head: Head) -> GitState:
-    return GitState(_text(head.commit), branch_name(head))
 
 
 def _text(commit: ObjectID | None) -> str | None:

@@ -15,7 +15,7 @@ from functools import partial
 from shlex import join, quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from ckpt.disk import JOURNAL, clear_dead, is_interrupted, running_rollback
+from ckpt.disk import JOURNAL, clear_dead, is_interrupted, is_rolling_back
 from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.space import Held, held
@@ -23,7 +23,6 @@ from ckpt.engine.trigger_log import TriggerLog, TriggerNotes
 from ckpt.errors import Busy, CkptError, DiskError
 from ckpt.git.config import parse_bool
 from ckpt.git.operation import read
-from ckpt.git.refs import branch_name
 from ckpt.git.repository import Repository, in_worktree
 from ckpt.ids import is_id
 from ckpt.models import INSTALLED, REF_PREFIX, REPLACED, Checkpoint, Finding, GitState, Kind
@@ -94,10 +93,8 @@ def _remove(repo: Repository, target: Target) -> str:
 
 def _journals(repo: Repository) -> Iterator[Diagnosis]:
     """Check all worktrees, as an unreadable journal in one prevents pruning in all."""
-    running = running_rollback(repo.private_dir)
-    if running is not None:
-        told = f"in progress ({running})"
-        yield Diagnosis("rollback", DOUBTFUL, told, "wait for it to end")
+    if is_rolling_back(repo.private_dir):
+        yield Diagnosis("rollback", DOUBTFUL, "in progress", "wait for it to end")
     for git_dir in repo.refs.git_dirs():
         private_dir = os.path.join(git_dir, "ckpt")
         if not is_interrupted(private_dir):
@@ -217,15 +214,11 @@ class Status(NamedTuple):
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
     ways_out: tuple[str, ...]
-    rollback_running: str | None
+    rollback_running: bool
 
     @property
     def here(self) -> int:
         return sum(self.kinds.values())
-
-    @property
-    def is_rolling_back(self) -> bool:
-        return self.rollback_running is not None
 
 
 def look(repo: Repository, findings: Sequence[Finding]) -> Status:
@@ -249,7 +242,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         worktree=repo.worktree,
         worktree_id=repo.worktree_id,
         git_dir=repo.git_dir,
-        head=GitState(None if head.commit is None else head.commit.decode(), branch_name(head)),
+        head=head.state,
         operation=None if operation is None else operation.name,
         rollback_interrupted=is_dead,
         kinds={kind: kinds.count(kind) for kind in Kind},
@@ -269,7 +262,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         ),
         others=tuple(found for found in findings if found.trigger not in TRIGGERS),
         ways_out=ways_out,
-        rollback_running=running_rollback(repo.private_dir),
+        rollback_running=is_rolling_back(repo.private_dir),
     )
 
 

@@ -183,7 +183,7 @@ def unfinished() -> Refused:
 
 def _read(path: str) -> Journal:
     try:
-        checksum, _, body = disk.read_private(path, most=disk.LARGE).partition(b"\n")
+        checksum, _, body = disk.read_private(path).partition(b"\n")
         if checksum != _checksum(body):
             raise ValueError("its checksum is wrong")
         return _load(codec.load(body))

@@ -23,7 +23,6 @@ from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.snapshot import SaveRequest, count_save
 from ckpt.errors import CkptError, Refused, UsageError
 from ckpt.git.objects import ObjectID
-from ckpt.git.refs import branch_name
 from ckpt.git.repository import Repository, discover, link_out, worktree_of
 from ckpt.git.trees import GITLINK, lookup
 from ckpt.models import (
@@ -73,9 +72,8 @@ def nested_states(
         state = NestedState(to_str(path), None, None, None)
         try:
             with open_nested(repo, path) as nested:
-                head = nested.refs.head()
-                commit = None if head.commit is None else head.commit.decode()
-                state = state._replace(commit_hash=commit, branch=branch_name(head))
+                head = nested.refs.head().state
+                state = state._replace(commit_hash=head.commit_hash, branch=head.branch)
                 staged = recorded.get(path)
                 dirty = is_dirty(nested, None if staged is None else ObjectID(staged), deadline)
                 state = state._replace(dirty=dirty)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ckpt.disk import Waiting, check_free, journal_exists
+from ckpt.disk import check_free, journal_exists
 from ckpt.engine import head, nested, scan_cache
 from ckpt.engine.apply import limited, link_target, look, stored
 from ckpt.engine.capture import capture
@@ -60,7 +60,7 @@ class RollbackOptions:
 
     With a `ledger`, only files that the agent wrote and that have not changed since are restored.
     `state` is the saved state of tracked objects; with `moves_state`, a safety checkpoint is taken
-    even if no file changes. `waiting` is called while another process holds the lock.
+    even if no file changes.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -75,7 +75,6 @@ class RollbackOptions:
     state: Texts = field(default_factory=dict)
     moves_state: bool = False
     progress: Callable[[int, int], None] | None = None
-    waiting: Waiting | None = None
 
     @property
     def changed(self) -> frozenset[bytes]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ckpt.disk import Waiting
 from ckpt.engine import journal
 from ckpt.engine.apply import limited
 from ckpt.engine.checkpoint import Recorded
@@ -29,11 +28,9 @@ from ckpt.settings.settings import Settings
 from ckpt.worktree.write import Worktree
 
 
-def recover(
-    repo: Repository, settings: Settings, waiting: Waiting | None = None, *, forwards: bool
-) -> RollbackResult:
+def recover(repo: Repository, settings: Settings, *, forwards: bool) -> RollbackResult:
     """Continue to the target if `forwards`, else abort, which returns to the safety checkpoint."""
-    return run(repo, settings, waiting, lambda: _choose(repo, forwards=forwards))
+    return run(repo, settings, lambda: _choose(repo, forwards=forwards))
 
 
 def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOptions]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ckpt.disk import Waiting, journal_exists, prune_lock, worktree_lock
+from ckpt.disk import journal_exists, prune_lock, worktree_lock
 from ckpt.engine import head, journal, scan_cache
 from ckpt.engine.apply import Applied, Applier, look
 from ckpt.engine.catalog import Catalog, still_holds
@@ -43,20 +43,19 @@ def rollback(
     """Restore the worktree, the index and (on request) HEAD to `target`."""
     if b"" in options.paths:  # the top of the worktree
         options = replace(options, paths=())
-    return run(repo, settings, options.waiting, lambda: (target, options))
+    return run(repo, settings, lambda: (target, options))
 
 
 def run(
     repo: Repository,
     settings: Settings,
-    waiting: Waiting | None,
     choose: Callable[[], tuple[Checkpoint, RollbackOptions]],
 ) -> RollbackResult:
     """Roll back to what `choose` returns, which is called with the lock held."""
 
     def attempt() -> RollbackResult:
         private_dir, top = repo.private_dir, os.fsencode(repo.worktree)
-        lock = worktree_lock(private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=waiting)
+        lock = worktree_lock(private_dir, exclusive=True, timeout=LOCK_TIMEOUT)
         with lock, Worktree(top, repo.git_dirs) as worktree:
             target, options = choose()
             found = opened(repo, target, options.earlier)
@@ -273,7 +272,7 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
         )
         return safety, scope
 
-    return run(repo, settings, options.waiting, choose)
+    return run(repo, settings, choose)
 
 
 def find_same(repo: Repository, checkpoint_id: str, commit: str | None) -> Checkpoint:

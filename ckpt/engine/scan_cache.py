@@ -19,7 +19,6 @@ from hashlib import sha1
 from typing import Any, NamedTuple
 
 from ckpt import disk
-from ckpt.disk import LARGE
 from ckpt.engine.catalog import still_holds
 from ckpt.git.index import SKIP_WORKTREE, STAGE, Index, write_state
 from ckpt.git.objects import ObjectStore
@@ -251,7 +250,7 @@ def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
 def _read(repo: Repository) -> ScanCache | None:
     try:
         # A file that others can read is refused, and rewritten as a private one.
-        data = memoryview(disk.read_private(path_of(repo), disk.OPEN, LARGE))
+        data = memoryview(disk.read_private(path_of(repo), disk.OPEN))
     except OSError:
         return None
     head, body = data[:_START], data[_START:]

@@ -154,9 +154,7 @@ class SessionState:
         """
         disk.ensure_dir(self._private_dir)
         fd = disk.open_private(self.path)
-        return disk.locking(
-            fd, fcntl.LOCK_EX, timeout, lambda: "another hook of this agent session is at work"
-        )
+        return disk.locking(fd, fcntl.LOCK_EX, timeout, "agent session")
 
     # -- the ledger
 

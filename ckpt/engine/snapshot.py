@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ckpt import disk, ids
-from ckpt.disk import Waiting, journal_exists, worktree_lock
+from ckpt.disk import journal_exists, worktree_lock
 from ckpt.engine import scan_cache
 from ckpt.engine.capture import capture
 from ckpt.engine.catalog import Catalog, load
@@ -30,7 +30,7 @@ from ckpt.git import operation as operation_record
 from ckpt.git import record
 from ckpt.git.objects import MissingObject, ObjectID, ObjectsPruned, ObjectStore
 from ckpt.git.record import Manifest, StateFile
-from ckpt.git.refs import HeadMoved, branch_name
+from ckpt.git.refs import HeadMoved
 from ckpt.git.repository import Repository
 from ckpt.git.trees import (
     FOLDER,
@@ -82,7 +82,6 @@ class SaveRequest(NamedTuple):
     pinned: bool = False
     keep: tuple[ObjectID, ...] = ()
     progress: Callable[[int, int], None] | None = None
-    waiting: Waiting | None = None
 
     @property
     def wants_own_ref(self) -> bool:
@@ -129,10 +128,7 @@ def save(
         )
         return write(repo, present if complete is None else complete(present), request)
 
-    lock = worktree_lock(
-        repo.private_dir, exclusive=False, timeout=timeout, waiting=request.waiting
-    )
-    with lock:
+    with worktree_lock(repo.private_dir, exclusive=False, timeout=timeout):
         return again_if_pruned(repo, attempt)
 
 
@@ -165,8 +161,8 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
     draft = draft_of(repo, request, Scope.FULL, present.tree, state)._replace(
         partial=present.is_partial,
         during_rollback=journal_exists(repo.private_dir),
-        head_commit=None if head is None else head.decode(),
-        branch=branch_name(present.head),
+        head_commit=present.head.state.commit_hash,
+        branch=present.head.state.branch,
         stats=Stats(*compared.stats),
     )
     result = _published(repo, request, draft, lambda: scan_cache.is_held(repo, source))
@@ -236,7 +232,7 @@ def _write_state_tree(repo: Repository, present: Present, request: SaveRequest) 
         excludes=present.excludes,
         include=present.include,
         operation=None if operation is None else operation._asdict(),
-        branch=branch_name(present.head),
+        branch=present.head.state.branch,
         unskipped=present.unskipped,
         nested=present.nested,
     )

@@ -133,14 +133,9 @@ def compose_message(checkpoint: Checkpoint) -> str:
 
 
 def read_checkpoint(
-    objects: ObjectStore,
-    checkpoint_id: str,
-    commit: ObjectID,
-    lacks: Callable[[str, str], bool] = lambda _id, _commit: False,
+    objects: ObjectStore, checkpoint_id: str, commit: ObjectID, *, foreign: bool = False
 ) -> Checkpoint:
-    """Read a checkpoint from its commit; details are read on demand.
-
-    `lacks` returns whether a checkpoint id and commit are missing from the local `Record`."""
+    """Read a checkpoint from its commit; details are read on demand."""
     read = read_commit(objects, commit)
     subject, description, trailers = _take_apart(read.message)
     _check_format(checkpoint_id, trailers)
@@ -169,9 +164,8 @@ def read_checkpoint(
             head_commit=head,
             branch=trailers.get("Branch"),
             stats=Stats(*map(int, _checked(trailers["Stats"], _NUMBERS).split())),
-            source=Source(
-                partial(read_details, objects), partial(read_dirty_files, objects), lacks
-            ),
+            foreign=foreign,
+            source=Source(partial(read_details, objects), partial(read_dirty_files, objects)),
         )
     except _DAMAGE as error:
         raise NotACheckpoint(

@@ -20,7 +20,7 @@ from ckpt.disk import clear_dead, holding, replace_held
 from ckpt.errors import Busy, CkptError, Refused, is_want
 from ckpt.git.objects import ObjectID
 from ckpt.ids import is_id
-from ckpt.models import REF_PREFIX, TRASH_PREFIX
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, GitState
 from ckpt.paths import to_str
 
 IDENTITY = b"ckpt <ckpt@localhost>"
@@ -70,10 +70,11 @@ class Head(NamedTuple):
         """Return the contents of the HEAD file."""
         return (self.commit or b"" if self.branch is None else SYMREF + self.branch) + b"\n"
 
-
-def branch_name(head: Head) -> str | None:
-    """Return the short name of HEAD's branch; None if detached."""
-    return None if head.branch is None else short_name(head.branch)
+    @property
+    def state(self) -> GitState:
+        """Return HEAD as text, with the short name of its branch."""
+        commit = None if self.commit is None else self.commit.decode()
+        return GitState(commit, None if self.branch is None else short_name(self.branch))
 
 
 class HeadMoved(Busy):
@@ -259,23 +260,13 @@ class Refs:
         """Create a ref durably; False if it exists."""
         self.clear_dead()
         path = self._path(ref)
-        try:
-            with holding(path, self._private_dir, patience=_CREATE_PATIENCE):
-                if self.contents(ref):
-                    return False
-                replace_held(path, target + b"\n", self._private_dir)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            raise Busy(
-                f"cannot create '{os.fsdecode(ref)}': another ref is in the way",
-                hint="'git for-each-ref' lists the refs; rename the one that is in the way",
-            ) from None
+        with holding(path, self._private_dir, patience=_CREATE_PATIENCE):
+            if self.contents(ref):
+                return False
+            replace_held(path, target + b"\n", self._private_dir)
         while (path := os.path.dirname(path)) != self.common_dir:
             disk.fsync([os.path.dirname(path)])
         return True
-
-    def replace(self, ref: bytes, old: bytes, new: ObjectID) -> bool:
-        """Update a ref; False if its value is not `old`."""
-        return bool(self.change({ref: (old, (ref, new))}))
 
     def remove(self, ref: bytes, old: bytes) -> bool:
         """Delete a ref; False if its value is not `old`."""
@@ -310,7 +301,7 @@ class Refs:
                 _remove_empty_above(path, self._path(b"/".join(ref.split(b"/")[:2])))
         return {*done}
 
-    def pack(self, at_least: int = 1) -> int:
+    def pack(self, at_least: int) -> int:
         """Pack the loose refs of checkpoints if there are at least so many; return their number."""
         found: dict[bytes, tuple[bytes, Change]] = {}
         for prefix in (REF_PREFIX, TRASH_PREFIX):
@@ -487,7 +478,7 @@ class ReftableRefs(Refs):
                 lines.append(b"update %s %s" % change)
         return {*done} if self._update(lines) else set()
 
-    def pack(self, at_least: int = 1) -> int:
+    def pack(self, at_least: int) -> int:
         return 0  # git compacts its tables by itself
 
     def move_branch(

@@ -218,9 +218,7 @@ def from_git_config(items: Iterable[tuple[str, str, str]]) -> list[Said]:
 
 def from_environ(env: Mapping[str, str]) -> list[Said]:
     """Read the variables of known settings, ignoring empty ones and other CKPT_ variables."""
-    has_retention = any(name.startswith("CKPT_RETENTION_") for name in env)
-    rows = BY_KEY.values() if has_retention else ROWS
-    return [Said(row.key, env[row.env], row.env) for row in rows if env.get(row.env)]
+    return [Said(row.key, env[row.env], row.env) for row in BY_KEY.values() if env.get(row.env)]
 
 
 def from_flags(flags: Mapping[str, object]) -> list[Said]:

@@ -214,13 +214,7 @@ class Worktree:
             fd = os.open(name, _FILE_FLAGS, dir_fd=self._around(path))
         except (OSError, UnsafePath):  # a link, or removed since: nothing to flush
             return
-        try:
-            os.fsync(fd)
-        except OSError as error:
-            if error.errno not in disk.CANNOT_FLUSH:
-                raise
-        finally:
-            os.close(fd)
+        disk.flush(fd)
 
     # -- directories -------------------------------------------------------------
 

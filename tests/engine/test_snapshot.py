@@ -12,7 +12,7 @@ from byhand import files_below, worktree, write_checkpoint
 from byhand import open_repository as opened
 
 from ckpt.engine.checkpoint import Recorded
-from ckpt.engine.snapshot import SaveRequest, branch_name, save
+from ckpt.engine.snapshot import SaveRequest, save
 from ckpt.errors import UsageError
 from ckpt.git.refs import Head
 from ckpt.git.repository import Repository
@@ -82,7 +82,7 @@ def test_a_branch_comes_back_from_a_checkpoint(
     contents = b"1" * 40 if branch is None else b"ref: " + branch
     Path(repo.git_dir, "HEAD").write_bytes(contents + b"\n")
     if branch is None:
-        assert branch_name(Head(None, None)) is None
+        assert Head(None, None).state.branch is None
         return
     made = saved(repo)
 

@@ -338,9 +338,9 @@ def test_the_lock_is_waited_for_no_longer_than_the_time(
 ) -> None:
     patience = []
 
-    def lock(private_dir: str, *, exclusive: bool, timeout: float, waiting: Any) -> Any:
+    def lock(private_dir: str, *, exclusive: bool, timeout: float) -> Any:
         patience.append(timeout)
-        return worktree_lock(private_dir, exclusive=exclusive, timeout=timeout, waiting=waiting)
+        return worktree_lock(private_dir, exclusive=exclusive, timeout=timeout)
 
     monkeypatch.setattr(snapshot, "worktree_lock", lock)
     with worktree_lock(repo.private_dir, exclusive=True, timeout=0), pytest.raises(Busy):

@@ -97,25 +97,24 @@ def test_a_rollback_that_is_at_work_is_not_called_interrupted(
     go = tmp_path / "go"
     rollback = start(top, *scene.words, blow=Blow(1, "rename", "edited", wait_for=str(go)))
     wait_for(tmp_path / f"go.{rollback.pid}", rollback)
-    who = f"(process {rollback.pid})"
 
     for words in (("list",), ("diff", "target"), ("prune", "--dry-run")):
         told = driver.run(top, *words)
-        assert told.stderr == f"warning: a rollback is at work in this worktree {who}\n"
+        assert told.stderr == "warning: a rollback is at work in this worktree\n"
         assert told.code == 0
     assert driver.run(top, "list", "-q").stderr == ""
     assert driver.run(top, "list", "--json").stderr == ""
     told = driver.run(top, "status")
-    assert f"in progress {who}" in told.stdout
+    assert "in progress" in told.stdout
     assert "--continue" not in told.stdout
     told = driver.run(top, "doctor", "--fix")
     assert told.code == 0
-    assert f"in progress {who}" in told.stdout and "--continue" not in told.stdout
+    assert "in progress" in told.stdout and "--continue" not in told.stdout
     stands = driver.run(top, "status", "--json").json
     assert (stands["rollback_running"], stands["rollback_interrupted"]) == (True, False)
     assert has_journal(top)
     with CheckpointManager(top) as manager:
-        assert manager.rollback_running == who[1:-1]
+        assert manager.rollback_running
         assert not manager.rollback_interrupted
 
     rollback.kill()
@@ -123,37 +122,6 @@ def test_a_rollback_that_is_at_work_is_not_called_interrupted(
     stands = driver.run(top, "status", "--json").json
     assert (stands["rollback_running"], stands["rollback_interrupted"]) == (False, True)
     assert "rollback --continue" in driver.run(top, "list").stderr
-
-
-def test_a_person_who_waits_for_long_is_told_once_for_whom(driver: Driver, tmp_path: Path) -> None:
-    scene = whole(tmp_path / "before")
-    top = scene.copy()
-    go = tmp_path / "go"
-    rollback = start(top, *scene.words, blow=Blow(1, "rename", "edited", wait_for=str(go)))
-    wait_for(tmp_path / f"go.{rollback.pid}", rollback)
-    others = {words: start(top, *words) for words in (("save", "one"), ("rollback", "target"))}
-    silent = [start(top, "save", word) for word in ("-q", "--json")]
-
-    told = {words: [_line(other)] for words, other in others.items()}
-    told["save", "one"].append(_line(others["save", "one"]))
-    go.touch()
-
-    assert rollback.communicate()[1] == "" and rollback.returncode == 0
-    for words, other in others.items():
-        stderr = other.communicate()[1]
-        assert (other.returncode, stderr) == (0, ""), stderr
-        assert told[words][-1] == (
-            "warning: another ckpt command is at work in this worktree "
-            f"(process {rollback.pid}); waiting for it to end\n"
-        )
-    for other in silent:
-        assert other.communicate()[1] == ""
-        assert other.returncode == 0
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    return process.stderr.readline()
 
 
 def test_a_save_after_a_crash_is_marked_and_never_the_latest(

@@ -44,8 +44,8 @@ COUNT = """
 for turn in range(25):
     ref = b"refs/checkpoints/%d-%s" % (turn, number.encode())
     assert patiently(refs.create, ref, first)
-    assert patiently(refs.replace, ref, first, second)
-    assert not patiently(refs.replace, ref, first, second)
+    assert patiently(refs.change, {ref: (first, (ref, second))}) == {ref}
+    assert patiently(refs.change, {ref: (first, (ref, second))}) == set()
     if turn % 2:
         assert patiently(refs.remove, ref, second)
         assert refs.read(ref) is None, ref
