@@ -97,7 +97,7 @@ class OperationState(NamedTuple):
     def start(self) -> bytes | None:
         """Return the branch that `git bisect reset` returns to."""
         name = self.contents.get("BISECT_START", b"").strip()
-        is_commit = re.fullmatch(FULL_ID, name)
+        is_commit = re.fullmatch(_FULL_ID, name)
         return b"refs/heads/" + name if name and not is_commit else None
 
 
@@ -187,7 +187,7 @@ def _room(git_dir: str, private_dir: str) -> Iterator[str]:
 
 _BRANCHES = b"op/branches"
 _ABSENT = b"-"
-FULL_ID = rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
+_FULL_ID = rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
 # In a todo list: a command, optionally `-C`, and a commit, often abbreviated.
 _INSTRUCTED_ID = rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b"
 
@@ -219,7 +219,7 @@ def commits_to_keep(objects: ObjectStore, state: OperationState) -> tuple[Object
 def _named(objects: ObjectStore, kind: bytes, state: OperationState) -> list[ObjectID]:
     """Return the objects of a kind that the files and branches name, in full or abbreviated."""
     texts = state.contents
-    named = {ObjectID(name) for text in texts.values() for name in re.findall(FULL_ID, text)}
+    named = {ObjectID(name) for text in texts.values() for name in re.findall(_FULL_ID, text)}
     named |= {commit for commit in state.branches.values() if commit is not None}
     for path in texts.keys() & set(_INSTRUCTION_LISTS):
         for prefix in set(re.findall(_INSTRUCTED_ID, texts[path])):

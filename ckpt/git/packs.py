@@ -53,16 +53,11 @@ class Pack(dulwich.Pack):
     """A pack with its index; any error may be raised if it is corrupt."""
 
     def __init__(self, index_path: str, object_format: ObjectFormat) -> None:
-        self._stem = index_path.removesuffix(".idx")
+        stem = index_path.removesuffix(".idx")
         known = OBJECT_FORMATS[object_format.name]
-        super().__init__(self._stem, object_format=known, delta_base_cache_limit=_MOST_KEPT)
-        self.path = self._stem + ".pack"
+        super().__init__(stem, object_format=known, delta_base_cache_limit=_MOST_KEPT)
+        self.path = stem + ".pack"
         _ = self.index  # read now, to detect a corrupt index
-
-    @property
-    def is_promised(self) -> bool:
-        """Check whether a promisor remote provided the pack."""
-        return os.path.exists(self._stem + ".promisor")
 
     def find(self, object_id: ObjectID) -> Packed | None:
         try:

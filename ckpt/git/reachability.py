@@ -2,8 +2,7 @@
 """Compare the histories of commits, and find unreachable commits and blobs.
 
 dulwich walks the history; the result is None if it is too long or incomplete. Unreachable objects,
-for `rescue` and `gc --now`, are those of git fsck. Left out: objects that an operation in progress
-needs, and those of alternates and promisor remotes.
+for `rescue` and `gc --now`, are those of git fsck, without those of alternates.
 """
 
 from __future__ import annotations
@@ -15,9 +14,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ckpt import disk
-from ckpt.errors import CkptError
-from ckpt.git import operation
-from ckpt.git.index import read_index
 from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.git.record import CommitData, read_commit
 from ckpt.git.repository import Repository
@@ -112,8 +108,7 @@ def unreachable(
     objects = repo.objects
     own = {name: int(status.st_mtime) for name, status in objects.loose_files()}
     for pack in objects.own_packs():
-        if not pack.is_promised:
-            own |= dict.fromkeys(pack, int(os.stat(pack.path).st_mtime))
+        own |= dict.fromkeys(pack, int(os.stat(pack.path).st_mtime))
     told = re.findall(rb"(?m)^unreachable (commit|blob) ([0-9a-f]+)$", fsck)
     lost = [(kind, ObjectID(name)) for kind, name in told if name in own]
     commits: dict[ObjectID, CommitData] = {}
@@ -124,29 +119,9 @@ def unreachable(
             if not found.message.startswith(_STATE):  # of a killed save
                 commits[name] = found
                 reach(objects, found.tree, held)
-    needed = _needed(repo)
-    for name in needed:
-        with suppress(MissingObject, UnsafeTree):
-            if objects.kind(name) == b"tree":  # AUTO_MERGE
-                reach(objects, name, held)
-    held |= needed
     inner = {parent for found in commits.values() for parent in found.parents}
     blobs = {name: own[name] for kind, name in lost if kind == b"blob" and name not in held}
-    return {name: commits[name] for name in commits.keys() - inner - needed}, blobs
-
-
-def _needed(repo: Repository) -> set[ObjectID]:
-    """Return the objects that operations in progress and indexes name in all worktrees; git before
-    2.40 checks only one index."""
-    needed: set[ObjectID] = set()
-    for git_dir in filter(os.path.isdir, repo.refs.git_dirs()):
-        for text in operation.read(git_dir).contents.values():
-            needed.update(map(ObjectID, re.findall(operation.FULL_ID, text)))
-        with suppress(OSError, CkptError):
-            data = disk.read(os.path.join(git_dir, "index"), disk.LARGE)
-            index = read_index(data, repo.object_format.name)
-            needed.update(ObjectID(entry.id) for entry in index.entries)
-    return needed
+    return {name: commits[name] for name in commits.keys() - inner}, blobs
 
 
 def time_of(commit: CommitData) -> int:
