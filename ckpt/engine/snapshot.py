@@ -235,7 +235,7 @@ def _write_state_tree(repo: Repository, present: Present, request: SaveRequest) 
         skipped={path: str(reason) for path, reason in _summarised(present).items()},
         excludes=present.excludes,
         include=present.include,
-        operation=None if operation is None else operation._asdict(),
+        operation=None if operation is None else operation.name,
         branch=branch_name(present.head),
         unskipped=present.unskipped,
         nested=present.nested,

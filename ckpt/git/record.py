@@ -248,7 +248,7 @@ class Manifest(NamedTuple):
     skipped: Mapping[bytes, str] = {}
     excludes: Mapping[str, bytes] = {}
     include: tuple[str, ...] = ()
-    operation: Mapping[str, str] | None = None
+    operation: str | None = None
     branch: str | None = None
     unskipped: tuple[bytes, ...] = ()
     nested: tuple[NestedState, ...] = ()
@@ -295,7 +295,7 @@ def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
         if entry is None:
             raise ValueError("missing")
         document = codec.load(read_limited(objects, entry.id))
-        modes, operation = document["modes"], document["operation"]
+        modes = document["modes"]
         return Manifest(
             modes=Modes(
                 plain=_bits(modes["plain"]),
@@ -311,9 +311,7 @@ def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
                 for name, text in document["excludes"].items()
             },
             include=tuple(map(str, document["include"])),
-            operation=None
-            if operation is None
-            else {key: text_or_none(operation[key]) or "" for key in ("name", "fingerprint")},
+            operation=text_or_none(document["operation"]),
             branch=text_or_none(document["branch"]),
             unskipped=tuple(map(from_json, document["unskipped"])),
             nested=tuple(map(_read_nested, document["nested"])),
@@ -331,7 +329,7 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
         manifest = read_manifest(objects, checkpoint)
         found = Details(
             skipped=tuple(Skipped(to_str(path), why) for path, why in manifest.skipped.items()),
-            operation=manifest.operation["name"] if manifest.operation else None,
+            operation=manifest.operation,
             nested=manifest.nested,
         )
     with damage(checkpoint, "state"):

@@ -439,7 +439,7 @@ STATES: Mapping[str, Make] = {
     "neither changed nor clean inside": repository_inside(dirty=[]),
     "a problem inside that is a list": repository_inside(problem=[]),
     "rules without end": manifest(excludes={"global": "a*b\n" * 300_000}),
-    "an operation of numbers": manifest(operation={"name": 7, "fingerprint": 7}),
+    "an operation of numbers": manifest(operation=7),
     "deep flags": part("index_flags__json", DEEP_JSON),
     "flags of lists": part("index_flags__json", DEEP_LIST),
     "flags of the wrong kind": part("index_flags__json", {"intent_to_add": 7}),
