@@ -196,19 +196,16 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         return checkpoint
     repo.refs.clear_dead()
     old = ObjectID(checkpoint.commit.encode())
-    data = record.read_commit(repo.objects, old)
     changed = checkpoint._replace(pinned=pinned)
-    message = record.compose_message(changed)
-    parts = data.tree, data.parents, message, checkpoint.timestamp
     try:
-        commit = record.write_commit(repo.objects, *parts)
+        commit = record.write_checkpoint(repo.objects, changed)
         repo.objects.flush()
         if not checkpoint.foreign:
             disk.fsync(record.note(repo.common_dir, checkpoint.id, commit.decode()))
         if not repo.refs.replace(checkpoint.ref.encode(), old, commit):
             raise changed_meanwhile(checkpoint)
         if repo.objects.missing({commit}):  # a concurrent prune did not see the ref
-            record.write_commit(repo.objects, *parts)
+            record.write_checkpoint(repo.objects, changed)
             repo.objects.flush()
     finally:
         repo.objects.discard()

@@ -132,6 +132,14 @@ def compose_message(checkpoint: Checkpoint) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+def write_checkpoint(objects: ObjectStore, checkpoint: Checkpoint) -> ObjectID:
+    """Write the commit of a checkpoint whose trees and state commit exist."""
+    names = filter(None, (checkpoint.tree, checkpoint.head_commit, checkpoint.state_commit))
+    tree, *parents = (ObjectID(name.encode()) for name in names)
+    message = compose_message(checkpoint)
+    return write_commit(objects, tree, parents, message, checkpoint.timestamp)
+
+
 def read_checkpoint(
     objects: ObjectStore,
     checkpoint_id: str,
@@ -249,14 +257,12 @@ class Manifest(NamedTuple):
     excludes: Mapping[str, bytes] = {}
     include: tuple[str, ...] = ()
     operation: str | None = None
-    branch: str | None = None
     unskipped: tuple[bytes, ...] = ()
     nested: tuple[NestedState, ...] = ()
 
     def dump(self) -> bytes:
         modes = self.modes
         document = {
-            "branch": self.branch,
             "empty_folders": [to_json(path) for path in self.empty_folders],
             "excludes": {
                 name: text.decode("utf-8", "surrogateescape")
@@ -312,7 +318,6 @@ def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
             },
             include=tuple(map(str, document["include"])),
             operation=text_or_none(document["operation"]),
-            branch=text_or_none(document["branch"]),
             unskipped=tuple(map(from_json, document["unskipped"])),
             nested=tuple(map(_read_nested, document["nested"])),
         )

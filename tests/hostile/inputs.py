@@ -404,7 +404,7 @@ DEEP_JSON = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 DEEP_LIST = b"[" * 100_000 + b"]" * 100_000
 ODD = (None, True, 7, -1, 1e300, "x", [], [7], [{}], {}, {"a": 1}, [None], [["x"]])
 KEYS = (
-    *("branch", "empty_folders", "excludes", "include", "modes"),
+    *("empty_folders", "excludes", "include", "modes"),
     *("nested", "operation", "skipped", "unskipped"),
 )
 
