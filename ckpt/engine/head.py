@@ -14,10 +14,12 @@ from ckpt.engine.journal import BranchMove, HeadMove, Journal
 from ckpt.engine.working_state import Present
 from ckpt.errors import CkptError, Refused, RollbackError
 from ckpt.git.objects import ObjectID
-from ckpt.git.operation import ORIG_HEAD, WITHOUT_HEAD, OperationState, read
+from ckpt.git.operation import ORIG_HEAD, OperationState, read
 from ckpt.git.refs import Head, HeadMoved, branch_name, short_name
 from ckpt.git.repository import Repository
 from ckpt.models import BranchReport, GitState, HeadReport, OperationReport
+
+WITHOUT_HEAD = "without --head, a rollback leaves HEAD where it is"
 
 # -- Plan the move
 
@@ -53,7 +55,7 @@ def plan_move(
     for branch, commit in target.operation.branches.items():
         before = refs.read(branch)
         # A rebase ends by moving branches, which must be where they were when it began.
-        if commit is not None and before != commit:
+        if before != commit:
             _check_branch(repo, branch, commit)
             others[branch] = BranchMove(branch, before, commit)
     others.pop(wanted.branch or b"", None)

@@ -69,8 +69,8 @@ def find_lost(repo: Repository, fsck: bytes) -> list[Lost]:
         with suppress(MissingObject, UnsafeTree):
             found = record.read_commit(objects, name)
             if not found.message.startswith(_STATE):  # of a killed save
-                commits[name] = found
                 reach(objects, found.tree, held)
+                commits[name] = found
     inner = {parent for found in commits.values() for parent in found.parents}
     tips = {name: commits[name] for name in commits.keys() - inner}
     blobs = {name: own[name] for kind, name in lost if kind == b"blob" and name not in held}
@@ -150,12 +150,6 @@ def choose(found: list[Lost], word: str) -> Lost:
 
 def rescue(repo: Repository, lost: Lost) -> Checkpoint:
     """Restore a lost checkpoint; refuse anything else, with git's command for it as the hint."""
-    fault = None
-    if lost.kind in (STASH, COMMIT):
-        fault = fault_behind(repo, lost.object_id)
-    if fault is not None:
-        hint = f"git ls-tree -r {lost.id}"
-        raise Refused(f"{lost.kind} '{lost.id}' is not whole: {fault}", hint=hint)
     if lost.kind != CHECKPOINT:
         hints = {
             STASH: f"git stash store -m {quote(lost.subject)} {lost.id}",

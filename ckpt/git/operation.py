@@ -41,7 +41,6 @@ FILES = (
     *("REBASE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD"),
 )
 FOLDERS = ("refs/bisect", "refs/rewritten", "sequencer", "rebase-apply", "rebase-merge")
-WITHOUT_HEAD = "without --head, a rollback leaves HEAD where it is"
 # Saved only with an operation: `git am --abort` needs it, but every reset writes one.
 ORIG_HEAD = "ORIG_HEAD"
 # Removed, never restored: git crashes if rr-cache/ lacks a conflict that it names.
@@ -66,7 +65,7 @@ class OperationState(NamedTuple):
     that it updates. A squash merge has a message but is not an operation."""
 
     contents: Mapping[str, bytes] = {}
-    branches: Mapping[bytes, ObjectID | None] = {}
+    branches: Mapping[bytes, ObjectID] = {}
 
     @property
     def identity(self) -> Operation | None:
@@ -120,7 +119,8 @@ def read(git_dir: str) -> OperationState:
 def read_now(refs: Refs) -> OperationState:
     """Read the operation in progress in a worktree, with its branches."""
     state = read(refs.git_dir)
-    return state._replace(branches={branch: refs.read(branch) for branch in state.moved})
+    found = {branch: refs.read(branch) for branch in state.moved}
+    return state._replace(branches={name: id for name, id in found.items() if id is not None})
 
 
 # -- Removing and restoring the files, one by one: a rollback that is killed has its journal
@@ -150,7 +150,6 @@ def install(git_dir: str, wanted: OperationState) -> None:
 # -- In a checkpoint
 
 _BRANCHES = b"op/branches"
-_ABSENT = b"-"
 _FULL_ID = rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
 # In a todo list: a command, optionally `-C`, and a commit, often abbreviated.
 _INSTRUCTED_ID = rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b"
@@ -160,7 +159,7 @@ def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, Tree
     """Write an operation to the store and return its entries for a state tree."""
     blobs = {b"op/files/" + os.fsencode(path): text for path, text in state.contents.items()}
     if state.branches:
-        lines = ((commit or _ABSENT) + b" " + name for name, commit in state.branches.items())
+        lines = (commit + b" " + name for name, commit in state.branches.items())
         blobs[_BRANCHES] = b"".join(line + b"\n" for line in sorted(lines))
     entries = {p: TreeEntry(REGULAR, objects.add(b"blob", text)) for p, text in blobs.items()}
     for tree in _named(objects, b"tree", state):
@@ -184,7 +183,7 @@ def _named(objects: ObjectStore, kind: bytes, state: OperationState) -> list[Obj
     """Return the objects of a kind that the files and branches name, in full or abbreviated."""
     texts = state.contents
     named = {ObjectID(name) for text in texts.values() for name in re.findall(_FULL_ID, text)}
-    named |= {commit for commit in state.branches.values() if commit is not None}
+    named |= {*state.branches.values()}
     for path in texts.keys() & set(_INSTRUCTION_LISTS):
         for prefix in set(re.findall(_INSTRUCTED_ID, texts[path])):
             named |= set(objects.beginning_with(prefix))
@@ -201,5 +200,4 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
     listed = lookup(objects, state_tree, _BRANCHES)
     lines = () if listed is None else read_limited(objects, listed.id).splitlines()
     pairs = (line.partition(b" ") for line in lines)
-    branches = {name: None if id == _ABSENT else ObjectID(id) for id, _, name in pairs}
-    return OperationState(files, branches)
+    return OperationState(files, {name: ObjectID(id) for id, _, name in pairs})

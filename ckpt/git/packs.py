@@ -73,32 +73,8 @@ class Pack(dulwich.Pack):
             for raw_id in self.index.iter_prefix(unhexlify(prefix[: len(prefix) & ~1])):
                 yield ObjectID(hexlify(raw_id))
 
-    def open(self, offset: int) -> Opened:
-        """Return the kind, size and content of an object, in pieces unless it is a delta."""
-        number, size, start = self._entry(offset)
-        if number in _KINDS:
-            return _KINDS[number], size, inflated(self._file.fileno(), start)
-        number, chunks = self.resolve_object(offset, *self.data.get_object_at(offset))
-        content = b"".join(cast("list[bytes]", chunks))
-        return _KINDS[number], len(content), (content,)
-
-    def size(self, offset: int) -> int:
-        """Return the size of an object; a delta begins with the sizes of base and result."""
-        number, size, _ = self._entry(offset)
-        if number in _KINDS:
-            return size
-        delta = b"".join(self.data.get_unpacked_object_at(offset).decomp_chunks)
-        at = dulwich.take_msb_bytes_at(delta, 0)[1]
-        return _number(dulwich.take_msb_bytes_at(delta, at)[0])
-
-    def _entry(self, offset: int) -> tuple[int, int, int]:
-        """Return the number of an entry's kind, its size, and the offset of its zlib stream."""
-        header = os.pread(self._file.fileno(), _LONGEST_HEADER, offset)
-        (first, *more), length, _ = dulwich.take_msb_bytes_at(header, 0)
-        return first >> 4 & 7, first & 15 | _number(more) << 4, offset + length
-
     @cached_property
-    def _file(self) -> FileIO:
+    def file(self) -> FileIO:
         self.check_length_and_checksum()
         return open(disk.opened(self.path), "rb", buffering=0)
 
@@ -106,8 +82,8 @@ class Pack(dulwich.Pack):
         with suppress(BufferError):  # the traceback of an error may hold a view of the mapping
             super().close()
         super().close()  # and the file
-        if "_file" in vars(self):
-            vars(self).pop("_file").close()
+        if "file" in vars(self):
+            vars(self).pop("file").close()
 
     def __del__(self) -> None:
         self.close()  # without dulwich's warning
@@ -136,14 +112,32 @@ class Packed(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.pack.size(self.offset)
+        """Return the size of the object; a delta begins with the sizes of base and result."""
+        number, size, _ = self._entry()
+        if number in _KINDS:
+            return size
+        delta = b"".join(self.pack.data.get_unpacked_object_at(self.offset).decomp_chunks)
+        at = dulwich.take_msb_bytes_at(delta, 0)[1]
+        return _number(dulwich.take_msb_bytes_at(delta, at)[0])
 
     def open(self) -> Opened:
-        return self.pack.open(self.offset)
+        """Return the kind, size and content of the object, in pieces unless it is a delta."""
+        pack, (number, size, start) = self.pack, self._entry()
+        if number in _KINDS:
+            return _KINDS[number], size, inflated(pack.file.fileno(), start)
+        number, chunks = pack.resolve_object(self.offset, *pack.data.get_object_at(self.offset))
+        content = b"".join(cast("list[bytes]", chunks))
+        return _KINDS[number], len(content), (content,)
 
     def disk_size(self) -> int:
         """Return the size of the entry, up to the offset of the next one."""
         return self.pack.ends[bisect_right(self.pack.ends, self.offset)] - self.offset
+
+    def _entry(self) -> tuple[int, int, int]:
+        """Return the number of the entry's kind, its size, and the offset of its zlib stream."""
+        header = os.pread(self.pack.file.fileno(), _LONGEST_HEADER, self.offset)
+        (first, *more), length, _ = dulwich.take_msb_bytes_at(header, 0)
+        return first >> 4 & 7, first & 15 | _number(more) << 4, self.offset + length
 
 
 # -- Writing
