@@ -142,22 +142,15 @@ def _identity(checkpoint: Checkpoint) -> tuple[object, ...]:
 
 def _publish(repo: Repository, draft: Checkpoint) -> Checkpoint:
     """Create the ref of a checkpoint, with a new id if its own is taken or in the future."""
-    objects, tree, state = repo.objects, *_names(draft.tree, draft.state_commit)
-    head = () if draft.head_commit is None else _names(draft.head_commit)
     now = datetime.now(timezone.utc)
     if draft.id[:19] > ids.stamp(now):
         draft = draft._replace(id=ids.new_id(now, None))
     while True:
-        message = record.compose_message(draft)
-        commit = record.write_commit(objects, tree, (*head, state), message, draft.timestamp)
-        objects.flush()
+        commit = record.write_checkpoint(repo.objects, draft)
+        repo.objects.flush()
         if repo.refs.create(draft.ref.encode(), commit):
             return load(repo, draft.id, commit)
         draft = draft._replace(id=draft.id[:20] + ids.new_id(now, None)[20:])
-
-
-def _names(*texts: str) -> tuple[ObjectID, ...]:
-    return tuple(ObjectID(text.encode()) for text in texts)
 
 
 # -- Whole checkpoints as a git bundle
@@ -169,7 +162,8 @@ def _write_bundle(objects: ObjectStore, checkpoints: Iterable[Checkpoint], path:
     needed: dict[ObjectID, None] = {}
     commits: dict[ObjectID, ObjectID] = {}
     for checkpoint in checkpoints:
-        commit, state = _names(checkpoint.commit, checkpoint.state_commit)
+        commit = ObjectID(checkpoint.commit.encode())
+        state = ObjectID(checkpoint.state_commit.encode())
         refs[checkpoint.ref.encode()] = commit
         for part in (state, commit):
             found = record.read_commit(objects, part)

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 from ckpt.cli import Context
 from ckpt.disk import worktree_lock
+from ckpt.engine.rescue import CONTENT, FSCK, find_lost
 from ckpt.engine.trash import Collected, collect
 from ckpt.errors import CkptError, Refused
-from ckpt.git.reachability import FSCK, unreachable
 from ckpt.git.repository import Repository
 from ckpt.render import Paint, counted, size
 
@@ -36,8 +36,9 @@ def run(context: Context, now: bool = False) -> None:
 
 def _collect_now(context: Context, repo: Repository) -> None:
     """Run `git gc --prune=now`, after a warning of what else it removes."""
-    commits, blobs = unreachable(repo, run_git(repo, *FSCK))
-    counts = [(len(commits), "unreachable commit"), (len(blobs), "unreachable file")]
+    kinds = [lost.kind for lost in find_lost(repo, run_git(repo, *FSCK))]
+    files = kinds.count(CONTENT)
+    counts = [(len(kinds) - files, "unreachable commit"), (files, "unreachable file")]
     told = " and ".join(counted(count, what) for count, what in counts if count)
     if told:
         context.output.warning(f"git gc --prune=now also removes {told}")

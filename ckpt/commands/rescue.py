@@ -12,8 +12,7 @@ from ckpt import documents
 from ckpt.cli import Context
 from ckpt.commands.gc import run_git
 from ckpt.commands.list import add_limit
-from ckpt.engine.rescue import Lost, choose, find_lost, rescue
-from ckpt.git.reachability import FSCK
+from ckpt.engine.rescue import FSCK, Lost, choose, find_lost, rescue
 from ckpt.models import Checkpoint
 from ckpt.render import Paint, age, aligned, counted, printable
 

@@ -197,12 +197,9 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         return checkpoint
     repo.refs.clear_dead()
     old = ObjectID(checkpoint.commit.encode())
-    data = record.read_commit(repo.objects, old)
     changed = checkpoint._replace(pinned=pinned)
-    message = record.compose_message(changed)
-    parts = data.tree, data.parents, message, checkpoint.timestamp
     try:
-        commit = record.write_commit(repo.objects, *parts)
+        commit = record.write_checkpoint(repo.objects, changed)
         repo.objects.flush()
         if not checkpoint.foreign:
             disk.fsync(record.note(repo.common_dir, checkpoint.id, commit.decode()))
@@ -210,7 +207,7 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         if not repo.refs.change({ref: (old, (ref, commit))}):
             raise changed_meanwhile(checkpoint)
         if repo.objects.missing({commit}):  # a concurrent prune did not see the ref
-            record.write_commit(repo.objects, *parts)
+            record.write_checkpoint(repo.objects, changed)
             repo.objects.flush()
     finally:
         repo.objects.discard()

@@ -37,7 +37,7 @@ from ckpt.git.trees import (
     walk,
 )
 from ckpt.models import Checkpoint, Modes, SkipReason
-from ckpt.paths import LARGEST_TEXT, folders_above, folders_of, to_bytes, to_str
+from ckpt.paths import LARGEST_TEXT, folders_above, folders_of, from_json, to_bytes, to_str
 
 if TYPE_CHECKING:
     from ckpt.engine.working_state import Present
@@ -77,7 +77,7 @@ class Recorded:
 
     @cached_property
     def _state(self) -> record.CommitData:
-        return record.read_commit(self.objects, ObjectID(self.checkpoint.state_commit.encode()))
+        return record.state_commit(self.objects, self.checkpoint)
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -155,10 +155,9 @@ class Recorded:
     def absent(self) -> frozenset[bytes]:
         """Return the files that a sparse checkout left out: in the tree, but not on disk."""
         with record.damage(self.checkpoint, "index-flags.json", _WITHOUT_INDEX):
-            if not staging.read_flags(self.objects, self.state_tree).get("skip_worktree"):
-                return frozenset()
-        marked = frozenset(entry.path for entry in self.index.entries if entry.skip_worktree)
-        return marked - set(self.manifest.unskipped)
+            flags = staging.read_flags(self.objects, self.state_tree)
+            marked = frozenset(map(from_json, flags.get("skip_worktree", ())))
+        return marked - set(self.manifest.unskipped) if marked else marked
 
     def has_folder(self, path: bytes) -> bool:
         """Return whether a directory existed at a path, empty or with saved files."""

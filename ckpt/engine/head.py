@@ -14,10 +14,12 @@ from ckpt.engine.journal import BranchMove, HeadMove, Journal
 from ckpt.engine.working_state import Present
 from ckpt.errors import CkptError, Refused, RollbackError
 from ckpt.git.objects import ObjectID
-from ckpt.git.operation import ORIG_HEAD, WITHOUT_HEAD, OperationState, read
+from ckpt.git.operation import ORIG_HEAD, OperationState, read
 from ckpt.git.refs import Head, HeadMoved, short_name
 from ckpt.git.repository import Repository
 from ckpt.models import BranchReport, HeadReport, OperationReport
+
+WITHOUT_HEAD = "without --head, a rollback leaves HEAD where it is"
 
 # -- Plan the move
 
@@ -52,10 +54,8 @@ def plan_move(
             others[move.branch] = move
     for branch, commit in target.operation.branches.items():
         before = refs.read(branch)
-        # A rebase ends by moving branches, which must be where they were when it began. The
-        # branch that a bisect returns to only needs to exist.
-        is_moved = branch in target.operation.moved or before is None
-        if is_moved and commit is not None and before != commit:
+        # A rebase ends by moving branches, which must be where they were when it began.
+        if before != commit:
             _check_branch(repo, branch, commit)
             others[branch] = BranchMove(branch, before, commit)
     others.pop(wanted.branch or b"", None)
@@ -87,16 +87,15 @@ def _check_branch(repo: Repository, branch: bytes, commit: ObjectID | None) -> N
 
 def _other_worktree_with(repo: Repository, branch: bytes) -> str | None:
     """Return the git directory of another worktree that has a branch checked out, or whose rebase
-    or bisect will move or return to it."""
+    will move it."""
     main, *linked = repo.refs.git_dirs()
     others = linked if repo.config.get_bool("core.bare", False) else [main, *linked]
     for git_dir in others:
         if git_dir == repo.git_dir:
             continue
         with suppress(CkptError, OSError):  # corrupt
-            state = read(git_dir)
-            in_use = (repo.refs.of_worktree(git_dir).head().branch, state.start, *state.moved)
-            if branch in in_use:
+            head = repo.refs.of_worktree(git_dir).head()
+            if branch in (head.branch, *read(git_dir).moved):
                 return git_dir
     return None
 

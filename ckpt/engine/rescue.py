@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Find lost checkpoints, stashes, commits and blobs.
 
-Rescue restores the ref of a checkpoint. For anything else it prints the git command that does so.
-The worktree and the index are not changed.
+Git fsck tells what is unreachable. Rescue restores the ref of a checkpoint; for anything else it
+prints the git command that does so. The worktree and the index are not changed.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from shlex import quote
 from typing import NamedTuple
 
@@ -18,17 +20,21 @@ from ckpt.engine.verify import fault_behind
 from ckpt.errors import CkptError, NotFound, Refused, UsageError
 from ckpt.git import record
 from ckpt.git.objects import MissingObject, ObjectID
-from ckpt.git.reachability import time_of, unreachable
 from ckpt.git.repository import Repository
+from ckpt.git.trees import UnsafeTree, reach
 from ckpt.models import Checkpoint
 
+# Lists objects not reachable from a ref, reflog or index, without checking their contents.
+FSCK = ("fsck", "--connectivity-only", "--unreachable", "--no-dangling", "--no-progress")
 # The sort order within one second.
 KINDS = ("stash", "checkpoint", "commit", "content")
 STASH, CHECKPOINT, COMMIT, CONTENT = KINDS
+_STATE = "ckpt: state of "  # the prefix of a state commit's message
+_COMMITTER = re.compile(rb"(?m)^committer .*> (\d{1,10})\d* [-+]\d{4}$")
 _STASHED = re.compile(r"(WIP on|On) [^\n]+: ")
 _OWN_ID = re.compile(r"(?m)^Ckpt-Id: (\S+)$")
 # The first bytes of index flags and manifests left by a killed save.
-_OWN_BLOBS = (b'{\n "assume_valid":', b'{\n "branch":')
+_OWN_BLOBS = (b'{\n "assume_valid":', b'{\n "empty_folders":')
 _LONGEST_LINE = 200
 _SHORTEST_ID = 4  # characters of an abbreviated id
 
@@ -49,10 +55,27 @@ class Lost(NamedTuple):
 
 
 def find_lost(repo: Repository, fsck: bytes) -> list[Lost]:
-    """Return the lost objects in the output of `git fsck`, newest first."""
-    commits, blobs = unreachable(repo, fsck)
-    found = [*_commits(repo, commits), *_contents(repo, blobs)]
-    return sorted(found, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))
+    """Return the lost objects in the output of `FSCK`, newest first: the commits that no other one
+    has as a parent, and the blobs in none of them. Those of alternates are left out."""
+    objects = repo.objects
+    own = {name: int(status.st_mtime) for name, status in objects.loose_files()}
+    for pack in objects.own_packs():
+        own |= dict.fromkeys(pack, int(os.stat(pack.path).st_mtime))
+    told = re.findall(rb"(?m)^unreachable (commit|blob) ([0-9a-f]+)$", fsck)
+    lost = [(kind, ObjectID(name)) for kind, name in told if name in own]
+    commits: dict[ObjectID, record.CommitData] = {}
+    held: set[ObjectID] = set()
+    for name in (name for kind, name in lost if kind == b"commit"):
+        with suppress(MissingObject, UnsafeTree):
+            found = record.read_commit(objects, name)
+            if not found.message.startswith(_STATE):  # of a killed save
+                reach(objects, found.tree, held)
+                commits[name] = found
+    inner = {parent for found in commits.values() for parent in found.parents}
+    tips = {name: commits[name] for name in commits.keys() - inner}
+    blobs = {name: own[name] for kind, name in lost if kind == b"blob" and name not in held}
+    listed = [*_commits(repo, tips), *_contents(repo, blobs)]
+    return sorted(listed, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))
 
 
 # -- commits
@@ -61,7 +84,8 @@ def find_lost(repo: Repository, fsck: bytes) -> list[Lost]:
 def _commits(repo: Repository, commits: dict[ObjectID, record.CommitData]) -> Iterator[Lost]:
     held = {name.rpartition("/")[2] for name in (*repo.refs.checkpoints(), *repo.refs.trash())}
     for commit, found in commits.items():
-        time = time_of(found)
+        written = _COMMITTER.search(found.header)
+        time = int(written[1]) if written else 0
         checkpoint = _checkpoint(repo, found.message, commit)
         if checkpoint is None:
             # A stash has two parents, or three with untracked files.
@@ -126,12 +150,6 @@ def choose(found: list[Lost], word: str) -> Lost:
 
 def rescue(repo: Repository, lost: Lost) -> Checkpoint:
     """Restore a lost checkpoint; refuse anything else, with git's command for it as the hint."""
-    fault = None
-    if lost.kind in (STASH, COMMIT):
-        fault = fault_behind(repo, lost.object_id)
-    if fault is not None:
-        hint = f"git ls-tree -r {lost.id}"
-        raise Refused(f"{lost.kind} '{lost.id}' is not whole: {fault}", hint=hint)
     if lost.kind != CHECKPOINT:
         hints = {
             STASH: f"git stash store -m {quote(lost.subject)} {lost.id}",

@@ -199,8 +199,8 @@ def _existing(
             continue
         if draft.scope is Scope.STATE and found.session != draft.session:
             continue
-        same = (draft.tree, draft.head_commit, draft.state_commit)
-        if (found.tree, found.head_commit, found.state_commit) != same:
+        same = (draft.tree, draft.state_commit, draft.head_commit, draft.branch)
+        if (found.tree, found.state_commit, found.head_commit, found.branch) != same:
             return None
         if request.is_met_by(found):
             return found
@@ -231,8 +231,7 @@ def _write_state_tree(repo: Repository, present: Present, request: SaveRequest) 
         skipped={path: str(reason) for path, reason in _summarised(present).items()},
         excludes=present.excludes,
         include=present.include,
-        operation=None if operation is None else operation._asdict(),
-        branch=present.head.state.branch,
+        operation=None if operation is None else operation.name,
         unskipped=present.unskipped,
         nested=present.nested,
     )
@@ -309,16 +308,14 @@ def publish(
     """Give a checkpoint its id and ref, trying another id if one is taken. Raise ObjectsPruned if a
     concurrent gc pruned objects that the new ref points to."""
     names = filter(None, (draft.tree, draft.head_commit, draft.state_commit))
-    tree, *parents = (ObjectID(name.encode()) for name in names)
-    relied_on = {tree, *parents}
+    relied_on = {ObjectID(name.encode()) for name in names}
     while True:
         now = datetime.now(timezone.utc)
         draft = draft._replace(timestamp=now, id=ids.new_id(now, None))
         newest = catalog.newest_here(draft.id[:19])
         if newest is not None:
             draft = draft._replace(id=ids.new_id(now, newest))
-        message = record.compose_message(draft)
-        commit = record.write_commit(repo.objects, tree, parents, message, now)
+        commit = record.write_checkpoint(repo.objects, draft)
         noted = record.note(repo.common_dir, draft.id, commit.decode())
         relied_on |= repo.objects.flush(noted)
         if repo.refs.create(draft.ref.encode(), commit):

@@ -40,7 +40,6 @@ STAGE = 0x3000
 SKIP_WORKTREE = 0x4000 << 16
 INTENT_TO_ADD = 0x2000 << 16
 _EXTENDED_FLAGS = SKIP_WORKTREE | INTENT_TO_ADD
-_FLAGS = _EXTENDED_FLAGS | ASSUME_VALID | STAGE
 # In the file only: an extended word follows; the length of the name, or this if longer.
 _EXTENDED = 0x4000
 _NAME_LENGTH = 0x0FFF
@@ -51,7 +50,6 @@ _EXTENSION = struct.Struct(">4sI")
 _MODE = slice(24, 28)
 _WORD = 0xFFFFFFFF
 _SECOND = 1_000_000_000
-_CLOCK = _SECOND << 32  # the 32-bit seconds of the index wrap after this many nanoseconds
 _EMPTY_BLOBS = {
     b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
@@ -178,7 +176,7 @@ def _read_entries(
         if length > _NAME_LENGTH:
             flags = length & (ASSUME_VALID | STAGE)
             if length & _EXTENDED:
-                flags |= int.from_bytes(data[start : start + 2], "big") << 16
+                flags |= int.from_bytes(data[start : start + 2], "big") << 16 & _EXTENDED_FLAGS
                 start += 2
         if compressed:
             shared, start = _read_shared(data, start, previous)
@@ -249,11 +247,11 @@ def _parse_cached_trees(data: bytes, hash_len: int) -> dict[bytes, ObjectID]:
 def write_index(entries: Iterable[IndexEntry], *, hash_name: str = "sha1") -> bytes:
     """Return an index file without extensions, of version 3 if flags need it, else 2."""
     ordered = sorted(entries, key=_order)
-    version = 3 if any(entry.flags & _EXTENDED_FLAGS for entry in ordered) else 2
+    version = 3 if any(entry.flags >> 16 for entry in ordered) else 2
     parts = [_HEADER.pack(b"DIRC", version, len(ordered))]
     for path, object_id, flags, stat_data in ordered:
         word = flags & (ASSUME_VALID | STAGE) | min(len(path), _NAME_LENGTH)
-        extended = (flags & _EXTENDED_FLAGS) >> 16
+        extended = flags >> 16
         if extended:
             words = struct.pack(">HH", word | _EXTENDED, extended)
         else:
@@ -311,8 +309,8 @@ def matches(entry: IndexEntry, st: os.stat_result, *, file_mode: bool = True) ->
     differ = (st.st_size ^ size) | (st.st_ino ^ ino) | (st.st_uid ^ uid) | (st.st_gid ^ gid)
     return (
         not differ & _WORD
-        and not (st.st_mtime_ns - mtime_s * _SECOND - mtime_ns) % _CLOCK
-        and not (st.st_ctime_ns - ctime_s * _SECOND - ctime_ns) % _CLOCK
+        and st.st_mtime_ns == mtime_s * _SECOND + mtime_ns
+        and st.st_ctime_ns == ctime_s * _SECOND + ctime_ns
         and not stat.S_IFMT(st.st_mode ^ mode)
         and not (file_mode and (st.st_mode ^ mode) & 0o100 and mode != stat.S_IFLNK)
         and not entry.flags & INTENT_TO_ADD
@@ -408,7 +406,5 @@ def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
 
 def same(left: Index, right: Index) -> bool:
     """Check whether two indexes are equal except for stat data."""
-    contents = [
-        [(e.path, e.id, e.flags & _FLAGS, e.mode) for e in index.entries] for index in (left, right)
-    ]
-    return contents[0] == contents[1]
+    old, new = ([(*e[:3], e.mode) for e in index.entries] for index in (left, right))
+    return old == new

@@ -2,8 +2,8 @@
 """Read, save and restore an operation in progress: merge, rebase, cherry-pick, revert, am, bisect.
 
 Git keeps it in files and private refs of the worktree's git dir, and in the branches that a rebase
-updates at its end. It is identified by its name and a digest of the files that define it, so that
-the files of one merge are never combined with the MERGE_HEAD of another.
+updates at its end. It is identified by its name and the files that define it, so that the files of
+one merge are never combined with the MERGE_HEAD of another.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from hashlib import sha256
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ckpt import disk
-from ckpt.errors import CkptError, Refused
+from ckpt.errors import CkptError
 from ckpt.git.objects import ObjectID, ObjectStore
 from ckpt.git.record import read_commit
 from ckpt.git.refs import Refs
@@ -43,7 +41,6 @@ FILES = (
     *("REBASE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "MERGE_HEAD"),
 )
 FOLDERS = ("refs/bisect", "refs/rewritten", "sequencer", "rebase-apply", "rebase-merge")
-WITHOUT_HEAD = "without --head, a rollback leaves HEAD where it is"
 # Saved only with an operation: `git am --abort` needs it, but every reset writes one.
 ORIG_HEAD = "ORIG_HEAD"
 # Removed, never restored: git crashes if rr-cache/ lacks a conflict that it names.
@@ -53,36 +50,35 @@ _INSTRUCTION_LISTS = (
     *("rebase-merge/git-rebase-todo", "rebase-merge/git-rebase-todo.backup", "rebase-merge/done"),
     *("sequencer/todo", "sequencer/done"),
 )
-LARGEST = 1 << 28  # of all these files together
+LARGEST = 1 << 28  # of each of these files
 
 
 class Operation(NamedTuple):
     """The identity of an operation; `name` joins several with a plus, as "merge+bisect"."""
 
     name: str
-    fingerprint: str
+    marks: tuple[bytes, ...]
 
 
 class OperationState(NamedTuple):
     """The contents of an operation's files by path in the git dir, and the commits of the branches
-    that it updates or returns to. A squash merge has a message but is not an operation."""
+    that it updates. A squash merge has a message but is not an operation."""
 
     contents: Mapping[str, bytes] = {}
-    branches: Mapping[bytes, ObjectID | None] = {}
+    branches: Mapping[bytes, ObjectID] = {}
 
     @property
     def identity(self) -> Operation | None:
         """Return the operation that the files belong to."""
         found: dict[str, str] = {}
-        digest = sha256()
+        marks: list[bytes] = []
         for name, sign, identity in _OPERATIONS:
             top = sign.partition("/")[0]  # `rebase-apply` marks either an am or a rebase
             is_there = any(path == sign or path.startswith(sign + "/") for path in self.contents)
             if is_there and name not in found and top not in found.values():
                 found[name] = top
-                for part in identity.split():
-                    digest.update(b"%s\0%s\0" % (name.encode(), self.contents.get(part, b"")))
-        return Operation("+".join(found), digest.hexdigest()) if found else None
+                marks += [self.contents.get(part, b"") for part in identity.split()]
+        return Operation("+".join(found), tuple(marks)) if found else None
 
     @property
     def moved(self) -> tuple[bytes, ...]:
@@ -93,18 +89,10 @@ class OperationState(NamedTuple):
         named |= set(self.contents.get("rebase-merge/update-refs", b"").splitlines()[::3])
         return tuple(sorted(name for name in named if name.startswith(b"refs/")))
 
-    @property
-    def start(self) -> bytes | None:
-        """Return the branch that `git bisect reset` returns to."""
-        name = self.contents.get("BISECT_START", b"").strip()
-        is_commit = re.fullmatch(FULL_ID, name)
-        return b"refs/heads/" + name if name and not is_commit else None
-
 
 def read(git_dir: str) -> OperationState:
     """Read the operation in progress from a git dir, without its branches."""
     found: dict[str, bytes] = {}
-    left = LARGEST
     paths = set(FILES).intersection(os.listdir(git_dir))
     for top in FOLDERS:
         for folder, _, names in os.walk(os.path.join(git_dir, top)):
@@ -114,7 +102,7 @@ def read(git_dir: str) -> OperationState:
         try:
             if os.path.islink(full):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            found[path] = disk.read(full, left)
+            found[path] = disk.read(full, LARGEST)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -123,7 +111,6 @@ def read(git_dir: str) -> OperationState:
                 f"cannot read '{full}' of the operation in progress: {error.strerror}",
                 hint="see 'git status'",
             ) from None
-        left -= len(found[path])
     if OperationState(found).identity is None:
         found.pop(ORIG_HEAD, None)
     return OperationState(found)
@@ -132,62 +119,38 @@ def read(git_dir: str) -> OperationState:
 def read_now(refs: Refs) -> OperationState:
     """Read the operation in progress in a worktree, with its branches."""
     state = read(refs.git_dir)
-    named = [*state.moved, *([state.start] if state.start is not None else [])]
-    return state._replace(branches={branch: refs.read(branch) for branch in named})
+    found = {branch: refs.read(branch) for branch in state.moved}
+    return state._replace(branches={name: id for name, id in found.items() if id is not None})
 
 
-def is_known(path: str) -> bool:
-    """Check whether a path is a file of an operation; no other is written into a git dir."""
-    return path in FILES or path.startswith(tuple(folder + "/" for folder in FOLDERS))
+# -- Removing and restoring the files, one by one: a rollback that is killed has its journal
 
 
-# -- Removing and restoring the files
-
-
-def clear(git_dir: str, private_dir: str) -> None:
+def clear(git_dir: str) -> None:
     """Remove the files of the operation in progress."""
-    with _room(git_dir, private_dir) as room:
-        for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
-            path = os.path.join(git_dir, name)
-            if name != ORIG_HEAD and os.path.lexists(path):
-                os.rename(path, os.path.join(room, os.path.basename(name)))
+    for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
+        if name != ORIG_HEAD:
+            disk.remove_tree(os.path.join(git_dir, name))
 
 
-def install(git_dir: str, private_dir: str, wanted: OperationState) -> None:
+def install(git_dir: str, wanted: OperationState) -> None:
     """Restore the files of an operation; call `clear` first."""
-    with _room(git_dir, private_dir) as room:
-        for path, contents in wanted.contents.items():
-            full = os.path.join(room, path)
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            with open(disk.create(full, 0o666), "wb") as file:
-                file.write(contents)
-        made = ((top, ("", *names)) for top, _, names in os.walk(room))
-        disk.fsync([os.path.join(top, name) for top, names in made for name in names])
-        for name in (*FILES, *FOLDERS):
-            source, target = os.path.join(room, name), os.path.join(git_dir, name)
-            if os.path.lexists(source):
-                disk.remove_tree(target)
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                os.rename(source, target)
-
-
-@contextmanager
-def _room(git_dir: str, private_dir: str) -> Iterator[str]:
-    """Create a temporary directory for atomic renames of files and directories."""
-    room = os.path.join(private_dir, "operation")
-    disk.remove_tree(room)  # left by a killed process
-    disk.ensure_dir(room)
-    yield room
-    folders = {os.path.dirname(os.path.join(git_dir, name)) for name in (*FILES, *FOLDERS)}
-    disk.fsync(sorted(filter(os.path.isdir, folders)))
-    disk.remove_tree(room)
+    order = {name: number for number, name in enumerate(FILES)}
+    written = set()
+    for path in sorted(wanted.contents, key=lambda path: order.get(path, -1)):
+        full = os.path.join(git_dir, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        disk.remove_tree(full)  # an ORIG_HEAD
+        with open(disk.create(full, 0o666), "wb") as file:
+            file.write(wanted.contents[path])
+        written |= {full, os.path.dirname(full), git_dir}
+    disk.fsync(written)
 
 
 # -- In a checkpoint
 
 _BRANCHES = b"op/branches"
-_ABSENT = b"-"
-FULL_ID = rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
+_FULL_ID = rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])"
 # In a todo list: a command, optionally `-C`, and a commit, often abbreviated.
 _INSTRUCTED_ID = rb"(?m)^[a-z-]+ (?:-[cC] )?([0-9a-f]{4,64})\b"
 
@@ -196,7 +159,7 @@ def write_state(objects: ObjectStore, state: OperationState) -> dict[bytes, Tree
     """Write an operation to the store and return its entries for a state tree."""
     blobs = {b"op/files/" + os.fsencode(path): text for path, text in state.contents.items()}
     if state.branches:
-        lines = ((commit or _ABSENT) + b" " + name for name, commit in state.branches.items())
+        lines = (commit + b" " + name for name, commit in state.branches.items())
         blobs[_BRANCHES] = b"".join(line + b"\n" for line in sorted(lines))
     entries = {p: TreeEntry(REGULAR, objects.add(b"blob", text)) for p, text in blobs.items()}
     for tree in _named(objects, b"tree", state):
@@ -219,8 +182,8 @@ def commits_to_keep(objects: ObjectStore, state: OperationState) -> tuple[Object
 def _named(objects: ObjectStore, kind: bytes, state: OperationState) -> list[ObjectID]:
     """Return the objects of a kind that the files and branches name, in full or abbreviated."""
     texts = state.contents
-    named = {ObjectID(name) for text in texts.values() for name in re.findall(FULL_ID, text)}
-    named |= {commit for commit in state.branches.values() if commit is not None}
+    named = {ObjectID(name) for text in texts.values() for name in re.findall(_FULL_ID, text)}
+    named |= {*state.branches.values()}
     for path in texts.keys() & set(_INSTRUCTION_LISTS):
         for prefix in set(re.findall(_INSTRUCTED_ID, texts[path])):
             named |= set(objects.beginning_with(prefix))
@@ -229,22 +192,12 @@ def _named(objects: ObjectStore, kind: bytes, state: OperationState) -> list[Obj
 
 def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
     """Read the operation of a state tree."""
-    files: dict[str, bytes] = {}
-    left = LARGEST
     top = lookup(objects, state_tree, b"op/files")
-    for name, entry in walk(objects, top.id) if top is not None else ():
-        path = os.fsdecode(name)
-        if path == MERGE_RR:
-            continue
-        if entry.mode != REGULAR or not is_known(path):
-            raise Refused(
-                f"'{path}' in the checkpoint is not a file of an operation of git's",
-                hint=WITHOUT_HEAD,
-            )
-        files[path] = read_limited(objects, entry.id, left)
-        left -= len(files[path])
+    files = {
+        os.fsdecode(path): read_limited(objects, entry.id, LARGEST)
+        for path, entry in (walk(objects, top.id) if top is not None else ())
+    }
     listed = lookup(objects, state_tree, _BRANCHES)
     lines = () if listed is None else read_limited(objects, listed.id).splitlines()
     pairs = (line.partition(b" ") for line in lines)
-    branches = {name: None if id == _ABSENT else ObjectID(id) for id, _, name in pairs}
-    return OperationState(files, branches)
+    return OperationState(files, {name: ObjectID(id) for id, _, name in pairs})

@@ -56,16 +56,11 @@ class Pack(dulwich.Pack):
     """A pack with its index; any error may be raised if it is corrupt."""
 
     def __init__(self, index_path: str, object_format: ObjectFormat) -> None:
-        self._stem = index_path.removesuffix(".idx")
+        stem = index_path.removesuffix(".idx")
         known = OBJECT_FORMATS[object_format.name]
-        super().__init__(self._stem, object_format=known, delta_base_cache_limit=_MOST_KEPT)
-        self.path = self._stem + ".pack"
+        super().__init__(stem, object_format=known, delta_base_cache_limit=_MOST_KEPT)
+        self.path = stem + ".pack"
         _ = self.index  # read now, to detect a corrupt index
-
-    @property
-    def is_promised(self) -> bool:
-        """Check whether a promisor remote provided the pack."""
-        return os.path.exists(self._stem + ".promisor")
 
     def find(self, object_id: ObjectID) -> Packed | None:
         try:
@@ -81,44 +76,16 @@ class Pack(dulwich.Pack):
             for raw_id in self.index.iter_prefix(unhexlify(prefix[: len(prefix) & ~1])):
                 yield ObjectID(hexlify(raw_id))
 
-    def open(self, offset: int) -> Opened:
-        """Return the kind, size and content of an object, in pieces unless it is a delta."""
-        number, size, start = self._entry(offset)
-        if number in _KINDS:
-            return _KINDS[number], size, inflated(self._file.fileno(), start)
-        number, chunks = self.resolve_object(offset, *self.data.get_object_at(offset))
-        content = b"".join(cast("list[bytes]", chunks))
-        return _KINDS[number], len(content), (content,)
-
-    def size(self, offset: int) -> int:
-        """Return the size of an object; a delta begins with the sizes of base and result."""
-        number, size, start = self._entry(offset)
-        if number in _KINDS:
-            return size
-        data = os.pread(self._file.fileno(), _BEGINNING, start)
-        is_named = number == dulwich.REF_DELTA
-        at = self.object_format.oid_length if is_named else _number(data, 0)[1]
-        sizes = zlib.decompressobj().decompress(data[at:], _LONGEST_HEADER)
-        return _number(sizes, _number(sizes, 0)[1])[0]
-
     def sizes(self, wanted: Set[ObjectID]) -> Iterator[tuple[ObjectID, int]]:
         """Yield the sizes of those of many objects that the pack has, if it has few others."""
         if len(self.index) > _FEW_OTHERS * len(wanted):
             return
         rows = ((offset, hexlify(raw_id)) for raw_id, offset, _ in self.index.iterentries())
         for offset, object_id in sorted(row for row in rows if row[1] in wanted):
-            yield ObjectID(object_id), self.size(offset)
-
-    def _entry(self, offset: int) -> tuple[int, int, int]:
-        """Return the number of an entry's kind, its size, and the offset of its zlib stream."""
-        header = os.pread(self._file.fileno(), _LONGEST_HEADER, offset)
-        first, more, length = header[0], 0, 1
-        if first & 0x80:
-            more, length = _number(header, 1)
-        return first >> 4 & 7, first & 15 | more << 4, offset + length
+            yield ObjectID(object_id), Packed(self, offset).size
 
     @cached_property
-    def _file(self) -> FileIO:
+    def file(self) -> FileIO:
         self.check_length_and_checksum()
         return open(disk.opened(self.path), "rb", buffering=0)
 
@@ -126,8 +93,8 @@ class Pack(dulwich.Pack):
         with suppress(BufferError):  # the traceback of an error may hold a view of the mapping
             super().close()
         super().close()  # and the file
-        if "_file" in vars(self):
-            vars(self).pop("_file").close()
+        if "file" in vars(self):
+            vars(self).pop("file").close()
 
     def __del__(self) -> None:
         self.close()  # without dulwich's warning
@@ -160,14 +127,36 @@ class Packed(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.pack.size(self.offset)
+        """Return the size of the object; a delta begins with the sizes of base and result."""
+        number, size, start = self._entry()
+        if number in _KINDS:
+            return size
+        data = os.pread(self.pack.file.fileno(), _BEGINNING, start)
+        is_named = number == dulwich.REF_DELTA
+        at = self.pack.object_format.oid_length if is_named else _number(data, 0)[1]
+        sizes = zlib.decompressobj().decompress(data[at:], _LONGEST_HEADER)
+        return _number(sizes, _number(sizes, 0)[1])[0]
 
     def open(self) -> Opened:
-        return self.pack.open(self.offset)
+        """Return the kind, size and content of the object, in pieces unless it is a delta."""
+        pack, (number, size, start) = self.pack, self._entry()
+        if number in _KINDS:
+            return _KINDS[number], size, inflated(pack.file.fileno(), start)
+        number, chunks = pack.resolve_object(self.offset, *pack.data.get_object_at(self.offset))
+        content = b"".join(cast("list[bytes]", chunks))
+        return _KINDS[number], len(content), (content,)
 
     def disk_size(self) -> int:
         """Return the size of the entry, up to the offset of the next one."""
         return self.pack.ends[bisect_right(self.pack.ends, self.offset)] - self.offset
+
+    def _entry(self) -> tuple[int, int, int]:
+        """Return the number of the entry's kind, its size, and the offset of its zlib stream."""
+        header = os.pread(self.pack.file.fileno(), _LONGEST_HEADER, self.offset)
+        first, more, length = header[0], 0, 1
+        if first & 0x80:
+            more, length = _number(header, 1)
+        return first >> 4 & 7, first & 15 | more << 4, self.offset + length
 
 
 # -- Writing

@@ -1,38 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Compare the histories of commits, and find unreachable commits and blobs.
-
-dulwich walks the history; the result is None if it is too long or incomplete. Unreachable objects,
-for `rescue` and `gc --now`, are those of git fsck. Left out: objects that an operation in progress
-needs, and those of alternates and promisor remotes.
-"""
+"""Compare the histories of commits, which dulwich walks."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ckpt import disk
-from ckpt.errors import CkptError
-from ckpt.git import operation
-from ckpt.git.index import read_index
 from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
-from ckpt.git.record import CommitData, read_commit
+from ckpt.git.record import read_commit
 from ckpt.git.repository import Repository
-from ckpt.git.trees import UnsafeTree, reach
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit
 
-_STATE = "ckpt: state of "  # the prefix of a state commit's message
-_COMMITTER = re.compile(rb"(?m)^committer .*> (\d{1,15})\d* [-+]\d{4}$")
-_LAST_SECOND = 253_370_764_799  # of the year 9998, which datetime supports in any time zone
 _MOST_COMMITS = 20_000
-
-
-# -- History
 
 
 def ahead_behind(repo: Repository, left: ObjectID, right: ObjectID) -> tuple[int, int] | None:
@@ -95,61 +78,3 @@ def ends_of_history(common_dir: str) -> frozenset[ObjectID]:
     except FileNotFoundError:
         return frozenset()
     return frozenset(map(ObjectID, found.split()))
-
-
-# -- Unreachable objects
-
-
-# Lists objects not reachable from a ref, reflog or index, without checking their contents.
-FSCK = ("fsck", "--connectivity-only", "--unreachable", "--no-dangling", "--no-progress")
-
-
-def unreachable(
-    repo: Repository, fsck: bytes
-) -> tuple[dict[ObjectID, CommitData], dict[ObjectID, int]]:
-    """Return the unreachable commits without unreachable children, and the unreachable blobs in no
-    commit with the time git wrote or packed them; `fsck` is the output of `FSCK`."""
-    objects = repo.objects
-    own = {name: int(status.st_mtime) for name, status in objects.loose_files()}
-    for pack in objects.own_packs():
-        if not pack.is_promised:
-            own |= dict.fromkeys(pack, int(os.stat(pack.path).st_mtime))
-    told = re.findall(rb"(?m)^unreachable (commit|blob) ([0-9a-f]+)$", fsck)
-    lost = [(kind, ObjectID(name)) for kind, name in told if name in own]
-    commits: dict[ObjectID, CommitData] = {}
-    held: set[ObjectID] = set()
-    for name in (name for kind, name in lost if kind == b"commit"):
-        with suppress(MissingObject, UnsafeTree):
-            found = read_commit(objects, name)
-            if not found.message.startswith(_STATE):  # of a killed save
-                commits[name] = found
-                reach(objects, found.tree, held)
-    needed = _needed(repo)
-    for name in needed:
-        with suppress(MissingObject, UnsafeTree):
-            if objects.kind(name) == b"tree":  # AUTO_MERGE
-                reach(objects, name, held)
-    held |= needed
-    inner = {parent for found in commits.values() for parent in found.parents}
-    blobs = {name: own[name] for kind, name in lost if kind == b"blob" and name not in held}
-    return {name: commits[name] for name in commits.keys() - inner - needed}, blobs
-
-
-def _needed(repo: Repository) -> set[ObjectID]:
-    """Return the objects that operations in progress and indexes name in all worktrees; git before
-    2.40 checks only one index."""
-    needed: set[ObjectID] = set()
-    for git_dir in filter(os.path.isdir, repo.refs.git_dirs()):
-        for text in operation.read(git_dir).contents.values():
-            needed.update(map(ObjectID, re.findall(operation.FULL_ID, text)))
-        with suppress(OSError, CkptError):
-            data = disk.read(os.path.join(git_dir, "index"), disk.LARGE)
-            index = read_index(data, repo.object_format.name)
-            needed.update(ObjectID(entry.id) for entry in index.entries)
-    return needed
-
-
-def time_of(commit: CommitData) -> int:
-    """Return the commit time, clamped to a valid date."""
-    found = _COMMITTER.search(commit.header)
-    return min(int(found[1]), _LAST_SECOND) if found else 0

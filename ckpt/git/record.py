@@ -132,6 +132,14 @@ def compose_message(checkpoint: Checkpoint) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+def write_checkpoint(objects: ObjectStore, checkpoint: Checkpoint) -> ObjectID:
+    """Write the commit of a checkpoint whose trees and state commit exist."""
+    names = filter(None, (checkpoint.tree, checkpoint.head_commit, checkpoint.state_commit))
+    tree, *parents = (ObjectID(name.encode()) for name in names)
+    message = compose_message(checkpoint)
+    return write_commit(objects, tree, parents, message, checkpoint.timestamp)
+
+
 def read_checkpoint(
     objects: ObjectStore, checkpoint_id: str, commit: ObjectID, *, foreign: bool = False
 ) -> Checkpoint:
@@ -242,15 +250,13 @@ class Manifest(NamedTuple):
     skipped: Mapping[bytes, str] = {}
     excludes: Mapping[str, bytes] = {}
     include: tuple[str, ...] = ()
-    operation: Mapping[str, str] | None = None
-    branch: str | None = None
+    operation: str | None = None
     unskipped: tuple[bytes, ...] = ()
     nested: tuple[NestedState, ...] = ()
 
     def dump(self) -> bytes:
         modes = self.modes
         document = {
-            "branch": self.branch,
             "empty_folders": [to_json(path) for path in self.empty_folders],
             "excludes": {
                 name: text.decode("utf-8", "surrogateescape")
@@ -289,7 +295,7 @@ def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
         if entry is None:
             raise ValueError("missing")
         document = codec.load(read_limited(objects, entry.id))
-        modes, operation = document["modes"], document["operation"]
+        modes = document["modes"]
         return Manifest(
             modes=Modes(
                 plain=_bits(modes["plain"]),
@@ -305,10 +311,7 @@ def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
                 for name, text in document["excludes"].items()
             },
             include=tuple(map(str, document["include"])),
-            operation=None
-            if operation is None
-            else {key: text_or_none(operation[key]) or "" for key in ("name", "fingerprint")},
-            branch=text_or_none(document["branch"]),
+            operation=text_or_none(document["operation"]),
             unskipped=tuple(map(from_json, document["unskipped"])),
             nested=tuple(map(_read_nested, document["nested"])),
         )
@@ -325,7 +328,7 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
         manifest = read_manifest(objects, checkpoint)
         found = Details(
             skipped=tuple(Skipped(to_str(path), why) for path, why in manifest.skipped.items()),
-            operation=manifest.operation["name"] if manifest.operation else None,
+            operation=manifest.operation,
             nested=manifest.nested,
         )
     with damage(checkpoint, "state"):

@@ -404,7 +404,7 @@ DEEP_JSON = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 DEEP_LIST = b"[" * 100_000 + b"]" * 100_000
 ODD = (None, True, 7, -1, 1e300, "x", [], [7], [{}], {}, {"a": 1}, [None], [["x"]])
 KEYS = (
-    *("branch", "empty_folders", "excludes", "include", "modes"),
+    *("empty_folders", "excludes", "include", "modes"),
     *("nested", "operation", "skipped", "unskipped"),
 )
 
@@ -439,7 +439,7 @@ STATES: Mapping[str, Make] = {
     "neither changed nor clean inside": repository_inside(dirty=[]),
     "a problem inside that is a list": repository_inside(problem=[]),
     "rules without end": manifest(excludes={"global": "a*b\n" * 300_000}),
-    "an operation of numbers": manifest(operation={"name": 7, "fingerprint": 7}),
+    "an operation of numbers": manifest(operation=7),
     "deep flags": part("index_flags__json", DEEP_JSON),
     "flags of lists": part("index_flags__json", DEEP_LIST),
     "flags of the wrong kind": part("index_flags__json", {"intent_to_add": 7}),

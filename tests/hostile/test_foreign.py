@@ -348,7 +348,7 @@ def forged_everywhere(scene: Scene) -> str:
     manifest(
         nested=[inside],
         skipped=[{"path": FORGED, "reason": FORGED}],
-        operation={"name": FORGED, "fingerprint": ""},
+        operation=FORGED,
     )(forge)
     (state,) = git("rev-parse", f"refs/checkpoints/{forge.id}^2", cwd=scene.repo).split()
     forge.checkpoint(
