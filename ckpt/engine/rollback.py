@@ -10,15 +10,14 @@ continue or abort.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ckpt.disk import Waiting, journal_exists, prune_lock, worktree_lock
 from ckpt.engine import head, journal, scan_cache
-from ckpt.engine.apply import Applied, Applier, look
+from ckpt.engine.apply import Applied, Applier
 from ckpt.engine.catalog import Catalog, still_holds
 from ckpt.engine.checkpoint import Recorded, opened
-from ckpt.engine.conversions import Converted
 from ckpt.engine.head import head_report
 from ckpt.engine.journal import Action, Journal
 from ckpt.engine.plan import Plan
@@ -95,9 +94,7 @@ class _Rollback:
         if not options.yes:
             check_removals(plan, present, options.changed)
         check_locks(self.repo, record.head)
-        if resumed is None:
-            self._save(_with_lfs(self.repo, self.worktree, present, record.files))
-        elif resumed.has_edits(present, plan, record):
+        if resumed is None or resumed.has_edits(present, plan, record):
             self._save(present)
         try:
             if resumed is None:
@@ -216,20 +213,6 @@ def _listed(paths: Mapping[bytes, str]) -> tuple[Skipped, ...]:
 def _writes_converted(action: Action) -> bool:
     """Return whether the size in the index may be wrong, so that git sees a change."""
     return any(s is not None and s.is_converted for s in (action.before, action.after))
-
-
-def _with_lfs(
-    repo: Repository, worktree: Worktree, present: Present, paths: Iterable[bytes]
-) -> Present:
-    """Add files that are only in Git LFS's store to the object store."""
-    stored = {}
-    for path in paths:
-        converted = present.converted.get(path)
-        status = worktree.lstat(path) if converted is not None and converted.in_lfs else None
-        state = status and look(repo.objects, worktree, path, status, store=True)
-        if state and converted is not None and state.id == converted.raw:
-            stored[path] = Converted(converted.raw)
-    return present._replace(converted={**present.converted, **stored}) if stored else present
 
 
 def _stopped(error: OSError | Busy | MissingObject, is_begun: bool) -> CkptError:
