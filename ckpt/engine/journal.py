@@ -25,7 +25,7 @@ from ckpt.paths import folders_of, to_bytes, to_str
 
 LAST, SESSIONS = "last-rollback", "sessions"
 CONTINUE, ABORT = "git ckpt rollback --continue", "git ckpt rollback --abort"
-FORMAT = 2
+FORMAT = 3
 _DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
 
 # -- What changes
@@ -97,7 +97,7 @@ class Journal:
 
     `files` change, within `paths`. `index`, `operation` and `head` are what changes; `asked_…` is
     what the user requested, which an undo repeats. `worktree` is relative to the git directory.
-    `family` is part of the names of temporary files. The commits identify the checkpoints.
+    The commits identify the checkpoints.
     """
 
     target: str
@@ -107,7 +107,6 @@ class Journal:
     target_commit: str = ""
     safety_commit: str = ""
     worktree: bytes = b""
-    family: str = ""
     folders: tuple[FolderChange, ...] = ()
     index: bool = True
     operation: bool = False

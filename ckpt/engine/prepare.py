@@ -149,7 +149,6 @@ class Preparation:
             target_commit=target.checkpoint.commit,
             safety="",
             worktree=os.fsencode(os.path.relpath(repo.worktree, repo.git_dir)),
-            family=os.urandom(8).hex() if resumed is None else resumed.record.family,
             paths=paths,
             files=tuple(action.path for action in plan.actions),
             folders=plan.folders,

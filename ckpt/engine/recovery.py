@@ -101,7 +101,6 @@ class Resumed:
 
     def clear_unfinished(self, worktree: Worktree) -> None:
         """Remove the temporary files of the interrupted rollback."""
-        worktree.rollback = self.record.family.encode()
         for folder in {path.rpartition(b"/")[0] for path in self.record.files}:
             with suppress(PermissionError):  # never saved, and files there are listed as blocked
                 worktree.clear_unfinished(folder)

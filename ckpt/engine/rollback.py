@@ -84,7 +84,6 @@ class _Rollback:
     def go(self) -> RollbackResult:
         options, resumed, plan = self.options, self.options.resumes, self.plan
         present, record = self.present, self.record
-        self.worktree.rollback = record.family.encode()
         is_idle = record.is_idle and not options.moves_state and resumed is None
         if options.dry_run or is_idle:
             written = [action.path for action in plan.writes]

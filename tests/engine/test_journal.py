@@ -24,7 +24,6 @@ WHOLE = Journal(
     safety="safety",
     safety_commit="4" * 40,
     worktree=b"..",
-    family="0123",
     paths=(b"a", b"\xff/\n"),
     files=(b"new", b"gone"),
     folders=(FolderChange(b"folder", 0o700, None),),
