@@ -96,8 +96,7 @@ class Journal:
     """A rollback from the safety checkpoint to the target.
 
     `files` change, within `paths`. `index`, `operation` and `head` are what changes; `asked_…` is
-    what the user requested, which an undo repeats. `worktree` is relative to the git directory.
-    The commits identify the checkpoints.
+    what the user requested, which an undo repeats. The commits identify the checkpoints.
     """
 
     target: str
@@ -106,7 +105,6 @@ class Journal:
     files: tuple[bytes, ...]
     target_commit: str = ""
     safety_commit: str = ""
-    worktree: bytes = b""
     folders: tuple[FolderChange, ...] = ()
     index: bool = True
     operation: bool = False
@@ -206,7 +204,6 @@ def _load(document: dict[str, Any]) -> Journal:
         raise ValueError("it has another format")
     for name in ("paths", "files"):
         document[name] = tuple(map(to_bytes, document[name]))
-    document["worktree"] = to_bytes(document["worktree"])
     folders = document["folders"]
     document["folders"] = tuple(FolderChange(to_bytes(path), *bits) for path, *bits in folders)
     if document["head"] is not None:
@@ -219,18 +216,6 @@ def _load(document: dict[str, Any]) -> Journal:
 def _name(text: str | None) -> Any:
     """Return a branch or a commit as bytes."""
     return None if text is None else to_bytes(text)
-
-
-def check_place(repo: Repository, journal: Journal, command: str) -> None:
-    """Refuse the journal of another worktree of this git directory (GIT_WORK_TREE)."""
-    top = os.path.normpath(os.path.join(repo.git_dir, os.fsdecode(journal.worktree)))
-    if top != repo.worktree and os.path.isdir(top):
-        from shlex import quote
-
-        raise Refused(
-            f"the rollback took place in '{top}', not in this worktree",
-            hint=command.replace("git ", f"git --work-tree={quote(top)} ", 1),
-        )
 
 
 # -- Checkpoints that must not be pruned

@@ -148,7 +148,6 @@ class Preparation:
             target=target.checkpoint.id,
             target_commit=target.checkpoint.commit,
             safety="",
-            worktree=os.fsencode(os.path.relpath(repo.worktree, repo.git_dir)),
             paths=paths,
             files=tuple(action.path for action in plan.actions),
             folders=plan.folders,

@@ -38,7 +38,6 @@ def recover(
 
 def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOptions]:
     record = journal.read(repo.private_dir)
-    journal.check_place(repo, record, CONTINUE if forwards else ABORT)
     goal, other = _find(repo, record, forwards), None
     if goal is None:
         name = record.target if forwards else record.safety

@@ -241,7 +241,6 @@ def undo_target(repo: Repository) -> tuple[Journal, Checkpoint]:
             hint="'git ckpt list --kind safety' shows the states before earlier rollbacks",
             details={"available": []},
         )
-    journal.check_place(repo, last, UNDO)
     return last, find_same(repo, last.safety, last.safety_commit)
 
 

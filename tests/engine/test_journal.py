@@ -23,7 +23,6 @@ WHOLE = Journal(
     target_commit="3" * 40,
     safety="safety",
     safety_commit="4" * 40,
-    worktree=b"..",
     paths=(b"a", b"\xff/\n"),
     files=(b"new", b"gone"),
     folders=(FolderChange(b"folder", 0o700, None),),
