@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ckpt.engine.conversions import RAW, Converted
-from ckpt.engine.journal import FileState, Journal
+from ckpt.engine.journal import FileState
 from ckpt.engine.scan_rules import ignore_stack, takes
 from ckpt.git import index as staging
 from ckpt.git import operation as operation_record
@@ -218,11 +218,10 @@ class Recorded:
         return self.objects.read(entry.id, b"blob") if is_read else None
 
 
-def opened(repo: Repository, checkpoint: Checkpoint, earlier: Journal | None = None) -> Recorded:
-    """Open a checkpoint for a rollback; one saved by the `earlier` rollback is not foreign. A
-    foreign one restores no operation, and no wider permissions than those of new files."""
-    is_known = earlier is not None and checkpoint.commit == earlier.safety_commit
-    if is_known or not checkpoint.foreign:
+def opened(repo: Repository, checkpoint: Checkpoint) -> Recorded:
+    """Open a checkpoint for a rollback. A foreign one restores no operation, and no wider
+    permissions than those of new files."""
+    if not checkpoint.foreign:
         return Recorded(repo, checkpoint)
     umask = os.umask(0o077)  # reading the umask means setting it, so set a strict one
     os.umask(umask)

@@ -96,15 +96,13 @@ class Journal:
     """A rollback from the safety checkpoint to the target.
 
     `files` change, within `paths`. `index`, `operation` and `head` are what changes; `asked_…` is
-    what the user requested, which an undo repeats. The commits identify the checkpoints.
+    what the user requested, which an undo repeats.
     """
 
     target: str
     safety: str
     paths: tuple[bytes, ...]
     files: tuple[bytes, ...]
-    target_commit: str = ""
-    safety_commit: str = ""
     folders: tuple[FolderChange, ...] = ()
     index: bool = True
     operation: bool = False

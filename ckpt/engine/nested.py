@@ -19,6 +19,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from ckpt.engine import journal, snapshot
+from ckpt.engine.catalog import Catalog
 from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.snapshot import SaveRequest, count_save
 from ckpt.errors import CkptError, Refused, UsageError
@@ -205,7 +206,6 @@ def save(
             commit_hash=taken.head_commit,
             branch=taken.branch,
             checkpoint=taken.id,
-            checkpoint_commit=taken.commit,
             problem="partial" if taken.partial else None,
         )
 
@@ -241,7 +241,7 @@ def _go(
 ) -> RollbackResult:
     """Run one pass; `done` collects the paths of changed repositories, relative to the top of the
     outermost worktree."""
-    from ckpt.engine.rollback import find_same, rollback
+    from ckpt.engine.rollback import rollback
 
     inside = []
     for state in target.nested:
@@ -252,7 +252,7 @@ def _go(
             _check_there(repo, target, path)
         with _naming(below, done), open_nested(repo, path) as inner:
             inner.check_there()
-            found = find_same(inner, state.checkpoint, state.checkpoint_commit)
+            found = Catalog(inner).get(state.checkpoint)
             # HEAD of a nested repository is part of the outer state, so it always moves.
             wanted = replace(options, paths=(), head=True, state={}, moves_state=False)
             result = _go(inner, load_forgiving(inner), found, wanted, done, below)

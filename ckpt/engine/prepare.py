@@ -146,7 +146,6 @@ class Preparation:
         plan = plan.keeping(nested.left_alone(target, present, self.worktree, options.paths))
         record = Journal(
             target=target.checkpoint.id,
-            target_commit=target.checkpoint.commit,
             safety="",
             paths=paths,
             files=tuple(action.path for action in plan.actions),

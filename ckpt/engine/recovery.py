@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from ckpt.disk import Waiting
 from ckpt.engine import journal
 from ckpt.engine.apply import limited
+from ckpt.engine.catalog import Catalog
 from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.journal import ABORT, CONTINUE, FolderChange, Journal
 from ckpt.engine.plan import Plan
 from ckpt.engine.prepare import RollbackOptions
-from ckpt.engine.rollback import find_same, run
+from ckpt.engine.rollback import run
 from ckpt.engine.working_state import Present
 from ckpt.errors import CkptError, NotFound, Refused
 from ckpt.git import index as staging
@@ -44,8 +45,7 @@ def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOp
         ways = open_ways(repo, record)
         way = f"'{ways[0]}' still works" if ways else "'git ckpt doctor' tells how to give it up"
         raise Refused(
-            f"the interrupted rollback needs checkpoint '{name}', which is gone, "
-            "or another one by now",
+            f"the interrupted rollback needs checkpoint '{name}', which is gone",
             hint=f"'git ckpt rescue' may find it; {way}",
         )
     with suppress(CkptError):  # optional, so its errors are ignored
@@ -72,11 +72,9 @@ def open_ways(repo: Repository, record: Journal) -> tuple[str, ...]:
 
 
 def _find(repo: Repository, record: Journal, forwards: bool) -> Checkpoint | None:
-    """Return the checkpoint to continue or abort to; None if it is gone or another one."""
+    """Return the checkpoint to continue or abort to; None if it is gone."""
     with suppress(NotFound, Refused):
-        if forwards:
-            return find_same(repo, record.target, record.target_commit)
-        return find_same(repo, record.safety, record.safety_commit)
+        return Catalog(repo).get(record.target if forwards else record.safety)
     return None
 
 

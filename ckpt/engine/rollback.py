@@ -58,7 +58,7 @@ def run(
         lock = worktree_lock(private_dir, exclusive=True, timeout=LOCK_TIMEOUT, waiting=waiting)
         with lock, Worktree(top, repo.git_dirs) as worktree:
             target, options = choose()
-            found = opened(repo, target, options.earlier)
+            found = opened(repo, target)
             present, plan, record = Preparation(repo, settings, found, options, worktree).run()
             return _Rollback(repo, worktree, found, options, present, plan, record).go()
 
@@ -123,7 +123,7 @@ class _Rollback:
         if present.source is not None:  # may be pruned, now that this one exists
             present = present._replace(source=scan_cache.held_by(present.source, saved))
         self.present = present
-        self.record = replace(record, safety=saved.id, safety_commit=saved.commit)
+        self.record = replace(record, safety=saved.id)
         if resumed is None and journal_exists(repo.private_dir):
             journal.write(repo.private_dir, self.record)
         return present
@@ -241,7 +241,7 @@ def undo_target(repo: Repository) -> tuple[Journal, Checkpoint]:
             hint="'git ckpt list --kind safety' shows the states before earlier rollbacks",
             details={"available": []},
         )
-    return last, find_same(repo, last.safety, last.safety_commit)
+    return last, Catalog(repo).get(last.safety)
 
 
 def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> RollbackResult:
@@ -255,15 +255,3 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
         return safety, scope
 
     return run(repo, settings, options.waiting, choose)
-
-
-def find_same(repo: Repository, checkpoint_id: str, commit: str | None) -> Checkpoint:
-    """Return a checkpoint; refuse a foreign one if its commit differs from the recorded one. A pin
-    changes the commit, too, but of a checkpoint made here."""
-    found = Catalog(repo).get(checkpoint_id)
-    if commit not in (None, found.commit) and found.foreign:
-        raise Refused(
-            f"checkpoint '{found.id}' is another one by now: it was commit {commit}",
-            hint=f"git ckpt show {found.id}",
-        )
-    return found
