@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from ckpt.disk import JOURNAL, is_interrupted
 from ckpt.errors import Refused
 from ckpt.git.objects import ObjectID
 from ckpt.git.refs import Head
-from ckpt.git.repository import Repository, in_worktree, worktree_of
+from ckpt.git.repository import Repository, worktree_of
 from ckpt.git.trees import SYMLINK, TreeEntry
 from ckpt.paths import folders_of, to_bytes, to_str
 
@@ -223,14 +224,7 @@ def needed_by_rollbacks(repo: Repository) -> dict[str, str | None]:
     """Return the checkpoints that interrupted rollbacks need, with their worktrees."""
     needed: dict[str, str | None] = {}
     for git_dir in repo.refs.git_dirs():
-        try:
+        with suppress(FileNotFoundError):
             record = _read(os.path.join(git_dir, "ckpt", JOURNAL))
-        except FileNotFoundError:
-            continue
-        except Refused as error:
-            if git_dir == repo.git_dir:
-                raise
-            message = error.message + in_worktree(git_dir)
-            raise Refused(message, hint="git ckpt doctor") from None
-        needed |= dict.fromkeys((record.target, record.safety), worktree_of(git_dir))
+            needed |= dict.fromkeys((record.target, record.safety), worktree_of(git_dir))
     return needed
