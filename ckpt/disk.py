@@ -46,9 +46,9 @@ def discard(path: Path, *, dir_fd: int | None = None) -> None:
         os.unlink(path, dir_fd=dir_fd)
 
 
-def temporary_name(prefix: str, random: int = 8) -> str:
-    """Return a unique file name with `random` random bytes."""
-    return prefix + os.urandom(random).hex()
+def temporary_name(prefix: str) -> str:
+    """Return a unique file name."""
+    return prefix + os.urandom(8).hex()
 
 
 @contextmanager

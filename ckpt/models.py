@@ -107,7 +107,6 @@ class NestedState(NamedTuple):
     dirty: bool | None
     checkpoint: str | None = None
     problem: str | None = None
-    checkpoint_commit: str | None = None
 
 
 class Modes(NamedTuple):

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ckpt.engine.conversions import RAW, Converted
-from ckpt.engine.journal import FileState, Journal
+from ckpt.engine.journal import FileState
 from ckpt.engine.scan_rules import ignore_stack, takes
 from ckpt.git import index as staging
 from ckpt.git import operation as operation_record
@@ -33,7 +33,6 @@ from ckpt.git.trees import (
     Entries,
     TreeEntry,
     lookup,
-    read_limited,
     walk,
 )
 from ckpt.models import Checkpoint, Modes, SkipReason
@@ -179,28 +178,21 @@ class Recorded:
                 return skipped[place]
             if place in self.repositories:  # including submodules
                 return SkipReason.NESTED
-        if not self._ignore.ignored(path, is_folder) or self._folded(path) in self._tracked:
+        if not self._ignore.ignored(path, is_folder) or path in self._tracked:
             return None
         # An included file would have been saved.
         is_taken = takes(self.manifest.include, path, is_folder, self._ignore)
         return None if is_taken else "ignored"
 
     @cached_property
-    def _ignores_case(self) -> bool:
-        return self.repo.config.get_bool("core.ignorecase", False)
-
-    def _folded(self, path: bytes) -> bytes:
-        """Fold case like git with core.ignoreCase: only in ASCII letters."""
-        return path.lower() if self._ignores_case else path
-
-    @cached_property
     def _tracked(self) -> frozenset[bytes]:
-        return frozenset(self._folded(entry.path) for entry in self.index.entries)
+        return frozenset(entry.path for entry in self.index.entries)
 
     @cached_property
     def _ignore(self) -> IgnoreTree:
-        stack = ignore_stack(dict(self.manifest.excludes), self._ignores_case)
-        return IgnoreTree(stack, self._gitignore, ignore_case=self._ignores_case)
+        ignores_case = self.repo.config.get_bool("core.ignorecase", False)
+        stack = ignore_stack(dict(self.manifest.excludes), ignores_case)
+        return IgnoreTree(stack, self._gitignore, ignore_case=ignores_case)
 
     def _gitignore(self, folder: bytes) -> bytes | None:
         path = folder + b"/.gitignore" if folder else b".gitignore"
@@ -210,18 +202,16 @@ class Recorded:
             return hidden
         if self.objects.is_partial and not self.objects.has(entry.id):
             return None  # left out by a sparse checkout and never fetched
-        if self.is_foreign:
-            return read_limited(self.objects, entry.id, LARGEST_RULES)
         # The save ignored a larger one, too.
-        is_read = (self.objects.size(entry.id) or 0) <= LARGEST_TEXT
+        most = LARGEST_RULES if self.is_foreign else LARGEST_TEXT
+        is_read = (self.objects.size(entry.id) or 0) <= most
         return self.objects.read(entry.id, b"blob") if is_read else None
 
 
-def opened(repo: Repository, checkpoint: Checkpoint, earlier: Journal | None = None) -> Recorded:
-    """Open a checkpoint for a rollback; one saved by the `earlier` rollback is not foreign. A
-    foreign one restores no operation, and no wider permissions than those of new files."""
-    is_known = earlier is not None and checkpoint.commit == earlier.safety_commit
-    if is_known or not checkpoint.foreign:
+def opened(repo: Repository, checkpoint: Checkpoint) -> Recorded:
+    """Open a checkpoint for a rollback. A foreign one restores no operation, and no wider
+    permissions than those of new files."""
+    if not checkpoint.foreign:
         return Recorded(repo, checkpoint)
     umask = os.umask(0o077)  # reading the umask means setting it, so set a strict one
     os.umask(umask)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -19,13 +20,13 @@ from ckpt.disk import JOURNAL, is_interrupted
 from ckpt.errors import Refused
 from ckpt.git.objects import ObjectID
 from ckpt.git.refs import Head
-from ckpt.git.repository import Repository, in_worktree, worktree_of
+from ckpt.git.repository import Repository, worktree_of
 from ckpt.git.trees import SYMLINK, TreeEntry
 from ckpt.paths import folders_of, to_bytes, to_str
 
 LAST, SESSIONS = "last-rollback", "sessions"
 CONTINUE, ABORT = "git ckpt rollback --continue", "git ckpt rollback --abort"
-FORMAT = 2
+FORMAT = 3
 _DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
 
 # -- What changes
@@ -96,18 +97,13 @@ class Journal:
     """A rollback from the safety checkpoint to the target.
 
     `files` change, within `paths`. `index`, `operation` and `head` are what changes; `asked_…` is
-    what the user requested, which an undo repeats. `worktree` is relative to the git directory.
-    `family` is part of the names of temporary files. The commits identify the checkpoints.
+    what the user requested, which an undo repeats.
     """
 
     target: str
     safety: str
     paths: tuple[bytes, ...]
     files: tuple[bytes, ...]
-    target_commit: str = ""
-    safety_commit: str = ""
-    worktree: bytes = b""
-    family: str = ""
     folders: tuple[FolderChange, ...] = ()
     index: bool = True
     operation: bool = False
@@ -207,7 +203,6 @@ def _load(document: dict[str, Any]) -> Journal:
         raise ValueError("it has another format")
     for name in ("paths", "files"):
         document[name] = tuple(map(to_bytes, document[name]))
-    document["worktree"] = to_bytes(document["worktree"])
     folders = document["folders"]
     document["folders"] = tuple(FolderChange(to_bytes(path), *bits) for path, *bits in folders)
     if document["head"] is not None:
@@ -222,18 +217,6 @@ def _name(text: str | None) -> Any:
     return None if text is None else to_bytes(text)
 
 
-def check_place(repo: Repository, journal: Journal, command: str) -> None:
-    """Refuse the journal of another worktree of this git directory (GIT_WORK_TREE)."""
-    top = os.path.normpath(os.path.join(repo.git_dir, os.fsdecode(journal.worktree)))
-    if top != repo.worktree and os.path.isdir(top):
-        from shlex import quote
-
-        raise Refused(
-            f"the rollback took place in '{top}', not in this worktree",
-            hint=command.replace("git ", f"git --work-tree={quote(top)} ", 1),
-        )
-
-
 # -- Checkpoints that must not be pruned
 
 
@@ -241,14 +224,7 @@ def needed_by_rollbacks(repo: Repository) -> dict[str, str | None]:
     """Return the checkpoints that interrupted rollbacks need, with their worktrees."""
     needed: dict[str, str | None] = {}
     for git_dir in repo.refs.git_dirs():
-        try:
+        with suppress(FileNotFoundError):
             record = _read(os.path.join(git_dir, "ckpt", JOURNAL))
-        except FileNotFoundError:
-            continue
-        except Refused as error:
-            if git_dir == repo.git_dir:
-                raise
-            message = error.message + in_worktree(git_dir)
-            raise Refused(message, hint="git ckpt doctor") from None
-        needed |= dict.fromkeys((record.target, record.safety), worktree_of(git_dir))
+            needed |= dict.fromkeys((record.target, record.safety), worktree_of(git_dir))
     return needed

@@ -19,11 +19,12 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from ckpt.engine import journal, snapshot
+from ckpt.engine.catalog import Catalog
 from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.snapshot import SaveRequest, count_save
 from ckpt.errors import CkptError, Refused, UsageError
 from ckpt.git.objects import ObjectID
-from ckpt.git.repository import Repository, discover, link_out, worktree_of
+from ckpt.git.repository import Repository, discover, worktree_of
 from ckpt.git.trees import GITLINK, lookup
 from ckpt.models import (
     GONE_REPOSITORY,
@@ -107,22 +108,11 @@ def _of_another(path: bytes) -> Refused:
 
 
 def as_stranger(repo: Repository, path: bytes | None = None) -> Repository:
-    """Disable the filters of an untrusted repository; close and refuse it if its git directory is
-    or links elsewhere, where a checkpoint would be written."""
-    path = to_bytes(repo.worktree) if path is None else path
-    try:
-        if not _is_owned(repo):
-            raise _of_another(path)
-        for git_dir in {repo.common_dir, repo.git_dir}:
-            link = link_out(git_dir, around=repo.common_dir)
-            if link is not None:
-                raise Refused(
-                    f"the git dir of '{to_str(path)}' leads elsewhere by the link '{link}'",
-                    hint=f"ls -l {quote(link)}",
-                )
-    except BaseException:
+    """Disable the filters of an untrusted repository; close and refuse it if its git directory,
+    where a checkpoint would be written, is that of another one."""
+    if not _is_owned(repo):
         repo.close()
-        raise
+        raise _of_another(to_bytes(repo.worktree) if path is None else path)
     return repo.without_filters()
 
 
@@ -214,7 +204,6 @@ def save(
             commit_hash=taken.head_commit,
             branch=taken.branch,
             checkpoint=taken.id,
-            checkpoint_commit=taken.commit,
             problem="partial" if taken.partial else None,
         )
 
@@ -250,7 +239,7 @@ def _go(
 ) -> RollbackResult:
     """Run one pass; `done` collects the paths of changed repositories, relative to the top of the
     outermost worktree."""
-    from ckpt.engine.rollback import find_same, rollback
+    from ckpt.engine.rollback import rollback
 
     inside = []
     for state in target.nested:
@@ -261,7 +250,7 @@ def _go(
             _check_there(repo, target, path)
         with _naming(below, done), open_nested(repo, path) as inner:
             inner.check_there()
-            found = find_same(inner, state.checkpoint, state.checkpoint_commit)
+            found = Catalog(inner).get(state.checkpoint)
             # HEAD of a nested repository is part of the outer state, so it always moves.
             wanted = replace(options, paths=(), head=True, state={}, moves_state=False)
             result = _go(inner, load_forgiving(inner), found, wanted, done, below)

@@ -145,10 +145,7 @@ class Preparation:
         plan = plan.keeping(nested.left_alone(target, present, self.worktree, options.paths))
         record = Journal(
             target=target.checkpoint.id,
-            target_commit=target.checkpoint.commit,
             safety="",
-            worktree=os.fsencode(os.path.relpath(repo.worktree, repo.git_dir)),
-            family=os.urandom(8).hex() if resumed is None else resumed.record.family,
             paths=paths,
             files=tuple(action.path for action in plan.actions),
             folders=plan.folders,

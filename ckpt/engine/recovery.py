@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from ckpt.engine import journal
 from ckpt.engine.apply import limited
+from ckpt.engine.catalog import Catalog
 from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.journal import ABORT, CONTINUE, FolderChange, Journal
 from ckpt.engine.plan import Plan
 from ckpt.engine.prepare import RollbackOptions
-from ckpt.engine.rollback import find_same, run
+from ckpt.engine.rollback import run
 from ckpt.engine.working_state import Present
 from ckpt.errors import CkptError, NotFound, Refused
 from ckpt.git import index as staging
@@ -35,15 +36,13 @@ def recover(repo: Repository, settings: Settings, *, forwards: bool) -> Rollback
 
 def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOptions]:
     record = journal.read(repo.private_dir)
-    journal.check_place(repo, record, CONTINUE if forwards else ABORT)
     goal, other = _find(repo, record, forwards), None
     if goal is None:
         name = record.target if forwards else record.safety
         ways = open_ways(repo, record)
         way = f"'{ways[0]}' still works" if ways else "'git ckpt doctor' tells how to give it up"
         raise Refused(
-            f"the interrupted rollback needs checkpoint '{name}', which is gone, "
-            "or another one by now",
+            f"the interrupted rollback needs checkpoint '{name}', which is gone",
             hint=f"'git ckpt rescue' may find it; {way}",
         )
     with suppress(CkptError):  # optional, so its errors are ignored
@@ -70,11 +69,9 @@ def open_ways(repo: Repository, record: Journal) -> tuple[str, ...]:
 
 
 def _find(repo: Repository, record: Journal, forwards: bool) -> Checkpoint | None:
-    """Return the checkpoint to continue or abort to; None if it is gone or another one."""
+    """Return the checkpoint to continue or abort to; None if it is gone."""
     with suppress(NotFound, Refused):
-        if forwards:
-            return find_same(repo, record.target, record.target_commit)
-        return find_same(repo, record.safety, record.safety_commit)
+        return Catalog(repo).get(record.target if forwards else record.safety)
     return None
 
 
@@ -98,7 +95,6 @@ class Resumed:
 
     def clear_unfinished(self, worktree: Worktree) -> None:
         """Remove the temporary files of the interrupted rollback."""
-        worktree.rollback = self.record.family.encode()
         for folder in {path.rpartition(b"/")[0] for path in self.record.files}:
             with suppress(PermissionError):  # never saved, and files there are listed as blocked
                 worktree.clear_unfinished(folder)

@@ -10,15 +10,14 @@ continue or abort.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ckpt.disk import journal_exists, prune_lock, worktree_lock
 from ckpt.engine import head, journal, scan_cache
-from ckpt.engine.apply import Applied, Applier, look
+from ckpt.engine.apply import Applied, Applier
 from ckpt.engine.catalog import Catalog, still_holds
 from ckpt.engine.checkpoint import Recorded, opened
-from ckpt.engine.conversions import Converted
 from ckpt.engine.head import head_report
 from ckpt.engine.journal import Action, Journal
 from ckpt.engine.plan import Plan
@@ -58,7 +57,7 @@ def run(
         lock = worktree_lock(private_dir, exclusive=True, timeout=LOCK_TIMEOUT)
         with lock, Worktree(top, repo.git_dirs) as worktree:
             target, options = choose()
-            found = opened(repo, target, options.earlier)
+            found = opened(repo, target)
             present, plan, record = Preparation(repo, settings, found, options, worktree).run()
             return _Rollback(repo, worktree, found, options, present, plan, record).go()
 
@@ -84,7 +83,6 @@ class _Rollback:
     def go(self) -> RollbackResult:
         options, resumed, plan = self.options, self.options.resumes, self.plan
         present, record = self.present, self.record
-        self.worktree.rollback = record.family.encode()
         is_idle = record.is_idle and not options.moves_state and resumed is None
         if options.dry_run or is_idle:
             written = [action.path for action in plan.writes]
@@ -94,9 +92,7 @@ class _Rollback:
         if not options.yes:
             check_removals(plan, present, options.changed)
         check_locks(self.repo, record.head)
-        if resumed is None:
-            self._save(_with_lfs(self.repo, self.worktree, present, record.files))
-        elif resumed.has_edits(present, plan, record):
+        if resumed is None or resumed.has_edits(present, plan, record):
             self._save(present)
         try:
             if resumed is None:
@@ -126,7 +122,7 @@ class _Rollback:
         if present.source is not None:  # may be pruned, now that this one exists
             present = present._replace(source=scan_cache.held_by(present.source, saved))
         self.present = present
-        self.record = replace(record, safety=saved.id, safety_commit=saved.commit)
+        self.record = replace(record, safety=saved.id)
         if resumed is None and journal_exists(repo.private_dir):
             journal.write(repo.private_dir, self.record)
         return present
@@ -217,20 +213,6 @@ def _writes_converted(action: Action) -> bool:
     return any(s is not None and s.is_converted for s in (action.before, action.after))
 
 
-def _with_lfs(
-    repo: Repository, worktree: Worktree, present: Present, paths: Iterable[bytes]
-) -> Present:
-    """Add files that are only in Git LFS's store to the object store."""
-    stored = {}
-    for path in paths:
-        converted = present.converted.get(path)
-        status = worktree.lstat(path) if converted is not None and converted.in_lfs else None
-        state = status and look(repo.objects, worktree, path, status, store=True)
-        if state and converted is not None and state.id == converted.raw:
-            stored[path] = Converted(converted.raw)
-    return present._replace(converted={**present.converted, **stored}) if stored else present
-
-
 def _stopped(error: OSError | Busy | MissingObject, is_begun: bool) -> CkptError:
     """Return the error of a rollback that stopped, before or after its journal was written."""
     kind = Busy if isinstance(error, Busy) else RollbackError
@@ -258,8 +240,7 @@ def undo_target(repo: Repository) -> tuple[Journal, Checkpoint]:
             hint="'git ckpt list --kind safety' shows the states before earlier rollbacks",
             details={"available": []},
         )
-    journal.check_place(repo, last, UNDO)
-    return last, find_same(repo, last.safety, last.safety_commit)
+    return last, Catalog(repo).get(last.safety)
 
 
 def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> RollbackResult:
@@ -273,15 +254,3 @@ def undo(repo: Repository, settings: Settings, options: RollbackOptions) -> Roll
         return safety, scope
 
     return run(repo, settings, choose)
-
-
-def find_same(repo: Repository, checkpoint_id: str, commit: str | None) -> Checkpoint:
-    """Return a checkpoint; refuse a foreign one if its commit differs from the recorded one. A pin
-    changes the commit, too, but of a checkpoint made here."""
-    found = Catalog(repo).get(checkpoint_id)
-    if commit not in (None, found.commit) and found.foreign:
-        raise Refused(
-            f"checkpoint '{found.id}' is another one by now: it was commit {commit}",
-            hint=f"git ckpt show {found.id}",
-        )
-    return found

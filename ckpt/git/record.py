@@ -53,7 +53,6 @@ INDEX = b"index"
 _HEX = b"0123456789abcdefABCDEF"  # git accepts either case
 _TRAILER = "Ckpt-"
 _NUMBERS = re.compile("[0-9 ]{5,60}").fullmatch  # three of 64 bits
-_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -369,8 +368,6 @@ def _read_nested(item: Any) -> NestedState:
         dirty=_checked(item["dirty"], lambda value: isinstance(value, bool)),
         checkpoint=_checked(item["checkpoint"], ids.is_id),
         problem=text_or_none(item["problem"]),
-        # validated, since hints print it
-        checkpoint_commit=_checked(item.get("checkpoint_commit"), _COMMIT),
     )
 
 

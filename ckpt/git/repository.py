@@ -166,18 +166,6 @@ def _is_within(path: str, folder: str) -> bool:
     return os.path.join(path, "").startswith(os.path.join(folder, ""))
 
 
-def link_out(git_dir: str, around: str) -> str | None:
-    """Find a symbolic link in `git_dir` that leads out of `around`, so that writes would too."""
-    written = ("", "objects", "refs", "refs/heads", "refs/checkpoints", "logs", "logs/refs")
-    for folder in (os.path.join(git_dir, name) for name in written):
-        for name in disk.names_in(folder):
-            link = os.path.join(folder, name)
-            is_link = os.path.islink(link) and name not in ("config", "description", "hooks")
-            if is_link and not _is_within(os.path.realpath(link), os.path.realpath(around)):
-                return link
-    return None
-
-
 # -- One worktree of one repository
 
 

@@ -29,15 +29,14 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
 
 _PREFIX = ".ckpt-tmp-"
-_NAME = rb"\.ckpt-tmp-([0-9a-f]*)-[0-9a-f]{16}"
+_NAME = rb"\.ckpt-tmp-[0-9a-f]{24}"
 
 Found = os.stat_result | None
 
 
-def is_unfinished(name: bytes, rollback: bytes | None = None) -> bool:
-    """Check whether a name is that of an unfinished file of a rollback, or of any if None."""
-    found = re.fullmatch(_NAME, name)
-    return found is not None and rollback in (None, found[1])
+def is_unfinished(name: bytes) -> bool:
+    """Check whether a name is that of an unfinished file of a rollback."""
+    return re.fullmatch(_NAME, name) is not None
 
 
 class UnsafePath(CkptError):
@@ -51,7 +50,7 @@ class Worktree:
     """A worktree, as a handle on its directory; a context manager.
 
     No path leads into `git_dirs`, which are identified by inode. `new_folders` has the permission
-    bits of directories to create. `rollback` is in the names of unfinished files, for its journal.
+    bits of directories to create.
     """
 
     def __init__(self, top: bytes, git_dirs: Iterable[str] = ()) -> None:
@@ -60,7 +59,6 @@ class Worktree:
         self._closed_to_us = {_inode(os.stat(folder)) for folder in git_dirs}
         self._last: tuple[bytes, int] | None = None  # the last directory opened
         self.new_folders: Mapping[bytes, int] = {}
-        self.rollback = b""
 
     def __enter__(self) -> Worktree:
         return self
@@ -162,8 +160,7 @@ class Worktree:
         """Yield a temporary name for a path, its name, and a handle on their directory; after an
         error the temporary file is removed."""
         name, handle = _name(path), self._around(path, create=True)
-        prefix = f"{_PREFIX}{self.rollback.decode()}-{crc32(name):08x}"
-        temporary = disk.temporary_name(prefix, 4).encode()
+        temporary = disk.temporary_name(f"{_PREFIX}{crc32(name):08x}").encode()
         try:
             yield temporary, name, handle
         except BaseException:
@@ -200,10 +197,10 @@ class Worktree:
         return True
 
     def clear_unfinished(self, folder: bytes) -> None:
-        """Remove the unfinished files of a killed rollback from a directory."""
+        """Remove the unfinished files of killed rollbacks from a directory."""
         for name in self.names(folder):
             path = folder + b"/" + name if folder else name
-            if is_unfinished(name, self.rollback) and self.is_file(path):
+            if is_unfinished(name) and self.is_file(path):
                 with suppress(FileNotFoundError, NotADirectoryError):
                     os.unlink(name, dir_fd=self._folder(folder))
 

@@ -20,11 +20,7 @@ from ckpt.git.refs import Head
 ONE, TWO = ObjectID(b"1" * 40), ObjectID(b"2" * 40)
 WHOLE = Journal(
     target="target",
-    target_commit="3" * 40,
     safety="safety",
-    safety_commit="4" * 40,
-    worktree=b"..",
-    family="0123",
     paths=(b"a", b"\xff/\n"),
     files=(b"new", b"gone"),
     folders=(FolderChange(b"folder", 0o700, None),),

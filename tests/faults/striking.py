@@ -63,7 +63,7 @@ Blows = Blow | Sequence[Blow]
 def begun(path: str) -> str:
     """A pattern of the name that a file in the worktree has while a rollback writes it."""
     folder, _, name = path.rpartition("/")
-    return f"{folder}/{UNFINISHED}*-{crc32(name.encode()):08x}*"
+    return f"{folder}/{UNFINISHED}{crc32(name.encode()):08x}*"
 
 
 def kill(nth: int = 1, operation: str | None = None, path: str = "") -> Blow:

@@ -387,22 +387,6 @@ def test_git_lfs_files_come_back(tmp_path: Path) -> None:
     assert before == (tree_state(tmp_path), status_by_content(tmp_path))
 
 
-@LFS
-def test_an_undo_needs_nothing_of_git_lfs(tmp_path: Path) -> None:
-    """`git lfs prune` takes what only a checkpoint names."""
-    with_lfs(tmp_path)
-    ckpt_here("save", "before", cwd=tmp_path, code=0)
-    (tmp_path / "a.bin").write_bytes(b"committed since" * 500)
-    git("commit", "-q", "-a", "-m", "second", cwd=tmp_path)
-    settle()
-    ckpt_here("save", cwd=tmp_path, code=0)
-    ckpt_here("rollback", "before", "--head", cwd=tmp_path, code=0)
-    shutil.rmtree(tmp_path / ".git/lfs/objects")
-    ckpt_here("undo", cwd=tmp_path, code=0)
-
-    assert (tmp_path / "a.bin").read_bytes() == b"committed since" * 500
-
-
 def with_lfs(top: Path, storage: str | None = None) -> None:
     git("init", "-q", str(top))
     if storage is not None:

@@ -68,7 +68,7 @@ def listed(top: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_half_written_files_of_a_rollback_are_passed_over(top: Path) -> None:
-    name = ".ckpt-tmp-0123456789abcdef-fedcba9876543210"
+    name = ".ckpt-tmp-0123456789abcdef01234567"
     put(top, name, f"src/{name}", "src/a", f"logs/{name}", "logs/b")
     found = scanned(top)
 
