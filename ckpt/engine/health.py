@@ -73,14 +73,11 @@ def _refs(repo: Repository) -> Iterator[Diagnosis]:
     # The missing objects may be in an alternate that is not available now.
     is_doubtful = (head is not None and repo.objects.lacks(head)) or os.path.exists(alternates)
     for target in every_target(repo):
-        problem = target.problem
-        if target.commit is not None and repo.objects.lacks(target.commit):
-            problem = f"missing commit {target.commit.decode()}"
-        if problem is not None:
-            told = f"'{target.ref}' names nothing: {problem}"
+        if target.commit is None or repo.objects.lacks(target.commit):
+            what = "no object" if target.commit is None else f"missing {target.commit.decode()}"
             fix = None if is_doubtful else partial(_remove, repo, target)
             mend = "git fsck" if is_doubtful else FIX
-            yield Diagnosis("refs", WRONG, told, mend, fix=fix)
+            yield Diagnosis("refs", WRONG, f"'{target.ref}' names {what}", mend, fix=fix)
 
 
 def _remove(repo: Repository, target: Target) -> str:
