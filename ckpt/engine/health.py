@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"
 FIX = "git ckpt doctor --fix"
-_OURS = "refs/checkpoints/x"
 
 
 class Diagnosis(NamedTuple):
@@ -139,20 +138,15 @@ def _clear(repo: Repository) -> None:
 
 
 def remotes(repo: Repository) -> Iterator[Diagnosis]:
-    """Warn of remotes to which a plain `git push` sends checkpoints."""
-    values: dict[str, list[str]] = {}
-    for key, value, _ in repo.config.items("remote"):
-        values.setdefault(key, []).append(value)
-    for name in dict.fromkeys(key.rpartition(".")[0] for key in values):
-        push, mend = values.get(f"{name}.push", []), ["^refs/checkpoints*"]
-        if not push and parse_bool(values.get(f"{name}.mirror", ["no"])[-1]):
-            push, mend = ["+refs/*:refs/*"], ["+refs/*:refs/*", *mend]
-        sources = [refspec.lstrip("+").partition(":")[0] for refspec in push]
-        is_sent = any(s[-1:] == "*" and _OURS.startswith(s[:-1]) for s in sources)
-        if is_sent and not any(source.startswith("^refs/checkpoints") for source in sources):
+    """Warn of mirrors, to which a plain `git push` sends checkpoints."""
+    values = {key: value for key, value, _ in repo.config.items("remote")}
+    for key, value in values.items():
+        name, _, variable = key.rpartition(".")
+        if variable == "mirror" and parse_bool(value) and f"{name}.push" not in values:
             add = f"git config --add {quote(f'remote.{name}.push')} "
+            mend = f"{add}'+refs/*:refs/*'; {add}'^refs/checkpoints*'"
             told = f"'git push {quote(name)}' sends checkpoints along"
-            yield Diagnosis("push", DOUBTFUL, told, "; ".join(f"{add}'{each}'" for each in mend))
+            yield Diagnosis("push", DOUBTFUL, told, mend)
 
 
 _CHECKS = (
