@@ -74,7 +74,7 @@ def _state(found: Status) -> Iterator[Row]:
     elif found.refs and found.held is not None:
         trash = f", and {size(found.held.trash)} wait in the trash" if found.held.trash else ""
         yield "Space", "", f"{size(found.held.total)} that only checkpoints hold{trash}"
-    refs, private = counted(found.refs, "ref"), size(found.footprint.size)
+    refs, private = counted(found.refs, "ref"), size(found.private_bytes)
     yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
     for note in found.notes:
         yield "Settings", "red", note
@@ -124,8 +124,7 @@ def _ago(moment: float) -> str:
 
 def _advice(found: Status) -> Iterator[tuple[str, str]]:
     if found.rollback_interrupted:
-        ways = ", or ".join(found.ways_out) or "git ckpt doctor"
-        yield "end the rollback", ways.replace(", or git ckpt rollback", ", or")
+        yield "end the rollback", "git ckpt rollback --continue, or --abort"
     if found.here:
         yield "look at them", "git ckpt list"
     yield "take one", "git ckpt save [NAME]"

@@ -90,6 +90,8 @@ def _remove(repo: Repository, target: Target) -> str:
 
 def _journals(repo: Repository) -> Iterator[Diagnosis]:
     """Check all worktrees, as an unreadable journal in one prevents pruning in all."""
+    from ckpt.engine import journal
+
     running = running_rollback(repo.private_dir)
     if running is not None:
         told = f"in progress ({running})"
@@ -99,30 +101,18 @@ def _journals(repo: Repository) -> Iterator[Diagnosis]:
         if not is_interrupted(private_dir):
             continue
         is_own = git_dir == repo.git_dir
-        where = "" if is_own else in_worktree(git_dir)
         path = os.path.join(private_dir, JOURNAL)
         away = join(["mv", path, path + ".broken"])
         try:
-            ways = _open_ways(repo, private_dir)
+            journal.read(private_dir)
         except CkptError as error:
-            told = f"{error.message}{where}; the state before that rollback is the newest of "
-            told += "'git ckpt list --all-worktrees --kind safety'"
+            told = f"{error.message}{'' if is_own else in_worktree(git_dir)}; the state before "
+            told += "is the newest of 'git ckpt list --all-worktrees --kind safety'"
             yield Diagnosis(JOURNAL, WRONG, told, away)
-            continue
-        if not ways:
-            told = f"an interrupted rollback needs two checkpoints, and both are gone{where}; "
-            told += "'git ckpt rescue' may find them"
-            yield Diagnosis(JOURNAL, WRONG, told, f"to give that rollback up: {away}")
-        elif is_own:
-            told = "interrupted; use " + " or ".join(f"'{way}'" for way in ways)
-            yield Diagnosis("rollback", WRONG, told, ways[0])
-
-
-def _open_ways(repo: Repository, private_dir: str) -> tuple[str, ...]:
-    """Return the commands that end an interrupted rollback; none if its checkpoints are gone."""
-    from ckpt.engine import journal, recovery
-
-    return recovery.open_ways(repo, journal.read(private_dir))
+        else:
+            if is_own:
+                told = f"interrupted; --abort returns to the state before; to give it up: {away}"
+                yield Diagnosis("rollback", WRONG, told, journal.CONTINUE)
 
 
 def _locks(repo: Repository) -> Iterator[Diagnosis]:
@@ -175,18 +165,10 @@ class TriggerStatus(NamedTuple):
         return was_there or self.notes != TriggerNotes()
 
 
-class Footprint(NamedTuple):
-    """The private files of a worktree, including those it shares with others."""
-
-    files: int
-    size: int
-
-
 class Status(NamedTuple):
     """The status of a worktree. `elsewhere` counts the checkpoints of other worktrees. `refs` are
     all of ours, `foreign_refs` those of other tools. `held` is None if slow to compute. `notes`
-    list ignored settings, `others` findings not about triggers. `ways_out` end an interrupted
-    rollback."""
+    list ignored settings, `others` findings not about triggers."""
 
     worktree: str
     worktree_id: str
@@ -202,21 +184,16 @@ class Status(NamedTuple):
     trash: int
     refs: int
     foreign_refs: int
-    footprint: Footprint
+    private_bytes: int
     held: Held | None
     notes: tuple[str, ...]
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
-    ways_out: tuple[str, ...]
     rollback_running: str | None
 
     @property
     def here(self) -> int:
         return sum(self.kinds.values())
-
-    @property
-    def is_rolling_back(self) -> bool:
-        return self.rollback_running is not None
 
 
 def look(repo: Repository, findings: Sequence[Finding]) -> Status:
@@ -227,13 +204,6 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
     every, refs, in_trash = [*catalog], len(catalog.ids()), len(repo.refs.trash())
     here = [found for found in every if found.worktree == repo.worktree_id]
     kinds = [found.kind for found in here]
-    is_dead = is_interrupted(repo.private_dir)
-    ways_out: tuple[str, ...] = ()
-    if is_dead:
-        try:
-            ways_out = _open_ways(repo, repo.private_dir)
-        except CkptError:  # each command then reports the error
-            ways_out = "git ckpt rollback --continue", "git ckpt rollback --abort"
     by_trigger = {finding.trigger: finding for finding in findings}
     log = TriggerLog(repo.private_dir)
     return Status(
@@ -242,7 +212,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         git_dir=repo.git_dir,
         head=GitState(None if head.commit is None else head.commit.decode(), branch_name(head)),
         operation=None if operation is None else operation.name,
-        rollback_interrupted=is_dead,
+        rollback_interrupted=is_interrupted(repo.private_dir),
         kinds={kind: kinds.count(kind) for kind in Kind},
         newest=here[0] if here else None,
         oldest=here[-1] if here else None,
@@ -251,7 +221,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         trash=in_trash,
         refs=refs + in_trash,
         foreign_refs=sum(not is_id(name) for name in repo.refs.below(REF_PREFIX)),
-        footprint=_footprint(repo),
+        private_bytes=_private_bytes(repo),
         held=held(repo, every, [item.checkpoint for item in trash.dropped(repo)]),
         notes=settings.notes,
         triggers=tuple(
@@ -259,7 +229,6 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
             for name in TRIGGERS
         ),
         others=tuple(found for found in findings if found.trigger not in TRIGGERS),
-        ways_out=ways_out,
         rollback_running=running_rollback(repo.private_dir),
     )
 
@@ -273,11 +242,12 @@ def _off(repo: Repository, settings: Settings, trigger: str) -> str | None:
     return "ckpt.disable" if settings.enabled else "ckpt.enabled"
 
 
-def _footprint(repo: Repository) -> Footprint:
-    sizes = []
+def _private_bytes(repo: Repository) -> int:
+    """Return the size of the private files, including those shared with other worktrees."""
+    total = 0
     for top in {repo.private_dir, os.path.join(repo.common_dir, "ckpt")}:
         for folder, _, names in os.walk(top):
             for name in names:
                 with suppress(OSError):  # removed in the meantime
-                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
-    return Footprint(len(sizes), sum(sizes))
+                    total += os.lstat(os.path.join(folder, name)).st_size
+    return total
