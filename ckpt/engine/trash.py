@@ -206,14 +206,13 @@ def _decisions(repo: Repository, policy: Policy, made: str | None) -> list[Decis
     most_reads = None
     if made is not None:
         needed[made], most_reads = "just taken", _MOST_READS
-    foreign = {checkpoint.id for checkpoint in checkpoints if checkpoint.foreign}
     now = datetime.now(timezone.utc)
     try:
         space = None if policy.max_bytes is None else Space(repo, checkpoints, most_reads)
         fits = None if space is None else space.add
-        return decide(checkpoints, policy, now, needed, fits, foreign)
+        return decide(checkpoints, policy, now, needed, fits)
     except TooMany:
-        return decide(checkpoints, policy, now, needed, None, foreign)
+        return decide(checkpoints, policy, now, needed)
 
 
 # -- gc, without objects: git packs and prunes those
