@@ -197,19 +197,16 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
     repo.refs.clear_dead()
     old = ObjectID(checkpoint.commit.encode())
     data = record.read_commit(repo.objects, old)
-    changed = checkpoint._replace(pinned=pinned)
-    message = record.compose_message(changed)
-    parts = data.tree, data.parents, message, checkpoint.timestamp
+    message = record.compose_message(checkpoint._replace(pinned=pinned))
     try:
-        commit = record.write_commit(repo.objects, *parts)
+        commit = record.write_commit(
+            repo.objects, data.tree, data.parents, message, checkpoint.timestamp
+        )
         repo.objects.flush()
         if not checkpoint.foreign:
             disk.fsync(record.note(repo.common_dir, checkpoint.id, commit.decode()))
         if not repo.refs.replace(checkpoint.ref.encode(), old, commit):
             raise changed_meanwhile(checkpoint)
-        if repo.objects.missing({commit}):  # a concurrent prune did not see the ref
-            record.write_commit(repo.objects, *parts)
-            repo.objects.flush()
     finally:
         repo.objects.discard()
     return load(repo, checkpoint.id, commit)

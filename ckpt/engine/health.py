@@ -9,11 +9,10 @@ command to run. A corrupt cache is not checked, as the next save rewrites it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from shlex import join, quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ckpt.disk import JOURNAL, clear_dead, is_interrupted, running_rollback
 from ckpt.engine import trash
@@ -30,41 +29,39 @@ from ckpt.models import INSTALLED, REF_PREFIX, REPLACED, Checkpoint, Finding, Gi
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
 from ckpt.settings.sources import TRIGGERS
 
-if TYPE_CHECKING:
-    from ckpt.engine.verify import Target
-
 WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"
 FIX = "git ckpt doctor --fix"
 
 
 class Diagnosis(NamedTuple):
-    """A finding; `mend` is the command that fixes it, if any. `fix` fixes it and may return what it
-    did, which becomes `done`."""
+    """A finding; `mend` is the command that fixes it, if any, and `done` what has fixed it."""
 
     subject: str
     state: str
     detail: str
     mend: str | None = None
     done: str | None = None
-    fix: Callable[[], str | None] | None = None
 
 
 def find_flaws(repo: Repository, *, fix: bool = False) -> list[Diagnosis]:
     """Run all checks; with `fix`, fix what can be fixed."""
+    checks = {
+        "refs": _refs(repo, fix=fix),
+        JOURNAL: _journals(repo),
+        "locks": _locks(repo, fix=fix),
+        "remotes": remotes(repo),
+    }
     found: list[Diagnosis] = []
-    for subject, check in _CHECKS:
+    for subject, diagnoses in checks.items():
         try:
-            for one in check(repo):
-                if fix and one.fix is not None:
-                    one = one._replace(state=FIXED, mend=None, done=one.fix() or "removed")
-                found.append(one)
+            found.extend(diagnoses)  # those before an error stay
         except (CkptError, OSError) as error:
             told = error if isinstance(error, CkptError) else DiskError(error)
             found.append(Diagnosis(subject, WRONG, told.message, told.hint))
     return found
 
 
-def _refs(repo: Repository) -> Iterator[Diagnosis]:
+def _refs(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
     from ckpt.engine.verify import every_target
 
     head = repo.refs.head().commit
@@ -72,20 +69,20 @@ def _refs(repo: Repository) -> Iterator[Diagnosis]:
     # The missing objects may be in an alternate that is not available now.
     is_doubtful = (head is not None and repo.objects.lacks(head)) or os.path.exists(alternates)
     for target in every_target(repo):
-        if target.commit is None or repo.objects.lacks(target.commit):
-            what = "no object" if target.commit is None else f"missing {target.commit.decode()}"
-            fix = None if is_doubtful else partial(_remove, repo, target)
-            mend = "git fsck" if is_doubtful else FIX
-            yield Diagnosis("refs", WRONG, f"'{target.ref}' names {what}", mend, fix=fix)
-
-
-def _remove(repo: Repository, target: Target) -> str:
-    """Remove a ref, and return a report with its former value."""
-    repo.check_there()
-    if not repo.refs.remove(target.ref.encode("utf-8", "surrogateescape"), target.said):
-        raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
-    said = target.said.decode("utf-8", "backslashreplace").strip()
-    return f"removed; it said '{said}'. 'git ckpt rescue' lists lost commits"
+        if target.commit is not None and not repo.objects.lacks(target.commit):
+            continue
+        what = "no object" if target.commit is None else f"missing {target.commit.decode()}"
+        found = Diagnosis("refs", WRONG, f"'{target.ref}' names {what}", FIX)
+        if is_doubtful:
+            found = found._replace(mend="git fsck")
+        elif fix:
+            repo.check_there()
+            if not repo.refs.remove(target.ref.encode("utf-8", "surrogateescape"), target.said):
+                raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
+            said = target.said.decode("utf-8", "backslashreplace").strip()
+            done = f"removed; it said '{said}'. 'git ckpt rescue' lists lost commits"
+            found = found._replace(state=FIXED, mend=None, done=done)
+        yield found
 
 
 def _journals(repo: Repository) -> Iterator[Diagnosis]:
@@ -115,16 +112,13 @@ def _journals(repo: Repository) -> Iterator[Diagnosis]:
                 yield Diagnosis("rollback", WRONG, told, journal.CONTINUE)
 
 
-def _locks(repo: Repository) -> Iterator[Diagnosis]:
-    for git_dir in repo.refs.git_dirs():
-        dead = len(clear_dead(os.path.join(git_dir, "ckpt"), dry_run=True))
-        if dead:
-            told = f"{dead} stale file{'' if dead == 1 else 's'} of ckpt commands that were killed"
-            yield Diagnosis("locks", DOUBTFUL, told, FIX, fix=partial(_clear, repo))
-
-
-def _clear(repo: Repository) -> None:
-    repo.refs.clear_dead()
+def _locks(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
+    private = [os.path.join(git_dir, "ckpt") for git_dir in repo.refs.git_dirs()]
+    dead = sum(len(clear_dead(folder, dry_run=not fix)) for folder in private)
+    if dead:
+        told = f"{dead} stale file{'' if dead == 1 else 's'} of ckpt commands that were killed"
+        found = Diagnosis("locks", DOUBTFUL, told, FIX)
+        yield found._replace(state=FIXED, mend=None, done="removed") if fix else found
 
 
 def remotes(repo: Repository) -> Iterator[Diagnosis]:
@@ -137,14 +131,6 @@ def remotes(repo: Repository) -> Iterator[Diagnosis]:
             mend = f"{add}'+refs/*:refs/*'; {add}'^refs/checkpoints*'"
             told = f"'git push {quote(name)}' sends checkpoints along"
             yield Diagnosis("push", DOUBTFUL, told, mend)
-
-
-_CHECKS = (
-    ("refs", _refs),
-    (JOURNAL, _journals),
-    ("locks", _locks),
-    ("remotes", remotes),
-)
 
 
 # -- status, without reading the worktree, so that it is fast
