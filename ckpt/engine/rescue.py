@@ -34,21 +34,21 @@ _SHORTEST_ID = 4  # characters of an abbreviated id
 
 
 class Lost(NamedTuple):
-    """A lost object; `files` counts the changes of a checkpoint, `size` the bytes of a blob."""
+    """A lost object; `files` counts the changes of a checkpoint, `bytes` the size of a blob."""
 
     kind: str
     id: str
-    time: int
+    timestamp: int
     subject: str
     files: int | None = None
-    size: int | None = None
+    bytes: int | None = None
 
 
 def find_lost(repo: Repository, fsck: bytes) -> list[Lost]:
     """Return the lost objects in the output of `git fsck`, newest first."""
     commits, blobs = unreachable(repo, fsck)
     found = [*_commits(repo, commits), *_contents(repo, blobs)]
-    return sorted(found, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))
+    return sorted(found, key=lambda lost: (-lost.timestamp, KINDS.index(lost.kind), lost.id))
 
 
 # -- commits
@@ -94,7 +94,7 @@ def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
         if size and not start.startswith(_OWN_BLOBS):
             text = start.decode("utf-8", "replace")
             subject = "(binary)" if b"\0" in start else _first_line(text)
-            yield Lost(CONTENT, blob.decode(), time, subject, size=size)
+            yield Lost(CONTENT, blob.decode(), time, subject, bytes=size)
 
 
 def _first_line(text: str) -> str:

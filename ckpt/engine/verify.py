@@ -9,7 +9,7 @@ say: a rollback parses that before it touches anything. Nothing is written.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ckpt import ids
@@ -27,7 +27,6 @@ MISSING, DAMAGED, NO_CHECKPOINT = "missing", "damaged", "no-checkpoint"
 # commit at HEAD, and the commits of an operation in progress.
 COMMIT, WORKTREE, STATE, HEAD, OPERATION = "commit", "worktree", "state", "head", "operation"
 
-Progress = Callable[[int, int], None]
 Part = tuple[str, ObjectID]  # a part of a checkpoint, and a commit or tree in it
 
 
@@ -76,7 +75,6 @@ class VerifyResult(NamedTuple):
 
     checkpoints: tuple[Verified, ...]
     objects: int
-    bytes: int
     promised: int
 
     @property
@@ -117,21 +115,20 @@ def named_targets(repo: Repository, words: Iterable[str]) -> list[Target]:
 class _Reader:
     """Reads objects, and records what is wrong with them."""
 
-    def __init__(self, objects: ObjectStore, progress: Progress | None = None) -> None:
+    def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._progress = progress
         self._children: dict[ObjectID, list[tuple[bytes, bool, ObjectID]]] = {}
         self.seen: set[tuple[bytes, ObjectID]] = set()
         self.faults: dict[ObjectID, Problem] = {}
         self.promised: set[ObjectID] = set()
-        self.bytes = 0
 
     def read(self, kind: bytes, object_id: ObjectID) -> bytes | None:
         """Read an object; return its content (empty for a blob), or None if that fails."""
-        data, size = b"", 0
+        data = b""
         try:
             if kind == b"blob":
-                size = sum(map(len, self._objects.pieces(object_id, kind)))
+                for _ in self._objects.pieces(object_id, kind):
+                    pass
             else:
                 data = self._objects.read(object_id, kind)
         except CkptError:
@@ -142,11 +139,7 @@ class _Reader:
             else:
                 self._note(MISSING, kind, object_id)
             return None
-        if (kind, object_id) not in self.seen:
-            self.seen.add((kind, object_id))
-            self.bytes += size + len(data)
-            if self._progress is not None:
-                self._progress(len(self.seen), self.bytes)
+        self.seen.add((kind, object_id))
         return data
 
     def commit(self, commit: ObjectID) -> record.CommitData | None:
@@ -203,13 +196,11 @@ class _Reader:
 # -- checkpoints ---------------------------------------------------------------------
 
 
-def verify(
-    repo: Repository, targets: Sequence[Target], progress: Progress | None = None
-) -> VerifyResult:
+def verify(repo: Repository, targets: Sequence[Target]) -> VerifyResult:
     """Verify checkpoints, reading shared objects once."""
-    reader = _Reader(repo.objects, progress)
+    reader = _Reader(repo.objects)
     found = tuple(_verified(repo, target, reader) for target in targets)
-    return VerifyResult(found, len(reader.seen), reader.bytes, len(reader.promised))
+    return VerifyResult(found, len(reader.seen), len(reader.promised))
 
 
 def fault_behind(repo: Repository, *commits: ObjectID) -> str | None:
