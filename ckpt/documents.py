@@ -37,13 +37,11 @@ _SHOWN = {
     "Collected": "emptied cleared loose:objects.loose loose_bytes:objects.loose_bytes"
     " packed_refs:refs.packed",
     "Decision": "checkpoint.id:id action reasons",
-    "Diagnosis": "subject state detail mend done",
     "DiffResult": "from_.id:from to.id:to files patch",
     "Dropped": "day:dropped_on checkpoint",
     "Failure": "at:timestamp times:count message",
     "Finding": "trigger:name state detail mend",
     "GitState": "commit_hash branch",
-    "Lost": "kind id time:timestamp subject files size:bytes",
     "NestedState": "path commit_hash branch dirty checkpoint problem",
     "RollbackResult": "target safety began_from written removed kept skipped folders_changed"
     " index_changed state head undo_command:undo dry_run foreign nested",
@@ -57,14 +55,13 @@ _SHOWN = {
     " oldest.id:checkpoints.oldest elsewhere:checkpoints.elsewhere"
     " unreadable:checkpoints.unreadable trash:checkpoints.trash refs:checkpoints.refs"
     " foreign_refs:checkpoints.foreign_refs held.total:space.total held.trash:space.trash"
-    " footprint.files:private.files footprint.size:private.bytes notes:settings.notes triggers"
+    " private_bytes:private.bytes notes:settings.notes triggers"
     " others:installed",
     "Success": "at:timestamp id seconds outcome",
     "TriggerStatus": "name off notes.is_failing:failing finding:installed"
     " notes.success:last_success notes.failure:last_failure",
     "Verified": "target.id:id checkpoint.name:name target.ref:ref target.is_dropped:dropped"
     " is_whole:whole problems",
-    "VerifyResult": "checkpoints objects bytes promised",
 }
 
 

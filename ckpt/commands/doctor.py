@@ -40,8 +40,6 @@ def run(context: Context, fix: bool = False) -> int:
     diagnoses += _checkpoints(found)
     for trigger in found.triggers:
         diagnoses += _trigger(trigger)
-    if context.output.store == "repo":  # git runs no triggers for another store
-        diagnoses += _altogether(found)
     context.output.tell(diagnoses, lambda all: documents.document(diagnoses=all), doctor)
     return 1 if any(one.state == WRONG for one in diagnoses) else 0
 
@@ -95,14 +93,3 @@ def _trigger(trigger: TriggerStatus) -> Iterator[Diagnosis]:
     if failure is not None and trigger.notes.is_failing:
         yield Diagnosis(name, WRONG, f"failed when it last ran: {failure.message}")
     yield Diagnosis(name, DOUBTFUL if finding.mend else WELL, finding.detail, finding.mend)
-
-
-def _altogether(found: Status) -> Iterator[Diagnosis]:
-    states = {t.name: t.finding.state for t in found.triggers if t.finding is not None}
-    there = {name for name, state in states.items() if state in (INSTALLED, REPLACED)}
-    if states and not there:
-        told = "none is installed: nothing is saved unless you do it"
-        yield Diagnosis("triggers", DOUBTFUL, told, "git ckpt install --guard")
-    elif there and not there & {"guard", "wrapper"}:
-        told = "not installed: what a checkout or reset overwrites is not saved before"
-        yield Diagnosis("guard", DOUBTFUL, told, "git ckpt install --guard")

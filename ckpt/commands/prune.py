@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ckpt.cli import Context
@@ -13,42 +13,21 @@ from ckpt.errors import UsageError
 from ckpt.models import Kind
 from ckpt.render import Paint, quoted
 from ckpt.settings.settings import Policy, Rules
-from ckpt.settings.sources import (
-    BOOL,
-    COUNT,
-    DURATION,
-    FEATURES_STAY,
-    LIMIT,
-    NO_LIMIT,
-    RULES,
-    Type,
-)
+from ckpt.settings.sources import BOOL, DURATION, RULES, Type
 
 _RULED = (Kind.AUTO, Kind.SESSION, Kind.HOOK, Kind.SAFETY)
-_CAPS = (
-    ("--max-checkpoints", COUNT, "N", "how many a worktree may have, or none"),
-    ("--max-bytes", LIMIT, "SIZE", "how much they may hold together: 2GiB, none"),
-)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--dry-run", action="store_true", help="only say what would be done")
     add("--now", action="store_true", help="empty the trash too, however new what is in it")
-    add(
-        "--kind",
-        action="append",
-        choices=[kind.value for kind in Kind],
-        help="look at checkpoints of this kind only; repeatable",
-    )
     for rule, (of, what) in RULES.items():
         option = f"--keep-{rule.replace('_', '-')}"
         if rule != "forever" and of is BOOL:
             add(option, action="store_const", const=True, help=what)
         elif rule != "forever":
             add(option, type=_value(of), metavar="TIME" if of is DURATION else "N", help=what)
-    for option, of, metavar, what in _CAPS:
-        add(option, type=_value(of), metavar=metavar, help=what)
 
 
 def _value(of: Type) -> Callable[[str], Any]:
@@ -61,38 +40,25 @@ def _value(of: Type) -> Callable[[str], Any]:
     return read
 
 
-def run(
-    context: Context,
-    dry_run: bool = False,
-    now: bool = False,
-    kind: Sequence[str] = (),
-    **typed: Any,
-) -> None:
-    kinds = [Kind(word) for word in kind]
+def run(context: Context, dry_run: bool = False, now: bool = False, **keep: Any) -> None:
     manager = context.manager
     context.warn(manager.settings.notes)
-    policy = _policy(manager.settings.policy, typed, kinds)
+    policy = _policy(manager.settings.policy, keep)
     repo = manager.repository
     if not dry_run:
         repo.check_there()
-    result = prune(repo, policy, dry_run=dry_run, empties_trash=now, kinds=kinds or None)
+    result = prune(repo, policy, dry_run=dry_run, empties_trash=now)
     context.output.tell(result, None, _rows)
 
 
-def _policy(policy: Policy, typed: dict[str, Any], kinds: Sequence[Kind]) -> Policy:
-    """Return the policy of the settings, with the rules and limits given as options."""
-    kept = {word[5:]: value for word, value in typed.items() if word.startswith("keep_")}
-    caps: Any = {word: value for word, value in typed.items() if word.startswith("max_")}
-    caps = {cap: None if most == NO_LIMIT else most for cap, most in caps.items()}
-    policy = policy._replace(**caps)
-    if not kept:
+def _policy(policy: Policy, keep: dict[str, Any]) -> Policy:
+    """Return the policy of the settings, with the rules given as options."""
+    if not keep:
         return policy
-    rules = Rules(**kept)
+    rules = Rules(**{word.removeprefix("keep_"): value for word, value in keep.items()})
     if rules == Rules():
         raise UsageError("these rules keep nothing", hint="--keep-last 5")
-    if Kind.FEATURE in kinds:
-        raise UsageError(FEATURES_STAY, hint="git ckpt drop ID")
-    return policy._replace(kinds={**policy.kinds, **dict.fromkeys(kinds or _RULED, rules)})
+    return policy._replace(kinds={**policy.kinds, **dict.fromkeys(_RULED, rules)})
 
 
 def _rows(result: PruneResult, paint: Paint, width: int) -> Iterator[str]:

@@ -62,7 +62,9 @@ def _rescued(made: Checkpoint, _: Sequence[Lost], paint: Paint, width: int) -> I
 
 
 def _row(number: int, each: Lost) -> tuple[str, ...]:
-    when = age(datetime.fromtimestamp(each.time, timezone.utc)) if each.time else "unknown"
+    when = (
+        age(datetime.fromtimestamp(each.timestamp, timezone.utc)) if each.timestamp else "unknown"
+    )
     amount = "" if each.files is None else counted(each.files, "file")
-    amount = amount if each.size is None else f"{each.size:,} bytes"
+    amount = amount if each.bytes is None else f"{each.bytes:,} bytes"
     return str(number), when, each.kind, each.id[:_SHORT], amount, printable(each.subject)

@@ -74,7 +74,7 @@ def _state(found: Status) -> Iterator[Row]:
     elif found.refs and found.held is not None:
         trash = f", and {size(found.held.trash)} wait in the trash" if found.held.trash else ""
         yield "Space", "", f"{size(found.held.total)} that only checkpoints hold{trash}"
-    refs, private = counted(found.refs, "ref"), size(found.footprint.size)
+    refs, private = counted(found.refs, "ref"), size(found.private_bytes)
     yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
     for note in found.notes:
         yield "Settings", "red", note
@@ -82,14 +82,9 @@ def _state(found: Status) -> Iterator[Row]:
 
 def _triggers(found: Status) -> Iterator[Row]:
     known = [trigger for trigger in found.triggers if trigger.is_known]
-    off = {trigger.off for trigger in found.triggers}
-    all_off = off.pop() if len(off) == 1 else None
-    if all_off is not None:
-        yield "Triggers", "red", f"all are off ({all_off})"
-    else:
-        yield "Triggers", "", "" if known else "none is installed"
+    yield "Triggers", "", "" if known else "none is installed"
     for trigger in known:
-        yield from _trigger(trigger, says_off=all_off is None)
+        yield from _trigger(trigger)
     missing = [t.name for t in found.triggers if t.finding is not None and not t.is_known]
     if known and missing:
         yield "  others", "dim", "not installed: " + ", ".join(missing)
@@ -98,13 +93,13 @@ def _triggers(found: Status) -> Iterator[Row]:
             yield f"  {finding.trigger}", "red", finding.detail
 
 
-def _trigger(trigger: TriggerStatus, *, says_off: bool) -> Iterator[Row]:
+def _trigger(trigger: TriggerStatus) -> Iterator[Row]:
     finding, success, failure = trigger.finding, trigger.notes.success, trigger.notes.failure
     facts, style = [], ""
     if finding is not None and finding.state != MISSING:  # otherwise the user may have added it
         facts.append("installed" if finding.state == INSTALLED else finding.detail)
         style = "red" if finding.state == REPLACED else ""
-    if trigger.off is not None and says_off:
+    if trigger.off is not None:
         facts.append(f"off ({trigger.off})")
     if success is not None:
         what = f"{success.outcome} {success.id}".strip()
@@ -124,8 +119,7 @@ def _ago(moment: float) -> str:
 
 def _advice(found: Status) -> Iterator[tuple[str, str]]:
     if found.rollback_interrupted:
-        ways = ", or ".join(found.ways_out) or "git ckpt doctor"
-        yield "end the rollback", ways.replace(", or git ckpt rollback", ", or")
+        yield "end the rollback", "git ckpt rollback --continue, or --abort"
     if found.here:
         yield "look at them", "git ckpt list"
     yield "take one", "git ckpt save [NAME]"

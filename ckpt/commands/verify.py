@@ -9,7 +9,6 @@ from shlex import quote
 
 from ckpt.cli import Context
 from ckpt.engine.verify import (
-    STATE,
     WORKTREE,
     Place,
     Problem,
@@ -39,7 +38,7 @@ def run(context: Context, ids: Sequence[str] = (), all: bool = False) -> int:
     repo = context.manager.repository
     repo.check_there()
     targets = every_target(repo) if all else named_targets(repo, ids or ["latest"])
-    result = verify(repo, targets, context.manager.progress)
+    result = verify(repo, targets)
     context.output.tell(result, None, _rows)
     return 0 if result.is_whole else 1
 
@@ -67,15 +66,10 @@ def _broken(found: Verified, paint: Paint) -> Iterator[str]:
     dropped = " (dropped)" if target.is_dropped else ""
     yield f"{paint('red', 'broken')} {paint('id', target.id)}{name}{dropped}"
     yield from listed([*map(_problem, found.problems)])
-    places = [place for problem in found.problems for place in problem.places]
     hint = f"look at it with: git show --first-parent {quote(target.ref)}"
     if target.commit is None:
         hint = "git ckpt doctor --fix"
-    elif (
-        found.checkpoint is not None
-        and not target.is_dropped
-        and all(place.path and place.within != STATE for place in places)
-    ):
+    elif found.checkpoint is not None and not target.is_dropped:
         hint = f"other files come back with: git ckpt rollback {target.id} -- PATH"
     yield f"  {paint('dim', hint)}"
 

@@ -197,18 +197,14 @@ def set_pinned(repo: Repository, checkpoint: Checkpoint, pinned: bool) -> Checkp
         return checkpoint
     repo.refs.clear_dead()
     old = ObjectID(checkpoint.commit.encode())
-    changed = checkpoint._replace(pinned=pinned)
     try:
-        commit = record.write_checkpoint(repo.objects, changed)
+        commit = record.write_checkpoint(repo.objects, checkpoint._replace(pinned=pinned))
         repo.objects.flush()
         if not checkpoint.foreign:
             disk.fsync(record.note(repo.common_dir, checkpoint.id, commit.decode()))
         ref = checkpoint.ref.encode()
         if not repo.refs.change({ref: (old, (ref, commit))}):
             raise changed_meanwhile(checkpoint)
-        if repo.objects.missing({commit}):  # a concurrent prune did not see the ref
-            record.write_checkpoint(repo.objects, changed)
-            repo.objects.flush()
     finally:
         repo.objects.discard()
     return load(repo, checkpoint.id, commit)

@@ -9,11 +9,10 @@ command to run. A corrupt cache is not checked, as the next save rewrites it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from shlex import join, quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ckpt.disk import JOURNAL, clear_dead, is_interrupted, is_rolling_back
 from ckpt.engine import trash
@@ -29,42 +28,39 @@ from ckpt.models import INSTALLED, REF_PREFIX, REPLACED, Checkpoint, Finding, Gi
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
 from ckpt.settings.sources import TRIGGERS
 
-if TYPE_CHECKING:
-    from ckpt.engine.verify import Target
-
 WELL, FIXED, DOUBTFUL, WRONG = "ok", "fixed", "warning", "problem"
 FIX = "git ckpt doctor --fix"
-_OURS = "refs/checkpoints/x"
 
 
 class Diagnosis(NamedTuple):
-    """A finding; `mend` is the command that fixes it, if any. `fix` fixes it and may return what it
-    did, which becomes `done`."""
+    """A finding; `mend` is the command that fixes it, if any, and `done` what has fixed it."""
 
     subject: str
     state: str
     detail: str
     mend: str | None = None
     done: str | None = None
-    fix: Callable[[], str | None] | None = None
 
 
 def find_flaws(repo: Repository, *, fix: bool = False) -> list[Diagnosis]:
     """Run all checks; with `fix`, fix what can be fixed."""
+    checks = {
+        "refs": _refs(repo, fix=fix),
+        JOURNAL: _journals(repo),
+        "locks": _locks(repo, fix=fix),
+        "remotes": remotes(repo),
+    }
     found: list[Diagnosis] = []
-    for subject, check in _CHECKS:
+    for subject, diagnoses in checks.items():
         try:
-            for one in check(repo):
-                if fix and one.fix is not None:
-                    one = one._replace(state=FIXED, mend=None, done=one.fix() or "removed")
-                found.append(one)
+            found.extend(diagnoses)  # those before an error stay
         except (CkptError, OSError) as error:
             told = error if isinstance(error, CkptError) else DiskError(error)
             found.append(Diagnosis(subject, WRONG, told.message, told.hint))
     return found
 
 
-def _refs(repo: Repository) -> Iterator[Diagnosis]:
+def _refs(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
     from ckpt.engine.verify import every_target
 
     head = repo.refs.head().commit
@@ -72,27 +68,26 @@ def _refs(repo: Repository) -> Iterator[Diagnosis]:
     # The missing objects may be in an alternate that is not available now.
     is_doubtful = (head is not None and repo.objects.lacks(head)) or os.path.exists(alternates)
     for target in every_target(repo):
-        problem = target.problem
-        if target.commit is not None and repo.objects.lacks(target.commit):
-            problem = f"missing commit {target.commit.decode()}"
-        if problem is not None:
-            told = f"'{target.ref}' names nothing: {problem}"
-            fix = None if is_doubtful else partial(_remove, repo, target)
-            mend = "git fsck" if is_doubtful else FIX
-            yield Diagnosis("refs", WRONG, told, mend, fix=fix)
-
-
-def _remove(repo: Repository, target: Target) -> str:
-    """Remove a ref, and return a report with its former value."""
-    repo.check_there()
-    if not repo.refs.remove(target.ref.encode("utf-8", "surrogateescape"), target.said):
-        raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
-    said = target.said.decode("utf-8", "backslashreplace").strip()
-    return f"removed; it said '{said}'. 'git ckpt rescue' lists lost commits"
+        if target.commit is not None and not repo.objects.lacks(target.commit):
+            continue
+        what = "no object" if target.commit is None else f"missing {target.commit.decode()}"
+        found = Diagnosis("refs", WRONG, f"'{target.ref}' names {what}", FIX)
+        if is_doubtful:
+            found = found._replace(mend="git fsck")
+        elif fix:
+            repo.check_there()
+            if not repo.refs.remove(target.ref.encode("utf-8", "surrogateescape"), target.said):
+                raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
+            said = target.said.decode("utf-8", "backslashreplace").strip()
+            done = f"removed; it said '{said}'. 'git ckpt rescue' lists lost commits"
+            found = found._replace(state=FIXED, mend=None, done=done)
+        yield found
 
 
 def _journals(repo: Repository) -> Iterator[Diagnosis]:
     """Check all worktrees, as an unreadable journal in one prevents pruning in all."""
+    from ckpt.engine import journal
+
     if is_rolling_back(repo.private_dir):
         yield Diagnosis("rollback", DOUBTFUL, "in progress", "wait for it to end")
     for git_dir in repo.refs.git_dirs():
@@ -100,67 +95,39 @@ def _journals(repo: Repository) -> Iterator[Diagnosis]:
         if not is_interrupted(private_dir):
             continue
         is_own = git_dir == repo.git_dir
-        where = "" if is_own else in_worktree(git_dir)
         path = os.path.join(private_dir, JOURNAL)
         away = join(["mv", path, path + ".broken"])
         try:
-            ways = _open_ways(repo, private_dir)
+            journal.read(private_dir)
         except CkptError as error:
-            told = f"{error.message}{where}; the state before that rollback is the newest of "
-            told += "'git ckpt list --all-worktrees --kind safety'"
+            told = f"{error.message}{'' if is_own else in_worktree(git_dir)}; the state before "
+            told += "is the newest of 'git ckpt list --all-worktrees --kind safety'"
             yield Diagnosis(JOURNAL, WRONG, told, away)
-            continue
-        if not ways:
-            told = f"an interrupted rollback needs two checkpoints, and both are gone{where}; "
-            told += "'git ckpt rescue' may find them"
-            yield Diagnosis(JOURNAL, WRONG, told, f"to give that rollback up: {away}")
-        elif is_own:
-            told = "interrupted; use " + " or ".join(f"'{way}'" for way in ways)
-            yield Diagnosis("rollback", WRONG, told, ways[0])
+        else:
+            if is_own:
+                told = f"interrupted; --abort returns to the state before; to give it up: {away}"
+                yield Diagnosis("rollback", WRONG, told, journal.CONTINUE)
 
 
-def _open_ways(repo: Repository, private_dir: str) -> tuple[str, ...]:
-    """Return the commands that end an interrupted rollback; none if its checkpoints are gone."""
-    from ckpt.engine import journal, recovery
-
-    return recovery.open_ways(repo, journal.read(private_dir))
-
-
-def _locks(repo: Repository) -> Iterator[Diagnosis]:
-    for git_dir in repo.refs.git_dirs():
-        dead = len(clear_dead(os.path.join(git_dir, "ckpt"), dry_run=True))
-        if dead:
-            told = f"{dead} stale file{'' if dead == 1 else 's'} of ckpt commands that were killed"
-            yield Diagnosis("locks", DOUBTFUL, told, FIX, fix=partial(_clear, repo))
-
-
-def _clear(repo: Repository) -> None:
-    repo.refs.clear_dead()
+def _locks(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
+    private = [os.path.join(git_dir, "ckpt") for git_dir in repo.refs.git_dirs()]
+    dead = sum(len(clear_dead(folder, dry_run=not fix)) for folder in private)
+    if dead:
+        told = f"{dead} stale file{'' if dead == 1 else 's'} of ckpt commands that were killed"
+        found = Diagnosis("locks", DOUBTFUL, told, FIX)
+        yield found._replace(state=FIXED, mend=None, done="removed") if fix else found
 
 
 def remotes(repo: Repository) -> Iterator[Diagnosis]:
-    """Warn of remotes to which a plain `git push` sends checkpoints."""
-    values: dict[str, list[str]] = {}
-    for key, value, _ in repo.config.items("remote"):
-        values.setdefault(key, []).append(value)
-    for name in dict.fromkeys(key.rpartition(".")[0] for key in values):
-        push, mend = values.get(f"{name}.push", []), ["^refs/checkpoints*"]
-        if not push and parse_bool(values.get(f"{name}.mirror", ["no"])[-1]):
-            push, mend = ["+refs/*:refs/*"], ["+refs/*:refs/*", *mend]
-        sources = [refspec.lstrip("+").partition(":")[0] for refspec in push]
-        is_sent = any(s[-1:] == "*" and _OURS.startswith(s[:-1]) for s in sources)
-        if is_sent and not any(source.startswith("^refs/checkpoints") for source in sources):
+    """Warn of mirrors, to which a plain `git push` sends checkpoints."""
+    values = {key: value for key, value, _ in repo.config.items("remote")}
+    for key, value in values.items():
+        name, _, variable = key.rpartition(".")
+        if variable == "mirror" and parse_bool(value) and f"{name}.push" not in values:
             add = f"git config --add {quote(f'remote.{name}.push')} "
+            mend = f"{add}'+refs/*:refs/*'; {add}'^refs/checkpoints*'"
             told = f"'git push {quote(name)}' sends checkpoints along"
-            yield Diagnosis("push", DOUBTFUL, told, "; ".join(f"{add}'{each}'" for each in mend))
-
-
-_CHECKS = (
-    ("refs", _refs),
-    (JOURNAL, _journals),
-    ("locks", _locks),
-    ("remotes", remotes),
-)
+            yield Diagnosis("push", DOUBTFUL, told, mend)
 
 
 # -- status, without reading the worktree, so that it is fast
@@ -181,18 +148,10 @@ class TriggerStatus(NamedTuple):
         return was_there or self.notes != TriggerNotes()
 
 
-class Footprint(NamedTuple):
-    """The private files of a worktree, including those it shares with others."""
-
-    files: int
-    size: int
-
-
 class Status(NamedTuple):
     """The status of a worktree. `elsewhere` counts the checkpoints of other worktrees. `refs` are
     all of ours, `foreign_refs` those of other tools. `held` is None if slow to compute. `notes`
-    list ignored settings, `others` findings not about triggers. `ways_out` end an interrupted
-    rollback."""
+    list ignored settings, `others` findings not about triggers."""
 
     worktree: str
     worktree_id: str
@@ -208,12 +167,11 @@ class Status(NamedTuple):
     trash: int
     refs: int
     foreign_refs: int
-    footprint: Footprint
+    private_bytes: int
     held: Held | None
     notes: tuple[str, ...]
     triggers: tuple[TriggerStatus, ...]
     others: tuple[Finding, ...]
-    ways_out: tuple[str, ...]
     rollback_running: bool
 
     @property
@@ -229,13 +187,6 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
     every, refs, in_trash = [*catalog], len(catalog.ids()), len(repo.refs.trash())
     here = [found for found in every if found.worktree == repo.worktree_id]
     kinds = [found.kind for found in here]
-    is_dead = is_interrupted(repo.private_dir)
-    ways_out: tuple[str, ...] = ()
-    if is_dead:
-        try:
-            ways_out = _open_ways(repo, repo.private_dir)
-        except CkptError:  # each command then reports the error
-            ways_out = "git ckpt rollback --continue", "git ckpt rollback --abort"
     by_trigger = {finding.trigger: finding for finding in findings}
     log = TriggerLog(repo.private_dir)
     return Status(
@@ -244,7 +195,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         git_dir=repo.git_dir,
         head=head.state,
         operation=None if operation is None else operation.name,
-        rollback_interrupted=is_dead,
+        rollback_interrupted=is_interrupted(repo.private_dir),
         kinds={kind: kinds.count(kind) for kind in Kind},
         newest=here[0] if here else None,
         oldest=here[-1] if here else None,
@@ -253,7 +204,7 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         trash=in_trash,
         refs=refs + in_trash,
         foreign_refs=sum(not is_id(name) for name in repo.refs.below(REF_PREFIX)),
-        footprint=_footprint(repo),
+        private_bytes=_private_bytes(repo),
         held=held(repo, every, [item.checkpoint for item in trash.dropped(repo)]),
         notes=settings.notes,
         triggers=tuple(
@@ -261,7 +212,6 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
             for name in TRIGGERS
         ),
         others=tuple(found for found in findings if found.trigger not in TRIGGERS),
-        ways_out=ways_out,
         rollback_running=is_rolling_back(repo.private_dir),
     )
 
@@ -275,11 +225,12 @@ def _off(repo: Repository, settings: Settings, trigger: str) -> str | None:
     return "ckpt.disable" if settings.enabled else "ckpt.enabled"
 
 
-def _footprint(repo: Repository) -> Footprint:
-    sizes = []
+def _private_bytes(repo: Repository) -> int:
+    """Return the size of the private files, including those shared with other worktrees."""
+    total = 0
     for top in {repo.private_dir, os.path.join(repo.common_dir, "ckpt")}:
         for folder, _, names in os.walk(top):
             for name in names:
                 with suppress(OSError):  # removed in the meantime
-                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
-    return Footprint(len(sizes), sum(sizes))
+                    total += os.lstat(os.path.join(folder, name)).st_size
+    return total

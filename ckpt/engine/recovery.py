@@ -39,11 +39,10 @@ def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOp
     goal, other = _find(repo, record, forwards), None
     if goal is None:
         name = record.target if forwards else record.safety
-        ways = open_ways(repo, record)
-        way = f"'{ways[0]}' still works" if ways else "'git ckpt doctor' tells how to give it up"
+        way = f"try '{ABORT if forwards else CONTINUE}'; 'git ckpt doctor' tells how to give it up"
         raise Refused(
             f"the interrupted rollback needs checkpoint '{name}', which is gone",
-            hint=f"'git ckpt rescue' may find it; {way}",
+            hint=f"'git ckpt rescue' may find it; or {way}",
         )
     with suppress(CkptError):  # optional, so its errors are ignored
         begin = _find(repo, record, not forwards)
@@ -60,12 +59,6 @@ def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOp
         resumes=Resumed(record, forwards, Recorded(repo, goal), other),
     )
     return goal, options
-
-
-def open_ways(repo: Repository, record: Journal) -> tuple[str, ...]:
-    """Return the commands that end a rollback; none if both checkpoints are gone."""
-    ways = {CONTINUE: True, ABORT: False}
-    return tuple(way for way, forwards in ways.items() if _find(repo, record, forwards))
 
 
 def _find(repo: Repository, record: Journal, forwards: bool) -> Checkpoint | None:

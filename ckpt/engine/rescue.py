@@ -40,18 +40,14 @@ _SHORTEST_ID = 4  # characters of an abbreviated id
 
 
 class Lost(NamedTuple):
-    """A lost object; `files` counts the changes of a checkpoint, `size` the bytes of a blob."""
+    """A lost object; `files` counts the changes of a checkpoint, `bytes` the size of a blob."""
 
     kind: str
     id: str
-    time: int
+    timestamp: int
     subject: str
     files: int | None = None
-    size: int | None = None
-
-    @property
-    def object_id(self) -> ObjectID:
-        return ObjectID(self.id.encode())
+    bytes: int | None = None
 
 
 def find_lost(repo: Repository, fsck: bytes) -> list[Lost]:
@@ -75,7 +71,7 @@ def find_lost(repo: Repository, fsck: bytes) -> list[Lost]:
     tips = {name: commits[name] for name in commits.keys() - inner}
     blobs = {name: own[name] for kind, name in lost if kind == b"blob" and name not in held}
     listed = [*_commits(repo, tips), *_contents(repo, blobs)]
-    return sorted(listed, key=lambda lost: (-lost.time, KINDS.index(lost.kind), lost.id))
+    return sorted(listed, key=lambda lost: (-lost.timestamp, KINDS.index(lost.kind), lost.id))
 
 
 # -- commits
@@ -122,7 +118,7 @@ def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
         if size and not start.startswith(_OWN_BLOBS):
             text = start.decode("utf-8", "replace")
             subject = "(binary)" if b"\0" in start else _first_line(text)
-            yield Lost(CONTENT, blob.decode(), time, subject, size=size)
+            yield Lost(CONTENT, blob.decode(), time, subject, bytes=size)
 
 
 def _first_line(text: str) -> str:
@@ -150,6 +146,11 @@ def choose(found: list[Lost], word: str) -> Lost:
 
 def rescue(repo: Repository, lost: Lost) -> Checkpoint:
     """Restore a lost checkpoint; refuse anything else, with git's command for it as the hint."""
+    commit = ObjectID(lost.id.encode())
+    fault = None if lost.kind == CONTENT else fault_behind(repo, commit)
+    if fault is not None:
+        hint = f"git ls-tree -r {lost.id}"
+        raise Refused(f"{lost.kind} '{lost.id}' is not whole: {fault}", hint=hint)
     if lost.kind != CHECKPOINT:
         hints = {
             STASH: f"git stash store -m {quote(lost.subject)} {lost.id}",
@@ -157,13 +158,7 @@ def rescue(repo: Repository, lost: Lost) -> Checkpoint:
             CONTENT: f"git cat-file blob {lost.id} > FILE",
         }
         raise Refused(f"{lost.kind} '{lost.id}' is not a checkpoint", hint=hints[lost.kind])
-    commit = lost.object_id
     found = _checkpoint(repo, record.read_commit(repo.objects, commit).message, commit)
     if found is None or not repo.refs.create(found.ref.encode(), commit):
         raise Refused(f"checkpoint '{lost.id}' is there again, or gone", hint="git ckpt list")
-    fault = fault_behind(repo, commit)  # a concurrent gc may have pruned it
-    if fault is not None:
-        repo.refs.remove(found.ref.encode(), commit)
-        hint = f"git ckpt save && git restore --source={lost.id} -- PATH"
-        raise CkptError(f"checkpoint '{lost.id}' is not whole: {fault}", hint=hint)
     return found

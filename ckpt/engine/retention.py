@@ -43,29 +43,26 @@ def decide(
     now: datetime,
     needed: Mapping[str, str] | None = None,
     fits: Fits | None = None,
-    foreign: Collection[str] = (),
 ) -> list[Decision]:
     """Return a decision for each checkpoint, newest first.
 
     `needed` are ids to keep, each with the reason. Without `fits` there is no cap on bytes.
-    `foreign` ids are counted apart, and their bytes not at all, so that they do not displace local
-    checkpoints.
+    Foreign checkpoints are counted apart, and their bytes not at all, so that they do not displace
+    local ones.
     """
     policy.check()
     ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.id, reverse=True)
     kept: dict[str, list[str]] = {checkpoint.id: [] for checkpoint in ordered}
-    fixed: set[str] = set()
-    over: dict[str, str] = {}
-    for party in _grouped(ordered, lambda checkpoint: checkpoint.id in foreign):
-        for group in _grouped(_up_to(now, party), _group):
-            for checkpoint, reason in _kept(group, policy.rules(group[0].kind), now):
-                kept[checkpoint.id].append(reason)
-        for checkpoint, reason in _floors(party, now, needed or {}):
+    for group in _grouped(_up_to(now, ordered), _group):
+        for checkpoint, reason in _kept(group, policy.rules(group[0].kind), now):
             kept[checkpoint.id].append(reason)
-            fixed.add(checkpoint.id)
-        over |= _over_the_number([c for c in party if kept[c.id]], fixed, policy, now)
+    fixed: set[str] = set()
+    for checkpoint, reason in _floors(ordered, now, needed or {}):
+        kept[checkpoint.id].append(reason)
+        fixed.add(checkpoint.id)
+    over = _over_the_number([c for c in ordered if kept[c.id]], fixed, policy, now)
     if policy.max_bytes is not None and fits is not None:
-        stay = [c for c in ordered if kept[c.id] and c.id not in over and c.id not in foreign]
+        stay = [c for c in ordered if kept[c.id] and c.id not in over and not c.foreign]
         over |= _over_the_size(stay, fixed, policy.max_bytes, fits)
     decided = []
     for c in ordered:
@@ -81,10 +78,10 @@ def _up_to(now: datetime, ordered: Group) -> list[Checkpoint]:
     return [checkpoint for checkpoint in ordered if checkpoint.timestamp <= now + _AHEAD]
 
 
-def _group(checkpoint: Checkpoint) -> tuple[str, ...]:
+def _group(checkpoint: Checkpoint) -> tuple[object, ...]:
     """Return the key of checkpoints counted together; state does not displace files."""
     session = checkpoint.session or "" if checkpoint.kind is Kind.AUTO else ""
-    return checkpoint.worktree, checkpoint.scope.value, checkpoint.kind.value, session
+    return checkpoint.worktree, checkpoint.foreign, checkpoint.scope, checkpoint.kind, session
 
 
 def _grouped(ordered: Group, key: Callable[[Checkpoint], object]) -> Iterator[list[Checkpoint]]:
@@ -145,9 +142,9 @@ def _moment(checkpoint: Checkpoint) -> datetime:
 
 def _floors(ordered: Group, now: datetime, needed: Mapping[str, str]) -> Iterator[Kept]:
     present = _up_to(now, ordered)
-    for group in _grouped(present, lambda c: (c.worktree, c.scope, c.kind)):
+    for group in _grouped(present, lambda c: (c.worktree, c.foreign, c.scope, c.kind)):
         yield group[0], f"newest of kind {group[0].kind}"
-    for group in _grouped(present, lambda c: (c.worktree, c.session)):
+    for group in _grouped(present, lambda c: (c.worktree, c.foreign, c.session)):
         session, is_active = group[0].session, now - group[0].timestamp <= _A_DAY
         if session is not None and is_active:
             yield group[0], f"newest of session '{session}', active in the last day"
@@ -171,10 +168,12 @@ def _over_the_number(
     """Return the checkpoints over the cap on the number, by id with the reason."""
     over: dict[str, str] = {}
     most = policy.max_checkpoints
-    for group in _grouped(kept, lambda c: c.worktree) if most is not None else ():
+    if most is None:
+        return over
+    for group in _grouped(kept, lambda c: (c.worktree, c.foreign)):
         counted = [c for c in group if c.kind not in BY_HAND and not c.pinned]
         free = [c for c in counted if c.id not in fixed and now - c.timestamp > _A_DAY]
-        excess = len(counted) - (most or 0)
+        excess = len(counted) - most
         for checkpoint in [*_bursts(free), *reversed(free)]:
             if excess > 0 and checkpoint.id not in over:
                 over[checkpoint.id] = f"more than {most} checkpoints"

@@ -8,7 +8,7 @@ and never one that an interrupted rollback needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from datetime import date, datetime, timedelta, timezone
 from time import monotonic, time
@@ -28,7 +28,7 @@ from ckpt.git.refs import Change
 from ckpt.git.repository import Repository
 from ckpt.git.trees import TooMany
 from ckpt.ids import is_id, matches
-from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped, Kind
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.settings.settings import Policy, Settings
 
 _PATIENCE = 60.0  # seconds to wait for another process that drops or restores
@@ -149,17 +149,15 @@ def prune(
     *,
     dry_run: bool = False,
     empties_trash: bool = False,
-    kinds: Collection[Kind] | None = None,
     patience: float = _PATIENCE,
     made: str | None = None,
 ) -> PruneResult:
-    """Drop the checkpoints, or those of some kinds, that the policy does not keep; delete from the
-    trash what is older than a week, or all. `made` is the checkpoint just taken, if any: it stays,
-    and the time to measure checkpoints is limited."""
+    """Drop the checkpoints that the policy does not keep; delete from the trash what is older than
+    a week, or all. `made` is the checkpoint just taken, if any: it stays, and the time to measure
+    checkpoints is limited."""
     before = None if empties_trash else _due()
     with nullcontext() if dry_run else prune_lock(repo.common_dir, timeout=patience):
         found = _decisions(repo, policy, made)
-        found = [one for one in found if kinds is None or one.checkpoint.kind in kinds]
         going = [one.checkpoint for one in found if not one.keep]
         if dry_run:
             old = [item.checkpoint for item in _all(repo, before)]
@@ -207,14 +205,13 @@ def _decisions(repo: Repository, policy: Policy, made: str | None) -> list[Decis
     most_reads = None
     if made is not None:
         needed[made], most_reads = "just taken", _MOST_READS
-    foreign = {checkpoint.id for checkpoint in checkpoints if checkpoint.foreign}
     now = datetime.now(timezone.utc)
     try:
         space = None if policy.max_bytes is None else Space(repo, checkpoints, most_reads)
         fits = None if space is None else space.add
-        return decide(checkpoints, policy, now, needed, fits, foreign)
+        return decide(checkpoints, policy, now, needed, fits)
     except TooMany:
-        return decide(checkpoints, policy, now, needed, None, foreign)
+        return decide(checkpoints, policy, now, needed)
 
 
 # -- gc, without objects: git packs and prunes those

@@ -2,47 +2,41 @@
 """Verify that all objects of checkpoints are present and valid.
 
 Each object is read once, even if checkpoints share it. Not checked: refs of other tools, the
-history of HEAD (see `git fsck`), and objects a partial clone has not fetched. Nothing is written.
+history of HEAD (see `git fsck`), objects a partial clone has not fetched, and what valid objects
+say: a rollback parses that before it touches anything. Nothing is written.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ckpt import ids
 from ckpt.engine.catalog import Catalog, load
-from ckpt.engine.checkpoint import Recorded
-from ckpt.errors import CkptError, UsageError
+from ckpt.errors import CkptError
 from ckpt.git import record
-from ckpt.git.index import INDEX_PARTS
 from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.git.reachability import ends_of_history, only_in
 from ckpt.git.repository import Repository
-from ckpt.git.trees import GITLINK, is_null, lookup, parse_tree
-from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Scope
+from ckpt.git.trees import GITLINK, parse_tree
+from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
 
 MISSING, DAMAGED, NO_CHECKPOINT = "missing", "damaged", "no-checkpoint"
-# The parts of a checkpoint: its own commit, the files, the index, the rest of its state, the
+# The parts of a checkpoint: its own commit, the files, the state commit with the index, the
 # commit at HEAD, and the commits of an operation in progress.
-COMMIT, WORKTREE, INDEX, STATE = "commit", "worktree", "index", "state"
-HEAD, OPERATION = "head", "operation"
-_STAGED = (b"index/", b"stages/1/", b"stages/2/", b"stages/3/")
-_KINDS = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR, GITLINK)
+COMMIT, WORKTREE, STATE, HEAD, OPERATION = "commit", "worktree", "state", "head", "operation"
 
-Progress = Callable[[int, int], None]
 Part = tuple[str, ObjectID]  # a part of a checkpoint, and a commit or tree in it
 
 
 class Target(NamedTuple):
-    """A ref of ours, and its raw content `said`; `problem` is set if it names no commit."""
+    """A ref of ours, and its raw content `said`; `commit` is None if it names no object."""
 
     ref: str
     id: str
     commit: ObjectID | None
-    problem: str | None = None
-    said: bytes = b""
+    said: bytes
 
     @property
     def is_dropped(self) -> bool:
@@ -81,7 +75,6 @@ class VerifyResult(NamedTuple):
 
     checkpoints: tuple[Verified, ...]
     objects: int
-    bytes: int
     promised: int
 
     @property
@@ -102,26 +95,17 @@ def every_target(repo: Repository) -> list[Target]:
             if not ids.is_id(checkpoint_id) or len(days) != (prefix == TRASH_PREFIX):
                 continue
             commit = repo.refs.named_by(said[name])
-            problem = "the ref names no object" if commit is None else None
-            found.append(Target(prefix + name, checkpoint_id, commit, problem, said[name]))
+            found.append(Target(prefix + name, checkpoint_id, commit, said[name]))
     return found
 
 
 def named_targets(repo: Repository, words: Iterable[str]) -> list[Target]:
-    """Return the refs that words name, even of unreadable checkpoints."""
+    """Return the refs that words name; a full id may name an unreadable or dropped checkpoint."""
     catalog, targets = Catalog(repo), every_target(repo)
     found: dict[Target, None] = {}
     for word in words:
-        try:
-            known = catalog.resolve(word, Scope.FULL).ref
-            meant = [target for target in targets if target.ref == known]
-        except UsageError:
-            raise
-        except CkptError:
-            meant = [t for t in targets if word == "latest" or ids.matches(t.id, word)]
-            if not meant:
-                raise
-        found |= dict.fromkeys(meant)
+        known = word if any(target.id == word for target in targets) else catalog.resolve(word).id
+        found |= dict.fromkeys(target for target in targets if target.id == known)
     return [*found]
 
 
@@ -131,22 +115,20 @@ def named_targets(repo: Repository, words: Iterable[str]) -> list[Target]:
 class _Reader:
     """Reads objects, and records what is wrong with them."""
 
-    def __init__(self, objects: ObjectStore, progress: Progress | None = None) -> None:
+    def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._progress = progress
         self._children: dict[ObjectID, list[tuple[bytes, bool, ObjectID]]] = {}
         self.seen: set[tuple[bytes, ObjectID]] = set()
         self.faults: dict[ObjectID, Problem] = {}
         self.promised: set[ObjectID] = set()
-        self.indexes: set[object] = set()  # valid ones
-        self.bytes = 0
 
     def read(self, kind: bytes, object_id: ObjectID) -> bytes | None:
         """Read an object; return its content (empty for a blob), or None if that fails."""
-        data, size = b"", 0
+        data = b""
         try:
             if kind == b"blob":
-                size = sum(map(len, self._objects.pieces(object_id, kind)))
+                for _ in self._objects.pieces(object_id, kind):
+                    pass
             else:
                 data = self._objects.read(object_id, kind)
         except CkptError:
@@ -157,11 +139,7 @@ class _Reader:
             else:
                 self._note(MISSING, kind, object_id)
             return None
-        if (kind, object_id) not in self.seen:
-            self.seen.add((kind, object_id))
-            self.bytes += size + len(data)
-            if self._progress is not None:
-                self._progress(len(self.seen), self.bytes)
+        self.seen.add((kind, object_id))
         return data
 
     def commit(self, commit: ObjectID) -> record.CommitData | None:
@@ -204,12 +182,6 @@ class _Reader:
         data = self.read(b"tree", tree)
         try:
             children = parse_tree(data or b"", self._objects.object_format.oid_length)
-            keys = [name + b"/" * stat.S_ISDIR(mode) for name, mode, _ in children]
-            if len({name for name, _, _ in children}) < len(keys) or keys != sorted(keys):
-                raise ValueError("its entries are not in order, or two have one name")
-            for _, mode, child in children:
-                if stat.S_IFMT(mode) not in _KINDS or is_null(child):
-                    raise ValueError(f"git writes no entry like one of mode {mode:o}")
         except (ValueError, CkptError) as error:
             self._note(DAMAGED, b"tree", tree, f": {error}")
             return []
@@ -224,17 +196,11 @@ class _Reader:
 # -- checkpoints ---------------------------------------------------------------------
 
 
-def verify(
-    repo: Repository, targets: Sequence[Target], progress: Progress | None = None
-) -> VerifyResult:
+def verify(repo: Repository, targets: Sequence[Target]) -> VerifyResult:
     """Verify checkpoints, reading shared objects once."""
-    reader = _Reader(repo.objects, progress)
-    found = [_verified(repo, target, reader) for target in targets]
-    if not all(each.is_whole for each in found):
-        # Ignore checkpoints dropped and pruned in the meantime.
-        there = {(target.ref, target.commit) for target in every_target(repo)}
-        found = [f for f in found if f.is_whole or (f.target.ref, f.target.commit) in there]
-    return VerifyResult(tuple(found), len(reader.seen), reader.bytes, len(reader.promised))
+    reader = _Reader(repo.objects)
+    found = tuple(_verified(repo, target, reader) for target in targets)
+    return VerifyResult(found, len(reader.seen), len(reader.promised))
 
 
 def fault_behind(repo: Repository, *commits: ObjectID) -> str | None:
@@ -252,8 +218,8 @@ def fault_behind(repo: Repository, *commits: ObjectID) -> str | None:
 
 
 def _verified(repo: Repository, target: Target, reader: _Reader) -> Verified:
-    if target.problem is not None or target.commit is None:
-        return Verified(target, None, (Problem(NO_CHECKPOINT, target.problem or ""),))
+    if target.commit is None:
+        return Verified(target, None, (Problem(NO_CHECKPOINT, "the ref names no object"),))
     parts: list[Part] = [(COMMIT, target.commit)]
     checkpoint = None
     if reader.read(b"commit", target.commit) is not None:
@@ -265,29 +231,9 @@ def _verified(repo: Repository, target: Target, reader: _Reader) -> Verified:
     places: dict[Problem, dict[Place, None]] = {}
     for within, top in parts if reader.faults else ():
         for path, fault in reader.faults_in(top):
-            places.setdefault(fault, {})[_place(within, path)] = None
-    problems = [fault._replace(places=tuple(where)) for fault, where in places.items()]
-    if checkpoint is not None and not problems:
-        try:
-            _read_state(repo, checkpoint, reader.indexes)
-        except MissingObject:  # not fetched by a partial clone
-            pass
-        except CkptError as error:
-            problems = [Problem(DAMAGED, error.message)]
-    return Verified(target, checkpoint, tuple(problems))
-
-
-def _read_state(repo: Repository, checkpoint: Checkpoint, indexes: set[object]) -> None:
-    """Parse the details, manifest, operation and index of a checkpoint, whose objects may be valid
-    and their contents not. A shared index is parsed once, as this takes longest."""
-    _ = checkpoint.details
-    if checkpoint.scope is Scope.FULL:
-        recorded = Recorded(repo, checkpoint)
-        _ = recorded.manifest, recorded.operation
-        index = tuple(lookup(repo.objects, recorded.state_tree, part) for part in INDEX_PARTS)
-        if index not in indexes:
-            _ = recorded.index
-            indexes.add(index)
+            places.setdefault(fault, {})[Place(within, path)] = None
+    problems = tuple(fault._replace(places=tuple(where)) for fault, where in places.items())
+    return Verified(target, checkpoint, problems)
 
 
 def _parts(checkpoint: Checkpoint, reader: _Reader, ends: frozenset[ObjectID]) -> Iterator[Part]:
@@ -307,10 +253,3 @@ def _parts(checkpoint: Checkpoint, reader: _Reader, ends: frozenset[ObjectID]) -
             # The index of a stash is a parent commit.
             parents = () if commit in ends else found.parents
             todo += [(OPERATION, parent, levels - 1) for parent in parents if levels]
-
-
-def _place(within: str, path: bytes) -> Place:
-    for prefix in _STAGED if within == STATE else ():
-        if path.startswith(prefix):
-            return Place(INDEX, path[len(prefix) :])
-    return Place(within, path)

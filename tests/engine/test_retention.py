@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ckpt import ids
 from ckpt.engine.retention import Decision, decide
 from ckpt.errors import UsageError
-from ckpt.models import BY_HAND, Checkpoint, Kind, Scope
+from ckpt.models import BY_HAND, Checkpoint, Kind, Scope, Source
 from ckpt.settings.settings import DEFAULTS, Policy, Rules
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)
@@ -26,6 +26,11 @@ def at(age: timedelta, kind: Kind = Kind.HOOK, **more: Any) -> Checkpoint:
     """One that was taken so long ago."""
     moment = NOW - age
     return draft(id=ids.new_id(moment, None), timestamp=moment, kind=kind, **more)
+
+
+def elsewhere(found: Checkpoint) -> Checkpoint:
+    """One that was fetched."""
+    return found._replace(id=found.id[:-4] + "zzzz", source=Source(lacks=lambda *_: True))
 
 
 def series(
@@ -281,11 +286,10 @@ def test_what_comes_from_elsewhere_pushes_nothing_out(
 ) -> None:
     """And is itself kept by the same rules."""
     policy = Policy(dict.fromkeys(Kind, some), cap)
-    fetched = [c._replace(id=c.id[:-4] + "zzzz") for c in others]
-    foreign = {c.id for c in fetched}
+    fetched = [elsewhere(c) for c in others]
     alone = [kept(decide(party, policy, NOW)) for party in (own, fetched)]
 
-    together = kept(decide([*own, *fetched], policy, NOW, foreign=foreign))
+    together = kept(decide([*own, *fetched], policy, NOW))
     assert sorted(together) == sorted(alone[0] + alone[1])
 
 
@@ -294,22 +298,20 @@ def test_nor_does_it_by_its_size(
     own: list[Checkpoint], others: list[Checkpoint], some: Rules, most: int
 ) -> None:
     policy = Policy(dict.fromkeys(Kind, some), max_bytes=most)
-    fetched = [c._replace(id=c.id[:-4] + "zzzz") for c in others]
-    foreign = {c.id for c in fetched}
+    fetched = [elsewhere(c) for c in others]
     alone = kept(decide(own, policy, NOW, fits=Holding(own).add))
 
     everyone = [*own, *fetched]
-    together = kept(decide(everyone, policy, NOW, fits=Holding(everyone).add, foreign=foreign))
-    assert [one for one in together if one not in foreign] == alone
+    together = kept(decide(everyone, policy, NOW, fits=Holding(everyone).add))
+    assert [one for one in together if not one.endswith("zzzz")] == alone
 
 
 def test_nor_does_it_where_all_of_it_stays() -> None:
     own = series(6, HOUR, kind=Kind.HOOK)
-    fetched = [c._replace(id=c.id[:-4] + "zzzz", kind=Kind.MANUAL) for c in own]
+    fetched = [elsewhere(c)._replace(kind=Kind.MANUAL) for c in own]
     everyone, policy = [*own, *fetched], Policy(max_bytes=len(own) * 1_600_000)
-    fits, foreign = Holding(everyone).add, {c.id for c in fetched}
 
-    decided = decide(everyone, policy, NOW, fits=fits, foreign=foreign)
+    decided = decide(everyone, policy, NOW, fits=Holding(everyone).add)
     assert [one.checkpoint.id for one in decided if not one.keep] == []
 
 

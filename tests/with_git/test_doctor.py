@@ -47,21 +47,6 @@ def test_every_installed_trigger_is_well() -> None:
     assert ckpt_here("doctor").stdout.endswith("\nNothing is wrong.\n")
 
 
-@pytest.mark.usefixtures("repo")
-def test_without_triggers_the_one_command_that_installs_them_is_named() -> None:
-    told = doctor()
-
-    assert only(told["triggers"], "warning")["mend"] == "git ckpt install --guard"
-    assert "pre-commit" not in told
-
-
-@pytest.mark.usefixtures("repo")
-def test_hooks_without_the_guard_leave_a_gap_that_is_named() -> None:
-    ckpt_here("install", code=0)
-
-    assert only(doctor()["guard"], "warning")["mend"] == "git ckpt install --guard"
-
-
 def test_a_hook_that_another_tool_took_out_is_a_problem(installed: Path) -> None:
     (installed / ".git/hooks/pre-push").write_text("#!/bin/sh\n# of another tool\n")
     told = doctor(code=1)
