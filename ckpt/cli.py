@@ -29,7 +29,7 @@ COMMANDS = {
     "diff": "show what changed since a checkpoint, or between two",
     "rollback": "go back to a checkpoint, whole or by path",
     "undo": "take back the last rollback; again to redo it",
-    "run": "run a command between checkpoints; roll back if it fails",
+    "run": "take a checkpoint, run a command; roll back if it fails",
     "drop": "drop checkpoints; they stay in the trash",
     "prune": "drop what no rule keeps, and say why",
     "pin": "protect a checkpoint from being dropped by rule",
