@@ -133,8 +133,8 @@ class CheckpointManager:
         self._enter_loop()
         return self.blocking.guard(name)
 
-    def track(self, name: str, thing: Any, *, turn: str | None = None) -> None:
-        self.blocking.track(name, thing, turn=turn)
+    def track(self, name: str, thing: Any) -> None:
+        self.blocking.track(name, thing)
 
     def untrack(self, name: str) -> None:
         self.blocking.untrack(name)

@@ -173,22 +173,18 @@ class CheckpointManager:
             if files:
                 check_has_worktree(self._scope)
                 engine.snapshot.check_state_files(self._repo, files)
-            given = (data, metadata, context, features, files or None)
-            parts: dict[str, Any] = {"data": data, "metadata": metadata}
-            if self._tracked is not None:
-                parts["tracked"] = self._tracked.stored()
-                if (turn := self._tracked.turn()) is not None:
-                    context = {"turn": turn, **(context or {})}
-            parts |= {"context": context, "features": as_features(features, files)}
+            given = {"data": data, "metadata": metadata, "context": context}
+            given["features"] = as_features(features, files)
+            tracked = None if self._tracked is None else self._tracked.stored()
             request = engine.snapshot.SaveRequest(
                 name=name,
                 description=description,
                 kind=kind,
                 trigger=trigger or "api",
                 session=session if session is not None else self._session,
-                state=texts_of(**parts),
+                state=texts_of(**given, tracked=tracked),
                 state_files=files,
-                state_is_given=any(part is not None for part in given),
+                state_is_given=bool(files) or any(part is not None for part in given.values()),
                 pinned=pin,
                 progress=self.progress,
                 waiting=self.waiting,
@@ -223,14 +219,13 @@ class CheckpointManager:
         self._on_checkpoint.append(callback)
         return callback
 
-    def track(self, name: str, thing: Any, *, turn: str | None = None) -> None:
-        """Save an object with every checkpoint and restore it, in place, on every rollback;
-        `turn` names its attribute or key to record as `context["turn"]`."""
+    def track(self, name: str, thing: Any) -> None:
+        """Save an object with every checkpoint and restore it, in place, on every rollback."""
         from ckpt.api.tracking import TrackedObjects
 
         if self._tracked is None:
             self._tracked = TrackedObjects()
-        self._tracked.add(name, thing, turn)
+        self._tracked.add(name, thing)
 
     def untrack(self, name: str) -> None:
         """Stop saving and restoring an object."""
