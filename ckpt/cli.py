@@ -29,7 +29,7 @@ COMMANDS = {
     "diff": "show what changed since a checkpoint, or between two",
     "rollback": "go back to a checkpoint, whole or by path",
     "undo": "take back the last rollback; again to redo it",
-    "run": "run a command between checkpoints; roll back if it fails",
+    "run": "take a checkpoint, run a command; roll back if it fails",
     "drop": "drop checkpoints; they stay in the trash",
     "prune": "drop what no rule keeps, and say why",
     "pin": "protect a checkpoint from being dropped by rule",
@@ -166,9 +166,6 @@ def _dispatch(arguments: list[str]) -> int:
         from ckpt.triggers.fire import unexpected
 
         problem = unexpected(error, arguments, context.start, env)
-        # Python before 3.12 wraps exceptions raised while a class is created.
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            problem = Interrupted("interrupted")
     finally:
         context.output.clear()
     context.output.error(problem)

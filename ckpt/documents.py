@@ -45,7 +45,7 @@ _SHOWN = {
     "NestedState": "path commit_hash branch dirty checkpoint problem",
     "RollbackResult": "target safety began_from written removed kept skipped folders_changed"
     " index_changed state head undo_command:undo dry_run foreign nested",
-    "RunResult": "command exit_code signal timed_out checkpoint.session:session checkpoint after"
+    "RunResult": "command exit_code signal timed_out checkpoint.session:session checkpoint"
     " changed.files:files head rollback rollback_command problems",
     "SaveResult": "outcome checkpoint reason",
     "Status": "worktree:worktree.path worktree_id:worktree.id git_dir:git_dir.path"

@@ -15,14 +15,14 @@ from datetime import datetime, timedelta, timezone
 from ckpt.errors import UsageError
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-PATTERN = re.compile(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
+_PATTERN = re.compile(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
 _NOT_UTF8 = re.compile("[\ud800-\udfff]").search
 MAX_NAME = 200
 MAX_DESCRIPTION = 64 * 1024
 
 
 def is_id(text: str) -> bool:
-    return PATTERN.fullmatch(text) is not None
+    return _PATTERN.fullmatch(text) is not None
 
 
 def new_id(now: datetime, newest: str | None) -> str:

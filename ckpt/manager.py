@@ -30,7 +30,6 @@ from ckpt.models import (
     Dropped,
     FeatureState,
     Kind,
-    Outcome,
     RollbackResult,
     SaveResult,
     Scope,
@@ -165,35 +164,31 @@ class CheckpointManager:
         if not all(value is None or isinstance(value, Mapping) for value in (metadata, context)):
             raise UsageError("metadata and context are mappings", hint="metadata={key: value}")
         if not self.enabled or (kind in TRIGGERED and self._is_off(trigger)):
-            return SaveResult(Outcome.SKIPPED, reason="disabled")
+            return SaveResult.skipped("disabled")
         with self._working():
             files = self._limits(state_files or ())
             if files:
                 check_has_worktree(self._scope)
                 engine.snapshot.check_state_files(self._repo, files)
-            given = (data, metadata, context, features, files or None)
-            parts: dict[str, Any] = {"data": data, "metadata": metadata}
-            if self._tracked is not None:
-                parts["tracked"] = self._tracked.stored()
-                if (turn := self._tracked.turn()) is not None:
-                    context = {"turn": turn, **(context or {})}
-            parts |= {"context": context, "features": as_features(features, files)}
+            given = {"data": data, "metadata": metadata, "context": context}
+            given["features"] = as_features(features, files)
+            tracked = None if self._tracked is None else self._tracked.stored()
             request = engine.snapshot.SaveRequest(
                 name=name,
                 description=description,
                 kind=kind,
                 trigger=trigger or "api",
                 session=session if session is not None else self._session,
-                state=texts_of(**parts),
+                state=texts_of(**given, tracked=tracked),
                 state_files=files,
-                state_is_given=any(part is not None for part in given),
+                state_is_given=bool(files) or any(part is not None for part in given.values()),
                 pinned=pin,
                 progress=self.progress,
             )
             result = self._save(request, recurse)
-        if result.checkpoint is None or result.outcome is Outcome.UNCHANGED:
+        if result.made is None:
             return result
-        warnings = _call_all(self._on_checkpoint, result.checkpoint)
+        warnings = _call_all(self._on_checkpoint, result.made)
         return result._replace(warnings=(*result.warnings, *warnings))
 
     def _save(self, request: SaveRequest, recurse: bool) -> SaveResult:
@@ -220,14 +215,13 @@ class CheckpointManager:
         self._on_checkpoint.append(callback)
         return callback
 
-    def track(self, name: str, thing: Any, *, turn: str | None = None) -> None:
-        """Save an object with every checkpoint and restore it, in place, on every rollback;
-        `turn` names its attribute or key to record as `context["turn"]`."""
+    def track(self, name: str, thing: Any) -> None:
+        """Save an object with every checkpoint and restore it, in place, on every rollback."""
         from ckpt.api.tracking import TrackedObjects
 
         if self._tracked is None:
             self._tracked = TrackedObjects()
-        self._tracked.add(name, thing, turn)
+        self._tracked.add(name, thing)
 
     def untrack(self, name: str) -> None:
         """Stop saving and restoring an object."""
@@ -545,21 +539,21 @@ class CheckpointManager:
         """Take a checkpoint unless this turn has one; never raise. The reason of the result is
         `disabled`, `duplicate`, `busy`, or an error."""
         if not self.enabled:
-            return SaveResult(Outcome.SKIPPED, reason="disabled")
+            return SaveResult.skipped("disabled")
         try:
             description = None if reason is None else str(reason)[:_LONGEST_REASON]
             with self._reading(), self._turns.saving(_WAIT_FOR_TURN):
                 now = self._turns.read()
                 if now.is_claimed:
-                    return SaveResult(Outcome.SKIPPED, reason="duplicate")
+                    return SaveResult.skipped("duplicate")
                 saved = self.create(kind=Kind.AUTO, description=description)
                 if saved:
                     self._turns.claim(now.turn)
                 return saved
         except Busy:
-            return SaveResult(Outcome.SKIPPED, reason="busy")
+            return SaveResult.skipped("busy")
         except Exception as error:  # a failed save must not stop the agent
-            return SaveResult(Outcome.FAILED, reason=str(error) or type(error).__name__)
+            return SaveResult.failed(str(error) or type(error).__name__)
 
     def record_write(self, path: str | os.PathLike[str], *, existed: bool | None = None) -> None:
         """Record, for `keep_edits`, that the agent wrote or removed a file, and whether the file

@@ -26,28 +26,17 @@ class TrackedObjects:
 
     def __init__(self) -> None:
         self._things: dict[str, Any] = {}
-        self._turns: dict[str, str | None] = {}  # the attribute that counts turns
 
-    def add(self, name: str, thing: Any, turn: str | None) -> None:
+    def add(self, name: str, thing: Any) -> None:
         if _kind(thing) is None:
             raise UsageError(
                 f"'{name}' cannot be tracked: it is of type '{type(thing).__qualname__}'",
                 hint="pass a dataclass, a pydantic model or a dict, or add capture() and restore()",
             )
-        if turn is not None:
-            _turn_of(name, thing, turn)
-        self._things[name], self._turns[name] = thing, turn
+        self._things[name] = thing
 
     def remove(self, name: str) -> None:
         self._things.pop(name, None)
-        self._turns.pop(name, None)
-
-    def turn(self) -> int | None:
-        """Return the turn recorded by the first object that counts turns."""
-        for name, word in self._turns.items():
-            if word is not None:
-                return _turn_of(name, self._things[name], word)
-        return None
 
     def stored(self, *, forgiving: bool = False) -> dict[str, Any]:
         """Copy the values to store; raise UsageError for one that cannot be restored, or omit it if
@@ -121,28 +110,24 @@ class TrackedObjects:
         return lost
 
 
-def _turn_of(name: str, thing: Any, word: str) -> int:
-    found = thing.get(word) if isinstance(thing, dict) else getattr(thing, word, None)
-    if isinstance(found, int):
-        return found
-    raise UsageError(f"'{name}.{word}' is no number", hint="turn= names what counts turns")
-
-
 def _copied(name: str, thing: Any) -> Any:
     try:
         copy = load_state(dump_state(_stored(thing), name))
         made = _made(thing, copy)
-        place = None if _kind(thing) == "own" else _difference(_state(thing), made, "")
+        state = made if _kind(thing) == "own" else _state(thing)
     except (AttributeError, TypeError, ValueError) as error:  # such as a field without a value
         raise UsageError(
             f"'{name}' cannot be captured: {_first_line(error)}",
             hint="give every field a value, or the object capture() and restore()",
         ) from error
-    if place is not None:
+    if not _is_same(state, made):
+        keys = state if isinstance(state, dict) else ()
+        places = [f"{name}.{key}" for key in keys if not _is_same(state[key], made.get(key))]
+        place = places[0] if places else name
         raise UsageError(
-            f"'{name}{place}' would not come back as it is",
+            f"'{place}' would not come back as it is",
             hint="leave it out of what is tracked, or give the object capture() and restore()",
-            details={"key": name + place},
+            details={"key": place},
         )
     return copy
 
@@ -290,27 +275,20 @@ def _by_hint(hint: Any, value: Any) -> Any:
     return hint(value) if issubclass(hint, Enum | PurePath) else value
 
 
-def _difference(expected: Any, found: Any, where: str) -> str | None:
-    """Return the first place where two values differ, in value or type."""
+def _is_same(expected: Any, found: Any) -> bool:
+    """Return whether two values are equal, and of the same types."""
     cls = type(expected)
     if cls is not type(found):
-        return where
-    parts: Iterator[tuple[str, Any, Any]]
-    if cls in (dict, set, frozenset):
-        if {(type(item), item) for item in expected} != {(type(item), item) for item in found}:
-            return where
-        if cls is not dict:
-            return None
-        parts = ((f"{where}.{key}", expected[key], found[key]) for key in expected)
-    elif cls in (list, tuple) and len(expected) == len(found):
-        pairs = enumerate(zip(expected, found, strict=True))
-        parts = ((f"{where}[{n}]", *pair) for n, pair in pairs)
-    elif dataclasses.is_dataclass(cls):
+        return False
+    if dataclasses.is_dataclass(cls):
         names = [field.name for field in _fields(cls)]
-        parts = ((f"{where}.{n}", getattr(expected, n), getattr(found, n)) for n in names)
-    else:
-        return None if expected == found else where
-    return next((place for part in parts if (place := _difference(*part[1:], part[0]))), None)
+        return all(_is_same(getattr(expected, n), getattr(found, n)) for n in names)
+    if cls is dict:
+        is_equal = expected.keys() == found.keys()
+        return is_equal and all(_is_same(expected[key], found[key]) for key in expected)
+    if cls in (list, tuple):
+        return len(expected) == len(found) and all(map(_is_same, expected, found))
+    return bool(expected == found)
 
 
 def _fields(of: Any) -> tuple[dataclasses.Field[Any], ...]:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
-from shlex import quote
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -27,11 +26,9 @@ from ckpt.api.blocks import return_to, save_before
 from ckpt.cli import Context
 from ckpt.engine import diff, rollback  # noqa: F401  # imported before the command can change it
 from ckpt.errors import CkptError, UsageError
-from ckpt.git.objects import ObjectID
-from ckpt.git.reachability import ahead_behind
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, DiffResult, GitState, Kind, RollbackResult
-from ckpt.render import counted, kept, quoted, stats_text, warnings
+from ckpt.render import kept, quoted, stats_text, warnings
 from ckpt.settings.settings import SESSION, session_of_env
 from ckpt.settings.sources import DURATION
 
@@ -44,19 +41,14 @@ _FORWARDED = (*_FROM_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, si
 
 
 class CannotRun(CkptError):
-    exit_code = 126
-
-
-class NoSuchCommand(CkptError):
     exit_code = 127
 
 
 class Moved(NamedTuple):
-    """HEAD before and after the command, and the number of commits it gained, if known."""
+    """HEAD before and after the command."""
 
     before: GitState
     after: GitState
-    commits: int | None
 
 
 class RunResult(NamedTuple):
@@ -70,7 +62,6 @@ class RunResult(NamedTuple):
     checkpoint: Checkpoint
     changed: DiffResult | None
     head: Moved | None
-    after: Checkpoint | None
     rollback: RollbackResult | None
     problems: Sequence[CkptError]
 
@@ -82,15 +73,13 @@ class RunResult(NamedTuple):
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "git ckpt run [--name N] [--on-failure rollback|keep] [--timeout S]\n"
-        "                    [--save-after] -- COMMAND [ARGUMENTS]"
+        "                    -- COMMAND [ARGUMENTS]"
     )
     add = parser.add_argument
     add("--name", metavar="N", help="name of the checkpoint before")
     what = "what becomes of its work if it fails (default: keep)"
     add("--on-failure", choices=["rollback", "keep"], help=what)
     add("--timeout", type=seconds, metavar="S", help="end it after S seconds, or 90m, or 2h")
-    what = "take a checkpoint after it too, if it succeeds"
-    add("--save-after", action="store_true", help=what)
 
 
 def seconds(text: str) -> float:
@@ -106,7 +95,6 @@ def run(
     name: str | None = None,
     on_failure: str = "keep",
     timeout: float | None = None,
-    save_after: bool = False,
     words: Sequence[str] = (),
 ) -> int:
     if not words:
@@ -121,23 +109,17 @@ def run(
         status, timed_out = child.wait(timeout)
         died_of = -status if status < 0 else None
         code = _TIMED_OUT if timed_out else 128 + died_of if died_of else status
-        changed = head = after = done = None
+        changed = head = done = None
         problems: list[CkptError] = []
         if context.output.as_json or not context.output.quiet:
             with _noting(problems, "cannot tell what changed"):
                 changed = manager.diff(before, patch=False)
                 head = _moved(manager, before)
-        if save_after and code == 0:
-            with _noting(problems, "no checkpoint was taken after it"):
-                again = None if name is None else f"{before.name}-after"
-                kind, session = Kind.AUTO, before.session
-                saved = manager.create(again, kind=kind, session=session, trigger=_TRIGGER)
-                after = saved.checkpoint
-        elif on_failure == "rollback" and code != 0:
+        if on_failure == "rollback" and code != 0:
             with _noting(problems, "not rolled back"):
                 done = return_to(manager, before)
         ended = (words, code, died_of, timed_out)
-        result = RunResult(*ended, before, changed, head, after, done, problems)
+        result = RunResult(*ended, before, changed, head, done, problems)
         if context.output.as_json:
             context.output.document(documents.of(result))
         else:
@@ -157,13 +139,9 @@ def run(
 def _check(word: str, context: Context) -> None:
     """Refuse a command that cannot be run."""
     path = os.path.join(context.start, word) if "/" in word else word
-    if word and shutil.which(path, path=context.env.get("PATH", os.defpath)):
-        return
-    if "/" not in word or not os.path.exists(path):
+    if not shutil.which(path, path=context.env.get("PATH", os.defpath)):
         hint = "name a program to run after '--'"
-        raise NoSuchCommand(f"command '{word}' was not found", hint=hint)
-    what = "a folder" if os.path.isdir(path) else "not executable"
-    raise CannotRun(f"'{word}' is {what}", hint=f"chmod +x {quote(word)}, if it is a program")
+        raise CannotRun(f"'{word}' was not found, or is not executable", hint=hint)
 
 
 def _save_before(context: Context, manager: CheckpointManager, name: str | None) -> Checkpoint:
@@ -277,15 +255,9 @@ def _noting(problems: list[CkptError], failure: str) -> Iterator[None]:
 
 
 def _moved(manager: CheckpointManager, before: Checkpoint) -> Moved | None:
-    head = manager.repository.refs.head()
     then = GitState(before.head_commit, before.branch)
-    now = head.state
-    gained = None
-    if head.commit is not None and then.commit_hash is not None:
-        was = ObjectID(then.commit_hash.encode())
-        counts = ahead_behind(manager.repository, head.commit, was)
-        gained = None if counts is None else counts[0]
-    return None if then == now else Moved(then, now, gained)
+    now = manager.repository.refs.head().state
+    return None if then == now else Moved(then, now)
 
 
 def _summary(result: RunResult) -> Iterator[str]:
@@ -302,11 +274,7 @@ def _summary(result: RunResult) -> Iterator[str]:
         what = stats_text(result.changed.stats) if files else "no files changed"
         yield f"ckpt: {what} since checkpoint {result.checkpoint.id}"
     if result.head is not None:
-        before, after, gained = result.head
-        more = f", with {counted(gained, 'commit')} more" if gained else ""
-        yield f"  HEAD went from {_place(before)} to {_place(after)}{more}"
-    if result.after is not None:
-        yield f"  saved as {result.after.id}"
+        yield f"  HEAD went from {_place(result.head.before)} to {_place(result.head.after)}"
     done = result.rollback
     if done is not None:
         if done.changed or done.skipped:

@@ -36,7 +36,7 @@ class Manager(CheckpointManager): ...
 
 def main() -> None:
     with CheckpointManager(".", session="s", worktree=False) as m:
-        m.track("session", Session(), turn="turn")
+        m.track("session", Session())
         m.on_checkpoint(told)
         assert_type(m.on_checkpoint(str), type[str])
         assert_type(m.rollback_to_latest(head=True), RollbackResult)

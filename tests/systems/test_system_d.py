@@ -23,11 +23,12 @@ class StateRollback:
 
     def __init__(self, folder: Path, session_id: str, session: Any, most: int = 10) -> None:
         self._m = CheckpointManager(folder, session=session_id, worktree=False)
-        self._m.track("session", session, turn="turn_count")
+        self._m.track("session", session)
+        self._session = session
         self._most = most
 
     def snapshot(self, label: str | None = None) -> str:
-        saved = self._m.create(label)
+        saved = self._m.create(label, context={"turn": self._session.turn_count})
         assert saved.id is not None
         for oldest in self._m.list()[self._most :]:
             self._m.delete(oldest)
