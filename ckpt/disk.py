@@ -42,8 +42,14 @@ def write(fd: int, data: bytes | memoryview) -> None:
 
 def discard(path: Path, *, dir_fd: int | None = None) -> None:
     """Remove an unfinished file, or leave it to the next command if that fails."""
-    with suppress(OSError):
+    try:
         os.unlink(path, dir_fd=dir_fd)
+    except OSError:
+        pass
+    except BaseException:  # an interrupt must not leave it behind
+        with suppress(OSError):
+            os.unlink(path, dir_fd=dir_fd)
+        raise
 
 
 def temporary_name(prefix: str) -> str:
@@ -340,8 +346,13 @@ def holding(path: str, private_dir: str, *, patience: float = 0.0) -> Iterator[N
             inode = _take(private, lock, time.monotonic() + patience)
             yield
         finally:
-            _unlink_same(lock, inode)
-            discard(private)
+            try:
+                _unlink_same(lock, inode)
+                discard(private)
+            except KeyboardInterrupt:  # which must not leave them behind
+                _unlink_same(lock, inode)
+                discard(private)
+                raise
 
 
 def _take(private: str, lock: str, deadline: float) -> os.stat_result:
