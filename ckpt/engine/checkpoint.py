@@ -33,7 +33,6 @@ from ckpt.git.trees import (
     Entries,
     TreeEntry,
     lookup,
-    read_limited,
     walk,
 )
 from ckpt.models import Checkpoint, Modes, SkipReason
@@ -211,7 +210,7 @@ class Recorded:
         if self.objects.is_partial and not self.objects.has(entry.id):
             return None  # left out by a sparse checkout and never fetched
         if self.is_foreign:
-            return read_limited(self.objects, entry.id, LARGEST_RULES)
+            return self.objects.read(entry.id, b"blob", LARGEST_RULES)
         # The save ignored a larger one, too.
         is_read = (self.objects.size(entry.id) or 0) <= LARGEST_TEXT
         return self.objects.read(entry.id, b"blob") if is_read else None

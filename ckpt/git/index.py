@@ -24,11 +24,11 @@ from ckpt.git.record import INDEX
 from ckpt.git.repository import Repository
 from ckpt.git.trees import (
     FOLDER,
+    LARGEST_STATE,
     Entries,
     TreeEntry,
     add_limited,
     lookup,
-    read_limited,
     walk,
     write_tree,
 )
@@ -397,7 +397,9 @@ def is_stored(objects: ObjectStore, state_tree: ObjectID, state: Entries) -> boo
 def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
     """Read the index flags of a state tree."""
     entry = lookup(objects, state_tree, FLAGS)
-    return dict(codec.load(read_limited(objects, entry.id))) if entry is not None else {}
+    if entry is None:
+        return {}
+    return dict(codec.load(objects.read(entry.id, b"blob", LARGEST_STATE)))
 
 
 def same(left: Index, right: Index) -> bool:

@@ -31,7 +31,6 @@ from ckpt.git.trees import (
     check_name,
     diff_trees,
     lookup,
-    read_limited,
 )
 from ckpt.models import (
     Checkpoint,
@@ -295,7 +294,7 @@ def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
         entry = lookup(objects, state_commit(objects, checkpoint).tree, MANIFEST)
         if entry is None:
             raise ValueError("missing")
-        document = codec.load(read_limited(objects, entry.id))
+        document = codec.load(objects.read(entry.id, b"blob", LARGEST_STATE))
         modes = document["modes"]
         return Manifest(
             modes=Modes(
@@ -459,7 +458,7 @@ def _with_state(details: Details, objects: ObjectStore, state_tree: ObjectID) ->
         raise ValueError("not a folder")
     entries = (lookup(objects, state_tree, b"%s/%s" % (STATE, n.encode())) for n in PART_FILES)
     data, metadata, context, features, tracked = (
-        None if entry is None else codec.load_state(read_limited(objects, entry.id))
+        None if entry is None else codec.load_state(objects.read(entry.id, b"blob", LARGEST_STATE))
         for entry in entries
     )
     for part in (metadata, context, tracked):
@@ -486,7 +485,7 @@ def read_files(objects: ObjectStore, state_tree: ObjectID) -> dict[bytes, StateF
     if listed is None:
         return {}
     found = {}
-    for item in codec.load(read_limited(objects, listed.id))["files"]:
+    for item in codec.load(objects.read(listed.id, b"blob", LARGEST_STATE))["files"]:
         path, permissions = place_of(item), item["permissions"]
         if permissions is None:
             found[path] = StateFile(None, 0)
