@@ -73,8 +73,6 @@ def run(
     context.warn(manager.settings.notes)
     policy = _policy(manager.settings.policy, typed, kinds)
     repo = manager.repository
-    if not dry_run:
-        repo.check_there()
     result = prune(repo, policy, dry_run=dry_run, empties_trash=now, kinds=kinds or None)
     context.output.tell(result, None, _rows)
 

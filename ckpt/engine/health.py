@@ -85,7 +85,6 @@ def _refs(repo: Repository) -> Iterator[Diagnosis]:
 
 def _remove(repo: Repository, target: Target) -> str:
     """Remove a ref, and return a report with its former value."""
-    repo.check_there()
     if not repo.refs.remove(target.ref.encode("utf-8", "surrogateescape"), target.said):
         raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
     said = target.said.decode("utf-8", "backslashreplace").strip()

@@ -197,7 +197,6 @@ def save(
         """Save a nested repository, and record its checkpoint."""
         try:
             with open_nested(repo, to_bytes(state.path)) as inner:
-                inner.check_there()
                 journal.check_ended(inner.private_dir)
                 settings = load_settings(inner)
                 result = save(inner, settings, own, budget=deadline.left())
@@ -262,7 +261,6 @@ def _go(
         with _naming(place, done):
             _check_there(repo, target, path)
         with _naming(below, done), open_nested(repo, path) as inner:
-            inner.check_there()
             found = find_same(inner, state.checkpoint, state.checkpoint_commit)
             # HEAD of a nested repository is part of the outer state, so it always moves.
             wanted = replace(options, paths=(), head=True, state={}, moves_state=False)

@@ -8,7 +8,6 @@ one merge are never combined with the MERGE_HEAD of another.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Mapping
@@ -100,8 +99,6 @@ def read(git_dir: str) -> OperationState:
     for path in sorted(paths):
         full = os.path.join(git_dir, path)
         try:
-            if os.path.islink(full):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             found[path] = disk.read(full, LARGEST)
         except FileNotFoundError:
             continue

@@ -242,7 +242,6 @@ class Repository(_Fields):
 
         Refuses if it has become another repository, or an unsupported one.
         """
-        self.check_there()
         check_exists(self.worktree)
         again = discover(self.start, self.env)
         if again[:3] != self[:3] or again.format[:2] != self.format[:2]:

@@ -67,7 +67,6 @@ def _has_switched(env: Mapping[str, str], words: Sequence[str]) -> bool:
 def _prune(repo: Repository, settings: Settings) -> None:
     from ckpt.engine.trash import prune
 
-    repo.check_there()
     prune(repo, settings.policy, patience=settings.hook_budget)
 
 
