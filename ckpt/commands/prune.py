@@ -45,8 +45,6 @@ def run(context: Context, dry_run: bool = False, now: bool = False, **keep: Any)
     context.warn(manager.settings.notes)
     policy = _policy(manager.settings.policy, keep)
     repo = manager.repository
-    if not dry_run:
-        repo.check_there()
     result = prune(repo, policy, dry_run=dry_run, empties_trash=now)
     context.output.tell(result, None, _rows)
 

@@ -30,7 +30,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, which: str | None = None, limit: int | None = _ROWS) -> None:
     repo = context.manager.repository
-    repo.check_there()
     found = find_lost(repo, run_git(repo, *FSCK))
     chosen = found[:limit] if which is None else [choose(found, which)]
     made = None if which is None else rescue(repo, chosen[0])

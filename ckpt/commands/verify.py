@@ -36,7 +36,6 @@ def run(context: Context, ids: Sequence[str] = (), all: bool = False) -> int:
     if ids and all:
         raise UsageError("--all and an ID exclude each other", hint="git ckpt verify --all")
     repo = context.manager.repository
-    repo.check_there()
     targets = every_target(repo) if all else named_targets(repo, ids or ["latest"])
     result = verify(repo, targets)
     context.output.tell(result, None, _rows)

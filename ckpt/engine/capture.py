@@ -40,10 +40,10 @@ from ckpt.engine.working_state import Present, sparse_entries
 from ckpt.git.index import Index, IndexEntry, matches, read_staged
 from ckpt.git.objects import LARGE, ObjectID, ObjectStore, UnreadableFile
 from ckpt.git.operation import read_now
-from ckpt.git.repository import Repository, nested_head
+from ckpt.git.repository import Repository
 from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.models import NestedState, SkipReason
-from ckpt.paths import identity, to_str
+from ckpt.paths import identity, to_bytes, to_str
 from ckpt.settings.settings import Settings
 from ckpt.worktree.cache import (
     CODES,
@@ -296,9 +296,10 @@ class _Look:
     def _entries(self) -> dict[bytes, IndexEntry]:
         return {e.path: e for e in self._staged.entries if e.stage == 0} if self._staged else {}
 
-    def _read_gitlink(self, path: bytes) -> File | None:
-        head = nested_head(os.path.join(self._top, path), self._objects.object_format.hex_length)
-        commit = head or self._index.gitlinks.get(path)
+    def _gitlink(self, path: bytes, head: str | None) -> File | None:
+        """Return a submodule at its HEAD or, if that cannot be read, as in the index."""
+        is_valid = head is not None and len(head) == self._objects.object_format.hex_length
+        commit = head if is_valid else self._index.gitlinks.get(path)
         return None if commit is None else File(GITLINK, unhexlify(commit), UNSURE)
 
     # -- from a scan to a `Present`
@@ -341,9 +342,17 @@ class _Look:
         self._read(found, {} if cache is None else cache.records)
         self.vanished = found.vanished
         notes = folders.notes()
-        for path in notes.get("gitlink", ()):
-            folders.put(path, self._read_gitlink(path))
         skipped = {p: SkipReason(why.decode()) for p, why in notes.get("skipped", {}).items()}
+        places = {path for path, why in skipped.items() if why is SkipReason.NESTED}
+        places |= notes.get("gitlink", {}).keys()
+        nested: tuple[NestedState, ...] = ()
+        if places:
+            from ckpt.engine.nested import nested_states
+
+            nested = nested_states(repo, places, self._index.gitlinks, self._deadline)
+        heads = {to_bytes(state.path): state.commit_hash for state in nested}
+        for path in notes.get("gitlink", ()):
+            folders.put(path, self._gitlink(path, heads.get(path)))
         absent: dict[bytes, TreeEntry] = {}
         if self._index.is_sparse:
             absent = sparse_entries(folders.paths(), self._read_staged(), skipped)
@@ -364,13 +373,6 @@ class _Look:
         kept = None
         if self._clock is not NEVER and is_whole:
             kept = ScanCache(self._rules, attributes.fingerprint, self._index, records)
-        places = {path for path, why in skipped.items() if why is SkipReason.NESTED}
-        places |= notes.get("gitlink", {}).keys()
-        nested: tuple[NestedState, ...] = ()
-        if places:
-            from ckpt.engine.nested import nested_states
-
-            nested = nested_states(repo, places, self._index.gitlinks, self._deadline)
         return Present(
             top,
             self._index,

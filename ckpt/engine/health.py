@@ -75,7 +75,6 @@ def _refs(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
         if is_doubtful:
             found = found._replace(mend="git fsck")
         elif fix:
-            repo.check_there()
             if not repo.refs.remove(target.ref.encode("utf-8", "surrogateescape"), target.said):
                 raise Busy("it changed meanwhile", hint=f"git show {quote(target.ref)}")
             said = target.said.decode("utf-8", "backslashreplace").strip()

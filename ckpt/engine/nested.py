@@ -181,7 +181,6 @@ def save(repo: Repository, settings: Settings, request: SaveRequest) -> SaveResu
         """Save a nested repository, and record its checkpoint."""
         try:
             with open_nested(repo, to_bytes(state.path)) as inner:
-                inner.check_there()
                 journal.check_ended(inner.private_dir)
                 settings = load_settings(inner)
                 result = save(inner, settings, own)
@@ -244,7 +243,6 @@ def _go(
         with _naming(place, done):
             _check_there(repo, target, path)
         with _naming(below, done), open_nested(repo, path) as inner:
-            inner.check_there()
             found = Catalog(inner).get(state.checkpoint)
             # HEAD of a nested repository is part of the outer state, so it always moves.
             wanted = replace(options, paths=(), head=True, state={}, moves_state=False)

@@ -17,8 +17,8 @@ from ckpt.engine.conversions import Converted
 from ckpt.engine.scan_rules import attribute_tree
 from ckpt.engine.working_state import Correction, Present
 from ckpt.git.index import Index
-from ckpt.git.linediff import LARGEST, BadPatch, FilePatch
-from ckpt.git.objects import ObjectID
+from ckpt.git.linediff import LARGEST, FilePatch
+from ckpt.git.objects import DamagedObject, ObjectID
 from ckpt.git.repository import Repository
 from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.paths import to_str
@@ -41,7 +41,7 @@ Edits = Mapping[bytes, Edited | None]
 def edits(
     repo: Repository, patches: Iterable[FilePatch], index: Index
 ) -> dict[bytes, Edited | None]:
-    """Apply a patch to the files of an index; return None for removed ones. Raise BadPatch if it
+    """Apply a patch to the files of an index; return None for removed ones. DamagedObject if it
     was made for another index, MissingObject if a content of the index is missing."""
     staged = {e.path: e for e in index.entries if e.stage == 0 and not e.intent_to_add}
     found: dict[bytes, Edited | None] = {}
@@ -51,18 +51,18 @@ def edits(
             entry = staged.get(patch.old_path)
             is_base = entry is not None and entry.id.startswith(patch.old_id)
             if entry is None or not is_base or patch.parsed.old_mode not in (None, entry.mode):
-                raise BadPatch("it was made for another index")
+                raise DamagedObject("it was made for another index")
             mode = entry.mode if mode is None else mode
             before = repo.objects.read(ObjectID(entry.id), b"blob", LARGEST)
             found[patch.old_path] = None
         elif path is None or found.get(path, patch) is not None:
             # `git diff` creates a file only after deleting it, for a change of type.
-            raise BadPatch("it was made for another index")
+            raise DamagedObject("it was made for another index")
         if path is None:
             continue
         content = patch.apply(before)
         if mode not in _MODES or not repo.objects.hash(b"blob", content).startswith(patch.new_id):
-            raise BadPatch("it gives another content than it names")
+            raise DamagedObject("it gives another content than it names")
         found[path] = Edited(mode, content)
     return found
 

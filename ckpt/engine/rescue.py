@@ -33,8 +33,6 @@ _STATE = "ckpt: state of "  # the prefix of a state commit's message
 _COMMITTER = re.compile(rb"(?m)^committer .*> (\d{1,10})\d* [-+]\d{4}$")
 _STASHED = re.compile(r"(WIP on|On) [^\n]+: ")
 _OWN_ID = re.compile(r"(?m)^Ckpt-Id: (\S+)$")
-# The first bytes of index flags and manifests left by a killed save.
-_OWN_BLOBS = (b'{\n "assume_valid":', b'{\n "empty_folders":')
 _LONGEST_LINE = 200
 _SHORTEST_ID = 4  # characters of an abbreviated id
 
@@ -64,8 +62,8 @@ def find_lost(repo: Repository, fsck: bytes) -> list[Lost]:
     for name in (name for kind, name in lost if kind == b"commit"):
         with suppress(MissingObject, UnsafeTree):
             found = record.read_commit(objects, name)
+            reach(objects, found.tree, held)
             if not found.message.startswith(_STATE):  # of a killed save
-                reach(objects, found.tree, held)
                 commits[name] = found
     inner = {parent for found in commits.values() for parent in found.parents}
     tips = {name: commits[name] for name in commits.keys() - inner}
@@ -115,7 +113,7 @@ def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
             start = next(repo.objects.pieces(blob), b"")[:8000]
         except MissingObject:
             continue
-        if size and not start.startswith(_OWN_BLOBS):
+        if size:
             text = start.decode("utf-8", "replace")
             subject = "(binary)" if b"\0" in start else _first_line(text)
             yield Lost(CONTENT, blob.decode(), time, subject, bytes=size)

@@ -230,7 +230,6 @@ class Collected(NamedTuple):
 
 def collect(repo: Repository) -> Collected:
     """Delete expired checkpoints from the trash, remove leftover files and pack refs."""
-    repo.check_there()
     emptied: list[str] = []
     with suppress(Busy), prune_lock(repo.common_dir, timeout=_A_MOMENT):  # a prune does so, too
         emptied = empty(repo, _due())

@@ -24,11 +24,11 @@ from ckpt.git.record import INDEX
 from ckpt.git.repository import Repository
 from ckpt.git.trees import (
     FOLDER,
+    LARGEST_STATE,
     Entries,
     TreeEntry,
     add_limited,
     lookup,
-    read_limited,
     walk,
     write_tree,
 )
@@ -272,18 +272,14 @@ KnownFile = Callable[[bytes], tuple[TreeEntry, os.stat_result] | None]
 
 def compose(target: Index, present: Index, known: KnownFile, hash_name: str) -> bytes:
     """Return an index file with the target's content and all stat data that still apply."""
-    before = {(e.path, e.stage): e for e in present.entries}
+    before = {e.path: e for e in present.entries if e.stage == 0 and not present.is_racy(e)}
     entries = []
     for entry in target.entries:
         if entry.stage == 0 and not entry.intent_to_add:
-            file, old = known(entry.path), before.get((entry.path, 0))
+            file, old = known(entry.path), before.get(entry.path)
             if file is not None and file[0] == (entry.mode, entry.id):
                 entry = entry._replace(stat=_packed(file[1], entry.mode))
-            elif (
-                old is not None
-                and (old.id, old.mode) == (entry.id, entry.mode)
-                and not present.is_racy(old)
-            ):
+            elif old is not None and (old.id, old.mode) == (entry.id, entry.mode):
                 entry = entry._replace(stat=old.stat)
         entries.append(entry)
     return write_index(entries, hash_name=hash_name)
@@ -401,7 +397,9 @@ def is_stored(objects: ObjectStore, state_tree: ObjectID, state: Entries) -> boo
 def read_flags(objects: ObjectStore, state_tree: ObjectID) -> dict[str, Any]:
     """Read the index flags of a state tree."""
     entry = lookup(objects, state_tree, FLAGS)
-    return dict(codec.load(read_limited(objects, entry.id))) if entry is not None else {}
+    if entry is None:
+        return {}
+    return dict(codec.load(objects.read(entry.id, b"blob", LARGEST_STATE)))
 
 
 def same(left: Index, right: Index) -> bool:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
+from ckpt.git.objects import DamagedObject, reporting_damage
+
 if TYPE_CHECKING:
     from dulwich import patch
 
@@ -140,12 +142,7 @@ LARGEST = 1 << 28  # bytes of a file or patch, which may be a few compressed byt
 
 _IDS = re.compile(rb"(?m)^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: [0-7]{6})?$")
 _OF_TWO_FILES = re.compile(rb"(?m)^(?:rename|copy) (?:from|to) ")
-_DAMAGED = (ValueError, LookupError, TypeError, AssertionError, zlib.error)
 _ESCAPES = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
-
-
-class BadPatch(Exception):
-    """A patch that is corrupt or does not apply; the message is a clause about "it"."""
 
 
 class FilePatch(NamedTuple):
@@ -160,30 +157,27 @@ class FilePatch(NamedTuple):
     parsed: patch.FilePatch
 
     def apply(self, content: bytes) -> bytes:
-        """Apply the patch to a content. The caller must compare the ids: dulwich may apply only a
-        part of a corrupt patch."""
-        from dulwich.errors import ApplyDeltaError
+        """Apply the patch to a content; DamagedObject if it does not apply. The caller must compare
+        the ids: dulwich may apply only a part of a corrupt patch."""
         from dulwich.pack import apply_delta
         from dulwich.patch import apply_patch_hunks, git_base85_decode
 
-        try:
+        with reporting_damage():
             if not self.parsed.binary:
                 lines = apply_patch_hunks(self.parsed, lines_of(content))
                 if lines is None:
-                    raise BadPatch("it was made for another content")
+                    raise DamagedObject("it was made for another content")
                 return b"".join(lines)
             deflated = git_base85_decode(self.parsed.binary_new or b"")
             data = zlib.decompressobj().decompress(deflated, LARGEST)
             return b"".join(apply_delta(content, data)) if self.parsed.binary_new_delta else data
-        except (ApplyDeltaError, *_DAMAGED) as error:
-            raise BadPatch(f"it is damaged ({error})") from None
 
 
 def parse(data: bytes) -> list[FilePatch]:
-    """Parse a patch into its files, in order."""
+    """Parse a patch into its files, in order; DamagedObject if it is corrupt."""
     start, *sections = re.split(rb"(?m)^(?=diff --git )", data)
     if start:
-        raise BadPatch("it has lines that belong to no file")
+        raise DamagedObject("it has lines that belong to no file")
     return [_file(section) for section in sections]
 
 
@@ -193,15 +187,13 @@ def _file(section: bytes) -> FilePatch:
     is_binary = b"\nGIT binary patch\n" in section
     # diff.suppressBlankEmpty omits the space before an empty context line.
     text = section if is_binary else re.sub(rb"(?m)^\n", b" \n", section)
-    try:
+    with reporting_damage():
         [found] = parse_unified_diff(text)
-    except _DAMAGED as error:
-        raise BadPatch(f"it is damaged ({error})") from None
     if _OF_TWO_FILES.search(section) or (found.binary and found.binary_new is None):
-        raise BadPatch("it is none of 'git diff-index --binary'")
+        raise DamagedObject("it is none of 'git diff-index --binary'")
     ids = _IDS.search(section)
     if ids is None and (found.hunks or found.binary):
-        raise BadPatch("it does not say which content is meant")
+        raise DamagedObject("it does not say which content is meant")
     old, new = ids.groups() if ids else (b"", b"")
     return FilePatch(_path(found.old_path), _path(found.new_path), old, new, found)
 

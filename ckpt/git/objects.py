@@ -90,7 +90,7 @@ class ObjectsPruned(Busy):
 
 
 class DamagedObject(ValueError):
-    """An object file that is corrupt or was removed."""
+    """An object that is corrupt or was removed, or a patch that does not apply."""
 
 
 class UnreadableFile(OSError):

@@ -8,7 +8,6 @@ one merge are never combined with the MERGE_HEAD of another.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from ckpt.errors import CkptError
 from ckpt.git.objects import ObjectID, ObjectStore
 from ckpt.git.record import read_commit
 from ckpt.git.refs import Refs
-from ckpt.git.trees import FOLDER, REGULAR, TreeEntry, lookup, read_limited, walk
+from ckpt.git.trees import FOLDER, LARGEST_STATE, REGULAR, TreeEntry, lookup, walk
 
 # In the order in which git detects them: name, the file that marks it, the files that identify it.
 _OPERATIONS = (
@@ -100,8 +99,6 @@ def read(git_dir: str) -> OperationState:
     for path in sorted(paths):
         full = os.path.join(git_dir, path)
         try:
-            if os.path.islink(full):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             found[path] = disk.read(full, LARGEST)
         except FileNotFoundError:
             continue
@@ -131,19 +128,20 @@ def clear(git_dir: str) -> None:
     for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
         if name != ORIG_HEAD:
             disk.remove_tree(os.path.join(git_dir, name))
+    disk.fsync([git_dir, os.path.join(git_dir, "refs")])
 
 
 def install(git_dir: str, wanted: OperationState) -> None:
     """Restore the files of an operation; call `clear` first."""
     order = {name: number for number, name in enumerate(FILES)}
-    written = set()
+    written = {git_dir, os.path.join(git_dir, "refs")}
     for path in sorted(wanted.contents, key=lambda path: order.get(path, -1)):
         full = os.path.join(git_dir, path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         disk.remove_tree(full)  # an ORIG_HEAD
         with open(disk.create(full, 0o666), "wb") as file:
             file.write(wanted.contents[path])
-        written |= {full, os.path.dirname(full), git_dir}
+        written |= {full, os.path.dirname(full)}
     disk.fsync(written)
 
 
@@ -194,10 +192,10 @@ def read_state(objects: ObjectStore, state_tree: ObjectID) -> OperationState:
     """Read the operation of a state tree."""
     top = lookup(objects, state_tree, b"op/files")
     files = {
-        os.fsdecode(path): read_limited(objects, entry.id, LARGEST)
+        os.fsdecode(path): objects.read(entry.id, b"blob", LARGEST)
         for path, entry in (walk(objects, top.id) if top is not None else ())
     }
     listed = lookup(objects, state_tree, _BRANCHES)
-    lines = () if listed is None else read_limited(objects, listed.id).splitlines()
-    pairs = (line.partition(b" ") for line in lines)
+    text = b"" if listed is None else objects.read(listed.id, b"blob", LARGEST_STATE)
+    pairs = (line.partition(b" ") for line in text.splitlines())
     return OperationState(files, {name: ObjectID(id) for id, _, name in pairs})

@@ -31,7 +31,6 @@ from ckpt.git.trees import (
     check_name,
     diff_trees,
     lookup,
-    read_limited,
 )
 from ckpt.models import (
     Checkpoint,
@@ -270,7 +269,7 @@ class Manifest(NamedTuple):
                 "others": _bits_by_path(modes.others),
                 "plain": f"{modes.plain:04o}",
             },
-            "nested": [_nested_to_json(state) for state in self.nested],
+            "nested": [state._asdict() | to_json(state.path) for state in self.nested],
             "operation": self.operation,
             "skipped": [to_json(path) | {"reason": why} for path, why in self.skipped.items()],
             "unskipped": [to_json(path) for path in self.unskipped],
@@ -282,18 +281,13 @@ def _bits_by_path(bits: Mapping[bytes, int]) -> list[dict[str, str]]:
     return [to_json(path) | {"mode": f"{mode:04o}"} for path, mode in sorted(bits.items())]
 
 
-def _nested_to_json(state: NestedState) -> dict[str, Any]:
-    told = state._asdict()
-    return {**to_json(told.pop("path")), "commit": told.pop("commit_hash"), **told}
-
-
 def read_manifest(objects: ObjectStore, checkpoint: Checkpoint) -> Manifest:
     """Read the manifest of a checkpoint with scope `full`."""
     with damage(checkpoint, MANIFEST.decode()):
         entry = lookup(objects, state_commit(objects, checkpoint).tree, MANIFEST)
         if entry is None:
             raise ValueError("missing")
-        document = codec.load(read_limited(objects, entry.id))
+        document = codec.load(objects.read(entry.id, b"blob", LARGEST_STATE))
         modes = document["modes"]
         return Manifest(
             modes=Modes(
@@ -363,7 +357,7 @@ def read_dirty_files(objects: ObjectStore, checkpoint: Checkpoint) -> tuple[str,
 def _read_nested(item: Any) -> NestedState:
     return NestedState(
         path=to_str(place_of(item)),
-        commit_hash=text_or_none(item["commit"]),
+        commit_hash=text_or_none(item["commit_hash"]),
         branch=text_or_none(item["branch"]),
         dirty=_checked(item["dirty"], lambda value: isinstance(value, bool)),
         checkpoint=_checked(item["checkpoint"], ids.is_id),
@@ -391,8 +385,8 @@ def place_of(document: dict[str, Any]) -> bytes:
 # -- Agent state: `state/` in the state tree, a JSON document for each part, and files
 
 STATE = b"state"
-FILES = b"files"
-_FILE_LIST = b"files.json"
+_FILES = b"state/files/"
+_FILE_LIST = b"state/files.json"
 _PARTS = ("data", "metadata", "context", "features", "tracked")
 PART_FILES = tuple(part + ".json" for part in _PARTS)
 
@@ -423,14 +417,14 @@ def texts_of(
 
 def snapshot_path(path: bytes) -> str:
     """Return the path of a state file in the state tree."""
-    return to_str(b"/".join((STATE, FILES, path)))
+    return to_str(_FILES + path)
 
 
 def write(
     objects: ObjectStore, texts: Mapping[str, bytes], files: Mapping[bytes, StateFile]
 ) -> dict[bytes, TreeEntry]:
     """Write agent state and state files; return their entries for a state tree."""
-    contents = {name.encode(): text for name, text in texts.items()}
+    contents = {b"%s/%s" % (STATE, name.encode()): text for name, text in texts.items()}
     if files:
         listed = [
             to_json(path) | {"permissions": None if file.entry is None else file.permissions}
@@ -443,14 +437,9 @@ def write(
             f"too much state: {size:,} bytes",
             hint="keep large data in files, and name them as state files",
         )
-    entries = {
-        STATE + b"/" + path: TreeEntry(REGULAR, objects.add(b"blob", text))
-        for path, text in contents.items()
-    }
-    for path, file in files.items():
-        if file.entry is not None:
-            entries[b"/".join((STATE, FILES, path))] = file.entry
-    return entries
+    entries = {p: TreeEntry(REGULAR, objects.add(b"blob", text)) for p, text in contents.items()}
+    files_of = {_FILES + path: file.entry for path, file in files.items()}
+    return entries | {path: entry for path, entry in files_of.items() if entry is not None}
 
 
 def _with_state(details: Details, objects: ObjectStore, state_tree: ObjectID) -> Details:
@@ -460,7 +449,7 @@ def _with_state(details: Details, objects: ObjectStore, state_tree: ObjectID) ->
         raise ValueError("not a folder")
     entries = (lookup(objects, state_tree, b"%s/%s" % (STATE, n.encode())) for n in PART_FILES)
     data, metadata, context, features, tracked = (
-        None if entry is None else codec.load_state(read_limited(objects, entry.id))
+        None if entry is None else codec.load_state(objects.read(entry.id, b"blob", LARGEST_STATE))
         for entry in entries
     )
     for part in (metadata, context, tracked):
@@ -483,16 +472,16 @@ def _features(document: Any) -> FeatureState:
 
 def read_files(objects: ObjectStore, state_tree: ObjectID) -> dict[bytes, StateFile]:
     """Read the state files of a state tree; one of `_DAMAGE` is raised if they are corrupt."""
-    listed = lookup(objects, state_tree, STATE + b"/" + _FILE_LIST)
+    listed = lookup(objects, state_tree, _FILE_LIST)
     if listed is None:
         return {}
     found = {}
-    for item in codec.load(read_limited(objects, listed.id))["files"]:
+    for item in codec.load(objects.read(listed.id, b"blob", LARGEST_STATE))["files"]:
         path, permissions = place_of(item), item["permissions"]
         if permissions is None:
             found[path] = StateFile(None, 0)
             continue
-        entry = lookup(objects, state_tree, b"/".join((STATE, FILES, path)))
+        entry = lookup(objects, state_tree, _FILES + path)
         if entry is None or entry.mode == FOLDER:
             raise ValueError(f"state file '{to_str(path)}' is missing")
         _checked(permissions, lambda value: isinstance(value, int))

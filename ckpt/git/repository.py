@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ckpt import disk
 from ckpt.errors import CkptError, Refused
 from ckpt.git.config import GitConfig, expand_user
-from ckpt.git.objects import FORMATS, ObjectFormat, ObjectID, ObjectStore
+from ckpt.git.objects import FORMATS, ObjectFormat, ObjectStore
 from ckpt.git.refs import Refs, ReftableRefs
 
 _OFF = ("false", "no", "off", "0")
@@ -230,7 +230,6 @@ class Repository(_Fields):
 
         Refuses if it has become another repository, or an unsupported one.
         """
-        self.check_there()
         check_exists(self.worktree)
         again = discover(self.start, self.env)
         if again[:3] != self[:3] or again.format[:2] != self.format[:2]:
@@ -338,19 +337,6 @@ def _common_dir(git_dir: str) -> str:
     if b"\0" in found:
         raise CkptError(f"invalid commondir: '{path}'", hint="git worktree repair")
     return os.path.realpath(os.path.join(git_dir, os.fsdecode(found.rstrip(b"\r\n"))))
-
-
-def nested_head(folder: bytes, hex_length: int = 40) -> ObjectID | None:
-    """Return the commit of a submodule's HEAD; None if it has none or cannot be read."""
-    dot_git = os.path.join(os.fsdecode(folder), ".git")
-    try:
-        git_dir = _resolve_git_dir(dot_git, dot_git)
-        common_dir = _common_dir(git_dir)
-        has_tables = os.path.isdir(os.path.join(common_dir, "reftable"))
-        kind = ReftableRefs if has_tables else Refs
-        return kind(git_dir, common_dir, hex_length).head().commit
-    except (CkptError, OSError):
-        return None
 
 
 def _worktree(

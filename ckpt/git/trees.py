@@ -202,13 +202,8 @@ def lookup(
     return entry
 
 
-def read_limited(objects: ObjectStore, blob: ObjectID, most: int = LARGEST_STATE) -> bytes:
-    """Read an untrusted blob, which must not be larger than `most`."""
-    return objects.read(blob, b"blob", most)
-
-
 def add_limited(objects: ObjectStore, text: bytes, name: str) -> TreeEntry:
-    """Write a blob of state that `read_limited` can read."""
+    """Write a blob of state that is small enough to be read."""
     if len(text) > LARGEST_STATE:
         raise Refused(
             f"the checkpoint's '{name}' would be {len(text):,} bytes, too large to be read again",

@@ -94,7 +94,6 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
     from ckpt.engine.snapshot import SaveRequest, count_save, save
 
     started = monotonic()
-    repo.check_there()
     for_guard = request.trigger in _WITH_GUARD_BUDGET
     budget = settings.guard_budget if for_guard else settings.hook_budget
     session = request.session or session_of_env(repo.env)

@@ -67,7 +67,6 @@ def _has_switched(env: Mapping[str, str], words: Sequence[str]) -> bool:
 def _prune(repo: Repository, settings: Settings) -> None:
     from ckpt.engine.trash import prune
 
-    repo.check_there()
     prune(repo, settings.policy, patience=settings.hook_budget)
 
 
@@ -98,12 +97,13 @@ def _with_hidden_edits(
             return present, []
         return present._replace(lacks_edits=True), [_UNKNOWN]
     from ckpt.engine import overlay
-    from ckpt.git.linediff import BadPatch, parse
+    from ckpt.git.linediff import parse
+    from ckpt.git.objects import DamagedObject
 
     try:
         patches = parse(disk.read_private(patch, refused=0))
         changes = overlay.edits(repo, patches, _lent_index(repo, env))
-    except (BadPatch, OSError, CkptError) as error:
+    except (DamagedObject, OSError, CkptError) as error:
         why = (error.strerror or "unreadable").lower() if isinstance(error, OSError) else error
         told = f"the unstaged edits in '{patch}' are not in this checkpoint: {why}"
         return present._replace(lacks_edits=True), [told]

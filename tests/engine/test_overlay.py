@@ -13,7 +13,8 @@ from helpers import git
 
 from ckpt.engine.overlay import Edited, edits
 from ckpt.git.index import read_staged
-from ckpt.git.linediff import BadPatch, parse
+from ckpt.git.linediff import parse
+from ckpt.git.objects import DamagedObject
 from ckpt.git.repository import Repository, discover
 
 
@@ -73,7 +74,7 @@ def test_a_patch_for_something_else_is_refused(
     patch = diff()
     assert plain(apply(opened, patch)) == {b"README.md": (0o100644, b"# Another\n")}
 
-    with pytest.raises(BadPatch):
+    with pytest.raises(DamagedObject):
         apply(opened, patch.replace(old, new))
 
 
@@ -82,7 +83,7 @@ def test_a_patch_for_an_older_index_is_refused(repo: Path, opened: Repository) -
     patch = diff()
     git("add", "README.md")
 
-    with pytest.raises(BadPatch):
+    with pytest.raises(DamagedObject):
         apply(opened, patch)
 
 

@@ -8,7 +8,8 @@ import zlib
 
 import pytest
 
-from ckpt.git.linediff import BadPatch, parse
+from ckpt.git.linediff import parse
+from ckpt.git.objects import DamagedObject
 
 HEAD = b"diff --git a/f b/f\nindex 1111111..2222222 100644\n"
 TEXT = HEAD + b"--- a/f\n+++ b/f\n"
@@ -72,7 +73,7 @@ def test_a_delta_copies_and_inserts() -> None:
     ],
 )
 def test_what_git_would_not_write_is_refused(patch: bytes) -> None:
-    with pytest.raises(BadPatch):
+    with pytest.raises(DamagedObject):
         applied(patch, b"a\nb\nc\n")
 
 

@@ -12,7 +12,8 @@ from helpers import git
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.git.linediff import BadPatch, FilePatch, parse
+from ckpt.git.linediff import FilePatch, parse
+from ckpt.git.objects import DamagedObject
 
 _LINES = st.sampled_from([b"one", b"two", b"three", b"", b"\r", b"-- x", b"\\ No", b"@@ -1 +1 @@"])
 _TEXTS = st.builds(
@@ -69,7 +70,7 @@ def test_a_damaged_patch_is_refused_or_still_a_patch(
         patches = parse(bytes(patch))
         for each in patches:
             each.apply(before)
-    except BadPatch:
+    except DamagedObject:
         return
     assert all(isinstance(each, FilePatch) for each in patches)
 
@@ -79,7 +80,7 @@ def test_any_bytes_are_a_patch_or_refused(noise: bytes) -> None:
     for start in (b"", b"diff --git a/name b/name\n", b"diff --git a/n b/n\nindex 1234..5678\n"):
         try:
             parse(start + noise)
-        except BadPatch:
+        except DamagedObject:
             pass
 
 

@@ -367,7 +367,7 @@ def inside(path: str) -> dict[str, object]:
 
 def repository_inside(**facts: object) -> Make:
     """A manifest with one repository inside, of which nothing is known but these facts."""
-    unknown = dict.fromkeys(("branch", "checkpoint", "commit", "dirty", "problem"))
+    unknown = dict.fromkeys(("branch", "checkpoint", "commit_hash", "dirty", "problem"))
     return manifest(nested=[{"path": "sub", **unknown, **facts}])
 
 
@@ -432,7 +432,7 @@ STATES: Mapping[str, Make] = {
     "a folder with a zero": manifest(empty_folders=[{"path": "a\0b"}]),
     "half a character": manifest(empty_folders=[{"path": "\ud800"}]),
     "nested outside": repository_inside(path="../outside", checkpoint=ID),
-    "a commit inside that is a number": repository_inside(commit=7),
+    "a commit inside that is a number": repository_inside(commit_hash=7),
     "a branch inside that is a number": repository_inside(branch=7),
     "a checkpoint inside that is a number": repository_inside(checkpoint=7),
     "a checkpoint inside that is no id": repository_inside(checkpoint="../x"),

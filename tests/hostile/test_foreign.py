@@ -343,7 +343,7 @@ QUOTED = "".join(f"%{byte:02X}" for byte in FORGED.encode())
 def forged_everywhere(scene: Scene) -> str:
     """A checkpoint with that text in everything that is told of one; returns its id."""
     forge = scene.forge
-    inside = {"path": "sub", "commit": FORGED, "branch": FORGED, "dirty": True}
+    inside = {"path": "sub", "commit_hash": FORGED, "branch": FORGED, "dirty": True}
     inside |= {"checkpoint": None, "problem": FORGED}
     manifest(
         nested=[inside],

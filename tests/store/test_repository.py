@@ -8,11 +8,11 @@ from pathlib import Path
 from shlex import quote
 
 import pytest
-from byhand import NOWHERE, git_dir, worktree
+from byhand import git_dir, worktree
 from byhand import open_repository as opened
 
 from ckpt.errors import CkptError, Refused
-from ckpt.git.repository import NotARepository, TooBroad, nested_head
+from ckpt.git.repository import NotARepository, TooBroad
 
 
 @pytest.fixture
@@ -445,36 +445,3 @@ def test_a_common_dir_that_no_folder_can_be_is_an_error(top: Path) -> None:
 
     with pytest.raises(CkptError, match="invalid commondir"):
         opened(top)
-
-
-# Nested repositories
-
-
-def test_the_head_of_a_nested_repository_is_its_commit(tmp_path: Path) -> None:
-    nested = worktree(tmp_path / "nested")
-    assert nested_head(os.fsencode(nested)) is None
-
-    (nested / ".git/refs/heads/main").write_bytes(NOWHERE + b"\n")
-    assert nested_head(os.fsencode(nested)) == NOWHERE
-
-
-def test_the_head_of_a_submodule_is_found_through_its_gitfile(tmp_path: Path) -> None:
-    git_dir(tmp_path / "modules/sub", head=NOWHERE.decode() + "\n")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/.git").write_text("gitdir: ../modules/sub\n")
-
-    assert nested_head(os.fsencode(tmp_path / "sub")) == NOWHERE
-
-
-@pytest.mark.parametrize("contents", [None, b"", b"gitdir: nowhere\n"])
-def test_a_folder_without_a_repository_has_no_head(contents: bytes | None, tmp_path: Path) -> None:
-    if contents is not None:
-        (tmp_path / ".git").write_bytes(contents)
-
-    assert nested_head(os.fsencode(tmp_path)) is None
-
-
-def test_a_nested_repository_with_a_broken_head_has_none(tmp_path: Path) -> None:
-    (worktree(tmp_path) / ".git/HEAD").write_text("garbage")
-
-    assert nested_head(os.fsencode(tmp_path)) is None
