@@ -72,20 +72,11 @@ class TriggerLog:
     def note_failure(self, trigger: str, at: float, message: str) -> None:
         before = self.read(trigger)
         failed = before.failure.times if before.failure and before.is_failing else 0
-        self._write(trigger, TriggerNotes(before.success, Failure(at, failed + 1, _line(message))))
-
-    def told(self, trigger: str, message: str, since: float) -> bool:
-        """Return whether a failure with this message was recorded since a time."""
-        failure = self.read(trigger).failure
-        return failure is not None and failure.at >= since and failure.message == _line(message)
+        line = " ".join(message.split())[:_LONGEST_MESSAGE]
+        line = line.encode("utf-8", "backslashreplace").decode()
+        self._write(trigger, TriggerNotes(before.success, Failure(at, failed + 1, line)))
 
     def _write(self, trigger: str, notes: TriggerNotes) -> None:
         with suppress(OSError):
             text = json.dumps({**self._read(), trigger: notes}, ensure_ascii=False).encode()
             disk.overwrite_private(self._path, text.ljust(_SIZE)[:_SIZE])
-
-
-def _line(message: str) -> str:
-    """Return a message as one line, as it is stored."""
-    text = " ".join(message.split())[:_LONGEST_MESSAGE]
-    return text.encode("utf-8", "backslashreplace").decode()

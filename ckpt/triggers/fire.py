@@ -12,19 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic, time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ckpt import ids
 from ckpt.engine.trigger_log import Success, TriggerLog
-from ckpt.errors import Busy, CkptError
+from ckpt.errors import Busy, CkptError, DiskError
 from ckpt.git.repository import NotARepository, Repository, TooBroad, discover
 from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving, session_of_env
-from ckpt.settings.sources import TRIGGERS
 
 if TYPE_CHECKING:
     from ckpt.engine.working_state import Present
 
-# Seconds within which several triggers report the same failure or invalid setting once.
-_BURST = 10.0
 _WITH_GUARD_BUDGET = ("guard", "wrapper")
 _TEMPORARY = ("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
@@ -112,18 +108,14 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
         complete = request.complete
         add = None if complete is None else lambda present: complete(repo, present)
         result = save(repo, settings, wanted, budget=budget, complete=add)
-    log, notes = TriggerLog(repo.private_dir), settings.notes
-    last = [log.read(name).success for name in (TRIGGERS if notes else ())]
-    if any(success is not None and success.at >= time() - _BURST for success in last):
-        notes = ()  # just reported
     elapsed = monotonic() - started
     success = Success(time(), elapsed, str(result.outcome), result.id or "")
-    log.note_success(request.trigger, success)
+    TriggerLog(repo.private_dir).note_success(request.trigger, success)
     if count_save(repo.private_dir, result):
         from ckpt.engine.trash import prune_by_itself
 
         prune_by_itself(repo, settings, result.id or "", budget - elapsed)
-    return Fired(result, (*notes, *_gaps(result, for_guard)))
+    return Fired(result, (*settings.notes, *_gaps(result, for_guard)))
 
 
 def _gaps(result: SaveResult, for_guard: bool) -> Iterator[str]:
@@ -150,14 +142,10 @@ def skipped(reason: str) -> Fired:
 def _failed(
     error: Exception, repo: Repository | None, request: Request, otherwise: str, blocks: bool
 ) -> Fired:
-    # An id would make each message unique, and all would be reported.
-    message = ids.PATTERN.sub("ID", _message(error, repo))
-    is_new = True
+    message = _message(error, repo)
     if repo is not None:
-        log, now = TriggerLog(repo.private_dir), time()
-        is_new = not any(log.told(name, message, now - _BURST) for name in TRIGGERS)
-        log.note_failure(request.trigger, now, message)
-    warnings = (f"{otherwise}: {message}",) if is_new or blocks else ()
+        TriggerLog(repo.private_dir).note_failure(request.trigger, time(), message)
+    warnings = (f"{otherwise}: {message}",)
     if isinstance(error, Busy):
         return Fired(SaveResult(Outcome.SKIPPED, reason="busy"), warnings, blocks)
     return Fired(SaveResult(Outcome.FAILED, reason=message), warnings, blocks)
@@ -166,12 +154,8 @@ def _failed(
 def _message(error: Exception, repo: Repository | None) -> str:
     if isinstance(error, CkptError):
         return error.message
-    if isinstance(error, OSError) and error.strerror:
-        path = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
-        for folder in () if repo is None else (repo.git_dir, repo.common_dir):
-            if path.startswith(folder + os.sep):  # names of temporary files differ each time
-                path = os.path.join(folder, os.path.relpath(path, folder).partition(os.sep)[0])
-        return f"'{path}': {error.strerror}" if path else error.strerror
+    if isinstance(error, OSError):
+        return DiskError(error).message
     start, env = (".", {}) if repo is None else (repo.worktree, repo.env)
     told = unexpected(error, [], start, env)
     return f"{told.message} ({told.hint})"

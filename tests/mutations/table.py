@@ -178,7 +178,7 @@ _TABLE = (
      "worktree/write::a_file_that_cannot_be_written_leaves_the_old_one_and_no_other"),
     ("full disk: a trigger stops nothing", "triggers.fire:fire",
      WITHOUT("_failed", "(_ for _ in ()).throw(error)"),
-     "with_git/status::a_full_disk_does_not_stop_a_commit_and_is_warned_of_once"),
+     "with_git/status::a_full_disk_does_not_stop_a_commit_and_is_warned_of"),
     ("read-only: the rest is rolled back", "engine.apply:Applier._leaving",
      WITHOUT("_LEFT_ALONE", "()"), "faults/read_only::"
      "a_folder_that_is_read_only_is_left_and_listed_and_the_rest_rolled_back"),

@@ -20,7 +20,6 @@ from seam import failing
 from ckpt.disk import worktree_lock
 from ckpt.engine.trigger_log import TriggerLog, TriggerNotes
 from ckpt.models import Kind, Outcome
-from ckpt.triggers import fire as module
 from ckpt.triggers.fire import Fired, Request, fire
 
 NO_TIME = "0.000000001s"
@@ -157,19 +156,6 @@ def test_a_broken_variable_counts_as_the_default_too(env: dict[str, str], top: P
     assert next(iter(env)) in answer.warnings[0]
 
 
-def test_broken_settings_are_told_of_once_by_a_burst_of_triggers(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(top, {"ckpt.toml": b"speed = 7\n"})
-    now = 1_000_000.0
-    monkeypatch.setattr(module, "time", lambda: now)
-    told = [len(fired(top, trigger).warnings) for trigger in ("guard", "pre-commit", "guard")]
-    now += 3600
-
-    assert told == [1, 0, 0]
-    assert len(fired(top).warnings) == 1
-
-
 # -- time ------------------------------------------------------------------------------
 
 
@@ -230,22 +216,16 @@ def test_the_home_folder_is_too_broad(isolated: Path) -> None:
     assert len(answer.warnings) == 1
 
 
-def test_a_failure_is_warned_of_once_and_noted_each_time(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1_000_000.0
-    monkeypatch.setattr(module, "time", lambda: now)
+def test_a_failure_is_warned_of_and_noted_each_time(top: Path) -> None:
     fired(top)  # after which there is a log, as on a disk that has become full
     write_all(top, {"a": b"again\n"})
-    now += 60
     with failing("create", "write"):
         told = [fired(top, trigger).warnings for trigger in ("guard", "pre-commit", "pre-commit")]
-        now += 3600
         told.append(fired(top).warnings)
 
-    objects = top / ".git/objects"
-    warning = f"no checkpoint was taken: '{objects}': No space left on device"
-    assert told == [(warning,), (), (), (warning,)]
+    for (warning,) in told:
+        assert warning.startswith(f"no checkpoint was taken: '{top / '.git'}")
+        assert warning.endswith(": No space left on device")
     found = notes(top)
     assert found.is_failing and found.failure is not None
     assert found.failure.times == 3
