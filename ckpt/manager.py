@@ -30,7 +30,6 @@ from ckpt.models import (
     Dropped,
     FeatureState,
     Kind,
-    Outcome,
     RollbackResult,
     SaveResult,
     Scope,
@@ -167,7 +166,7 @@ class CheckpointManager:
         if not all(value is None or isinstance(value, Mapping) for value in (metadata, context)):
             raise UsageError("metadata and context are mappings", hint="metadata={key: value}")
         if not self.enabled or (kind in TRIGGERED and self._is_off(trigger)):
-            return SaveResult(Outcome.SKIPPED, reason="disabled")
+            return SaveResult.skipped("disabled")
         with self._working():
             files = self._limits(state_files or ())
             if files:
@@ -190,9 +189,9 @@ class CheckpointManager:
                 waiting=self.waiting,
             )
             result = self._save(request, recurse)
-        if result.checkpoint is None or result.outcome is Outcome.UNCHANGED:
+        if result.made is None:
             return result
-        warnings = _call_all(self._on_checkpoint, result.checkpoint)
+        warnings = _call_all(self._on_checkpoint, result.made)
         return result._replace(warnings=(*result.warnings, *warnings))
 
     def _save(self, request: SaveRequest, recurse: bool) -> SaveResult:
@@ -544,21 +543,21 @@ class CheckpointManager:
         """Take a checkpoint unless this turn has one; never raise. The reason of the result is
         `disabled`, `duplicate`, `busy`, or an error."""
         if not self.enabled:
-            return SaveResult(Outcome.SKIPPED, reason="disabled")
+            return SaveResult.skipped("disabled")
         try:
             description = None if reason is None else str(reason)[:_LONGEST_REASON]
             with self._reading(), self._turns.saving(_WAIT_FOR_TURN):
                 now = self._turns.read()
                 if now.is_claimed:
-                    return SaveResult(Outcome.SKIPPED, reason="duplicate")
+                    return SaveResult.skipped("duplicate")
                 saved = self.create(kind=Kind.AUTO, description=description)
                 if saved:
                     self._turns.claim(now.turn)
                 return saved
         except Busy:
-            return SaveResult(Outcome.SKIPPED, reason="busy")
+            return SaveResult.skipped("busy")
         except Exception as error:  # a failed save must not stop the agent
-            return SaveResult(Outcome.FAILED, reason=str(error) or type(error).__name__)
+            return SaveResult.failed(str(error) or type(error).__name__)
 
     def record_write(self, path: str | os.PathLike[str], *, existed: bool | None = None) -> None:
         """Record, for `keep_edits`, that the agent wrote or removed a file, and whether the file

@@ -247,9 +247,22 @@ class SaveResult(NamedTuple):
     reason: str | None = None
     warnings: tuple[str, ...] = ()
 
+    @classmethod
+    def skipped(cls, reason: str) -> SaveResult:
+        return cls(Outcome.SKIPPED, reason=reason)
+
+    @classmethod
+    def failed(cls, reason: str) -> SaveResult:
+        return cls(Outcome.FAILED, reason=reason)
+
     @property
     def id(self) -> str | None:
         return self.checkpoint.id if self.checkpoint else None
+
+    @property
+    def made(self) -> Checkpoint | None:
+        """Return the checkpoint if this save has made it."""
+        return None if self.outcome is Outcome.UNCHANGED else self.checkpoint
 
     def __bool__(self) -> bool:
         return self.outcome in (Outcome.CREATED, Outcome.UNCHANGED, Outcome.PARTIAL)

@@ -60,7 +60,7 @@ def _rows(result: SaveResult, paint: Paint, width: int) -> Iterator[str]:
     if found is None:
         yield f"No checkpoint was taken: {result.reason}"
         return
-    if result.outcome == "unchanged":
+    if result.made is None:
         yield f"Unchanged since checkpoint {paint('id', found.id)}"
         return
     name = f" '{found.name}'" if found.name else ""
@@ -75,8 +75,8 @@ def _rows(result: SaveResult, paint: Paint, width: int) -> Iterator[str]:
 
 
 def _warnings(result: SaveResult) -> Iterator[str]:
-    found = result.checkpoint
-    if found is None or result.outcome == "unchanged":
+    found = result.made
+    if found is None:
         return
     unreadable = [item for item in found.skipped if item.reason == "unreadable"]
     if unreadable:

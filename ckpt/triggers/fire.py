@@ -72,7 +72,7 @@ def fire(
     except NotARepository:
         return skipped("no-repository")
     except TooBroad as error:
-        return Fired(SaveResult(Outcome.SKIPPED, reason="too-broad"), (error.message,))
+        return Fired(SaveResult.skipped("too-broad"), (error.message,))
     except NothingToSave:
         return skipped("clean")
     except Exception as error:  # a trigger must not interrupt the command
@@ -136,7 +136,7 @@ def _gaps(result: SaveResult, for_guard: bool) -> Iterator[str]:
 
 def skipped(reason: str) -> Fired:
     """Return the result of a trigger that did nothing."""
-    return Fired(SaveResult(Outcome.SKIPPED, reason=reason))
+    return Fired(SaveResult.skipped(reason))
 
 
 def _failed(
@@ -147,8 +147,8 @@ def _failed(
         TriggerLog(repo.private_dir).note_failure(request.trigger, time(), message)
     warnings = (f"{otherwise}: {message}",)
     if isinstance(error, Busy):
-        return Fired(SaveResult(Outcome.SKIPPED, reason="busy"), warnings, blocks)
-    return Fired(SaveResult(Outcome.FAILED, reason=message), warnings, blocks)
+        return Fired(SaveResult.skipped("busy"), warnings, blocks)
+    return Fired(SaveResult.failed(message), warnings, blocks)
 
 
 def _message(error: Exception, repo: Repository | None) -> str:
