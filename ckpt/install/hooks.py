@@ -15,7 +15,6 @@ from functools import partial
 from shlex import join, quote
 from typing import NamedTuple
 
-from ckpt.errors import Refused
 from ckpt.git.repository import Repository
 from ckpt.install.record import (
     Action,
@@ -90,10 +89,7 @@ def _inspected(target: Target, event: str, reads_config: bool) -> Finding:
         if section:
             is_own = section == _wanted(event, target.python)
             return installed(event, config.path, os.fsencode(section[-1][1]), is_own, mend)
-    try:
-        place = find_place(target.require_repo())
-    except Refused as error:
-        return Finding(event, FOREIGN, error.message, error.hint)
+    place = find_place(target.require_repo())
     path, noted = _where_it_runs(place, event), _noted(target).get(event)
     if path is not None:
         text = read_file(path)
@@ -158,18 +154,6 @@ class Place(NamedTuple):
 
 
 def find_place(repo: Repository) -> Place:
-    """Return the directory of the hooks; raise Refused if hooks are disabled."""
-    place = _place(repo)
-    is_none = os.path.lexists(place.folder) and not os.path.isdir(place.folder)
-    if is_none or repo.config.get("core.hookspath") == "":
-        raise Refused(
-            f"hooks are turned off: '{place.folder}' is not a directory",
-            hint="git config --show-origin --get core.hooksPath",
-        )
-    return place
-
-
-def _place(repo: Repository) -> Place:
     configured = repo.config.get_path("core.hookspath")
     folder = os.path.join(repo.common_dir, "hooks")
     if configured:
@@ -216,7 +200,7 @@ def _into_file(target: Target, place: Place, event: str) -> list[Step]:
 def _out_of_files(target: Target, events: Sequence[str]) -> list[Step]:
     """Remove our hooks from all files, as core.hooksPath may have been different before."""
     repo, noted = target.require_repo(), _noted(target)
-    folders = (_place(repo).folder, os.path.join(repo.common_dir, "hooks"))
+    folders = (find_place(repo).folder, os.path.join(repo.common_dir, "hooks"))
     steps: list[Step] = []
     for event in events:
         usual = [os.path.join(folder, event) for folder in folders]
