@@ -14,7 +14,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from math import inf
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -185,11 +184,8 @@ def check_limit(target: Recorded, limit: bytes) -> None:
 # -- save
 
 
-def save(
-    repo: Repository, settings: Settings, request: SaveRequest, *, budget: float = inf
-) -> SaveResult:
-    """Save the worktree and every nested repository within one time budget."""
-    deadline = Deadline(budget)
+def save(repo: Repository, settings: Settings, request: SaveRequest) -> SaveResult:
+    """Save the worktree and every nested repository."""
     # Tracked state belongs to the outer worktree only.
     own = request._replace(state={}, state_files=(), state_is_given=False, keep=())
 
@@ -200,12 +196,11 @@ def save(
                 inner.check_there()
                 journal.check_ended(inner.private_dir)
                 settings = load_settings(inner)
-                result = save(inner, settings, own, budget=deadline.left())
+                result = save(inner, settings, own)
                 if count_save(inner.private_dir, result):
                     from ckpt.engine.trash import prune_by_itself
 
-                    left = min(deadline.left() / 2, _TIME_TO_PRUNE)
-                    prune_by_itself(inner, settings, result.id or "", left)
+                    prune_by_itself(inner, settings, result.id or "", _TIME_TO_PRUNE)
         except CkptError as error:
             return state._replace(problem=error.message)
         except OSError as error:
@@ -223,7 +218,7 @@ def save(
     def complete(present: Present) -> Present:
         return present._replace(nested=tuple(map(saved, present.nested)))
 
-    return snapshot.save(repo, settings, request, budget=deadline.left(), complete=complete)
+    return snapshot.save(repo, settings, request, complete=complete)
 
 
 # -- rollback

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, UsageError
-from ckpt.git.config import parse_bool
 from ckpt.git.repository import Repository, discover
 from ckpt.paths import GUARD_NOTES, data_dir
 from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
@@ -44,8 +43,6 @@ _HARMLESS = (
     "write-tree"
 )
 HARMLESS = frozenset(_HARMLESS.split())
-# Commands that remove whole directories.
-_REMOVING = ("clean", "rm", "submodule", "submodule--helper")
 _MOST_ALIASES = 10
 _SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
 
@@ -70,19 +67,16 @@ def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Not
     repo, outer = _opened(start, env), outermost(row)
     if repo is None:
         return fire(start, env, Request("guard"))
-    alias_of = _aliases(repo)
     command = of_process(row[0].words if row else ())
-    meant = expanded(command, alias_of)
+    meant = expanded(command, _aliases(repo))
     # Skip aliases only: `hooks/guard` passes a harmless command on if it cannot decide.
     if row and row[0].is_exact and meant != command and meant.name in HARMLESS:
         return None
     if outer is None:
-        return fire(start, env, _request("guard", repo, meant))
+        return fire(start, env, Request("guard", complete=stop_if_clean))
     if notes.has(outer, repo.worktree):
         return None
-    # A shell alias may run any command.
-    is_script = (alias_of(of_process(outer.words).name) or "").startswith("!")
-    fired = fire(start, env, _request("guard", repo, meant, is_script))
+    fired = fire(start, env, Request("guard", complete=stop_if_clean))
     notes.add(outer, repo.worktree)
     return fired
 
@@ -134,22 +128,13 @@ def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | Non
     is_written = any(word == "-o" or word.startswith("--out") for word in command.words)
     if command.name in HARMLESS and not is_written:
         return None
-    return fire(start, env, _request("wrapper", repo, command))
+    return fire(start, env, Request("wrapper", complete=stop_if_clean))
 
 
 def _aliases(repo: Repository) -> AliasOf:
     """Return a function that looks up aliases in git's configuration."""
     get = repo.config.get
     return lambda name: get(f"alias.{name}") or get(f"alias.{name}.command")
-
-
-def _request(trigger: str, repo: Repository, command: Command, is_script: bool = False) -> Request:
-    """Return a request that includes submodules if the command can change files in them."""
-    recurses = parse_bool(repo.config.get("submodule.recurse") or "false") is not False
-    recurses |= any(word.startswith("--rec") for word in command.words)  # git accepts abbreviations
-    if is_script or recurses or command.name in _REMOVING:
-        return Request(trigger, recurse=True)
-    return Request(trigger, complete=stop_if_clean)
 
 
 def stop_if_clean(repo: Repository, present: Present) -> Present:
