@@ -2,13 +2,12 @@
 """The API for asyncio programs, with the arguments and results of `ckpt.CheckpointManager`.
 
 Calls run in a thread, one at a time; a cancelled task waits until its call returns. `count`
-replaces `len`. Callbacks run in the event loop and may be coroutine functions.
+replaces `len`. Callbacks are functions, called in that thread.
 """
 
 from __future__ import annotations
 
-import inspect
-from asyncio import AbstractEventLoop, Future, Lock, ensure_future, get_running_loop
+from asyncio import AbstractEventLoop, Lock, get_running_loop
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -140,24 +139,7 @@ class CheckpointManager:
         self.blocking.untrack(name)
 
     def on_checkpoint(self, callback: OnCheckpoint) -> OnCheckpoint:
-        self.blocking.on_checkpoint(partial(self._call_soon, callback))
-        return callback
+        return self.blocking.on_checkpoint(callback)
 
     def on_rollback(self, callback: OnRollback) -> OnRollback:
-        self.blocking.on_rollback(partial(self._call_soon, callback))
-        return callback
-
-    def _call_soon(self, callback: Callable[[T], object], value: T) -> None:
-        """Schedule a callback in the event loop."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(_call, callback, value)
-
-
-def _call(callback: Callable[[T], object], value: T) -> None:
-    result = callback(value)
-    if inspect.isawaitable(result):
-        _running.add(task := ensure_future(result))  # the loop keeps only weak references
-        task.add_done_callback(_running.discard)
-
-
-_running: set[Future[Any]] = set()
+        return self.blocking.on_rollback(callback)
