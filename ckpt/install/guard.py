@@ -127,7 +127,7 @@ def _is_guard(value: str) -> bool:
     return os.path.basename(program_of(value)) == _NAME
 
 
-# -- The wrapper: functions for bash, zsh and fish, and a program to put first on PATH
+# -- The wrapper: a function for bash and zsh, and a program to put first on PATH
 
 
 def install_wrapper(target: Target) -> list[Step]:
@@ -138,11 +138,10 @@ def install_wrapper(target: Target) -> list[Step]:
     for path, text in texts.items():
         write_file(path, text, target.user_dir, 0o777)
     action: Action = "changed" if any(before.values()) else "added"
-    shell, fish, bin = (quote(os.path.join(folder, name)) for name in ("git.sh", "git.fish", "bin"))
+    shell, bin = (quote(os.path.join(folder, name)) for name in ("git.sh", "bin"))
     lines = {
         "for bash or zsh, add to ~/.bashrc or ~/.zshrc": f"[ ! -f {shell} ] || . {shell}",
-        "for fish, add to config.fish": f"test ! -f {fish}; or source {fish}",
-        "for agents and other programs, start them with": f"PATH={bin}:$PATH",
+        "for another shell, agents and other programs": f"PATH={bin}:$PATH",
     }
     notes = [Step("note", f"wrapper: {where}", folder, (line,)) for where, line in lines.items()]
     return [Step(action, "wrapper, for a shell that reads it", folder), *notes]
@@ -180,7 +179,6 @@ def _texts(target: Target) -> dict[str, bytes]:
     return {
         own: _filled("guard", PYTHON=target.python, PROGRAM=PROGRAM, FORMER="", NOTES=""),
         os.path.join(folder, "git.sh"): _filled("wrapper.sh", GUARD=own),
-        os.path.join(folder, "git.fish"): _filled("wrapper.fish", GUARD=own),
         os.path.join(folder, "bin/git"): _filled("wrapper-git", GUARD=own, GIT=real),
     }
 
