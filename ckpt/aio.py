@@ -135,9 +135,6 @@ class CheckpointManager:
     def track(self, name: str, thing: Any) -> None:
         self.blocking.track(name, thing)
 
-    def untrack(self, name: str) -> None:
-        self.blocking.untrack(name)
-
     def on_checkpoint(self, callback: OnCheckpoint) -> OnCheckpoint:
         return self.blocking.on_checkpoint(callback)
 

@@ -224,11 +224,6 @@ class CheckpointManager:
             self._tracked = TrackedObjects()
         self._tracked.add(name, thing)
 
-    def untrack(self, name: str) -> None:
-        """Stop saving and restoring an object."""
-        if self._tracked is not None:
-            self._tracked.remove(name)
-
     # -- rolling back ------------------------------------------------------------
 
     def rollback(

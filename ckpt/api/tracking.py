@@ -35,9 +35,6 @@ class TrackedObjects:
             )
         self._things[name] = thing
 
-    def remove(self, name: str) -> None:
-        self._things.pop(name, None)
-
     def stored(self, *, forgiving: bool = False) -> dict[str, Any]:
         """Copy the values to store; raise UsageError for one that cannot be restored, or omit it if
         `forgiving`."""

@@ -39,8 +39,7 @@ _WRAPPER = "git ckpt install --wrapper"
 
 
 def install(target: Target) -> list[Step]:
-    values, config = _values(target), target.config_file
-    former, path = _former(values), _script_path(target)
+    former, path, config = _former(_values(target)), _script_path(target), target.config_file
     if former is None:
         what = "guard: git's own file system monitor is on, and git asks only one"
         return [Step("to-do", what, f"{config.path}: {_KEY}", (_WRAPPER,))]
@@ -70,7 +69,7 @@ def inspect(target: Target) -> list[Finding]:
     """Return findings for the guard, however it was installed, and for the wrapper."""
     target.require_repo()
     mend = "git ckpt install --guard"
-    value, _ = (_values(target._replace(is_global=False)) or [("", "")])[-1]
+    value = (_values(target._replace(is_global=False)) or [""])[-1]
     text, is_set = read_file(program_of(value)), _is_guard(value)
     if is_set and text:
         is_own = text in (_own_script(target, True), _own_script(target, False))
@@ -106,20 +105,19 @@ def _script_path(target: Target) -> str:
     return os.path.join(folder, _NAME)
 
 
-def _former(values: list[tuple[str, str]]) -> str | None:
+def _former(values: list[str]) -> str | None:
     """Return the former hook, possibly empty; None for git's built-in daemon."""
-    former = next((value for value, _ in reversed(values) if not _is_guard(value)), "false")
+    former = next((value for value in reversed(values) if not _is_guard(value)), "false")
     is_on = parse_bool(former)
     return None if is_on else former if is_on is None else ""
 
 
-def _values(target: Target) -> list[tuple[str, str]]:
-    """Return the values of core.fsmonitor with their files; the last one takes effect."""
+def _values(target: Target) -> list[str]:
+    """Return the values of core.fsmonitor, of which the last one takes effect."""
     config = GitConfig.load(target.env)
     if target.repo is not None and not target.is_global:
         config = target.repo.config
-    section, name = _KEY.split(".")
-    return [(value, file) for key, value, file in config.items(section) if key == name]
+    return [value for name, value, _ in config.items("core") if name == "fsmonitor"]
 
 
 def _is_guard(value: str) -> bool:
