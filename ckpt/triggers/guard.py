@@ -112,19 +112,14 @@ def outermost(row: Sequence[Process]) -> Process | None:
 
 def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | None:
     """Take a checkpoint of the worktree that a command is about to change."""
-    variables = {"--git-dir": "GIT_DIR", "--work-tree": "GIT_WORK_TREE"}
-    env = dict(env)
     for option, value in command.options:
-        if option in variables:
-            env[variables[option]] = value
-        elif option == "-C":
+        if option == "-C":
             start = os.path.join(start, value)
     repo = _opened(start, env)
     if repo is None:
         return fire(start, env, Request("wrapper"))
     command = expanded(command, repo)
-    is_written = any(word == "-o" or word.startswith("--out") for word in command.words)
-    if command.name in HARMLESS and not is_written:
+    if command.name in HARMLESS:
         return None
     return fire(start, env, Request("wrapper", complete=stop_if_clean))
 
@@ -162,11 +157,10 @@ def _is_clean(repo: Repository, present: Present) -> bool:
 
 
 class Command(NamedTuple):
-    """A git command: options of git itself, name (possibly empty), and arguments."""
+    """A git command: options of git itself, and its name (possibly empty)."""
 
     options: tuple[tuple[str, str], ...]
     name: str
-    words: tuple[str, ...]
 
 
 def parse(words: Sequence[str]) -> Command:
@@ -178,7 +172,7 @@ def parse(words: Sequence[str]) -> Command:
         if option in _WITH_VALUE and not glued:
             value = rest.pop(0) if rest else ""
         options.append((option, value))
-    return Command(tuple(options), rest[0] if rest else "", tuple(rest[1:]))
+    return Command(tuple(options), rest[0] if rest else "")
 
 
 def is_git(words: Sequence[str]) -> bool:
@@ -203,7 +197,7 @@ def expanded(command: Command, repo: Repository) -> Command:
         if not text or text.startswith("!") or any(char in text for char in "\"'\\"):
             return command
         inner = parse(text.split())
-        command = Command(command.options + inner.options, inner.name, inner.words + command.words)
+        command = Command(command.options + inner.options, inner.name)
     return command
 
 
