@@ -63,8 +63,7 @@ class TrackedObjects:
         before: dict[str, Any] = {}
         failing = None
         try:
-            # Objects that can fail come first.
-            for name in sorted(states, key=lambda name: _kind(self._things[name]) != "own"):
+            for name in sorted(states):
                 failing = name
                 before[name] = _state(self._things[name])
                 _put(self._things[name], states[name])
