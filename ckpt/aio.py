@@ -72,13 +72,10 @@ class CheckpointManager:
     waiting: Callable[[str], None] | None = _same("waiting")
 
     async def _run(self, work: Callable[[], T]) -> T:
-        self._enter_loop()
-        async with self._lock:
-            return await in_thread(work)
-
-    def _enter_loop(self) -> None:
         if self._loop is not get_running_loop():
             self._loop, self._lock = get_running_loop(), Lock()
+        async with self._lock:
+            return await in_thread(work)
 
     async def close(self) -> None:
         """Wait for running calls, then close open files."""
@@ -129,7 +126,6 @@ class CheckpointManager:
 
     def guard(self, name: str | None = None) -> Guard:
         """Guard an `async with` block or a coroutine function."""
-        self._enter_loop()
         return self.blocking.guard(name)
 
     def track(self, name: str, thing: Any) -> None:
