@@ -3,7 +3,19 @@
 
 from __future__ import annotations
 
-from ckpt.cli import program
+import os
+from typing import NoReturn
+
+
+def program() -> NoReturn:
+    """Run the command line, without a traceback if its imports are interrupted."""
+    try:
+        from ckpt import cli
+    except KeyboardInterrupt:
+        os.write(2, b"interrupted\n")
+        os._exit(130)
+    cli.program()
+
 
 if __name__ == "__main__":
     program()

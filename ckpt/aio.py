@@ -71,13 +71,10 @@ class CheckpointManager:
     progress: Callable[[int, int], None] | None = _same("progress")
 
     async def _run(self, work: Callable[[], T]) -> T:
-        self._enter_loop()
-        async with self._lock:
-            return await in_thread(work)
-
-    def _enter_loop(self) -> None:
         if self._loop is not get_running_loop():
             self._loop, self._lock = get_running_loop(), Lock()
+        async with self._lock:
+            return await in_thread(work)
 
     async def close(self) -> None:
         """Wait for running calls, then close open files."""
@@ -128,14 +125,10 @@ class CheckpointManager:
 
     def guard(self, name: str | None = None) -> Guard:
         """Guard an `async with` block or a coroutine function."""
-        self._enter_loop()
         return self.blocking.guard(name)
 
     def track(self, name: str, thing: Any) -> None:
         self.blocking.track(name, thing)
-
-    def untrack(self, name: str) -> None:
-        self.blocking.untrack(name)
 
     def on_checkpoint(self, callback: OnCheckpoint) -> OnCheckpoint:
         return self.blocking.on_checkpoint(callback)

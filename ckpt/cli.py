@@ -166,6 +166,9 @@ def _dispatch(arguments: list[str]) -> int:
         from ckpt.triggers.fire import unexpected
 
         problem = unexpected(error, arguments, context.start, env)
+        # Python before 3.12 wraps exceptions raised while a class is created.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            problem = Interrupted("interrupted")
     finally:
         context.output.clear()
     context.output.error(problem)

@@ -117,18 +117,16 @@ class CheckpointManager:
         """Read the settings; raise `UsageError` if they are invalid."""
         from ckpt.settings.settings import Settings, load_settings
 
-        if isinstance(self._given, Settings):
-            return self._given
-        return load_settings(self._repo, self._given)
+        given = self._given
+        return given if isinstance(given, Settings) else load_settings(self._repo, given)
 
     @cached_property
     def forgiving_settings(self) -> Settings:
         """Read the settings for a rollback, ignoring invalid ones."""
         from ckpt.settings.settings import Settings, load_forgiving
 
-        if isinstance(self._given, Settings):
-            return self._given
-        return load_forgiving(self._repo, self._given)
+        given = self._given
+        return given if isinstance(given, Settings) else load_forgiving(self._repo, given)
 
     @property
     def rollback_interrupted(self) -> bool:
@@ -222,11 +220,6 @@ class CheckpointManager:
         if self._tracked is None:
             self._tracked = TrackedObjects()
         self._tracked.add(name, thing)
-
-    def untrack(self, name: str) -> None:
-        """Stop saving and restoring an object."""
-        if self._tracked is not None:
-            self._tracked.remove(name)
 
     # -- rolling back ------------------------------------------------------------
 

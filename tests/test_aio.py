@@ -54,7 +54,7 @@ def test_it_has_the_names_and_arguments_of_the_other() -> None:
 
 
 def test_what_waits_for_the_disk_is_awaited() -> None:
-    at_once = {"guard", "track", "untrack", "on_checkpoint", "on_rollback"}
+    at_once = {"guard", "track", "on_checkpoint", "on_rollback"}
     for name, member in vars(CheckpointManager).items():
         if inspect.isfunction(member) and not name.startswith("_"):
             assert inspect.iscoroutinefunction(member) != (name in at_once), name
@@ -88,7 +88,6 @@ def test_a_whole_life(top: Path) -> None:
         assert [d.checkpoint.name for d in await manager.trash()] == ["before"]
         await manager.restore_dropped("before")
         assert (await manager.summary()).names == {"before": 1}
-        manager.untrack("state")
         assert await manager.clear(everything=True) == 4
         with pytest.raises(NotFound):
             await manager.get("before")

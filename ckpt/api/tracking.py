@@ -35,9 +35,6 @@ class TrackedObjects:
             )
         self._things[name] = thing
 
-    def remove(self, name: str) -> None:
-        self._things.pop(name, None)
-
     def stored(self, *, forgiving: bool = False) -> dict[str, Any]:
         """Copy the values to store; raise UsageError for one that cannot be restored, or omit it if
         `forgiving`."""
@@ -66,8 +63,7 @@ class TrackedObjects:
         before: dict[str, Any] = {}
         failing = None
         try:
-            # Objects that can fail come first.
-            for name in sorted(states, key=lambda name: _kind(self._things[name]) != "own"):
+            for name in sorted(states):
                 failing = name
                 before[name] = _state(self._things[name])
                 _put(self._things[name], states[name])

@@ -39,8 +39,7 @@ _WRAPPER = "git ckpt install --wrapper"
 
 
 def install(target: Target) -> list[Step]:
-    values, config = _values(target), target.config_file
-    former, path = _former(values), _script_path(target)
+    former, path, config = _former(_values(target)), _script_path(target), target.config_file
     if former is None:
         what = "guard: git's own file system monitor is on, and git asks only one"
         return [Step("to-do", what, f"{config.path}: {_KEY}", (_WRAPPER,))]
@@ -70,7 +69,7 @@ def inspect(target: Target) -> list[Finding]:
     """Return findings for the guard, however it was installed, and for the wrapper."""
     target.require_repo()
     mend = "git ckpt install --guard"
-    value, _ = (_values(target._replace(is_global=False)) or [("", "")])[-1]
+    value = (_values(target._replace(is_global=False)) or [""])[-1]
     text, is_set = read_file(program_of(value)), _is_guard(value)
     if is_set and text:
         is_own = text in (_own_script(target, True), _own_script(target, False))
@@ -106,20 +105,19 @@ def _script_path(target: Target) -> str:
     return os.path.join(folder, _NAME)
 
 
-def _former(values: list[tuple[str, str]]) -> str | None:
+def _former(values: list[str]) -> str | None:
     """Return the former hook, possibly empty; None for git's built-in daemon."""
-    former = next((value for value, _ in reversed(values) if not _is_guard(value)), "false")
+    former = next((value for value in reversed(values) if not _is_guard(value)), "false")
     is_on = parse_bool(former)
     return None if is_on else former if is_on is None else ""
 
 
-def _values(target: Target) -> list[tuple[str, str]]:
-    """Return the values of core.fsmonitor with their files; the last one takes effect."""
+def _values(target: Target) -> list[str]:
+    """Return the values of core.fsmonitor, of which the last one takes effect."""
     config = GitConfig.load(target.env)
     if target.repo is not None and not target.is_global:
         config = target.repo.config
-    section, name = _KEY.split(".")
-    return [(value, file) for key, value, file in config.items(section) if key == name]
+    return [value for name, value, _ in config.items("core") if name == "fsmonitor"]
 
 
 def _is_guard(value: str) -> bool:
@@ -127,7 +125,7 @@ def _is_guard(value: str) -> bool:
     return os.path.basename(program_of(value)) == _NAME
 
 
-# -- The wrapper: functions for bash, zsh and fish, and a program to put first on PATH
+# -- The wrapper: a function for bash and zsh, and a program to put first on PATH
 
 
 def install_wrapper(target: Target) -> list[Step]:
@@ -138,11 +136,10 @@ def install_wrapper(target: Target) -> list[Step]:
     for path, text in texts.items():
         write_file(path, text, target.user_dir, 0o777)
     action: Action = "changed" if any(before.values()) else "added"
-    shell, fish, bin = (quote(os.path.join(folder, name)) for name in ("git.sh", "git.fish", "bin"))
+    shell, bin = (quote(os.path.join(folder, name)) for name in ("git.sh", "bin"))
     lines = {
         "for bash or zsh, add to ~/.bashrc or ~/.zshrc": f"[ ! -f {shell} ] || . {shell}",
-        "for fish, add to config.fish": f"test ! -f {fish}; or source {fish}",
-        "for agents and other programs, start them with": f"PATH={bin}:$PATH",
+        "for another shell, agents and other programs": f"PATH={bin}:$PATH",
     }
     notes = [Step("note", f"wrapper: {where}", folder, (line,)) for where, line in lines.items()]
     return [Step(action, "wrapper, for a shell that reads it", folder), *notes]
@@ -180,7 +177,6 @@ def _texts(target: Target) -> dict[str, bytes]:
     return {
         own: _filled("guard", PYTHON=target.python, PROGRAM=PROGRAM, FORMER="", NOTES=""),
         os.path.join(folder, "git.sh"): _filled("wrapper.sh", GUARD=own),
-        os.path.join(folder, "git.fish"): _filled("wrapper.fish", GUARD=own),
         os.path.join(folder, "bin/git"): _filled("wrapper-git", GUARD=own, GIT=real),
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +22,6 @@ from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
 
 if TYPE_CHECKING:
     from ckpt.engine.working_state import Present
-
-AliasOf = Callable[[str], str | None]
 
 # Options of git itself that take the next word as their value.
 _WITH_VALUE = {
@@ -68,7 +66,7 @@ def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Not
     if repo is None:
         return fire(start, env, Request("guard"))
     command = of_process(row[0].words if row else ())
-    meant = expanded(command, _aliases(repo))
+    meant = expanded(command, repo)
     # Skip aliases only: `hooks/guard` passes a harmless command on if it cannot decide.
     if row and row[0].is_exact and meant != command and meant.name in HARMLESS:
         return None
@@ -114,27 +112,16 @@ def outermost(row: Sequence[Process]) -> Process | None:
 
 def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | None:
     """Take a checkpoint of the worktree that a command is about to change."""
-    variables = {"--git-dir": "GIT_DIR", "--work-tree": "GIT_WORK_TREE"}
-    env = dict(env)
     for option, value in command.options:
-        if option in variables:
-            env[variables[option]] = value
-        elif option == "-C":
+        if option == "-C":
             start = os.path.join(start, value)
     repo = _opened(start, env)
     if repo is None:
         return fire(start, env, Request("wrapper"))
-    command = expanded(command, _aliases(repo))
-    is_written = any(word == "-o" or word.startswith("--out") for word in command.words)
-    if command.name in HARMLESS and not is_written:
+    command = expanded(command, repo)
+    if command.name in HARMLESS:
         return None
     return fire(start, env, Request("wrapper", complete=stop_if_clean))
-
-
-def _aliases(repo: Repository) -> AliasOf:
-    """Return a function that looks up aliases in git's configuration."""
-    get = repo.config.get
-    return lambda name: get(f"alias.{name}") or get(f"alias.{name}.command")
 
 
 def stop_if_clean(repo: Repository, present: Present) -> Present:
@@ -170,11 +157,10 @@ def _is_clean(repo: Repository, present: Present) -> bool:
 
 
 class Command(NamedTuple):
-    """A git command: options of git itself, name (possibly empty), and arguments."""
+    """A git command: options of git itself, and its name (possibly empty)."""
 
     options: tuple[tuple[str, str], ...]
     name: str
-    words: tuple[str, ...]
 
 
 def parse(words: Sequence[str]) -> Command:
@@ -186,7 +172,7 @@ def parse(words: Sequence[str]) -> Command:
         if option in _WITH_VALUE and not glued:
             value = rest.pop(0) if rest else ""
         options.append((option, value))
-    return Command(tuple(options), rest[0] if rest else "", tuple(rest[1:]))
+    return Command(tuple(options), rest[0] if rest else "")
 
 
 def is_git(words: Sequence[str]) -> bool:
@@ -202,14 +188,16 @@ def of_process(words: Sequence[str]) -> Command:
     return parse([*dashed, *words[1:]])
 
 
-def expanded(command: Command, alias_of: AliasOf) -> Command:
+def expanded(command: Command, repo: Repository) -> Command:
     """Expand the alias of a command, unless it is a shell command."""
+    get = repo.config.get
     for _ in range(_MOST_ALIASES):
-        text = None if command.name in HARMLESS else alias_of(command.name)
+        alias = f"alias.{command.name}"
+        text = None if command.name in HARMLESS else get(alias) or get(f"{alias}.command")
         if not text or text.startswith("!") or any(char in text for char in "\"'\\"):
             return command
         inner = parse(text.split())
-        command = Command(command.options + inner.options, inner.name, inner.words + command.words)
+        command = Command(command.options + inner.options, inner.name)
     return command
 
 

@@ -17,7 +17,6 @@ from helpers import ckpt_here, git, tree_state
 STARTS = {
     "bash": ["bash", "--norc", "-c", '. "$WRAPPER/git.sh"; {line}'],
     "zsh": ["zsh", "-f", "-c", '. "$WRAPPER/git.sh"; {line}'],
-    "fish": ["fish", "--no-config", "-c", 'source "$WRAPPER/git.fish"; {line}'],
     "PATH": ["sh", "-c", 'PATH="$WRAPPER/bin:$PATH"; {line}'],
 }
 
