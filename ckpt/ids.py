@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from datetime import datetime, timedelta, timezone
 
 from ckpt.errors import UsageError
@@ -17,6 +16,7 @@ from ckpt.errors import UsageError
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PATTERN = re.compile(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
 _NOT_UTF8 = re.compile("[\ud800-\udfff]").search
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]").search
 MAX_NAME = 200
 MAX_DESCRIPTION = 64 * 1024
 
@@ -26,14 +26,13 @@ def is_id(text: str) -> bool:
 
 
 def new_id(now: datetime, newest: str | None) -> str:
-    """Return an id for `now`, or for a millisecond after `newest` if the clock is behind it."""
+    """Return an id for `now`, or for a millisecond after `newest` if the clock is behind it.
+
+    `newest` was made here: a foreign id may name no valid time."""
     start = stamp(now)
     if newest is not None and start <= newest[: len(start)]:
-        try:
-            before = datetime.strptime(newest[: len(start)], "%Y%m%d-%H%M%S-%f")
-            start = stamp(before.replace(tzinfo=timezone.utc) + timedelta(milliseconds=1))
-        except (ValueError, OverflowError):  # not a valid time, or the last one
-            pass
+        before = datetime.strptime(newest[: len(start)], "%Y%m%d-%H%M%S-%f")
+        start = stamp(before.replace(tzinfo=timezone.utc) + timedelta(milliseconds=1))
     # The alphabet has 32 letters, so that a random byte selects each with equal probability.
     return start + "-" + "".join(ALPHABET[byte % len(ALPHABET)] for byte in os.urandom(4))
 
@@ -72,7 +71,7 @@ def check_name(name: str) -> str:
 
 def has_controls(text: str) -> bool:
     """Return whether a text contains line breaks or other control characters."""
-    return any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in text)
+    return _CONTROL(text) is not None
 
 
 def check_description(description: str) -> str | None:

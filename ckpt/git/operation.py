@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from ckpt import disk
@@ -127,7 +128,7 @@ def clear(git_dir: str) -> None:
     """Remove the files of the operation in progress."""
     for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
         if name != ORIG_HEAD:
-            disk.remove_tree(os.path.join(git_dir, name))
+            _remove(os.path.join(git_dir, name))
     disk.fsync([git_dir, os.path.join(git_dir, "refs")])
 
 
@@ -138,11 +139,22 @@ def install(git_dir: str, wanted: OperationState) -> None:
     for path in sorted(wanted.contents, key=lambda path: order.get(path, -1)):
         full = os.path.join(git_dir, path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
-        disk.remove_tree(full)  # an ORIG_HEAD
+        _remove(full)  # an ORIG_HEAD
         with open(disk.create(full, 0o666), "wb") as file:
             file.write(wanted.contents[path])
         written |= {full, os.path.dirname(full)}
     disk.fsync(written)
+
+
+def _remove(path: str) -> None:
+    """Remove a file or directory, if it exists."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        from shutil import rmtree  # slow to import, and rarely needed
+
+        rmtree(path)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 # -- In a checkpoint
