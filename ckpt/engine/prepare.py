@@ -139,16 +139,18 @@ class Preparation:
             if repo.refs.head() != present.head:
                 raise HeadMoved  # since it was captured
             changes_operation = head.differs(present.operation, target.operation)
+        check_locks(repo, move)
         if resumed is not None:
             plan = plan._replace(folders=resumed.folders(present))
         else:
             plan = self._without_folders(plan_folders(plan, present, target, paths))
         plan = plan.keeping(nested.left_alone(target, present, self.worktree, options.paths))
+        files = tuple(action.path for action in plan.actions)
         record = Journal(
             target=target.checkpoint.id,
             safety="",
             paths=paths,
-            files=tuple(action.path for action in plan.actions),
+            files=files if resumed is None else resumed.record.files,
             folders=plan.folders,
             index=changes_index,
             operation=changes_operation,
@@ -166,7 +168,6 @@ class Preparation:
         if options.resumes is None and journal_exists(repo.private_dir):
             raise unfinished()
         repo.refs.clear_dead()
-        check_locks(repo, None)
         if target.is_foreign:
             from ckpt.engine import foreign
 
@@ -213,21 +214,21 @@ class Preparation:
             files = stored(self.objects, self.worktree, self.present, more)
             if files:
                 self.present = self.present.with_files(self.objects, files)
-            limits = options.paths
-            plan = self._plan(limits, given_up)
-            if options.ledger is not None:
-                limits, kept = self._decided(plan, options.ledger)
-                plan = self._plan(limits, given_up).keeping({**plan.kept, **kept})
-            if options.resumes is not None:
-                plan = options.resumes.only_files(plan)
+            plan = self._plan(options.paths, given_up)
             more = {*plan.obstacles} - added
             if options.overwrite_ignored:
                 given_up |= ours | more
             else:
                 more = {p for p in more if self.present.skipped.get(p) is SkipReason.OVERSIZE}
             if not more:
-                return plan, limits
+                break
             added |= more
+        if options.resumes is not None:
+            plan = options.resumes.only_files(plan)
+        if options.ledger is None:
+            return plan, options.paths
+        limits, kept = self._decided(plan, options.ledger)
+        return self._plan(limits, given_up).keeping({**plan.kept, **kept}), limits
 
     def _decided(
         self, plan: Plan, ledger: Mapping[bytes, Write]
