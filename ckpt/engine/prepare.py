@@ -118,14 +118,10 @@ class Preparation:
             plan = plan.leaving(self._unrestorable(plan))
             staged = present.index_entries
             is_staged = staging.is_stored(target.objects, target.state_tree, staged)
-            if options.index and (target.is_foreign or not is_staged):
-                unstaged = self._unstaged(plan)
-                entries = [e for e in target.index.entries if e.path not in unstaged]
-                plan = plan.leaving(unstaged)._replace(index=Index(entries))
-                now = present.staged
-                wanted = limited(Index(entries), now, paths)
-                self._check_staged(wanted, now, plan)
-                changes_index = not staging.same(wanted, now)
+            if options.index and not is_staged:
+                wanted = limited(target.index, present.staged, paths)
+                self._check_staged(wanted, present.staged, plan)
+                changes_index = not staging.same(wanted, present.staged)
         except MissingObject as error:
             raise RollbackError(
                 f"checkpoint '{target.checkpoint.id}' is damaged: {error.message}",
@@ -290,13 +286,15 @@ class Preparation:
 
     def _in_repositories(self, places: Iterable[bytes]) -> dict[bytes, str]:
         """Return the paths in nested repositories, with the kind of each, except those tracked
-        here. Looks on disk, as scans skip ignored and denied directories."""
+        here, of which a foreign checkpoint may have added some to the index. Looks on disk, as
+        scans skip ignored and denied directories."""
         paths = [*places]
         found = {folder for folder in folders_of(paths) if self.worktree.is_repository(folder)}
         if not found:
             return {}
         inside = dict[bytes, str]()
-        tracked = {entry.path for entry in self.present.staged.entries}
+        trusted = () if self.target.is_foreign else self.present.staged.entries
+        tracked = {entry.path for entry in trusted}
         for path in paths:
             for folder in found.intersection(folders_above(path)):
                 kind = nested.kind_of(self.present, folder)
@@ -376,17 +374,6 @@ class Preparation:
             if self.objects.has(blob):  # else not fetched by a partial clone
                 self.objects.check(blob, b"blob")
 
-    def _unstaged(self, plan: Plan) -> dict[bytes, str]:
-        """Return the index entries of a foreign checkpoint to leave out, with reasons: paths not
-        tracked, captured or written here. Ignored files would otherwise become tracked."""
-        if not self.target.is_foreign:
-            return {}
-        held = {action.path for action in plan.writes} | self.present.entries.keys()
-        held |= {entry.path for entry in self.present.staged.entries}
-        others = {entry.path for entry in self.target.index.entries} - held
-        reasons = {path: plan.blocked.get(path, "not in this worktree") for path in others}
-        return {p: f"{why}, so not staged" for p, why in reasons.items() if self._is_asked(p)}
-
 
 def _changes_content(action: Action) -> bool:
     before, after = action.before, action.after
@@ -399,14 +386,12 @@ def _changes_content(action: Action) -> bool:
 def check_removals(plan: Plan, present: Present, created: Container[bytes]) -> None:
     """Refuse to remove most of the files, or many untracked ones."""
     removed = [action.path for action in plan.removals if action.path not in created]
-    if 2 * len(removed) <= present.least_files and len(removed) <= MAX_UNTRACKED_REMOVALS:
-        return
-    tracked = {entry.path for entry in present.staged.entries}
-    untracked = [path for path in removed if path not in tracked]
-    total = len(present.entries)
-    if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
+    untracked = set(removed)
+    if len(removed) > MAX_UNTRACKED_REMOVALS:
+        untracked.difference_update(entry.path for entry in present.staged.entries)
+    if 2 * len(removed) > present.file_count or len(untracked) > MAX_UNTRACKED_REMOVALS:
         raise Refused(
-            f"this rollback would remove {len(removed)} of {total} files",
+            f"this rollback would remove {len(removed)} of {present.file_count} files",
             hint="look with --dry-run, then repeat the command with --yes",
             details={"removed": [to_str(path) for path in removed]},
         )

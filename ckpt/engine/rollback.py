@@ -157,7 +157,7 @@ class _Rollback:
         applier.sync(record.files)
         resized = resumed is not None or any(map(_writes_converted, plan.actions))
         if record.index or (record.asked_index and resized):
-            applier.restage(plan.index or target.index, record.paths)
+            applier.restage(target.index, record.paths)
         self.done = applier.done
         if record.head is not None:
             head.move_head(repo, record.head, target.checkpoint.id)
