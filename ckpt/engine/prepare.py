@@ -348,7 +348,7 @@ class Preparation:
         left = {}
         for action in plan.writes:
             after = action.after
-            if after is None or not _changes_content(action):
+            if after is None:
                 continue
             try:
                 if after.is_link:
@@ -362,7 +362,7 @@ class Preparation:
     def _check_staged(self, wanted: Index, now: Index, plan: Plan) -> None:
         """Check new objects in the index that are not written to files, as git would commit
         corrupt ones."""
-        afters = (action.after for action in plan.writes if _changes_content(action))
+        afters = (action.after for action in plan.writes)
         known = {after.id for after in afters if after is not None and not after.is_converted}
         known |= {ObjectID(entry.id) for entry in now.entries}
         for entry in wanted.entries:
@@ -373,11 +373,6 @@ class Preparation:
                 raise MissingObject(blob, "missing staged object")
             if self.objects.has(blob):  # else not fetched by a partial clone
                 self.objects.check(blob, b"blob")
-
-
-def _changes_content(action: Action) -> bool:
-    before, after = action.before, action.after
-    return before is None or after is None or before.id != after.id
 
 
 # -- Refusals before any change

@@ -167,23 +167,6 @@ class Worktree:
             disk.discard(temporary, dir_fd=handle)
             raise
 
-    def set_permissions(self, path: bytes, permissions: int) -> Found:
-        """Set the permissions of a file; None, with no change, if it has other hard links or is no
-        longer a file."""
-        try:
-            fd = os.open(_name(path), _FILE_FLAGS, dir_fd=self._around(path))
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ELOOP):
-                raise
-            return None
-        try:
-            if os.fstat(fd).st_nlink > 1:
-                return None
-            os.fchmod(fd, permissions)
-            return os.fstat(fd)
-        finally:
-            os.close(fd)
-
     def remove_file(self, path: bytes, found: os.stat_result) -> bool:
         """Remove a file or link; False if it is no longer as `found`."""
         name = _name(path)
