@@ -19,7 +19,6 @@ from ckpt.git.objects import ObjectStore
 from ckpt.git.trees import GITLINK, diff_trees
 from ckpt.paths import folders_above, folders_of, is_within
 
-GIT_DIR = "inside a git dir"
 # The permissions needed to change the names in a directory.
 OPEN = 0o700
 _BITS = 0o755  # default permissions of a new directory

@@ -22,7 +22,7 @@ from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.conversions import Unrestorable, pieces
 from ckpt.engine.journal import Action, BranchMove, HeadMove, Journal, unfinished
 from ckpt.engine.nested import SUBMODULE
-from ckpt.engine.plan import GIT_DIR, Plan, plan_files, plan_folders
+from ckpt.engine.plan import Plan, plan_files, plan_folders
 from ckpt.engine.scan_cache import NEVER
 from ckpt.engine.sessions import Write, why_kept
 from ckpt.engine.working_state import Present
@@ -332,8 +332,6 @@ class Preparation:
 
     def _why_unheld(self, obstacle: bytes) -> str:
         """Return why a file on disk was not captured."""
-        if self.worktree.is_git_dir(obstacle):
-            return GIT_DIR
         for path in (obstacle, *folders_above(obstacle)):
             if path in self.present.skipped:
                 return str(self.present.skipped[path])

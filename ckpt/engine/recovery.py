@@ -120,12 +120,11 @@ class Resumed:
             return True
         states, now, move = (target, self.other), present.staged, self.record.head
         if record.head is not None:
-            ends = () if move is None else (move.before, move.after)
-            moves = () if move is None else move.branches
-            commits = {None, *(head.commit for head in ends)}
-            commits.update(end for each in moves for end in (each.before, each.after))
-            leaving = (each.before for each in record.head.branches)
-            if present.head not in ends or not commits.issuperset(leaving):
+            if move is None or present.head not in (move.before, move.after):
+                return True
+            commits = {None, move.before.commit, move.after.commit}
+            commits.update(end for each in move.branches for end in (each.before, each.after))
+            if not commits.issuperset(each.before for each in record.head.branches):
                 return True
         if record.asked_index:
             indexes = (limited(state.index, now, self.record.paths) for state in states)

@@ -119,15 +119,9 @@ class Worktree:
                     return folder
         return None
 
-    def is_git_dir(self, path: bytes) -> bool:
-        """Check whether a path is one of `git_dirs`."""
-        status = self.lstat(path)
-        return status is not None and self._is_closed(status)
-
     def is_repository(self, path: bytes) -> bool:
-        """Check whether a path is another repository, or the git dir of one."""
-        place = os.path.join(self._place, path)
-        return paths.is_repository(place) and not self._is_closed(os.lstat(place))
+        """Check whether a path is a repository, or the git dir of one."""
+        return paths.is_repository(os.path.join(self._place, path))
 
     def _is_closed(self, status: os.stat_result) -> bool:
         return bool(self._closed_to_us) and _inode(status) in self._closed_to_us

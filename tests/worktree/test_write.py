@@ -230,6 +230,15 @@ def test_half_written_files_of_a_killed_rollback_are_known_by_its_name(
 # Path safety
 
 
+def test_nothing_is_written_into_a_git_dir_of_another_name(top: Path) -> None:
+    (top / "meta").mkdir()
+
+    with Worktree(os.fsencode(top), [str(top / "meta")]) as tree, pytest.raises(UnsafePath):
+        tree.write_file(b"meta/config", [b"hostile"], 0o644, None)
+
+    assert os.listdir(top / "meta") == []
+
+
 @pytest.mark.parametrize("path", HOSTILE)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_hostile_path_changes_nothing(
