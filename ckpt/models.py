@@ -334,8 +334,7 @@ class NestedResult(NamedTuple):
 
 
 class RollbackResult(NamedTuple):
-    """What a rollback did, or would do; when an interrupted one is resumed, `began_from` is its
-    safety checkpoint, and `safety` that of later changes."""
+    """What a rollback did, or would do; `safety` is the newest checkpoint of the state before."""
 
     target: Checkpoint
     safety: Checkpoint | None
@@ -352,7 +351,6 @@ class RollbackResult(NamedTuple):
     restored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: bool = False
-    began_from: Checkpoint | None = None
 
     @property
     def data(self) -> Any:
