@@ -342,8 +342,7 @@ class NestedResult(NamedTuple):
 
 
 class RollbackResult(NamedTuple):
-    """What a rollback did, or would do; when an interrupted one is resumed, `safety` is the safety
-    checkpoint of later changes, if there were any."""
+    """What a rollback did, or would do; `safety` is the newest checkpoint of the state before."""
 
     target: Checkpoint
     safety: Checkpoint | None

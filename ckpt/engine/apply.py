@@ -143,32 +143,23 @@ class Applier:
         self.present = self.save(self.present.with_files(objects, files))
 
     def _change(self, action: Action, found: os.stat_result | None) -> bool:
-        path, after = action.path, action.after
+        path, after, worktree = action.path, action.after, self.worktree
         if after is None:
             if found is not None:
-                if not self.worktree.remove_file(path, found):
+                if not worktree.remove_file(path, found):
                     return False
                 self.done.removed.append(path)
             return True
-        status = self._put(path, after, found)
+        if after.is_link:
+            status = worktree.write_link(path, link_target(self.repo.objects, after), found)
+        else:
+            content = pieces(self.repo, after)
+            status = worktree.write_file(path, content, after.permissions, found)
         if status is None:
             return False
         self.done.written.append(path)
         self.done.files[path] = (after.entry, status)
         return True
-
-    def _put(
-        self, path: bytes, after: FileState, found: os.stat_result | None
-    ) -> os.stat_result | None:
-        if after.is_link:
-            return self.worktree.write_link(path, link_target(self.repo.objects, after), found)
-        now = file_now(self.present, path) if found is not None else None
-        if now is not None and now.id == after.id and not now.is_link:
-            status = self.worktree.set_permissions(path, after.permissions)
-            if status is not None:  # else it has hard links, and is copied
-                return status
-        content = pieces(self.repo, after)
-        return self.worktree.write_file(path, content, after.permissions, found)
 
     # -- directories
 

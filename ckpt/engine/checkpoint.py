@@ -95,8 +95,9 @@ class Recorded:
         return None if entry is None or entry.mode != FOLDER else entry.id
 
     @cached_property
-    def _raw(self) -> dict[bytes, TreeEntry]:
-        return {} if self.raw_tree is None else dict(walk(self.objects, self.raw_tree))
+    def _converted(self) -> dict[bytes, Converted]:
+        raw = () if self.raw_tree is None else walk(self.objects, self.raw_tree)
+        return {path: Converted(entry.id, entry.mode == GITLINK) for path, entry in raw}
 
     @cached_property
     def operation(self) -> OperationState:
@@ -137,9 +138,7 @@ class Recorded:
             return None if file.entry is None else FileState.of(file.entry, file.permissions)
         if entry is None or entry.mode == FOLDER or path in self.absent:
             return None
-        raw = self._raw.get(path) if entry.mode in (REGULAR, EXECUTABLE) else None
-        converted = None if raw is None else Converted(raw.id, raw.mode == GITLINK)
-        return file_state(path, entry, self.manifest.modes, converted)
+        return file_state(path, entry, self.manifest.modes, self._converted.get(path))
 
     def has_submodule(self, path: bytes) -> bool:
         entry = self.entry_at(path)

@@ -202,12 +202,11 @@ def is_dirty(
     if deadline is not None and deadline.is_over:
         return None
     present = capture(repo.without_filters(), Settings(), scratch, deadline=deadline)
-    entries = present.staged.entries
-    tree = write_tree(scratch, {e.path: TreeEntry(e.mode, ObjectID(e.id)) for e in entries})
+    tree = present.index_entries[record.INDEX].id
     committed = record.read_commit(scratch, head).tree if head else write_tree(scratch, {})
     reasons = {*present.skipped.values()}
     answers = {state.dirty for state in present.nested}
-    if committed != tree or any(entry.stage or entry.intent_to_add for entry in entries):
+    if committed != tree or any(e.stage or e.intent_to_add for e in present.staged.entries):
         return True
     if reasons - {SkipReason.SPECIAL, SkipReason.UNREADABLE, SkipReason.BUDGET}:
         return True

@@ -24,7 +24,7 @@ from ckpt.git.repository import Repository, worktree_of
 from ckpt.git.trees import SYMLINK, TreeEntry
 from ckpt.paths import folders_of, to_bytes, to_str
 
-LAST, SESSIONS = "last-rollback", "sessions"
+LAST = "last-rollback"
 CONTINUE, ABORT = "git ckpt rollback --continue", "git ckpt rollback --abort"
 FORMAT = 3
 _DAMAGE = (AttributeError, KeyError, TypeError, ValueError)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -70,15 +70,11 @@ def nested_states(
         if not is_nested_repository(os.path.join(os.fsencode(repo.worktree), path)):
             continue
         state = NestedState(to_str(path), None, None, None)
-        try:
-            with open_nested(repo, path) as nested:
-                head = nested.refs.head().state
-                state = state._replace(commit_hash=head.commit_hash, branch=head.branch)
-                staged = recorded.get(path)
-                dirty = is_dirty(nested, None if staged is None else ObjectID(staged), deadline)
-                state = state._replace(dirty=dirty)
-        except (CkptError, OSError):
-            pass
+        with suppress(CkptError, OSError), open_nested(repo, path) as nested:
+            head, staged = nested.refs.head().state, recorded.get(path)
+            state = state._replace(commit_hash=head.commit_hash, branch=head.branch)
+            dirty = is_dirty(nested, None if staged is None else ObjectID(staged), deadline)
+            state = state._replace(dirty=dirty)
         found.append(state)
     return tuple(found)
 

@@ -15,12 +15,10 @@ from ckpt.engine.conversions import write_raw
 from ckpt.engine.journal import Action, FolderChange
 from ckpt.engine.nested import SUBMODULE
 from ckpt.engine.working_state import Present
-from ckpt.git.index import Index
 from ckpt.git.objects import ObjectStore
 from ckpt.git.trees import GITLINK, diff_trees
 from ckpt.paths import folders_above, folders_of, is_within
 
-GIT_DIR = "inside a git dir"
 # The permissions needed to change the names in a directory.
 OPEN = 0o700
 _BITS = 0o755  # default permissions of a new directory
@@ -28,14 +26,13 @@ _BITS = 0o755  # default permissions of a new directory
 
 class Plan(NamedTuple):
     """`kept` paths differ from the target and stay; `blocked` ones cannot be restored because of
-    `obstacles` that no checkpoint holds. `index` is the one to restore, if it differs."""
+    `obstacles` that no checkpoint holds."""
 
     actions: tuple[Action, ...] = ()
     kept: Mapping[bytes, str] = {}
     blocked: Mapping[bytes, str] = {}
     obstacles: frozenset[bytes] = frozenset()
     folders: tuple[FolderChange, ...] = ()
-    index: Index | None = None  # type: ignore[assignment]  # tuple.index is not needed
 
     @property
     def removals(self) -> list[Action]:
@@ -131,11 +128,10 @@ def plan_folders(
         if folder not in bits:
             after[folder] = then.of_folder(folder) or now.of_folder(folder) or _BITS
     if then.folder is not None:
-        usual = now.folder == then.folder
-        for folder in now.folders.keys() | then.folders.keys() if usual else bits:
+        for folder in bits:
             skipped = (place in present.skipped for place in (folder, *folders_above(folder)))
             if (
-                bits.get(folder) not in (None, then.of_folder(folder))
+                bits[folder] != then.of_folder(folder)
                 and is_within(folder, limits)
                 and target.has_folder(folder)
                 and not any(skipped)

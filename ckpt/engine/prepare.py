@@ -22,7 +22,7 @@ from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.conversions import Unrestorable, pieces
 from ckpt.engine.journal import Action, BranchMove, HeadMove, Journal, unfinished
 from ckpt.engine.nested import SUBMODULE
-from ckpt.engine.plan import GIT_DIR, Plan, plan_files, plan_folders
+from ckpt.engine.plan import Plan, plan_files, plan_folders
 from ckpt.engine.scan_cache import NEVER
 from ckpt.engine.sessions import Write, why_kept
 from ckpt.engine.working_state import Present
@@ -117,14 +117,10 @@ class Preparation:
             plan = plan.leaving(self._unrestorable(plan))
             staged = present.index_entries
             is_staged = staging.is_stored(target.objects, target.state_tree, staged)
-            if options.index and (target.is_foreign or not is_staged):
-                unstaged = self._unstaged(plan)
-                entries = [e for e in target.index.entries if e.path not in unstaged]
-                plan = plan.leaving(unstaged)._replace(index=Index(entries))
-                now = present.staged
-                wanted = limited(Index(entries), now, paths)
-                self._check_staged(wanted, now, plan)
-                changes_index = not staging.same(wanted, now)
+            if options.index and not is_staged:
+                wanted = limited(target.index, present.staged, paths)
+                self._check_staged(wanted, present.staged, plan)
+                changes_index = not staging.same(wanted, present.staged)
         except MissingObject as error:
             raise RollbackError(
                 f"checkpoint '{target.checkpoint.id}' is damaged: {error.message}",
@@ -138,16 +134,18 @@ class Preparation:
             if repo.refs.head() != present.head:
                 raise HeadMoved  # since it was captured
             changes_operation = head.differs(present.operation, target.operation)
+        check_locks(repo, move)
         if resumed is not None:
             plan = plan._replace(folders=resumed.folders(present))
         else:
             plan = self._without_folders(plan_folders(plan, present, target, paths))
         plan = plan.keeping(nested.left_alone(target, present, self.worktree, options.paths))
+        files = tuple(action.path for action in plan.actions)
         record = Journal(
             target=target.checkpoint.id,
             safety="",
             paths=paths,
-            files=tuple(action.path for action in plan.actions),
+            files=files if resumed is None else resumed.record.files,
             folders=plan.folders,
             index=changes_index,
             operation=changes_operation,
@@ -165,7 +163,6 @@ class Preparation:
         if options.resumes is None and journal_exists(repo.private_dir):
             raise unfinished()
         repo.refs.clear_dead()
-        check_locks(repo, None)
         if target.is_foreign:
             from ckpt.engine import foreign
 
@@ -212,21 +209,21 @@ class Preparation:
             files = stored(self.objects, self.worktree, self.present, more)
             if files:
                 self.present = self.present.with_files(self.objects, files)
-            limits = options.paths
-            plan = self._plan(limits, given_up)
-            if options.ledger is not None:
-                limits, kept = self._decided(plan, options.ledger)
-                plan = self._plan(limits, given_up).keeping({**plan.kept, **kept})
-            if options.resumes is not None:
-                plan = options.resumes.only_files(plan)
+            plan = self._plan(options.paths, given_up)
             more = {*plan.obstacles} - added
             if options.overwrite_ignored:
                 given_up |= ours | more
             else:
                 more = {p for p in more if self.present.skipped.get(p) is SkipReason.OVERSIZE}
             if not more:
-                return plan, limits
+                break
             added |= more
+        if options.resumes is not None:
+            plan = options.resumes.only_files(plan)
+        if options.ledger is None:
+            return plan, options.paths
+        limits, kept = self._decided(plan, options.ledger)
+        return self._plan(limits, given_up).keeping({**plan.kept, **kept}), limits
 
     def _decided(
         self, plan: Plan, ledger: Mapping[bytes, Write]
@@ -288,13 +285,15 @@ class Preparation:
 
     def _in_repositories(self, places: Iterable[bytes]) -> dict[bytes, str]:
         """Return the paths in nested repositories, with the kind of each, except those tracked
-        here. Looks on disk, as scans skip ignored and denied directories."""
+        here, of which a foreign checkpoint may have added some to the index. Looks on disk, as
+        scans skip ignored and denied directories."""
         paths = [*places]
         found = {folder for folder in folders_of(paths) if self.worktree.is_repository(folder)}
         if not found:
             return {}
         inside = dict[bytes, str]()
-        tracked = {entry.path for entry in self.present.staged.entries}
+        trusted = () if self.target.is_foreign else self.present.staged.entries
+        tracked = {entry.path for entry in trusted}
         for path in paths:
             for folder in found.intersection(folders_above(path)):
                 kind = nested.kind_of(self.present, folder)
@@ -332,8 +331,6 @@ class Preparation:
 
     def _why_unheld(self, obstacle: bytes) -> str:
         """Return why a file on disk was not captured."""
-        if self.worktree.is_git_dir(obstacle):
-            return GIT_DIR
         for path in (obstacle, *folders_above(obstacle)):
             if path in self.present.skipped:
                 return str(self.present.skipped[path])
@@ -348,7 +345,7 @@ class Preparation:
         left = {}
         for action in plan.writes:
             after = action.after
-            if after is None or not _changes_content(action):
+            if after is None:
                 continue
             try:
                 if after.is_link:
@@ -362,7 +359,7 @@ class Preparation:
     def _check_staged(self, wanted: Index, now: Index, plan: Plan) -> None:
         """Check new objects in the index that are not written to files, as git would commit
         corrupt ones."""
-        afters = (action.after for action in plan.writes if _changes_content(action))
+        afters = (action.after for action in plan.writes)
         known = {after.id for after in afters if after is not None and not after.is_converted}
         known |= {ObjectID(entry.id) for entry in now.entries}
         for entry in wanted.entries:
@@ -374,22 +371,6 @@ class Preparation:
             if self.objects.has(blob):  # else not fetched by a partial clone
                 self.objects.check(blob, b"blob")
 
-    def _unstaged(self, plan: Plan) -> dict[bytes, str]:
-        """Return the index entries of a foreign checkpoint to leave out, with reasons: paths not
-        tracked, captured or written here. Ignored files would otherwise become tracked."""
-        if not self.target.is_foreign:
-            return {}
-        held = {action.path for action in plan.writes} | self.present.entries.keys()
-        held |= {entry.path for entry in self.present.staged.entries}
-        others = {entry.path for entry in self.target.index.entries} - held
-        reasons = {path: plan.blocked.get(path, "not in this worktree") for path in others}
-        return {p: f"{why}, so not staged" for p, why in reasons.items() if self._is_asked(p)}
-
-
-def _changes_content(action: Action) -> bool:
-    before, after = action.before, action.after
-    return before is None or after is None or before.id != after.id
-
 
 # -- Refusals before any change
 
@@ -397,14 +378,12 @@ def _changes_content(action: Action) -> bool:
 def check_removals(plan: Plan, present: Present, created: Container[bytes]) -> None:
     """Refuse to remove most of the files, or many untracked ones."""
     removed = [action.path for action in plan.removals if action.path not in created]
-    if 2 * len(removed) <= present.least_files and len(removed) <= MAX_UNTRACKED_REMOVALS:
-        return
-    tracked = {entry.path for entry in present.staged.entries}
-    untracked = [path for path in removed if path not in tracked]
-    total = len(present.entries)
-    if 2 * len(removed) > total or len(untracked) > MAX_UNTRACKED_REMOVALS:
+    untracked = set(removed)
+    if len(removed) > MAX_UNTRACKED_REMOVALS:
+        untracked.difference_update(entry.path for entry in present.staged.entries)
+    if 2 * len(removed) > present.file_count or len(untracked) > MAX_UNTRACKED_REMOVALS:
         raise Refused(
-            f"this rollback would remove {len(removed)} of {total} files",
+            f"this rollback would remove {len(removed)} of {present.file_count} files",
             hint="look with --dry-run, then repeat the command with --yes",
             details={"removed": [to_str(path) for path in removed]},
         )

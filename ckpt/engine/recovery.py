@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ckpt.engine import journal
 from ckpt.engine.apply import limited
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.checkpoint import Recorded
+from ckpt.engine.checkpoint import Recorded, opened
 from ckpt.engine.journal import ABORT, CONTINUE, FolderChange, Journal
 from ckpt.engine.plan import Plan
 from ckpt.engine.prepare import RollbackOptions
@@ -47,7 +47,7 @@ def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOp
     with suppress(CkptError):  # optional, so its errors are ignored
         begin = _find(repo, record, not forwards)
         if begin is not None:
-            found = Recorded(repo, begin)
+            found = opened(repo, begin)
             _ = found.manifest, found.index, found.operation
             other = found
     options = RollbackOptions(
@@ -56,7 +56,7 @@ def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOp
         index=record.asked_index,
         yes=True,
         earlier=record,
-        resumes=Resumed(record, forwards, Recorded(repo, goal), other),
+        resumes=Resumed(record, forwards, other),
     )
     return goal, options
 
@@ -70,18 +70,16 @@ def _find(repo: Repository, record: Journal, forwards: bool) -> Checkpoint | Non
 
 @dataclass(frozen=True)
 class Resumed:
-    """An interrupted rollback that is continued (`forwards`) or aborted, to the `goal`; `other` is
-    None if that checkpoint is gone."""
+    """An interrupted rollback that is continued (`forwards`) or aborted; `other` is the checkpoint
+    not returned to, None if that is gone."""
 
     record: Journal
     forwards: bool
-    goal: Recorded
     other: Recorded | None
 
-    @property
-    def safety(self) -> Checkpoint | None:
+    def safety(self, target: Recorded) -> Checkpoint | None:
         """Return the checkpoint of the state before the rollback."""
-        state = self.other if self.forwards else self.goal
+        state = self.other if self.forwards else target
         return None if state is None else state.checkpoint
 
     # -- limits of the recovery
@@ -106,18 +104,17 @@ class Resumed:
 
     # -- concurrent changes
 
-    def has_edits(self, present: Present, plan: Plan, record: Journal) -> bool:
+    def has_edits(self, target: Recorded, present: Present, plan: Plan, record: Journal) -> bool:
         """Return whether anything to be changed differs from both checkpoints."""
         if self.other is None:
             return True
-        states, now, move = (self.goal, self.other), present.staged, self.record.head
+        states, now, move = (target, self.other), present.staged, self.record.head
         if record.head is not None:
-            ends = () if move is None else (move.before, move.after)
-            moves = () if move is None else move.branches
-            commits = {None, *(head.commit for head in ends)}
-            commits.update(end for each in moves for end in (each.before, each.after))
-            leaving = (each.before for each in record.head.branches)
-            if present.head not in ends or not commits.issuperset(leaving):
+            if move is None or present.head not in (move.before, move.after):
+                return True
+            commits = {None, move.before.commit, move.after.commit}
+            commits.update(end for each in move.branches for end in (each.before, each.after))
+            if not commits.issuperset(each.before for each in record.head.branches):
                 return True
         if record.asked_index:
             indexes = (limited(state.index, now, self.record.paths) for state in states)

@@ -21,7 +21,7 @@ from ckpt.engine.checkpoint import Recorded, opened
 from ckpt.engine.head import head_report
 from ckpt.engine.journal import Action, Journal
 from ckpt.engine.plan import Plan
-from ckpt.engine.prepare import Preparation, RollbackOptions, check_locks, check_removals
+from ckpt.engine.prepare import Preparation, RollbackOptions, check_removals
 from ckpt.engine.snapshot import LOCK_TIMEOUT, SaveRequest, again_if_pruned, write
 from ckpt.engine.working_state import Present
 from ckpt.errors import Busy, CkptError, NotFound, Refused, RollbackError, disk_hint
@@ -91,8 +91,7 @@ class _Rollback:
             return self._report()
         if not options.yes:
             check_removals(plan, present, options.changed)
-        check_locks(self.repo, record.head)
-        if resumed is None or resumed.has_edits(present, plan, record):
+        if resumed is None or resumed.has_edits(self.target, present, plan, record):
             self._save(present)
         try:
             if resumed is None:
@@ -154,11 +153,10 @@ class _Rollback:
         applier = Applier(repo, self.worktree, self.present, self._save, plan)
         applier.files()
         applier.folders()
-        files = record.files if resumed is None else resumed.record.files
-        applier.sync(files)
+        applier.sync(record.files)
         resized = resumed is not None or any(map(_writes_converted, plan.actions))
         if record.index or (record.asked_index and resized):
-            applier.restage(plan.index or target.index, record.paths)
+            applier.restage(target.index, record.paths)
         self.done = applier.done
         if record.head is not None:
             head.move_head(repo, record.head, target.checkpoint.id)
@@ -173,9 +171,7 @@ class _Rollback:
             return
         if resumed is not None and self.safety is None:
             record = resumed.record  # an undo returns to the start of that rollback
-        # Of a recovery that is killed here, the next one looks at the same files again.
-        files = record.files if resumed is None else resumed.record.files
-        done = tuple(path for path in files if path not in self.done.blocked)
+        done = tuple(path for path in record.files if path not in self.done.blocked)
         record = replace(record, files=done)
         if record != (self.record if resumed is None else resumed.record):
             journal.write(private_dir, record)
@@ -183,8 +179,8 @@ class _Rollback:
 
     def _report(self) -> RollbackResult:
         repo, target, record, resumed = self.repo, self.target, self.record, self.options.resumes
-        safety = self.safety or (None if resumed is None else resumed.safety)
         forwards = resumed is None or resumed.forwards
+        safety = self.safety or (None if resumed is None else resumed.safety(target))
         return RollbackResult(
             target=target.checkpoint,
             safety=safety,

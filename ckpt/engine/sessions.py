@@ -17,8 +17,8 @@ from time import time
 from typing import NamedTuple
 
 from ckpt import disk
-from ckpt.engine.journal import SESSIONS
 
+_SESSIONS = "sessions"
 _END = b"\0"  # of a record; no path contains it
 _CHUNK = 1 << 20
 _OLD = 30 * 86400
@@ -106,7 +106,7 @@ class SessionState:
     def __init__(self, private_dir: str, session: str) -> None:
         name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._private_dir = private_dir
-        self.path = os.path.join(private_dir, SESSIONS, name)
+        self.path = os.path.join(private_dir, _SESSIONS, name)
 
     @property
     def is_known(self) -> bool:
@@ -193,9 +193,9 @@ def look(path: str | bytes) -> Content:
 
 def forget_old(private_dir: str) -> None:
     """Remove the logs of sessions unused for a month."""
-    if SESSIONS not in disk.names_in(private_dir):  # follows no link
+    if _SESSIONS not in disk.names_in(private_dir):  # follows no link
         return
-    folder = os.path.join(private_dir, SESSIONS)
+    folder = os.path.join(private_dir, _SESSIONS)
     for path in (os.path.join(folder, name) for name in disk.names_in(folder)):
         with suppress(OSError):
             if time() - os.lstat(path).st_mtime > _OLD:

@@ -122,9 +122,9 @@ class Present(_Fields):
     # -- as a whole
 
     @property
-    def least_files(self) -> int:
-        """Return a lower bound on the number of files, without links and submodules."""
-        return sum(n for bits, n in total(self.records.values()).items() if 0 <= bits < IS_FOLDER)
+    def file_count(self) -> int:
+        """Return the number of `entries`, without building them."""
+        return sum(len(record.codes) for record in self.records.values())
 
     @property
     def unskipped(self) -> tuple[bytes, ...]:

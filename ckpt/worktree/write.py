@@ -119,15 +119,9 @@ class Worktree:
                     return folder
         return None
 
-    def is_git_dir(self, path: bytes) -> bool:
-        """Check whether a path is one of `git_dirs`."""
-        status = self.lstat(path)
-        return status is not None and self._is_closed(status)
-
     def is_repository(self, path: bytes) -> bool:
-        """Check whether a path is another repository, or the git dir of one."""
-        place = os.path.join(self._place, path)
-        return paths.is_repository(place) and not self._is_closed(os.lstat(place))
+        """Check whether a path is a repository, or the git dir of one."""
+        return paths.is_repository(os.path.join(self._place, path))
 
     def _is_closed(self, status: os.stat_result) -> bool:
         return bool(self._closed_to_us) and _inode(status) in self._closed_to_us
@@ -166,23 +160,6 @@ class Worktree:
         except BaseException:
             disk.discard(temporary, dir_fd=handle)
             raise
-
-    def set_permissions(self, path: bytes, permissions: int) -> Found:
-        """Set the permissions of a file; None, with no change, if it has other hard links or is no
-        longer a file."""
-        try:
-            fd = os.open(_name(path), _FILE_FLAGS, dir_fd=self._around(path))
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ELOOP):
-                raise
-            return None
-        try:
-            if os.fstat(fd).st_nlink > 1:
-                return None
-            os.fchmod(fd, permissions)
-            return os.fstat(fd)
-        finally:
-            os.close(fd)
 
     def remove_file(self, path: bytes, found: os.stat_result) -> bool:
         """Remove a file or link; False if it is no longer as `found`."""

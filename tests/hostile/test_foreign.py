@@ -254,7 +254,7 @@ def test_nothing_gets_into_a_git_dir_of_another_name(
 
     ran = ckpt_here("rollback", forge.id, "--yes", "--overwrite-ignored", code=4)
 
-    assert "'meta/hooks/post-checkout' alone: inside a git dir" in ran.stderr
+    assert "'meta/hooks/post-checkout' alone: nested" in ran.stderr
     assert tree_state(top / "meta/hooks") == before
     assert not (top / "meta/x").exists()
 

@@ -194,7 +194,7 @@ _TABLE = (
     ("hostile: operation files", "engine.checkpoint:Recorded.operation",
      WITHOUT("is_foreign", "False"), "hostile/foreign::the_operation_of_another_never_comes_along"),
     ("hostile: git dirs are not written to", "worktree.write:Worktree._is_closed",
-     RETURNS("False"), "hostile/foreign::nothing_gets_into_a_git_dir_of_another_name"),
+     RETURNS("False"), "worktree/write::nothing_is_written_into_a_git_dir_of_another_name"),
     ("hostile: nor are other repositories", "engine.prepare:_in_repositories",
      RETURNS("{}"), "hostile/foreign::nothing_gets_into_another_git_dir_in_the_worktree"),
     ("foreign is what the local record lacks", "git.record:Record.lacks", RETURNS("False"),

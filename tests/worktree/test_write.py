@@ -19,7 +19,6 @@ Act = Callable[[Worktree, bytes], object]
 CHANGES: dict[str, Act] = {
     "write_file": lambda w, path: w.write_file(path, [b"new"], 0o644, w.lstat(path)),
     "write_link": lambda w, path: w.write_link(path, b"target", w.lstat(path)),
-    "set_permissions": lambda w, path: w.set_permissions(path, 0o600),
     "remove_file": lambda w, path: w.remove_file(path, os.stat(".")),
     "make_folder": lambda w, path: w.make_folder(path),
     "remove_folder": lambda w, path: w.remove_folder(path),
@@ -156,30 +155,6 @@ def test_a_folder_is_never_replaced(change: str, top: Path, tree: Worktree) -> N
     assert tree_state(top) == before
 
 
-def test_permissions_change_without_touching_the_content(top: Path, tree: Worktree) -> None:
-    before = (top / "file").stat()
-    status = tree.set_permissions(b"file", 0o600)
-
-    assert (top / "file").stat().st_mode & 0o777 == 0o600
-    assert (top / "file").stat().st_mtime_ns == before.st_mtime_ns
-    assert status == (top / "file").stat()
-
-
-def test_permissions_of_a_file_with_another_name_are_not_changed(top: Path, tree: Worktree) -> None:
-    (top / "another").hardlink_to(top / "file")
-    before = (top / "file").stat().st_mode
-
-    assert tree.set_permissions(b"file", 0o600) is None
-    assert (top / "file").stat().st_mode == before
-
-
-def test_permissions_of_a_link_are_not_those_of_its_target(top: Path, tree: Worktree) -> None:
-    (top / "link").symlink_to("../outside/file")
-
-    assert tree.set_permissions(b"link", 0o777) is None
-    assert (top.parent / "outside/file").stat().st_mode & 0o777 == 0o644
-
-
 # Removing
 
 
@@ -253,6 +228,15 @@ def test_half_written_files_of_a_killed_rollback_are_known_by_its_name(
 
 
 # Path safety
+
+
+def test_nothing_is_written_into_a_git_dir_of_another_name(top: Path) -> None:
+    (top / "meta").mkdir()
+
+    with Worktree(os.fsencode(top), [str(top / "meta")]) as tree, pytest.raises(UnsafePath):
+        tree.write_file(b"meta/config", [b"hostile"], 0o644, None)
+
+    assert os.listdir(top / "meta") == []
 
 
 @pytest.mark.parametrize("path", HOSTILE)
