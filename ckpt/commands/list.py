@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ckpt.engine.catalog import Catalog, counts_as_latest
+from ckpt.engine.catalog import counts_as_latest
 from ckpt.errors import UsageError
-from ckpt.models import REF_PREFIX, Checkpoint, Kind
+from ckpt.models import Checkpoint, Kind
 from ckpt.render import Paint, table
 
 if TYPE_CHECKING:
@@ -48,17 +48,11 @@ def number(text: str) -> int | None:
 
 def run(context: Context, all: bool = False, limit: int | None = _ROWS, **options: Any) -> None:
     """List checkpoints with the options of `CheckpointManager.list`."""
-    manager = context.manager
-    found = manager.list(**options)
+    found = context.manager.list(**options)
     if not all and "kind" not in options:
         found = [c for c in found if counts_as_latest(c)]
     shown = found[:limit]
     context.output.tell(shown, None, partial(_rows, len(found)))
-    unreadable = [] if found else Catalog(manager.repository).unreadable()
-    if unreadable:  # explains the empty list
-        more = f" and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
-        context.output.warning(f"'{REF_PREFIX}{unreadable[0]}'{more} cannot be read")
-        context.output.hint("git ckpt doctor")
 
 
 def _rows(number: int, shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str]:

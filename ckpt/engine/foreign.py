@@ -40,7 +40,7 @@ class Unsafe(Exception):
 def _check_entry(name: bytes, mode: int) -> None:
     """Refuse a name or mode that git does not allow in a tree."""
     check_name(name)
-    shown = to_str(name).encode("utf-8", "backslashreplace").decode("utf-8")[:80]
+    shown = to_str(name)[:80]
     if mode not in _MODES:
         raise Unsafe(f"'{shown}' has the unknown mode {mode:o}")
     if is_like_dot_git(name):
