@@ -71,7 +71,7 @@ def _refs(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
     for target in every_target(repo):
         if target.commit is not None and not repo.objects.lacks(target.commit):
             continue
-        what = "no object" if target.commit is None else f"missing {target.commit.decode()}"
+        what = "no object" if target.commit is None else f"missing object {target.commit.decode()}"
         found = Diagnosis("refs", WRONG, f"'{target.ref}' names {what}", FIX)
         if is_doubtful:
             found = found._replace(mend="git fsck")
