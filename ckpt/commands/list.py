@@ -31,12 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--until", metavar="TIME", type=parse_time, help="not later than this")
     add("--all", action="store_true", help="also safety checkpoints and those during a rollback")
     add("--all-worktrees", action="store_true", help="those of every worktree")
-    add_limit(parser, "at most N", _ROWS)
-
-
-def add_limit(parser: argparse.ArgumentParser, what: str, usual: int) -> None:
-    shown = f"{what} (default: {usual}; 0: no limit)"
-    parser.add_argument("-n", type=number, metavar="N", dest="limit", help=shown)
+    what = f"at most N (default: {_ROWS}; 0: no limit)"
+    add("-n", type=number, metavar="N", dest="limit", help=what)
 
 
 def number(text: str) -> int | None:
