@@ -52,10 +52,9 @@ _SHOWN = {
     " head.commit_hash:git_state.commit_hash head.branch:git_state.branch"
     " operation:git_state.operation rollback_interrupted rollback_running"
     " here:checkpoints.here kinds:checkpoints.kinds newest.id:checkpoints.newest"
-    " oldest.id:checkpoints.oldest elsewhere:checkpoints.elsewhere"
-    " unreadable:checkpoints.unreadable trash:checkpoints.trash refs:checkpoints.refs"
-    " foreign_refs:checkpoints.foreign_refs held.total:space.total held.trash:space.trash"
-    " private_bytes:private.bytes notes:settings.notes triggers"
+    " elsewhere:checkpoints.elsewhere unreadable:checkpoints.unreadable trash:checkpoints.trash"
+    " refs:checkpoints.refs foreign_refs:checkpoints.foreign_refs held.total:space.total"
+    " held.trash:space.trash private_bytes:private.bytes notes:settings.notes triggers"
     " others:installed",
     "Success": "at:timestamp id seconds outcome",
     "TriggerStatus": "name off notes.is_failing:failing finding:installed"

@@ -163,8 +163,5 @@ class Progress:
             self._write(_CLEAR)
 
     def _write(self, drawn: str) -> None:
-        try:
-            self._stream.write(drawn)
-            self._stream.flush()
-        except (OSError, ValueError):  # the terminal is gone
-            self._next = float("inf")
+        self._stream.write(drawn)
+        self._stream.flush()

@@ -26,7 +26,6 @@ _OBEYED = frozenset(
 ) - {"\t"}
 
 MOST_PATHS = 20
-_WIDEST = 400  # columns of a cell: a name has at most 200 characters of two columns
 _MARKS = ("foreign", "pinned", "partial", "during_rollback")
 _SKIPPED = {
     "denied": "on the deny list",
@@ -92,7 +91,7 @@ def aligned(
     rows: Sequence[Sequence[str]], paint: Paint, width: int, flexible: int, styles: dict[int, str]
 ) -> Iterator[str]:
     """Align columns below their heads, shortening column `flexible` on a narrow terminal."""
-    widths = [min(max(map(columns, column)), _WIDEST) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     spare = width - sum(widths) - 2 * (len(widths) - 1)
     if spare < 0:
         widths[flexible] = max(len(rows[0][flexible]), widths[flexible] + spare)

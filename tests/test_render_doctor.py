@@ -28,6 +28,6 @@ def test_what_was_fixed_is_counted_apart() -> None:
     fixed = Diagnosis("locks", FIXED, "2 locks", done="taken away")
     left = Diagnosis("push", DOUBTFUL, "a mirror", "git config x y")
 
-    assert told(fixed)[-1] == "Nothing is wrong any more, 1 fixed."
+    assert told(fixed)[-1] == "1 fixed"
     assert told(fixed, left)[-1] == "1 warning, 1 fixed"
     assert told()[-1] == "Nothing is wrong."

@@ -20,7 +20,7 @@ from ckpt.engine.health import (
     find_flaws,
 )
 from ckpt.models import INSTALLED, REPLACED
-from ckpt.render import Paint, columns, counted
+from ckpt.render import Paint, counted
 
 _STYLES = {WRONG: "red", DOUBTFUL: "id", FIXED: "green", WELL: "green"}
 _MARK = 9
@@ -46,9 +46,9 @@ def run(context: Context, fix: bool = False) -> int:
 
 def doctor(diagnoses: Sequence[Diagnosis], paint: Paint, width: int) -> Iterator[str]:
     """Print each diagnosis with the command that fixes it, then the totals."""
-    name = max((columns(one.subject) for one in diagnoses), default=0) + 2
+    name = max((len(one.subject) for one in diagnoses), default=0) + 2
     indent = " " * (_MARK + name)
-    order = (WRONG, DOUBTFUL, FIXED, WELL)
+    order = [*_STYLES]
     for one in sorted(diagnoses, key=lambda one: order.index(one.state)):
         mark = paint(_STYLES[one.state], one.state) + " " * (_MARK - len(one.state))
         yield (mark + one.subject.ljust(name) + one.detail).rstrip()
@@ -58,11 +58,10 @@ def doctor(diagnoses: Sequence[Diagnosis], paint: Paint, width: int) -> Iterator
             yield f"{indent}fix: {step}"
     yield ""
     states = [one.state for one in diagnoses]
-    wrong, doubtful, fixed = map(states.count, (WRONG, DOUBTFUL, FIXED))
-    counts = [(wrong, "problem"), (doubtful, "warning")]
-    told = " and ".join(counted(count, word) for count, word in counts if count)
-    mended = f", {fixed} fixed" if fixed else ""
-    yield (told or f"Nothing is wrong{' any more' if fixed else ''}") + mended + "." * (not told)
+    counts = ((states.count(WRONG), "problem"), (states.count(DOUBTFUL), "warning"))
+    told = [counted(count, word) for count, word in counts if count]
+    told += [f"{states.count(FIXED)} fixed"] if FIXED in states else []
+    yield ", ".join(told) or "Nothing is wrong."
 
 
 def _checkpoints(found: Status) -> Iterator[Diagnosis]:
@@ -70,8 +69,7 @@ def _checkpoints(found: Status) -> Iterator[Diagnosis]:
         told = f"{found.unreadable} of {found.refs} refs name no checkpoint that can be read"
         yield Diagnosis("checkpoints", WRONG, told, "git ckpt verify --all")
     else:
-        told = f"{found.here} here, all can be read" if found.here else "there are none here yet"
-        yield Diagnosis("checkpoints", WELL, told)
+        yield Diagnosis("checkpoints", WELL, f"{found.here} here, all can be read")
     for note in found.notes:
         yield Diagnosis("settings", DOUBTFUL, note, "correct the file, or the variable")
     for other in found.others:
@@ -83,13 +81,7 @@ def _trigger(trigger: TriggerStatus) -> Iterator[Diagnosis]:
     name, finding, failure = trigger.name, trigger.finding, trigger.notes.failure
     if finding is not None and finding.state == REPLACED:
         yield Diagnosis(name, WRONG, finding.detail, finding.mend)
-    if finding is None or finding.state != INSTALLED:
-        return
-    if trigger.off is not None:
-        turn_on = f"git config --unset-all {trigger.off}"
-        if trigger.off == "CKPT_DISABLE":
-            turn_on = "unset CKPT_DISABLE"
-        yield Diagnosis(name, DOUBTFUL, f"turned off by {trigger.off}", turn_on)
-    if failure is not None and trigger.notes.is_failing:
-        yield Diagnosis(name, WRONG, f"failed when it last ran: {failure.message}")
-    yield Diagnosis(name, DOUBTFUL if finding.mend else WELL, finding.detail, finding.mend)
+    elif finding is not None and finding.state == INSTALLED:
+        if failure is not None and trigger.notes.is_failing:
+            yield Diagnosis(name, WRONG, f"failed when it last ran: {failure.message}")
+        yield Diagnosis(name, DOUBTFUL if finding.mend else WELL, finding.detail, finding.mend)

@@ -25,14 +25,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="only its section")
 
 
-def run(context: Context, command: str | None = None) -> int:
+def run(context: Context, command: str | None = None) -> None:
     text = manual(command)
     if context.output.as_json:
         context.output.document({"schema": 1, "command": command, "text": text})
     else:
         for line in text.splitlines():
             context.output.line(line)
-    return 0
 
 
 def manual(command: str | None = None) -> str:

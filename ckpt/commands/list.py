@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ckpt.engine.catalog import Catalog, counts_as_latest
+from ckpt.engine.catalog import counts_as_latest
 from ckpt.errors import UsageError
-from ckpt.models import REF_PREFIX, Checkpoint, Kind
+from ckpt.models import Checkpoint, Kind
 from ckpt.render import Paint, table
 
 if TYPE_CHECKING:
@@ -31,12 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--until", metavar="TIME", type=parse_time, help="not later than this")
     add("--all", action="store_true", help="also safety checkpoints and those during a rollback")
     add("--all-worktrees", action="store_true", help="those of every worktree")
-    add_limit(parser, "at most N", _ROWS)
-
-
-def add_limit(parser: argparse.ArgumentParser, what: str, usual: int) -> None:
-    shown = f"{what} (default: {usual}; 0: no limit)"
-    parser.add_argument("-n", type=number, metavar="N", dest="limit", help=shown)
+    what = f"at most N (default: {_ROWS}; 0: no limit)"
+    add("-n", type=number, metavar="N", dest="limit", help=what)
 
 
 def number(text: str) -> int | None:
@@ -48,17 +44,11 @@ def number(text: str) -> int | None:
 
 def run(context: Context, all: bool = False, limit: int | None = _ROWS, **options: Any) -> None:
     """List checkpoints with the options of `CheckpointManager.list`."""
-    manager = context.manager
-    found = manager.list(**options)
+    found = context.manager.list(**options)
     if not all and "kind" not in options:
         found = [c for c in found if counts_as_latest(c)]
     shown = found[:limit]
     context.output.tell(shown, None, partial(_rows, len(found)))
-    unreadable = [] if found else Catalog(manager.repository).unreadable()
-    if unreadable:  # explains the empty list
-        more = f" and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""
-        context.output.warning(f"'{REF_PREFIX}{unreadable[0]}'{more} cannot be read")
-        context.output.hint("git ckpt doctor")
 
 
 def _rows(number: int, shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str]:

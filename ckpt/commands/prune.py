@@ -11,7 +11,7 @@ from ckpt.cli import Context
 from ckpt.engine.trash import PruneResult, prune
 from ckpt.errors import UsageError
 from ckpt.models import Kind
-from ckpt.render import Paint, quoted
+from ckpt.render import Paint
 from ckpt.settings.settings import Policy, Rules
 from ckpt.settings.sources import BOOL, DURATION, RULES, Type
 
@@ -65,7 +65,7 @@ def _rows(result: PruneResult, paint: Paint, width: int) -> Iterator[str]:
         word = paint("green", "keep") if one.keep else paint("red", "drop")
         reasons = ", ".join(one.reasons)
         found = one.checkpoint
-        yield f"{word}  {paint('id', found.id)}  {found.kind:<7}  {quoted(reasons)}"
+        yield f"{word}  {paint('id', found.id)}  {found.kind:<7}  {reasons}"
     drop, remove = ("Would drop", "Would remove") if result.dry_run else ("Dropped", "Removed")
     yield f"{drop} {len(result.dropped)} of {len(result.decisions)}"
     if result.emptied:

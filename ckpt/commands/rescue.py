@@ -11,7 +11,6 @@ from functools import partial
 from ckpt import documents
 from ckpt.cli import Context
 from ckpt.commands.gc import run_git
-from ckpt.commands.list import add_limit
 from ckpt.engine.rescue import FSCK, Lost, choose, find_lost, rescue
 from ckpt.models import Checkpoint
 from ckpt.render import Paint, age, aligned, counted, printable
@@ -25,31 +24,32 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "which", nargs="?", metavar="WHICH", help="a number in the list, or an id (default: list)"
     )
-    add_limit(parser, "list at most N", _ROWS)
 
 
-def run(context: Context, which: str | None = None, limit: int | None = _ROWS) -> None:
+def run(context: Context, which: str | None = None) -> None:
     repo = context.manager.repository
     found = find_lost(repo, run_git(repo, *FSCK))
-    chosen = found[:limit] if which is None else [choose(found, which)]
-    made = None if which is None else rescue(repo, chosen[0])
+    if which is not None:
+        found = [choose(found, which)]
+    made = None if which is None else rescue(repo, found[0])
     context.output.tell(
-        chosen,
-        lambda lost: documents.document(lost=lost, total=len(found), checkpoint=made),
-        partial(_rows, len(found)) if made is None else partial(_rescued, made),
+        found,
+        lambda lost: documents.document(lost=lost, checkpoint=made),
+        _rows if made is None else partial(_rescued, made),
     )
 
 
-def _rows(total: int, found: Sequence[Lost], paint: Paint, width: int) -> Iterator[str]:
+def _rows(found: Sequence[Lost], paint: Paint, width: int) -> Iterator[str]:
     """List numbered finds, newest first, then the command to type next."""
     if not found:
         yield "Nothing was found that is lost."
         return
-    rows = [_HEADS, *(_row(number, each) for number, each in enumerate(found, 1))]
+    shown = found[:_ROWS]
+    rows = [_HEADS, *(_row(number, each) for number, each in enumerate(shown, 1))]
     yield from aligned(rows, paint, width, len(_HEADS) - 1, {})
     yield ""
-    if total > len(found):
-        yield f"{total - len(found)} older ones are not shown; -n 0 shows all"
+    if len(found) > _ROWS:
+        yield f"{len(found) - _ROWS} older ones are not shown (all of them with --json)"
     yield "bring one back:   git ckpt rescue NUMBER"
 
 

@@ -59,9 +59,8 @@ def _state(found: Status) -> Iterator[Row]:
         yield "Rollback", "", "in progress"
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items() if count)
     yield "Checkpoints", "", f"{found.here} here ({kinds})" if found.here else "none here"
-    for which, one in (("newest", found.newest), ("oldest", found.oldest)):
-        if one is not None and (which == "newest" or found.here > 1):
-            yield "", "", f"{which} {age(one.timestamp)}: {one.id}"
+    if found.newest is not None:
+        yield "", "", f"newest {age(found.newest.timestamp)}: {found.newest.id}"
     more = [(found.elsewhere, "in other worktrees"), (found.trash, "in the trash")]
     if found.elsewhere or found.trash:
         yield "", "", ", ".join(f"{count} {where}" for count, where in more if count)
@@ -106,11 +105,10 @@ def _trigger(trigger: TriggerStatus) -> Iterator[Row]:
         facts.append(f"last ran {_ago(success.at)}, {success.seconds:.2f} s: {what}")
     if facts:
         yield f"  {trigger.name}", style, "; ".join(facts)
-    if failure is not None:
+    if failure is not None and trigger.notes.is_failing:
         times = "" if failure.times == 1 else f" {failure.times} times in a row"
         failed = f"failed{times}, last {_ago(failure.at)}: {failure.message}"
-        label = "" if facts else f"  {trigger.name}"
-        yield label, "red" if trigger.notes.is_failing else "dim", failed
+        yield "" if facts else f"  {trigger.name}", "red", failed
 
 
 def _ago(moment: float) -> str:
@@ -120,8 +118,6 @@ def _ago(moment: float) -> str:
 def _advice(found: Status) -> Iterator[tuple[str, str]]:
     if found.rollback_interrupted:
         yield "end the rollback", "git ckpt rollback --continue, or --abort"
-    if found.here:
-        yield "look at them", "git ckpt list"
     yield "take one", "git ckpt save [NAME]"
     states = {t.name: t.finding.state for t in found.triggers if t.finding is not None}
     yield from (("type git ckpt", other.mend) for other in found.others if other.mend)

@@ -18,7 +18,7 @@ from ckpt.errors import CkptError, NotFound, UsageError
 from ckpt.git import record
 from ckpt.git.objects import ObjectID
 from ckpt.git.repository import Repository
-from ckpt.models import REF_PREFIX, Checkpoint, Kind, Scope
+from ckpt.models import Checkpoint, Kind, Scope
 
 _LATEST = re.compile(r"(?a)latest(?:~(\d{1,9}))?")
 _SHOWN_IDS = 5
@@ -32,12 +32,9 @@ class Catalog:
         self._read: dict[str, Checkpoint] = {}
 
     @cached_property
-    def _refs(self) -> dict[str, ObjectID | None]:
-        """Return the checkpoint refs, newest first, including those that name no object."""
-        refs = self._repo.refs
-        said = refs.contents_below(REF_PREFIX)
-        found = sorted(filter(ids.is_id, said), reverse=True)
-        return {name: refs.named_by(said[name]) for name in found}
+    def _refs(self) -> dict[str, ObjectID]:
+        """Return the commits by id, newest first."""
+        return dict(sorted(self._repo.refs.checkpoints().items(), reverse=True))
 
     @cached_property
     def _made_here(self) -> frozenset[bytes]:
@@ -45,7 +42,7 @@ class Catalog:
 
     def ids(self) -> list[str]:
         """Return the ids, newest first."""
-        return [name for name, commit in self._refs.items() if commit is not None]
+        return [*self._refs]
 
     def __iter__(self) -> Iterator[Checkpoint]:
         """Yield the readable checkpoints, newest first."""
@@ -58,11 +55,6 @@ class Catalog:
             except CkptError:
                 continue
             yield found
-
-    def unreadable(self) -> list[str]:
-        """Return the ids of refs without a readable checkpoint, newest first."""
-        readable = {found.id for found in self}
-        return [name for name in self._refs if name not in readable]
 
     def here(self, session: str | None = None) -> Iterator[Checkpoint]:
         """Yield the checkpoints of this worktree, or of one session in it, newest first."""

@@ -21,6 +21,7 @@ from ckpt.git.trees import (
     GITLINK,
     REGULAR,
     SYMLINK,
+    UnsafeTree,
     check_name,
     is_null,
     walk,
@@ -32,21 +33,17 @@ _MODES = frozenset((REGULAR, EXECUTABLE, SYMLINK, GITLINK, FOLDER))
 _LONGEST_PATH = 4096  # bytes, as for git
 
 
-class Unsafe(Exception):
-    """The reason why a foreign checkpoint is refused."""
-
-
 @lru_cache(1 << 16)
 def _check_entry(name: bytes, mode: int) -> None:
     """Refuse a name or mode that git does not allow in a tree."""
     check_name(name)
-    shown = to_str(name).encode("utf-8", "backslashreplace").decode("utf-8")[:80]
+    shown = to_str(name)[:80]
     if mode not in _MODES:
-        raise Unsafe(f"'{shown}' has the unknown mode {mode:o}")
+        raise UnsafeTree(f"'{shown}' has the unknown mode {mode:o}")
     if is_like_dot_git(name):
-        raise Unsafe(f"'{shown}' is no name for a file")
+        raise UnsafeTree(f"'{shown}' is no name for a file")
     if mode not in (REGULAR, EXECUTABLE) and is_gitmodules(name):
-        raise Unsafe(f"'{shown}' would be '.gitmodules' and is no file")
+        raise UnsafeTree(f"'{shown}' would be '.gitmodules' and is no file")
 
 
 def check(target: Recorded) -> None:
@@ -56,7 +53,7 @@ def check(target: Recorded) -> None:
         _check_index(target.index.entries)
         for path, mode in _paths(target):
             if len(path) > _LONGEST_PATH:
-                raise Unsafe(f"a path in it has {len(path):,} bytes")
+                raise UnsafeTree(f"a path in it has {len(path):,} bytes")
             *folders, last = path.split(b"/")
             _check_entry(last, mode)
             for name in folders:
@@ -64,8 +61,8 @@ def check(target: Recorded) -> None:
         if target.checkpoint.scope is Scope.FULL:
             for text in target.manifest.excludes.values():  # matching millions of rules takes hours
                 if len(text) > LARGEST_RULES:
-                    raise Unsafe(f"ignore rules of {len(text):,} bytes")
-    except (CkptError, Unsafe) as error:
+                    raise UnsafeTree(f"ignore rules of {len(text):,} bytes")
+    except CkptError as error:
         raise Refused(
             f"checkpoint '{target.checkpoint.id}' was not made here and is not safe: {error}",
             hint="nothing was touched; 'git ckpt list' shows the others",
@@ -76,16 +73,16 @@ def _check_index(entries: Sequence[IndexEntry]) -> None:
     """Refuse conflicting paths, which are possible with intent-to-add entries."""
     staged = [entry.path for entry in entries if not entry.stage]
     if len({*staged}) < len(staged) or not {*staged}.isdisjoint(folders_of(staged)):
-        raise Unsafe("a path is staged twice, or as a file and as a folder")
+        raise UnsafeTree("a path is staged twice, or as a file and as a folder")
     if any(entry.mode == FOLDER for entry in entries):
-        raise Unsafe("a folder is staged as a file")
+        raise UnsafeTree("a folder is staged as a file")
 
 
 def _paths(target: Recorded) -> Iterator[tuple[bytes, int]]:
     for tree in (target.tree, target.state_tree):
         for path, entry in walk(target.objects, tree):  # raises above the size limit
             if is_null(entry.id):
-                raise Unsafe(f"'{to_str(path)[:80]}' names no object")
+                raise UnsafeTree(f"'{to_str(path)[:80]}' names no object")
             yield path, entry.mode
     yield from ((path, REGULAR) for path in target.state_files)
     if target.checkpoint.scope is Scope.FULL:

@@ -22,7 +22,7 @@ from ckpt.engine.trigger_log import TriggerLog, TriggerNotes
 from ckpt.errors import Busy, CkptError, DiskError
 from ckpt.git.config import parse_bool
 from ckpt.git.operation import read
-from ckpt.git.repository import Repository, in_worktree
+from ckpt.git.repository import Repository
 from ckpt.ids import is_id
 from ckpt.models import INSTALLED, REF_PREFIX, REPLACED, Checkpoint, Finding, GitState, Kind
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving
@@ -70,7 +70,7 @@ def _refs(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
     for target in every_target(repo):
         if target.commit is not None and not repo.objects.lacks(target.commit):
             continue
-        what = "no object" if target.commit is None else f"missing {target.commit.decode()}"
+        what = "no object" if target.commit is None else f"missing object {target.commit.decode()}"
         found = Diagnosis("refs", WRONG, f"'{target.ref}' names {what}", FIX)
         if is_doubtful:
             found = found._replace(mend="git fsck")
@@ -93,19 +93,18 @@ def _journals(repo: Repository) -> Iterator[Diagnosis]:
         private_dir = os.path.join(git_dir, "ckpt")
         if not is_interrupted(private_dir):
             continue
-        is_own = git_dir == repo.git_dir
         path = os.path.join(private_dir, JOURNAL)
         away = join(["mv", path, path + ".broken"])
         try:
             journal.read(private_dir)
         except CkptError as error:
-            told = f"{error.message}{'' if is_own else in_worktree(git_dir)}; the state before "
-            told += "is the newest of 'git ckpt list --all-worktrees --kind safety'"
+            listed = "git ckpt list --all-worktrees --kind safety"
+            told = f"{error.message}; the state before is the newest of '{listed}'"
             yield Diagnosis(JOURNAL, WRONG, told, away)
-        else:
-            if is_own:
-                told = f"interrupted; --abort returns to the state before; to give it up: {away}"
-                yield Diagnosis("rollback", WRONG, told, journal.CONTINUE)
+            continue
+        if git_dir == repo.git_dir:
+            told = f"interrupted; --abort returns to the state before; to give it up: {away}"
+            yield Diagnosis("rollback", WRONG, told, journal.CONTINUE)
 
 
 def _locks(repo: Repository, *, fix: bool) -> Iterator[Diagnosis]:
@@ -160,7 +159,6 @@ class Status(NamedTuple):
     rollback_interrupted: bool
     kinds: Mapping[Kind, int]
     newest: Checkpoint | None
-    oldest: Checkpoint | None
     elsewhere: int
     unreadable: int
     trash: int
@@ -197,7 +195,6 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         rollback_interrupted=is_interrupted(repo.private_dir),
         kinds={kind: kinds.count(kind) for kind in Kind},
         newest=here[0] if here else None,
-        oldest=here[-1] if here else None,
         elsewhere=len(every) - len(here),
         unreadable=refs - len(every),
         trash=in_trash,

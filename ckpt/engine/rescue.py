@@ -120,9 +120,8 @@ def _contents(repo: Repository, blobs: dict[ObjectID, int]) -> Iterator[Lost]:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line that is not blank, in printable characters."""
-    line = next((line for line in text.splitlines() if line.strip()), "").strip()
-    return "".join(char if char.isprintable() else " " for char in line[:_LONGEST_LINE])
+    """Return the first line that is not blank."""
+    return next((line for line in text.splitlines() if line.strip()), "").strip()[:_LONGEST_LINE]
 
 
 # -- rescue

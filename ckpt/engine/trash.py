@@ -32,22 +32,22 @@ from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.settings.settings import Policy, Settings
 
 _PATIENCE = 60.0  # seconds to wait for another process that drops or restores
-_A_MOMENT = 0.5
 
 
 def drop(repo: Repository, checkpoint: Checkpoint) -> None:
     """Move a checkpoint to the trash if its ref is unchanged."""
     with prune_lock(repo.common_dir, timeout=_PATIENCE):
         repo.refs.clear_dead()
+        if move_all_aside(repo, [checkpoint]):
+            return
         needed = needed_by_rollbacks(repo)
-        if checkpoint.id in needed:
-            raise Refused(
-                f"a rollback that is not over needs checkpoint '{checkpoint.id}'",
-                hint="if it was interrupted: git ckpt rollback --continue, or --abort, in "
-                f"'{needed[checkpoint.id] or repo.worktree}'",
-            )
-        if not move_all_aside(repo, [checkpoint]):
+        if checkpoint.id not in needed:
             raise changed_meanwhile(checkpoint)
+        place = needed[checkpoint.id] or repo.worktree
+        raise Refused(
+            f"a rollback that is not over needs checkpoint '{checkpoint.id}'",
+            hint=f"if it was interrupted: git ckpt rollback --continue, or --abort, in '{place}'",
+        )
 
 
 def move_all_aside(repo: Repository, checkpoints: Sequence[Checkpoint]) -> set[str]:
@@ -129,7 +129,6 @@ _TRIGGER = "ckpt-prune"
 _MANY_REFS = 100
 _LEAST = 0.2  # seconds needed to begin
 _MOST_READS = 200_000  # objects, to measure checkpoints
-_STAYED = "to be dropped, but it was changed or needed meanwhile"
 
 
 class PruneResult(NamedTuple):
@@ -165,10 +164,9 @@ def prune(
             emptied = [one.id for one in (going + old if empties_trash else old)]
             return PruneResult(tuple(found), tuple(dict.fromkeys(emptied)), True)
         repo.refs.clear_dead()
-        stayed = {one.id for one in going} - move_all_aside(repo, going)
-        for at, one in enumerate(found):
-            if one.checkpoint.id in stayed:
-                found[at] = one._replace(keep=True, reasons=(_STAYED,))
+        moved = move_all_aside(repo, going)
+        # Nothing is said of those changed or needed meanwhile.
+        found = [one for one in found if one.keep or one.checkpoint.id in moved]
         emptied = empty(repo, before)
         with suppress(Busy):
             repo.refs.pack(_MANY_REFS)
@@ -231,8 +229,7 @@ class Collected(NamedTuple):
 
 def collect(repo: Repository) -> Collected:
     """Delete expired checkpoints from the trash, remove leftover files and pack refs."""
-    emptied: list[str] = []
-    with suppress(Busy), prune_lock(repo.common_dir, timeout=_A_MOMENT):  # a prune does so, too
+    with prune_lock(repo.common_dir, timeout=_PATIENCE):
         emptied = empty(repo, _due())
     cleared, packed = repo.refs.clear_dead(), 0
     with suppress(Busy):

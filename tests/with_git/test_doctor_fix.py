@@ -88,9 +88,6 @@ def test_a_ref_that_names_nothing_is_told_where_its_checkpoint_is_looked_for(
 ) -> None:
     (repo / ".git" / saved["ref"]).write_text("")
 
-    listed = ckpt("list", code=0)
-    assert f"'{saved['ref']}' cannot be read" in listed.stderr
-    assert "hint: git ckpt doctor" in listed.stderr
     assert "git ckpt doctor --fix" in ckpt("verify", saved["id"], code=1).stdout
 
 
