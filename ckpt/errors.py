@@ -48,7 +48,7 @@ def disk_hint(error: OSError) -> str:
         return "allow more open files, as 'ulimit -n 1024' does"
     if error.errno == errno.EROFS:
         return "mount the file system for writing"
-    if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO):
+    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO):
         return "move away what is there in its place"
     from shlex import quote
 

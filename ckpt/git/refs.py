@@ -260,10 +260,16 @@ class Refs:
         """Create a ref durably; False if it exists."""
         self.clear_dead()
         path = self._path(ref)
-        with holding(path, self._private_dir, patience=_CREATE_PATIENCE):
-            if self.contents(ref):
-                return False
-            replace_held(path, target + b"\n", self._private_dir)
+        try:
+            with holding(path, self._private_dir, patience=_CREATE_PATIENCE):
+                if self.contents(ref):
+                    return False
+                replace_held(path, target + b"\n", self._private_dir)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise Busy(
+                f"cannot create '{os.fsdecode(ref)}': another ref is in the way",
+                hint="'git for-each-ref' lists the refs; rename the one that is in the way",
+            ) from None
         while (path := os.path.dirname(path)) != self.common_dir:
             disk.fsync([os.path.dirname(path)])
         return True
@@ -301,7 +307,7 @@ class Refs:
                 _remove_empty_above(path, self._path(b"/".join(ref.split(b"/")[:2])))
         return {*done}
 
-    def pack(self, at_least: int) -> int:
+    def pack(self, at_least: int = 1) -> int:
         """Pack the loose refs of checkpoints if there are at least so many; return their number."""
         found: dict[bytes, tuple[bytes, Change]] = {}
         for prefix in (REF_PREFIX, TRASH_PREFIX):
@@ -478,7 +484,7 @@ class ReftableRefs(Refs):
                 lines.append(b"update %s %s" % change)
         return {*done} if self._update(lines) else set()
 
-    def pack(self, at_least: int) -> int:
+    def pack(self, at_least: int = 1) -> int:
         return 0  # git compacts its tables by itself
 
     def move_branch(
