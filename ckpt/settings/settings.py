@@ -275,7 +275,14 @@ def _trusted_sources(repo: Repository, flags: Mapping[str, Any] | None) -> list[
 
 def _said_by_file(worktree: str) -> list[Said]:
     top = os.fsencode(worktree)
-    own = read_plain_file(os.path.join(top, b"ckpt.toml"), _LARGEST)
-    if own is not None:
-        return from_ckpt_toml(own)
-    return from_pyproject(read_plain_file(os.path.join(top, b"pyproject.toml"), _LARGEST) or b"")
+    own, project = (
+        read_plain_file(os.path.join(top, name), _LARGEST)
+        for name in (b"ckpt.toml", b"pyproject.toml")
+    )
+    in_project = from_pyproject(project or b"")
+    if own is not None and in_project:
+        raise UsageError(
+            "settings stand both in 'ckpt.toml' and in [tool.ckpt] of 'pyproject.toml'",
+            hint="keep them in one of the two",
+        )
+    return in_project if own is None else from_ckpt_toml(own)
