@@ -26,14 +26,13 @@ def is_id(text: str) -> bool:
 
 
 def new_id(now: datetime, newest: str | None) -> str:
-    """Return an id for `now`, or for a millisecond after `newest` if the clock is behind it."""
+    """Return an id for `now`, or for a millisecond after `newest` if the clock is behind it.
+
+    `newest` was made here: a foreign id may name no valid time."""
     start = stamp(now)
     if newest is not None and start <= newest[: len(start)]:
-        try:
-            before = datetime.strptime(newest[: len(start)], "%Y%m%d-%H%M%S-%f")
-            start = stamp(before.replace(tzinfo=timezone.utc) + timedelta(milliseconds=1))
-        except (ValueError, OverflowError):  # not a valid time, or the last one
-            pass
+        before = datetime.strptime(newest[: len(start)], "%Y%m%d-%H%M%S-%f")
+        start = stamp(before.replace(tzinfo=timezone.utc) + timedelta(milliseconds=1))
     # The alphabet has 32 letters, so that a random byte selects each with equal probability.
     return start + "-" + "".join(ALPHABET[byte % len(ALPHABET)] for byte in os.urandom(4))
 
