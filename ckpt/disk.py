@@ -230,17 +230,6 @@ def remove(path: str) -> None:
         fsync([os.path.dirname(path)])
 
 
-def remove_tree(path: str) -> None:
-    """Remove a private directory and its contents, without following links."""
-    if not os.path.isdir(path) or os.path.islink(path):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        return
-    for name in names_in(path):
-        remove_tree(os.path.join(path, name))
-    os.rmdir(path)
-
-
 # -- Locks between our commands
 
 JOURNAL = "journal"  # in a worktree's private directory while a rollback is in progress

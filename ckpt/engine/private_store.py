@@ -100,6 +100,8 @@ def _forget_removed(stores: str) -> None:
             elif not os.path.exists(mark):
                 disk.replace(mark, b"")
             elif time() - os.lstat(mark).st_mtime > _GONE_FOR:
-                disk.remove_tree(place)
+                from shutil import rmtree  # slow to import
+
+                rmtree(place)
         except (OSError, ValueError, KeyError, TypeError):  # try again next time
             continue

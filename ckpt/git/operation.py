@@ -166,7 +166,6 @@ def install(git_dir: str, private_dir: str, wanted: OperationState) -> None:
         for name in (*FILES, *FOLDERS):
             source, target = os.path.join(room, name), os.path.join(git_dir, name)
             if os.path.lexists(source):
-                disk.remove_tree(target)
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 os.rename(source, target)
 
@@ -174,13 +173,16 @@ def install(git_dir: str, private_dir: str, wanted: OperationState) -> None:
 @contextmanager
 def _room(git_dir: str, private_dir: str) -> Iterator[str]:
     """Create a temporary directory for atomic renames of files and directories."""
+    from shutil import rmtree  # slow to import, and rarely needed
+
     room = os.path.join(private_dir, "operation")
-    disk.remove_tree(room)  # left by a killed process
+    if os.path.lexists(room):  # left by a killed process
+        rmtree(room)
     disk.ensure_dir(room)
     yield room
     folders = {os.path.dirname(os.path.join(git_dir, name)) for name in (*FILES, *FOLDERS)}
     disk.fsync(sorted(filter(os.path.isdir, folders)))
-    disk.remove_tree(room)
+    rmtree(room)
 
 
 # -- In a checkpoint

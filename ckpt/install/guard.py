@@ -10,6 +10,7 @@ printed.
 from __future__ import annotations
 
 import os
+import shutil
 from functools import partial
 from shlex import quote
 
@@ -156,7 +157,7 @@ def uninstall_wrapper(target: Target, *, is_named: bool) -> list[Step]:
     if not is_named:
         advice = ("git ckpt uninstall --wrapper",)
         return [Step("note", "wrapper is left, for all of your repositories", folder, advice)]
-    disk.remove_tree(folder)
+    shutil.rmtree(folder)
     return [Step("removed", "wrapper", folder)]
 
 
