@@ -45,7 +45,7 @@ _SHOWN = {
     "GitState": "commit_hash branch",
     "Lost": "kind id time:timestamp subject files size:bytes",
     "NestedState": "path commit_hash branch dirty checkpoint problem",
-    "RollbackResult": "target safety began_from written removed kept skipped folders_changed"
+    "RollbackResult": "target safety written removed kept skipped folders_changed"
     " index_changed state head undo_command:undo dry_run foreign nested",
     "RunResult": "command exit_code signal timed_out checkpoint.session:session checkpoint after"
     " changed.files:files head rollback rollback_command problems",

@@ -330,8 +330,8 @@ class NestedResult(NamedTuple):
 
 
 class RollbackResult(NamedTuple):
-    """What a rollback did, or would do; when an interrupted one is resumed, `began_from` is its
-    safety checkpoint, and `safety` that of later changes."""
+    """What a rollback did, or would do; when an interrupted one is resumed, `safety` is the safety
+    checkpoint of later changes, if there were any."""
 
     target: Checkpoint
     safety: Checkpoint | None
@@ -348,7 +348,6 @@ class RollbackResult(NamedTuple):
     restored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: bool = False
-    began_from: Checkpoint | None = None
 
     @property
     def data(self) -> Any:

@@ -219,8 +219,6 @@ def report(result: RollbackResult, paint: Paint, width: int = 0) -> Iterator[str
     # The target of an aborted rollback is its own safety checkpoint.
     if result.safety is not None and result.safety.id != result.target.id:
         yield f"The state before is saved as {paint('id', result.safety.id)}"
-    if result.began_from is not None:
-        yield f"The rollback had begun from {paint('id', result.began_from.id)}"
     for inside in result.nested:
         yield f"In {quoted(inside.path)}:"
         yield from ("  " + line for line in report(inside.result, paint))

@@ -58,7 +58,6 @@ def test_a_rollback_with_nothing_to_tell_has_every_key() -> None:
     assert found.pop("target")["id"] == ID
     assert found == {
         "safety": None,
-        "began_from": None,
         "written": [],
         "removed": [],
         "kept": [],

@@ -187,13 +187,11 @@ class _Rollback:
 
     def _report(self) -> RollbackResult:
         repo, target, record, resumed = self.repo, self.target, self.record, self.options.resumes
-        safety = self.safety
-        first = None if resumed is None else resumed.safety
+        safety = self.safety or (None if resumed is None else resumed.safety)
         forwards = resumed is None or resumed.forwards
         return RollbackResult(
             target=target.checkpoint,
-            safety=safety or first,
-            began_from=first if forwards and safety is not None else None,
+            safety=safety,
             written=tuple(map(to_str, self.done.written)),
             removed=tuple(map(to_str, self.done.removed)),
             kept=_listed(self.plan.kept if forwards else {}),
@@ -202,7 +200,7 @@ class _Rollback:
             index_changed=record.index,
             head=head_report(repo, self.present, target, record),
             dry_run=self.options.dry_run,
-            undo_command=UNDO if forwards and (safety or first) else None,
+            undo_command=UNDO if forwards and safety else None,
             foreign=target.is_foreign,
         )
 

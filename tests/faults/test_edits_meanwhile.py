@@ -137,7 +137,6 @@ def test_undo_after_continue_brings_back_what_there_was_before_it(
 ) -> None:
     scene = SCENES[name](tmp_path / "before")
     top = crash(driver, scene, CRASHES[when])
-    (first,) = new_checkpoints(scene, top)
     sh(f"{put('src/edited')}; rm -f src/.ckpt-tmp-*", top)
     half = look(top)
 
@@ -146,7 +145,6 @@ def test_undo_after_continue_brings_back_what_there_was_before_it(
     saved = new_checkpoints(scene, top)[-1]
     assert resumed.code == 0, resumed
     assert f"The state before is saved as {saved.rpartition('/')[2]}\n" in resumed.stdout
-    assert f"The rollback had begun from {first.rpartition('/')[2]}\n" in resumed.stdout
     assert driver.run(top, "undo", "--yes").code == 0
     assert differences(look(top), half) == []
 
