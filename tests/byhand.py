@@ -138,7 +138,7 @@ def write_checkpoint(repo: Repository, **changes: Any) -> Checkpoint:
     made = record.write_commit(objects, tree, (*head, state), message, MOMENT)
     objects.flush()
     assert repo.refs.create(wanted.ref.encode(), made)
-    return record.read_checkpoint(objects, wanted.id, made, foreign=True)
+    return record.read_checkpoint(objects, wanted.id, made, frozenset())
 
 
 @contextmanager

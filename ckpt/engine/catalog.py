@@ -30,7 +30,6 @@ class Catalog:
     def __init__(self, repo: Repository) -> None:
         self._repo = repo
         self._read: dict[str, Checkpoint] = {}
-        self._made_here = record.Record(repo.common_dir)
 
     @cached_property
     def _refs(self) -> dict[str, ObjectID | None]:
@@ -39,6 +38,10 @@ class Catalog:
         said = refs.contents_below(REF_PREFIX)
         found = sorted(filter(ids.is_id, said), reverse=True)
         return {name: refs.named_by(said[name]) for name in found}
+
+    @cached_property
+    def _made_here(self) -> frozenset[bytes]:
+        return record.made_here(self._repo.common_dir)
 
     def ids(self) -> list[str]:
         """Return the ids, newest first."""
@@ -137,13 +140,12 @@ def load(
     repo: Repository,
     checkpoint_id: str,
     commit: ObjectID,
-    known: record.Record | None = None,
+    known: frozenset[bytes] | None = None,
 ) -> Checkpoint:
     """Read a checkpoint by its commit, its details on demand. Pass `known` to share the record of
     local checkpoints among several."""
-    known = known or record.Record(repo.common_dir)
-    foreign = known.lacks(checkpoint_id, commit.decode())
-    return record.read_checkpoint(repo.objects, checkpoint_id, commit, foreign=foreign)
+    known = record.made_here(repo.common_dir) if known is None else known
+    return record.read_checkpoint(repo.objects, checkpoint_id, commit, known)
 
 
 def _named(checkpoints: Iterable[Checkpoint], name: str, scope: Scope) -> Checkpoint | None:

@@ -23,7 +23,7 @@ from ckpt.engine.space import Space
 from ckpt.engine.trigger_log import Success, TriggerLog
 from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
 from ckpt.git.objects import ObjectID
-from ckpt.git.record import Record
+from ckpt.git.record import made_here
 from ckpt.git.refs import Change
 from ckpt.git.repository import Repository
 from ckpt.git.trees import TooMany
@@ -77,13 +77,14 @@ def dropped(repo: Repository) -> list[Dropped]:
 def _all(repo: Repository, before: date | None = None) -> list[Dropped]:
     """Return the trash, or what was dropped before a day; of two with one id, the one dropped last
     comes second."""
-    found, made_here = [], Record(repo.common_dir)
-    for name, commit in sorted(repo.refs.trash().items()):
+    found, refs = [], sorted(repo.refs.trash().items())
+    known = made_here(repo.common_dir)
+    for name, commit in refs:
         word, _, checkpoint_id = name.partition("/")
         try:  # `strptime` takes 5 ms to import
             day = date(int(word[:4]), int(word[4:6]), int(word[6:]))
             if is_id(checkpoint_id) and (before is None or day < before):
-                checkpoint = load(repo, checkpoint_id, commit, made_here)
+                checkpoint = load(repo, checkpoint_id, commit, known)
                 found.append(Dropped(checkpoint, day, TRASH_PREFIX + name))
         except (ValueError, CkptError):  # not created by ckpt
             continue

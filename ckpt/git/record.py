@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from ckpt import codec, disk, ids
@@ -133,7 +133,7 @@ def compose_message(checkpoint: Checkpoint) -> str:
 
 
 def read_checkpoint(
-    objects: ObjectStore, checkpoint_id: str, commit: ObjectID, *, foreign: bool = False
+    objects: ObjectStore, checkpoint_id: str, commit: ObjectID, made_here: frozenset[bytes]
 ) -> Checkpoint:
     """Read a checkpoint from its commit; details are read on demand."""
     read = read_commit(objects, commit)
@@ -164,7 +164,7 @@ def read_checkpoint(
             head_commit=head,
             branch=trailers.get("Branch"),
             stats=Stats(*map(int, _checked(trailers["Stats"], _NUMBERS).split())),
-            foreign=foreign,
+            foreign=_line(checkpoint_id, commit.decode()) not in made_here,
             source=Source(partial(read_details, objects), partial(read_dirty_files, objects)),
         )
     except _DAMAGE as error:
@@ -515,21 +515,13 @@ def note(common_dir: str, checkpoint_id: str, commit: str) -> tuple[str, ...]:
     return (path,)
 
 
-class Record:
-    """The record of local checkpoints, read on first use."""
-
-    def __init__(self, common_dir: str) -> None:
-        self._path = os.path.join(common_dir, "ckpt", _NAME)
-
-    @cached_property
-    def _lines(self) -> frozenset[bytes]:
-        try:
-            return frozenset(disk.read_private(self._path).splitlines(keepends=True))
-        except OSError:
-            return frozenset()
-
-    def lacks(self, checkpoint_id: str, commit: str) -> bool:
-        return _line(checkpoint_id, commit) not in self._lines
+def made_here(common_dir: str) -> frozenset[bytes]:
+    """Return the record. Read the refs first: a checkpoint is recorded before it gets its ref."""
+    try:
+        path = os.path.join(common_dir, "ckpt", _NAME)
+        return frozenset(disk.read_private(path).splitlines(keepends=True))
+    except OSError:
+        return frozenset()
 
 
 def _line(checkpoint_id: str, commit: str) -> bytes:

@@ -318,7 +318,7 @@ def test_the_record_is_not_read_for_a_new_id_that_is_the_newest(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_by_us(repo, A)
-    monkeypatch.setattr(record, "Record", lambda _: None)
+    monkeypatch.setattr(record, "made_here", None)
 
     assert Catalog(repo).newest_here(B[:19]) is None
 

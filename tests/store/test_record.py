@@ -38,7 +38,7 @@ def written(
 
 
 def read(store: ObjectStore, commit: ObjectID) -> Checkpoint:
-    return record.read_checkpoint(store, ID, commit)
+    return record.read_checkpoint(store, ID, commit, frozenset())._replace(foreign=False)
 
 
 def there_and_back(store: ObjectStore, checkpoint: Checkpoint) -> Checkpoint:
@@ -251,7 +251,7 @@ def test_a_checkpoint_under_another_id_is_foreign(store: ObjectStore) -> None:
     commit = written(store, record.compose_message(draft()))
 
     with pytest.raises(NotACheckpoint, match="was not written by ckpt"):
-        record.read_checkpoint(store, "20270101-000000-000-aaaa", commit)
+        record.read_checkpoint(store, "20270101-000000-000-aaaa", commit, frozenset())
 
 
 def test_trailers_count_only_in_the_last_paragraph(store: ObjectStore) -> None:
