@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from datetime import datetime, timedelta, timezone
 
 from ckpt.errors import UsageError
@@ -17,6 +16,7 @@ from ckpt.errors import UsageError
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 PATTERN = re.compile(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
 _NOT_UTF8 = re.compile("[\ud800-\udfff]").search
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]").search
 MAX_NAME = 200
 MAX_DESCRIPTION = 64 * 1024
 
@@ -71,7 +71,7 @@ def check_name(name: str) -> str:
 
 def has_controls(text: str) -> bool:
     """Return whether a text contains line breaks or other control characters."""
-    return any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in text)
+    return _CONTROL(text) is not None
 
 
 def check_description(description: str) -> str | None:

@@ -176,7 +176,7 @@ def read_checkpoint(
 
 def _name(subject: str) -> str:
     """Validate a name; a line break in it could forge lines of `list`."""
-    if len(subject) > ids.MAX_NAME or not (subject.isprintable() or not ids.has_controls(subject)):
+    if len(subject) > ids.MAX_NAME or ids.has_controls(subject):
         raise ValueError(f"a name of {len(subject):,} characters, or with control characters")
     return subject
 
