@@ -71,9 +71,6 @@ class FolderChange(NamedTuple):
     before: int | None
     after: int | None
 
-    def reversed(self) -> FolderChange:
-        return FolderChange(self.path, self.after, self.before)
-
 
 class BranchMove(NamedTuple):
     """The commits of a branch before and after; None if it does not exist."""
@@ -119,11 +116,6 @@ class Journal:
             before != after and not (None in (before, after) and path in moved)
             for path, before, after in self.folders
         )
-
-    @property
-    def is_idle(self) -> bool:
-        others = self.index or self.operation or self.head is not None
-        return not (self.files or self.folders or others)
 
 
 # -- Write and read it

@@ -98,7 +98,7 @@ class Resumed:
         """Return the journal's directory changes, without directories removed since."""
         changes = self.record.folders
         if not self.forwards:
-            changes = tuple(change.reversed() for change in changes)
+            changes = tuple(FolderChange(c.path, c.after, c.before) for c in changes)
         now = present.folders
         return tuple(c._replace(before=c.before and now.get(c.path, c.before)) for c in changes)
 

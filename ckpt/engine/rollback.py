@@ -83,7 +83,8 @@ class _Rollback:
     def go(self) -> RollbackResult:
         options, resumed, plan = self.options, self.options.resumes, self.plan
         present, record = self.present, self.record
-        is_idle = record.is_idle and not options.moves_state and resumed is None
+        changes = (record.files, record.folders, record.index, record.operation, record.head)
+        is_idle = not (any(changes) or options.moves_state or resumed is not None)
         if options.dry_run or is_idle:
             written = [action.path for action in plan.writes]
             removed = [action.path for action in plan.removals]
@@ -165,15 +166,16 @@ class _Rollback:
 
     def _complete(self) -> None:
         """End the journal, without the blocked paths, which an undo need not change."""
-        private_dir, record, resumed = self.repo.private_dir, self.record, self.options.resumes
+        private_dir, resumed = self.repo.private_dir, self.options.resumes
         if resumed is not None and not resumed.forwards:
             journal.remove(private_dir)
             return
-        if resumed is not None and self.safety is None:
-            record = resumed.record  # an undo returns to the start of that rollback
+        written = self.record if resumed is None else resumed.record
+        # If nothing was edited in between, an undo returns to the start of that rollback.
+        record = written if self.safety is None else self.record
         done = tuple(path for path in record.files if path not in self.done.blocked)
         record = replace(record, files=done)
-        if record != (self.record if resumed is None else resumed.record):
+        if record != written:
             journal.write(private_dir, record)
         journal.complete(private_dir)
 
