@@ -496,7 +496,7 @@ STATES: Mapping[str, Make] = {
     "tracked without sense": folder("state", **{"tracked.json": b"{"}),
 } | {
     f"{key} is {value!r}": manifest(**{key: value})
-    for number, key in enumerate(KEYS)
+    for number, key in enumerate(KEYS, 1)
     for value in ODD[number % 3 :: 3]
 }
 
@@ -570,7 +570,6 @@ HARMLESS = {
     *("HEAD is a blob", "a missing HEAD", "a trailer of a megabyte"),
     *("not sorted", "folder sorted as a file"),
     *(
-        "branch is None",
         "include is [['x']]",
         "include is []",
         "include is {}",
