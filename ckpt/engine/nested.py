@@ -14,6 +14,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from math import inf
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -168,8 +169,11 @@ def check_limit(target: Recorded, limit: bytes) -> None:
 # -- save
 
 
-def save(repo: Repository, settings: Settings, request: SaveRequest) -> SaveResult:
-    """Save the worktree and every nested repository."""
+def save(
+    repo: Repository, settings: Settings, request: SaveRequest, *, budget: float = inf
+) -> SaveResult:
+    """Save the worktree and every nested repository within one time budget."""
+    deadline = Deadline(budget)
     # Tracked state belongs to the outer worktree only.
     own = request._replace(state={}, state_files=(), state_is_given=False, keep=())
 
@@ -179,11 +183,12 @@ def save(repo: Repository, settings: Settings, request: SaveRequest) -> SaveResu
             with open_nested(repo, to_bytes(state.path)) as inner:
                 journal.check_ended(inner.private_dir)
                 settings = load_settings(inner)
-                result = save(inner, settings, own)
+                result = save(inner, settings, own, budget=deadline.left())
                 if count_save(inner.private_dir, result):
                     from ckpt.engine.trash import prune_by_itself
 
-                    prune_by_itself(inner, settings, result.id or "", _TIME_TO_PRUNE)
+                    left = min(deadline.left() / 2, _TIME_TO_PRUNE)
+                    prune_by_itself(inner, settings, result.id or "", left)
         except CkptError as error:
             return state._replace(problem=error.message)
         except OSError as error:
@@ -200,7 +205,7 @@ def save(repo: Repository, settings: Settings, request: SaveRequest) -> SaveResu
     def complete(present: Present) -> Present:
         return present._replace(nested=tuple(map(saved, present.nested)))
 
-    return snapshot.save(repo, settings, request, complete=complete)
+    return snapshot.save(repo, settings, request, budget=deadline.left(), complete=complete)
 
 
 # -- rollback

@@ -40,6 +40,7 @@ class Request(NamedTuple):
     trigger: str
     kind: Kind = Kind.HOOK
     session: str | None = None
+    recurse: bool = False
     is_stranger: bool = False
     complete: Callable[[Repository, Present], Present] | None = None
 
@@ -98,9 +99,14 @@ def _save(repo: Repository, settings: Settings, request: Request) -> Fired:
     budget = settings.guard_budget if for_guard else settings.hook_budget
     session = request.session or session_of_env(repo.env)
     wanted = SaveRequest(kind=request.kind, trigger=request.trigger, session=session)
-    complete = request.complete
-    add = None if complete is None else lambda present: complete(repo, present)
-    result = save(repo, settings, wanted, budget=budget, complete=add)
+    if request.recurse:
+        from ckpt.engine import nested
+
+        result = nested.save(repo, settings, wanted, budget=budget)
+    else:
+        complete = request.complete
+        add = None if complete is None else lambda present: complete(repo, present)
+        result = save(repo, settings, wanted, budget=budget, complete=add)
     elapsed = monotonic() - started
     success = Success(time(), elapsed, str(result.outcome), result.id or "")
     TriggerLog(repo.private_dir).note_success(request.trigger, success)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt import disk
 from ckpt.errors import CkptError, UsageError
+from ckpt.git.config import parse_bool
 from ckpt.git.repository import Repository, discover
 from ckpt.paths import GUARD_NOTES, data_dir
 from ckpt.triggers.fire import Fired, NothingToSave, Request, fire
@@ -41,6 +42,8 @@ _HARMLESS = (
     "write-tree"
 )
 HARMLESS = frozenset(_HARMLESS.split())
+# Commands that remove whole directories.
+_REMOVING = ("clean", "rm", "submodule", "submodule--helper")
 _MOST_ALIASES = 10
 _SHELLS = {"sh", "ash", "bash", "busybox", "dash", "ksh", "mksh", "zsh"}
 
@@ -71,10 +74,12 @@ def _once(start: str, env: Mapping[str, str], row: Sequence[Process], notes: Not
     if row and row[0].is_exact and meant != command and meant.name in HARMLESS:
         return None
     if outer is None:
-        return fire(start, env, Request("guard", complete=stop_if_clean))
+        return fire(start, env, _request("guard", repo, meant))
     if notes.has(outer, repo.worktree):
         return None
-    fired = fire(start, env, Request("guard", complete=stop_if_clean))
+    # A shell alias may run any command.
+    is_script = (_alias(repo, of_process(outer.words).name) or "").startswith("!")
+    fired = fire(start, env, _request("guard", repo, meant, is_script))
     notes.add(outer, repo.worktree)
     return fired
 
@@ -121,7 +126,16 @@ def _before(start: str, env: Mapping[str, str], command: Command) -> Fired | Non
     command = expanded(command, repo)
     if command.name in HARMLESS:
         return None
-    return fire(start, env, Request("wrapper", complete=stop_if_clean))
+    return fire(start, env, _request("wrapper", repo, command))
+
+
+def _request(trigger: str, repo: Repository, command: Command, is_script: bool = False) -> Request:
+    """Return a request that includes submodules if the command can change files in them."""
+    recurses = parse_bool(repo.config.get("submodule.recurse") or "false") is not False
+    recurses |= any(word.startswith("--rec") for word in command.words)  # git accepts abbreviations
+    if is_script or recurses or command.name in _REMOVING:
+        return Request(trigger, recurse=True)
+    return Request(trigger, complete=stop_if_clean)
 
 
 def stop_if_clean(repo: Repository, present: Present) -> Present:
@@ -157,10 +171,11 @@ def _is_clean(repo: Repository, present: Present) -> bool:
 
 
 class Command(NamedTuple):
-    """A git command: options of git itself, and its name (possibly empty)."""
+    """A git command: options of git itself, name (possibly empty), and arguments."""
 
     options: tuple[tuple[str, str], ...]
     name: str
+    words: tuple[str, ...]
 
 
 def parse(words: Sequence[str]) -> Command:
@@ -172,7 +187,7 @@ def parse(words: Sequence[str]) -> Command:
         if option in _WITH_VALUE and not glued:
             value = rest.pop(0) if rest else ""
         options.append((option, value))
-    return Command(tuple(options), rest[0] if rest else "")
+    return Command(tuple(options), rest[0] if rest else "", tuple(rest[1:]))
 
 
 def is_git(words: Sequence[str]) -> bool:
@@ -190,15 +205,18 @@ def of_process(words: Sequence[str]) -> Command:
 
 def expanded(command: Command, repo: Repository) -> Command:
     """Expand the alias of a command, unless it is a shell command."""
-    get = repo.config.get
     for _ in range(_MOST_ALIASES):
-        alias = f"alias.{command.name}"
-        text = None if command.name in HARMLESS else get(alias) or get(f"{alias}.command")
+        text = None if command.name in HARMLESS else _alias(repo, command.name)
         if not text or text.startswith("!") or any(char in text for char in "\"'\\"):
             return command
         inner = parse(text.split())
-        command = Command(command.options + inner.options, inner.name)
+        options = command.options + inner.options
+        command = Command(options, inner.name, inner.words + command.words)
     return command
+
+
+def _alias(repo: Repository, name: str) -> str | None:
+    return repo.config.get(f"alias.{name}") or repo.config.get(f"alias.{name}.command")
 
 
 # -- Commands the guard has taken a checkpoint for

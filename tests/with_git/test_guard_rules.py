@@ -333,14 +333,17 @@ def with_submodule(repo: Path, tmp_path: Path) -> Path:
     "line",
     [
         "git submodule update --force",
+        "git submodule deinit -f inner",
+        "git rm -qf inner",
         "git checkout -f --recurse-submodules HEAD",
+        "git -c submodule.recurse=true reset -q --hard",
         "git submodule foreach -q 'git checkout -f && git clean -fd'",
     ],
 )
-def test_a_guard_in_a_submodule_saves_it_before_git_goes_there(
+def test_what_is_in_submodules_is_saved_before_git_goes_there(
     with_submodule: Path, line: str
 ) -> None:
-    install(with_submodule / "inner")
+    install(with_submodule)
 
     ran = run("sh", "-c", line, cwd=with_submodule)
 
@@ -350,6 +353,17 @@ def test_a_guard_in_a_submodule_saves_it_before_git_goes_there(
     [ref] = git(*refs, cwd=with_submodule).split()
     assert git(*inner, "show", f"{ref}:README.md", cwd=with_submodule) == "edited inside\n"
     assert git(*inner, "show", f"{ref}:new.txt", cwd=with_submodule) == "new inside\n"
+
+
+def test_a_submodule_comes_back_with_what_was_in_it(with_submodule: Path) -> None:
+    install(with_submodule)
+    before = Seen.at(with_submodule / "inner")
+
+    git("submodule", "update", "--force", cwd=with_submodule)
+
+    assert Seen.at(with_submodule / "inner") != before
+    ckpt_here("rollback", "--recurse", "--yes", cwd=with_submodule, code=0)
+    assert Seen.at(with_submodule / "inner") == before
 
 
 # What it is called with

@@ -65,6 +65,39 @@ def test_nothing_relies_on_a_store_that_a_tool_lends_for_the_moment(
     assert (guarded / "README.md").read_text() == "work\n"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git submodule update --force",
+        "git reset --hard --recurse-sub",
+        "git checkout -f --recurse HEAD",
+        "git nuke",
+        "git -c submodule.recurse=true reset --hard",
+    ],
+)
+def test_what_a_command_discards_in_a_submodule_is_held(
+    guarded: Path, tmp_path: Path, line: str
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    git("init", "-q", cwd=library)
+    write(library / "file", "as committed\n")
+    git("add", ".", cwd=library)
+    git("commit", "-qm", "one", cwd=library)
+    allowed = ("-c", "protocol.file.allow=always")
+    git(*allowed, "submodule", "-q", "add", str(library), "sub", cwd=guarded)
+    git("commit", "-qm", "with a submodule", cwd=guarded)
+    git(
+        "config", "alias.nuke", "!git reset -q --hard; git submodule -q update --force", cwd=guarded
+    )
+    write(guarded / "sub/file", "work\n")
+    type_in(guarded, line)
+    assert (guarded / "sub/file").read_text() == "as committed\n"
+
+    ckpt_here("rollback", "--recurse", "--yes", cwd=guarded, code=0)
+    assert (guarded / "sub/file").read_text() == "work\n"
+
+
 def test_permission_bits_are_something_to_lose(guarded: Path) -> None:
     git("branch", "other", cwd=guarded)
     (guarded / "README.md").chmod(0o600)
