@@ -154,9 +154,9 @@ class Place(NamedTuple):
 
 
 def find_place(repo: Repository) -> Place:
-    configured = repo.config.get_path("core.hookspath")
     folder = os.path.join(repo.common_dir, "hooks")
-    if configured:
+    if repo.config.get("core.hookspath") is not None:  # if empty, git looks in the root directory
+        configured = repo.config.get_path("core.hookspath") or "/"
         folder = os.path.normpath(os.path.join(repo.worktree, configured))
     parent, name = os.path.split(folder)
     is_husky = (name, os.path.basename(parent)) == ("_", ".husky")
