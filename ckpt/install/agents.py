@@ -63,7 +63,7 @@ def install(target: Target, agent: str) -> list[Step]:
 
 def uninstall(target: Target, agent: str) -> list[Step]:
     """Remove the hooks from all recorded files, and from the one an install would edit."""
-    noted = _noted(target, agent)
+    noted = target.record.get(_part(agent))
     steps: list[Step] = []
     for path in dict.fromkeys([*noted, _path(target, agent)]):
         try:
@@ -97,12 +97,12 @@ def _inspected(target: Target, agent: str) -> Finding | None:
         except Unfit as reason:
             told = f"'{place}': {reason}" if place == path else told
             continue
-        if hooks and hooks.keys() != AGENTS[agent].events.keys():
-            return Finding(agent, REPLACED, f"'{place}' has only some of its hooks", mend)
         if hooks:
-            runs = [run for items in hooks.values() for run in _commands(items[0], agent)]
-            return installed(agent, place, os.fsencode(runs[0]), True, mend)
-    return Finding(agent, REPLACED, told, mend) if path in _noted(target, agent) else None
+            [items, *_], is_own = hooks.values(), hooks == wanted(agent, target.python)
+            text = os.fsencode(_commands(items[0], agent)[0])
+            return installed(agent, place, text, is_own, mend)
+    is_noted = path in target.record.get(_part(agent))
+    return Finding(agent, REPLACED, told, mend) if is_noted else None
 
 
 def _to_correct(agent: str, path: str, reason: Unfit) -> Step:
@@ -178,7 +178,7 @@ def _take_out(target: Target, agent: str, path: str) -> None:
 
 def _before(target: Target, agent: str, path: str) -> str | None:
     """Return the text without our entries; None if the file was created for them."""
-    text, notes = _read(path) or "", _noted(target, agent).get(path, {})
+    text, notes = _read(path) or "", target.record.get(_part(agent)).get(path, {})
     if notes.get("after") == text:
         former: str | None = notes["before"]
         return former
@@ -187,12 +187,8 @@ def _before(target: Target, agent: str, path: str) -> str | None:
     return None if is_made_here and left in ({}, AGENTS[agent].required) else _dump(left, text)
 
 
-def _noted(target: Target, agent: str) -> Document:
-    """Return the recorded former text of each edited file."""
-    return target.record.get(_part(agent))
-
-
 def _part(agent: str) -> str:
+    """Return the part of the record with the former text of each edited file."""
     return f"agent {agent}"
 
 

@@ -32,7 +32,7 @@ from ckpt.settings.sources import GIT_HOOKS
 
 # Hooks test for this file, so that they do nothing once ckpt is uninstalled.
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
-_PART = "hooks"
+_PART = "hooks"  # of the record: the file of each event
 
 
 # -- All hooks
@@ -90,7 +90,7 @@ def _inspected(target: Target, event: str, reads_config: bool) -> Finding:
             is_own = section == _wanted(event, target.python)
             return installed(event, config.path, os.fsencode(section[-1][1]), is_own, mend)
     place = find_place(target.require_repo())
-    path, noted = _where_it_runs(place, event), _noted(target).get(event)
+    path, noted = _where_it_runs(place, event), target.record.get(_PART).get(event)
     if path is not None:
         text = read_file(path)
         is_own = not has_block(text) or with_block(text, block(event, target.python)) == text
@@ -102,11 +102,6 @@ def _inspected(target: Target, event: str, reads_config: bool) -> Finding:
         told = f"removed by another tool from '{noted}', or git does not read that"
         return Finding(event, REPLACED, told, mend)
     return Finding(event, MISSING, "not installed", mend)
-
-
-def _noted(target: Target) -> dict[str, str]:
-    """Return the recorded hook file of each event."""
-    return target.record.get(_PART)
 
 
 # -- In git's configuration
@@ -154,9 +149,9 @@ class Place(NamedTuple):
 
 
 def find_place(repo: Repository) -> Place:
-    configured = repo.config.get_path("core.hookspath")
     folder = os.path.join(repo.common_dir, "hooks")
-    if configured:
+    if repo.config.get("core.hookspath") is not None:  # if empty, git looks in the root directory
+        configured = repo.config.get_path("core.hookspath") or "/"
         folder = os.path.normpath(os.path.join(repo.worktree, configured))
     parent, name = os.path.split(folder)
     is_husky = (name, os.path.basename(parent)) == ("_", ".husky")
@@ -199,7 +194,7 @@ def _into_file(target: Target, place: Place, event: str) -> list[Step]:
 
 def _out_of_files(target: Target, events: Sequence[str]) -> list[Step]:
     """Remove our hooks from all files, as core.hooksPath may have been different before."""
-    repo, noted = target.require_repo(), _noted(target)
+    repo, noted = target.require_repo(), target.record.get(_PART)
     folders = (find_place(repo).folder, os.path.join(repo.common_dir, "hooks"))
     steps: list[Step] = []
     for event in events:

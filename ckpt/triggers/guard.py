@@ -9,7 +9,6 @@ work is done. A clean worktree gets no checkpoint.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -221,7 +220,6 @@ def _alias(repo: Repository, name: str) -> str | None:
 
 # -- Commands the guard has taken a checkpoint for
 
-_SECONDS = 300
 _SIZE = 4096  # fixed, so that the file can be rewritten when the disk is full
 
 
@@ -232,32 +230,23 @@ class Notes:
         self._path = path
 
     def has(self, process: Process, worktree: str) -> bool:
-        wanted = (str(process.pid), process.started, worktree)
-        return any((pid, started, top) == wanted for pid, started, _, top in self._read())
+        return [str(process.pid), process.started, worktree] in self._read()
 
     def add(self, process: Process, worktree: str) -> None:
         """Note a process; on failure, the next call saves again."""
-        until = str(_now() + _SECONDS)
-        newest_first = [[str(process.pid), process.started, until, worktree], *self._read()]
+        newest_first = [[str(process.pid), process.started, worktree], *self._read()]
         text = os.fsencode("".join(" ".join(line) + "\n" for line in newest_first))
         whole_lines = text[: text.rfind(b"\n", 0, _SIZE) + 1]
         with suppress(OSError):
             disk.overwrite_private(self._path, whole_lines.ljust(_SIZE, b"\n"))
 
     def _read(self) -> list[list[str]]:
-        """Return the notes that have not expired; none after a reboot."""
         try:
             lines = os.fsdecode(disk.read_private(self._path)).split("\n")
         except OSError:
             return []
-        now, notes = _now(), [line.split(" ", 3) for line in lines]
-        whole = [note for note in notes if len(note) == 4 and note[2].isdecimal()]
-        return [note for note in whole if now < int(note[2][:20]) <= now + _SECONDS]
-
-
-def _now() -> int:
-    """Return the seconds since boot, as in `/proc/uptime`."""
-    return int(time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)))
+        notes = [line.split(" ", 2) for line in lines]
+        return [note for note in notes if len(note) == 3]
 
 
 # -- Processes, from `/proc` or `ps`

@@ -342,7 +342,8 @@ def test_what_became_of_it_is_seen(agent: str, repo: Path, tmp_path: Path) -> No
     document = json.loads(path.read_text())
     document["hooks"].popitem()
     path.write_text(json.dumps(document))
-    assert states(repo) == {agent: "replaced"}
+    [found] = agents.inspect(target(repo))
+    assert found.detail.endswith("not as this ckpt writes it")
     path.write_text("{")
     assert states(repo) == {agent: "replaced"}
     path.unlink()

@@ -126,23 +126,6 @@ def test_a_process_is_noted_for_one_worktree(tmp_path: Path) -> None:
     assert not notes.has(Process(6, 1, 1, "100", ("git",)), "/work tree")
 
 
-def test_a_note_holds_for_minutes_and_not_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 10_000
-    monkeypatch.setattr(guard, "_now", lambda: now)
-    notes = Notes(str(tmp_path / "guarded"))
-    notes.add(ONE, "/w")
-
-    assert notes.has(ONE, "/w")
-    now += 299
-    assert notes.has(ONE, "/w")
-    now += 1
-    assert not notes.has(ONE, "/w")
-    now = 20
-    assert not notes.has(ONE, "/w")
-
-
 def test_the_oldest_notes_make_room(tmp_path: Path) -> None:
     notes = Notes(str(tmp_path / "guarded"))
     many = [Process(pid, 1, 1, "100", ("git",)) for pid in range(200)]

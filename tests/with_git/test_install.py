@@ -466,13 +466,14 @@ def test_a_folder_of_hooks_outside_the_repository_is_left_alone(repo: Path, tmp_
     assert os.listdir(tmp_path / "company") == []
 
 
-def test_hooks_that_are_turned_off_are_told_of(repo: Path) -> None:
-    git("config", "core.hooksPath", "/dev/null")
+@pytest.mark.parametrize("nowhere", ["/dev/null", ""])
+def test_hooks_that_are_turned_off_are_told_of(repo: Path, nowhere: str) -> None:
+    git("config", "core.hooksPath", nowhere)
 
     assert "hooks are outside the git dir" in install(code=4).stdout
     git("config", "--unset", "core.hooksPath")
     install()
-    git("config", "core.hooksPath", "/dev/null")
+    git("config", "core.hooksPath", nowhere)
     uninstall()
     assert os.listdir(repo / ".git/hooks") == []
 
