@@ -37,7 +37,7 @@ from ckpt.engine.scan_rules import (
     scan_rules,
 )
 from ckpt.engine.working_state import Present, sparse_entries
-from ckpt.git.index import Index, IndexEntry, matches, read_staged
+from ckpt.git.index import Index, IndexEntry, read_staged
 from ckpt.git.objects import LARGE, ObjectID, ObjectStore, UnreadableFile
 from ckpt.git.operation import read_now
 from ckpt.git.repository import Repository
@@ -283,10 +283,10 @@ class _Look:
     def _staged_blob(self, path: bytes, status: os.stat_result) -> ObjectID | None:
         """Return the blob of a file that git's index proves unmodified. The sizes must be equal:
         the blob may be missing, or come from a conversion that is no longer configured."""
-        entry = self._entries.get(path)
-        if entry is None or not matches(entry, status, file_mode=self._executable is None):
+        entry, by_mode = self._entries.get(path), self._executable is None
+        if entry is None:
             return None
-        if self._read_staged().is_racy(entry):
+        if not self._read_staged().is_unmodified(entry, status, file_mode=by_mode):
             return None
         blob = ObjectID(entry.id)
         size = self._objects.size(blob) if self._sizes is None else self._sizes.get(blob)

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from ckpt import disk
 from ckpt.engine.capture import add_stable, opened, read_stable
 from ckpt.engine.journal import FileState
-from ckpt.git.index import Index, IndexEntry, matches
+from ckpt.git.index import Index, IndexEntry
 from ckpt.git.objects import (
     LARGEST_KEPT,
     LARGEST_WHOLE,
@@ -187,7 +187,7 @@ class Cleaner:
 
     def _is_unmodified(self, entry: IndexEntry, status: os.stat_result) -> bool:
         """Return whether git would consider a file unmodified by its stat data alone."""
-        is_same = matches(entry, status, file_mode=False) and not self._staged.is_racy(entry)
+        is_same = self._staged.is_unmodified(entry, status, file_mode=False)
         return is_same and self._objects.has(ObjectID(entry.id))
 
     def _is_in_lfs(self, entry: IndexEntry, status: os.stat_result) -> bool:
