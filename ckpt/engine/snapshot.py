@@ -436,13 +436,11 @@ def _read_state_file(objects: ObjectStore, worktree: Worktree, path: bytes) -> S
             state = look(objects, worktree, path, status, store=True)
         elif worktree.in_the_way(path) is None:
             return StateFile(None, 0)
-        else:
-            reason = "what is above it is no folder"
     except (OSError, UnsafePath) as error:
         reason = error.message if isinstance(error, UnsafePath) else (error.strerror or "").lower()
     if state is None:
         raise CkptError(
-            f"cannot read state file '{to_str(path)}': {reason or 'it changes all the time'}",
+            f"cannot read state file '{to_str(path)}': {reason}",
             hint="name a file that can be read",
         )
     return StateFile(state.entry, state.permissions)
