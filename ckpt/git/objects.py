@@ -484,16 +484,18 @@ class ObjectStore:
         return object_id
 
     def _hold(self, object_id: ObjectID, kind: bytes, data: bytes) -> None:
-        self._new[object_id] = Held(kind, len(data), data)
+        place = Held(kind, len(data), data)
+        if self._new_pack is not None:
+            self._new[object_id] = self._new_pack.add(object_id, *place.open())
+            return
+        self._new[object_id] = place
         self._new_size += len(data)
-        if self._new_pack is None:
-            if len(self._new) <= MANY_OBJECTS and self._new_size <= _MOST_BYTES:
-                return
+        if len(self._new) > MANY_OBJECTS or self._new_size > _MOST_BYTES:
             from ckpt.git.packs import NewPack
 
             self._new_pack = NewPack(self.path, self.object_format)
-        for each, held in self._held():
-            self._new[each] = self._new_pack.add(each, *held.open())
+            for each, held in self._held():
+                self._new[each] = self._new_pack.add(each, *held.open())
 
     def _held(self) -> list[tuple[ObjectID, Held]]:
         return [(each, place) for each, place in self._new.items() if isinstance(place, Held)]
