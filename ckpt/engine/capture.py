@@ -65,7 +65,7 @@ from ckpt.worktree.cache import (
     total,
     unsettled,
 )
-from ckpt.worktree.scan import Deadline, Overtaken, Scan, ScanRules, scan
+from ckpt.worktree.scan import Deadline, Overtaken, Scan, scan
 
 if TYPE_CHECKING:
     from ckpt.engine.conversions import Cleaner, Converted
@@ -189,9 +189,6 @@ class _Look:
             self._staged = read_staged(self._repo)
         return self._staged
 
-    def _scan_rules(self) -> ScanRules:
-        return scan_rules(self._repo, self._settings, self._excludes, self._index)
-
     def _doubtful(self, cache: ScanCache) -> Iterable[bytes]:
         if self._index is cache.index:
             return ()
@@ -308,16 +305,13 @@ class _Look:
         """Scan the worktree, or only what differs from `records`; raise Overtaken if a full scan is
         needed. If the attributes have changed, read every file."""
         repo, folders = self._repo, Folders(records)
-        doubtful: Iterable[bytes] = ()
-        if records and cache is not None:
-            doubtful = self._doubtful(cache)
         look = partial(
             scan,
             self._top,
             folders,
-            self._scan_rules,
+            lambda: scan_rules(repo, self._settings, self._excludes, self._index),
             self._clock.is_settled_folder,
-            doubtful=doubtful,
+            doubtful=self._doubtful(cache) if cache is not None and records else (),
             progress=self._progress,
             deadline=self._deadline,
         )
@@ -328,12 +322,11 @@ class _Look:
             found, self._sizes = both(look, lambda: self._objects.sizes(blobs))
         is_whole = self._keep_within(found)
         named = folders.notes().get("attributes", {})
-        attributes = attribute_tree(repo, named)
-        if cache is not None and cache.attributes != attributes.fingerprint:
+        tree, attributes = attribute_tree(repo, named)
+        if cache is not None and cache.attributes != attributes:
             if records:
                 raise Overtaken
             cache, self._entries = None, {}
-        tree = attributes.tree
         if tree is not None:
             from ckpt.worktree.filters import conversion
 
@@ -372,7 +365,7 @@ class _Look:
             converted = conversions_of(known)
         kept = None
         if self._clock is not NEVER and is_whole:
-            kept = ScanCache(self._rules, attributes.fingerprint, self._index, records)
+            kept = ScanCache(self._rules, attributes, self._index, records)
         return Present(
             top,
             self._index,
