@@ -82,11 +82,6 @@ class IndexEntry(NamedTuple):
         return int.from_bytes(self.stat[_MODE], "big")
 
     @property
-    def mtime_ns(self) -> int:
-        _, _, seconds, nanoseconds, *_ = STAT.unpack(self.stat)
-        return int(seconds * _SECOND + nanoseconds)
-
-    @property
     def stage(self) -> int:
         return (self.flags & STAGE) >> 12
 
@@ -114,7 +109,8 @@ class Index:
 
     def is_racy(self, entry: IndexEntry) -> bool:
         """Check whether an entry's file may have changed after the index was written."""
-        return self.mtime_ns is None or entry.mtime_ns >= self.mtime_ns
+        _, _, seconds, nanoseconds, *_ = STAT.unpack(entry.stat)
+        return self.mtime_ns is None or seconds * _SECOND + nanoseconds >= self.mtime_ns
 
     def is_unmodified(
         self, entry: IndexEntry, st: os.stat_result, *, file_mode: bool = True
