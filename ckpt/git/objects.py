@@ -45,7 +45,6 @@ KINDS = (b"commit", b"tree", b"blob", b"tag")
 # Above these limits, new objects are written to a pack.
 MANY_OBJECTS = 200
 _MOST_BYTES = 2 << 20
-_MOST_FOLDERS = 1000  # of alternates, which an untrusted repository can nest without limit
 _WRITTEN_OUT = 120.0  # seconds after which the kernel has written a file to disk
 
 
@@ -231,7 +230,7 @@ def object_folders(path: str) -> list[str]:
         for line in dict.fromkeys(text.split(b"\n")):
             named = os.path.join(folder, os.fsdecode(line))
             is_named = line and not line.startswith(b"#") and os.path.isdir(named)
-            if is_named and os.path.realpath(named) not in found and len(found) < _MOST_FOLDERS:
+            if is_named and os.path.realpath(named) not in found:
                 found[os.path.realpath(named)] = named
                 todo.append(named)
     return [*found.values()]
