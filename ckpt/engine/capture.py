@@ -37,7 +37,7 @@ from ckpt.engine.scan_rules import (
     scan_rules,
 )
 from ckpt.engine.working_state import Present, sparse_entries
-from ckpt.git.index import Index, IndexEntry, matches, read_staged
+from ckpt.git.index import Index, IndexEntry, read_staged
 from ckpt.git.objects import LARGE, ObjectID, ObjectStore, UnreadableFile
 from ckpt.git.operation import read_now
 from ckpt.git.repository import Repository
@@ -65,7 +65,7 @@ from ckpt.worktree.cache import (
     total,
     unsettled,
 )
-from ckpt.worktree.scan import Deadline, Overtaken, Scan, ScanRules, scan
+from ckpt.worktree.scan import Deadline, Overtaken, Scan, scan
 
 if TYPE_CHECKING:
     from ckpt.engine.conversions import Cleaner, Converted
@@ -189,9 +189,6 @@ class _Look:
             self._staged = read_staged(self._repo)
         return self._staged
 
-    def _scan_rules(self) -> ScanRules:
-        return scan_rules(self._repo, self._settings, self._excludes, self._index)
-
     def _doubtful(self, cache: ScanCache) -> Iterable[bytes]:
         if self._index is cache.index:
             return ()
@@ -283,10 +280,10 @@ class _Look:
     def _staged_blob(self, path: bytes, status: os.stat_result) -> ObjectID | None:
         """Return the blob of a file that git's index proves unmodified. The sizes must be equal:
         the blob may be missing, or come from a conversion that is no longer configured."""
-        entry = self._entries.get(path)
-        if entry is None or not matches(entry, status, file_mode=self._executable is None):
+        entry, by_mode = self._entries.get(path), self._executable is None
+        if entry is None:
             return None
-        if self._read_staged().is_racy(entry):
+        if not self._read_staged().is_unmodified(entry, status, file_mode=by_mode):
             return None
         blob = ObjectID(entry.id)
         size = self._objects.size(blob) if self._sizes is None else self._sizes.get(blob)
@@ -308,16 +305,13 @@ class _Look:
         """Scan the worktree, or only what differs from `records`; raise Overtaken if a full scan is
         needed. If the attributes have changed, read every file."""
         repo, folders = self._repo, Folders(records)
-        doubtful: Iterable[bytes] = ()
-        if records and cache is not None:
-            doubtful = self._doubtful(cache)
         look = partial(
             scan,
             self._top,
             folders,
-            self._scan_rules,
+            lambda: scan_rules(repo, self._settings, self._excludes, self._index),
             self._clock.is_settled_folder,
-            doubtful=doubtful,
+            doubtful=self._doubtful(cache) if cache is not None and records else (),
             progress=self._progress,
             deadline=self._deadline,
         )
@@ -328,12 +322,11 @@ class _Look:
             found, self._sizes = both(look, lambda: self._objects.sizes(blobs))
         is_whole = self._keep_within(found)
         named = folders.notes().get("attributes", {})
-        attributes = attribute_tree(repo, named)
-        if cache is not None and cache.attributes != attributes.fingerprint:
+        tree, attributes = attribute_tree(repo, named)
+        if cache is not None and cache.attributes != attributes:
             if records:
                 raise Overtaken
             cache, self._entries = None, {}
-        tree = attributes.tree
         if tree is not None:
             from ckpt.worktree.filters import conversion
 
@@ -372,7 +365,7 @@ class _Look:
             converted = conversions_of(known)
         kept = None
         if self._clock is not NEVER and is_whole:
-            kept = ScanCache(self._rules, attributes.fingerprint, self._index, records)
+            kept = ScanCache(self._rules, attributes, self._index, records)
         return Present(
             top,
             self._index,

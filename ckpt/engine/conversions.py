@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from io import FileIO
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from ckpt import disk
 from ckpt.engine.capture import add_stable, opened, read_stable
 from ckpt.engine.journal import FileState
-from ckpt.git.index import Index, IndexEntry, matches
+from ckpt.git.index import Index, IndexEntry
 from ckpt.git.objects import (
     LARGEST_KEPT,
     LARGEST_WHOLE,
@@ -187,7 +188,7 @@ class Cleaner:
 
     def _is_unmodified(self, entry: IndexEntry, status: os.stat_result) -> bool:
         """Return whether git would consider a file unmodified by its stat data alone."""
-        is_same = matches(entry, status, file_mode=False) and not self._staged.is_racy(entry)
+        is_same = self._staged.is_unmodified(entry, status, file_mode=False)
         return is_same and self._objects.has(ObjectID(entry.id))
 
     def _is_in_lfs(self, entry: IndexEntry, status: os.stat_result) -> bool:
@@ -213,7 +214,7 @@ class Cleaner:
     ) -> ObjectID | None:
         """Add what git stores for a file; return None if its driver fails or git would refuse it.
         Skip the built-in conversions of large files."""
-        from ckpt.worktree.filters import FilterFailed, Unconvertible, clean
+        from ckpt.worktree.filters import Unconvertible, clean
 
         try:
             if asked.driver is not None and self._filters.drivers.get(asked.driver, "") != "":
@@ -226,9 +227,8 @@ class Cleaner:
                     data = output.read()
             if data is None:
                 return add_stable(self._objects, full)[0]
-            text = data
-            cleaned = clean(asked, text, lambda: self._index_blob(path, text))
-        except (FilterFailed, Unconvertible):
+            cleaned = clean(asked, data, lambda: self._index_blob(path))
+        except Unconvertible:
             return None
         return self._objects.add(b"blob", cleaned)
 
@@ -241,15 +241,12 @@ class Cleaner:
         source.seek(0)
         return source
 
-    def _index_blob(self, path: bytes, data: bytes) -> bytes | None:
+    def _index_blob(self, path: bytes) -> bytes | None:
         entry = self._entries.get(path)
-        likely = data.replace(b"\r\n", b"\n")  # quicker to compare than to read
-        if entry is None or self._objects.hash(b"blob", likely) == entry.id:
-            return None if entry is None else likely
-        try:
-            return self._objects.read(ObjectID(entry.id), b"blob", LARGEST_WHOLE)
-        except MissingObject:  # in a partial clone
-            return None
+        with suppress(MissingObject):  # in a partial clone
+            if entry is not None:
+                return self._objects.read(ObjectID(entry.id), b"blob", LARGEST_WHOLE)
+        return None
 
 
 def _is_crlf(data: bytes) -> bool:

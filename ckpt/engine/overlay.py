@@ -10,8 +10,7 @@ of edited ignore rules and attributes.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from ckpt.engine.conversions import Converted
 from ckpt.engine.scan_rules import attribute_tree
@@ -28,23 +27,15 @@ _MODES = (REGULAR, EXECUTABLE, SYMLINK)
 _RULES = (b".gitignore", b".gitattributes")
 
 
-class Edited(NamedTuple):
-    """The mode and content of a file, as git stores them."""
-
-    mode: int
-    content: bytes
+# The mode and content of each file, as git stores them; None if it is removed.
+Edits = dict[bytes, tuple[int, bytes] | None]
 
 
-Edits = Mapping[bytes, Edited | None]
-
-
-def edits(
-    repo: Repository, patches: Iterable[FilePatch], index: Index
-) -> dict[bytes, Edited | None]:
-    """Apply a patch to the files of an index; return None for removed ones. DamagedObject if it
-    was made for another index, MissingObject if a content of the index is missing."""
+def edits(repo: Repository, patches: Iterable[FilePatch], index: Index) -> Edits:
+    """Apply a patch to the files of an index. DamagedObject if it was made for another index,
+    MissingObject if a content of the index is missing."""
     staged = {e.path: e for e in index.entries if e.stage == 0 and not e.intent_to_add}
-    found: dict[bytes, Edited | None] = {}
+    found: Edits = {}
     for patch in patches:
         path, mode, before = patch.new_path, patch.parsed.new_mode, b""
         if patch.old_path is not None:
@@ -63,7 +54,7 @@ def edits(
         content = patch.apply(before)
         if mode not in _MODES or not repo.objects.hash(b"blob", content).startswith(patch.new_id):
             raise DamagedObject("it gives another content than it names")
-        found[path] = Edited(mode, content)
+        found[path] = mode, content
     return found
 
 
@@ -72,7 +63,7 @@ def lay_over(repo: Repository, present: Present, changes: Edits) -> tuple[Presen
     objects = repo.objects
     files: dict[bytes, Correction] = {}
     converted: dict[bytes, Converted] = {}
-    attributes = attribute_tree(repo, present.attribute_files).tree
+    attributes = attribute_tree(repo, present.attribute_files)[0]
     autocrlf, eol = repo.config.get("core.autocrlf"), repo.config.get("core.eol")
     doubts: list[str] = []
     usual = present.modes
@@ -80,20 +71,21 @@ def lay_over(repo: Repository, present: Present, changes: Edits) -> tuple[Presen
         if edited is None:
             files[path] = None
             continue
-        data, asked = edited.content, None
-        if attributes is not None and edited.mode != SYMLINK:
+        mode, content = edited
+        data, asked = content, None
+        if attributes is not None and mode != SYMLINK:
             asked = conversion(attributes.attributes(path), autocrlf, eol)
         try:
             data = data if asked is None else checkout(asked, data)
         except Unconvertible as error:
             doubts.append(f"'{to_str(path)}' may have had other bytes: {error}")
-        if data != edited.content:
+        if data != content:
             converted[path] = Converted(objects.add(b"blob", data))
-        blob = objects.add(b"blob", edited.content)
-        bits = usual.executable if edited.mode == EXECUTABLE else usual.plain
-        mode = stat.S_IFLNK | 0o777 if edited.mode == SYMLINK else stat.S_IFREG | bits
+        blob = objects.add(b"blob", content)
+        bits = usual.executable if mode == EXECUTABLE else usual.plain
+        bits = stat.S_IFLNK | 0o777 if mode == SYMLINK else stat.S_IFREG | bits
         # No file on disk has these times.
-        files[path] = TreeEntry(edited.mode, blob), (0, 0, 0, len(data), mode)
+        files[path] = TreeEntry(mode, blob), (0, 0, 0, len(data), bits)
     found = present.with_files(objects, files)
     rules = [path for path in changes if path.rpartition(b"/")[2] in _RULES]
     doubts += [f"files were not saved by the edited '{to_str(path)}'" for path in rules]

@@ -233,13 +233,6 @@ def path_of(repo: Repository) -> str:
     return os.path.join(repo.private_dir, _NAME)
 
 
-def _identity(repo: Repository) -> bytes:
-    """Return a hash that distinguishes this worktree from a copy of it."""
-    status = os.stat(repo.worktree)
-    place = repo.worktree, repo.git_dir, status.st_dev, status.st_ino, repo.object_format.name
-    return sha1(ascii(place).encode()).digest()
-
-
 def _dump(repo: Repository, cache: ScanCache) -> list[bytes]:
     rules, attributes, index, records, *rest = cache
     rows = [*map(tuple, records.values())]
@@ -262,5 +255,8 @@ def _read(repo: Repository) -> ScanCache | None:
 
 
 def _head(repo: Repository, body: bytes | memoryview) -> bytes:
-    """Return the header of a file with that body; `marshal` must load no other."""
-    return _MAGIC + _identity(repo) + b"%08x" % zlib.crc32(body)
+    """Return the header of a file with that body, for this worktree and no copy of it; `marshal`
+    must load no other."""
+    status = os.stat(repo.worktree)
+    place = repo.worktree, repo.git_dir, status.st_dev, status.st_ino, repo.object_format.name
+    return _MAGIC + sha1(ascii(place).encode()).digest() + b"%08x" % zlib.crc32(body)

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
 
 from ckpt.engine.scan_cache import IndexFacts
 from ckpt.git.config import parse_bool
@@ -114,17 +113,13 @@ def takes(patterns: tuple[str, ...], path: bytes, is_folder: bool, ignore: Ignor
 # -- Attributes
 
 
-class Attributed(NamedTuple):
-    """The attributes of a worktree; `tree` is None if they convert nothing. The fingerprint changes
-    with the attributes and with what conversions do."""
-
-    tree: AttributeTree | None
-    fingerprint: bytes
-
-
-def attribute_tree(repo: Repository, named: Iterable[bytes]) -> Attributed:
+def attribute_tree(repo: Repository, named: Iterable[bytes]) -> tuple[AttributeTree | None, bytes]:
     """Read the named attributes files of the worktree, and those outside it. Unlike git, ignore a
-    file that is only in the index."""
+    file that is only in the index.
+
+    Return None if they convert nothing; and a fingerprint, which changes with them and with what
+    conversions do.
+    """
     top, no_system = os.fsencode(repo.worktree), repo.env.get("GIT_ATTR_NOSYSTEM")
     outside = {
         "info": _read_followed(os.path.join(repo.common_dir, "info", "attributes")),
@@ -138,8 +133,8 @@ def attribute_tree(repo: Repository, named: Iterable[bytes]) -> Attributed:
     autocrlf = repo.config.get("core.autocrlf")
     is_on = autocrlf is not None and parse_bool(autocrlf or "true") is not False
     if not is_on and not any(map(asks_for_conversion, (*outside.values(), *texts.values()))):
-        return Attributed(None, b"")
+        return None, b""
     ignore_case = repo.config.get_bool("core.ignorecase", False)
     drivers = sorted(repo.filter_settings)
     tree = AttributeTree(texts.get, **outside, ignore_case=ignore_case)
-    return Attributed(tree, repr((autocrlf, texts, outside, ignore_case, drivers)).encode())
+    return tree, repr((autocrlf, texts, outside, ignore_case, drivers)).encode()

@@ -165,7 +165,7 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
         branch=present.head.state.branch,
         stats=Stats(*compared.stats),
     )
-    result = _published(repo, request, draft, lambda: scan_cache.is_held(repo, source))
+    result = _published(repo, request, draft, source)
     found = result.checkpoint
     if present.is_cut or (result.outcome is Outcome.CREATED and draft.partial):
         result = result._replace(outcome=Outcome.PARTIAL)  # what was not read may have changed
@@ -175,17 +175,14 @@ def write(repo: Repository, present: Present, request: SaveRequest) -> SaveResul
 
 
 def _published(
-    repo: Repository,
-    request: SaveRequest,
-    draft: Checkpoint,
-    is_held: Callable[[], bool] = lambda: True,
+    repo: Repository, request: SaveRequest, draft: Checkpoint, source: ScanCache | None = None
 ) -> SaveResult:
     """Publish a draft, or return an existing checkpoint if the request accepts one."""
     catalog = Catalog(repo)
     found = None if request.wants_own_ref else _existing(repo, catalog, request, draft)
     if found is not None:
         return SaveResult(Outcome.UNCHANGED, found)
-    return SaveResult(Outcome.CREATED, publish(repo, catalog, draft, is_held))
+    return SaveResult(Outcome.CREATED, publish(repo, catalog, draft, source))
 
 
 def _existing(
@@ -300,10 +297,7 @@ def draft_of(
 
 
 def publish(
-    repo: Repository,
-    catalog: Catalog,
-    draft: Checkpoint,
-    is_held: Callable[[], bool] = lambda: True,
+    repo: Repository, catalog: Catalog, draft: Checkpoint, source: ScanCache | None
 ) -> Checkpoint:
     """Give a checkpoint its id and ref, trying another id if one is taken. Raise ObjectsPruned if a
     concurrent gc pruned objects that the new ref points to."""
@@ -319,7 +313,7 @@ def publish(
         noted = record.note(repo.common_dir, draft.id, commit.decode())
         relied_on |= repo.objects.flush(noted)
         if repo.refs.create(draft.ref.encode(), commit):
-            if repo.objects.missing({commit, *relied_on}) or not is_held():
+            if repo.objects.missing({commit, *relied_on}) or not scan_cache.is_held(repo, source):
                 repo.refs.remove(draft.ref.encode(), commit)
                 raise ObjectsPruned
             return load(repo, draft.id, commit)
@@ -442,13 +436,11 @@ def _read_state_file(objects: ObjectStore, worktree: Worktree, path: bytes) -> S
             state = look(objects, worktree, path, status, store=True)
         elif worktree.in_the_way(path) is None:
             return StateFile(None, 0)
-        else:
-            reason = "what is above it is no folder"
     except (OSError, UnsafePath) as error:
         reason = error.message if isinstance(error, UnsafePath) else (error.strerror or "").lower()
     if state is None:
         raise CkptError(
-            f"cannot read state file '{to_str(path)}': {reason or 'it changes all the time'}",
+            f"cannot read state file '{to_str(path)}': {reason}",
             hint="name a file that can be read",
         )
     return StateFile(state.entry, state.permissions)

@@ -82,11 +82,6 @@ class IndexEntry(NamedTuple):
         return int.from_bytes(self.stat[_MODE], "big")
 
     @property
-    def mtime_ns(self) -> int:
-        _, _, seconds, nanoseconds, *_ = STAT.unpack(self.stat)
-        return int(seconds * _SECOND + nanoseconds)
-
-    @property
     def stage(self) -> int:
         return (self.flags & STAGE) >> 12
 
@@ -114,7 +109,30 @@ class Index:
 
     def is_racy(self, entry: IndexEntry) -> bool:
         """Check whether an entry's file may have changed after the index was written."""
-        return self.mtime_ns is None or entry.mtime_ns >= self.mtime_ns
+        _, _, seconds, nanoseconds, *_ = STAT.unpack(entry.stat)
+        return self.mtime_ns is None or seconds * _SECOND + nanoseconds >= self.mtime_ns
+
+    def is_unmodified(
+        self, entry: IndexEntry, st: os.stat_result, *, file_mode: bool = True
+    ) -> bool:
+        """Check whether the index proves that a file with these stat data is as in its entry.
+
+        The device is not compared, as in git. Never proven are gitlinks, intent-to-add entries,
+        racy entries, and those that git marked racy with a size of 0.
+        """
+        ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, uid, gid, size = STAT.unpack(entry.stat)
+        differ = (st.st_size ^ size) | (st.st_ino ^ ino) | (st.st_uid ^ uid) | (st.st_gid ^ gid)
+        return (
+            not differ & _WORD
+            and st.st_mtime_ns == mtime_s * _SECOND + mtime_ns
+            and st.st_ctime_ns == ctime_s * _SECOND + ctime_ns
+            and not stat.S_IFMT(st.st_mode ^ mode)
+            and not (file_mode and (st.st_mode ^ mode) & 0o100 and mode != stat.S_IFLNK)
+            and not entry.flags & INTENT_TO_ADD
+            and (size != 0 or entry.id in _EMPTY_BLOBS)
+            and self.mtime_ns is not None
+            and st.st_mtime_ns < self.mtime_ns
+        )
 
     @cached_property
     def trees(self) -> dict[bytes, ObjectID]:
@@ -290,28 +308,6 @@ def _packed(st: os.stat_result, mode: int) -> bytes:
     times = (*divmod(st.st_ctime_ns, _SECOND), *divmod(st.st_mtime_ns, _SECOND))
     fields = (*times, st.st_dev, st.st_ino, mode, st.st_uid, st.st_gid, st.st_size)
     return STAT.pack(*(field & _WORD for field in fields))
-
-
-# -- Entries and their files
-
-
-def matches(entry: IndexEntry, st: os.stat_result, *, file_mode: bool = True) -> bool:
-    """Check whether a file still has the stat data of its entry.
-
-    The device is not compared, as in git. Gitlinks, intent-to-add entries and entries that git
-    marked racy with a size of 0 never match. The caller checks `Index.is_racy`.
-    """
-    ctime_s, ctime_ns, mtime_s, mtime_ns, _, ino, mode, uid, gid, size = STAT.unpack(entry.stat)
-    differ = (st.st_size ^ size) | (st.st_ino ^ ino) | (st.st_uid ^ uid) | (st.st_gid ^ gid)
-    return (
-        not differ & _WORD
-        and st.st_mtime_ns == mtime_s * _SECOND + mtime_ns
-        and st.st_ctime_ns == ctime_s * _SECOND + ctime_ns
-        and not stat.S_IFMT(st.st_mode ^ mode)
-        and not (file_mode and (st.st_mode ^ mode) & 0o100 and mode != stat.S_IFLNK)
-        and not entry.flags & INTENT_TO_ADD
-        and (size != 0 or entry.id in _EMPTY_BLOBS)
-    )
 
 
 def read_staged(repo: Repository) -> Index:

@@ -45,7 +45,6 @@ KINDS = (b"commit", b"tree", b"blob", b"tag")
 # Above these limits, new objects are written to a pack.
 MANY_OBJECTS = 200
 _MOST_BYTES = 2 << 20
-_MOST_FOLDERS = 1000  # of alternates, which an untrusted repository can nest without limit
 _WRITTEN_OUT = 120.0  # seconds after which the kernel has written a file to disk
 
 
@@ -231,7 +230,7 @@ def object_folders(path: str) -> list[str]:
         for line in dict.fromkeys(text.split(b"\n")):
             named = os.path.join(folder, os.fsdecode(line))
             is_named = line and not line.startswith(b"#") and os.path.isdir(named)
-            if is_named and os.path.realpath(named) not in found and len(found) < _MOST_FOLDERS:
+            if is_named and os.path.realpath(named) not in found:
                 found[os.path.realpath(named)] = named
                 todo.append(named)
     return [*found.values()]
@@ -484,16 +483,18 @@ class ObjectStore:
         return object_id
 
     def _hold(self, object_id: ObjectID, kind: bytes, data: bytes) -> None:
-        self._new[object_id] = Held(kind, len(data), data)
+        place = Held(kind, len(data), data)
+        if self._new_pack is not None:
+            self._new[object_id] = self._new_pack.add(object_id, *place.open())
+            return
+        self._new[object_id] = place
         self._new_size += len(data)
-        if self._new_pack is None:
-            if len(self._new) <= MANY_OBJECTS and self._new_size <= _MOST_BYTES:
-                return
+        if len(self._new) > MANY_OBJECTS or self._new_size > _MOST_BYTES:
             from ckpt.git.packs import NewPack
 
             self._new_pack = NewPack(self.path, self.object_format)
-        for each, held in self._held():
-            self._new[each] = self._new_pack.add(each, *held.open())
+            for each, held in self._held():
+                self._new[each] = self._new_pack.add(each, *held.open())
 
     def _held(self) -> list[tuple[ObjectID, Held]]:
         return [(each, place) for each, place in self._new.items() if isinstance(place, Held)]

@@ -65,7 +65,8 @@ def write_tree(objects: ObjectStore, entries: Entries) -> ObjectID:
     top = ObjectID(b"")
     # A directory's path is longer than its parent's, so children come first.
     for folder in sorted(folders, key=len, reverse=True):
-        top = objects.add(b"tree", serialise(folders[folder]))
+        rows = [(name, mode, unhexlify(child)) for name, mode, child in folders[folder]]
+        top = objects.add(b"tree", serialise(rows))
         if objects.is_new(top):
             for name, mode, child in folders[folder]:
                 if mode != GITLINK and objects.lacks(child):
@@ -77,10 +78,11 @@ def write_tree(objects: ObjectStore, entries: Entries) -> ObjectID:
     return top
 
 
-def serialise(children: list[tuple[bytes, int, ObjectID]]) -> bytes:
-    """Serialise a tree object; git sorts directories as if they ended in a slash."""
+def serialise(children: list[tuple[bytes, int, bytes]]) -> bytes:
+    """Serialise a tree object from names, modes and raw ids; git sorts directories as if they ended
+    in a slash."""
     ordered = sorted(children, key=lambda child: child[0] + b"/" * (child[1] == FOLDER))
-    return b"".join(b"%o %s\0%s" % (mode, name, unhexlify(id)) for name, mode, id in ordered)
+    return b"".join([b"%o %s\0%s" % (mode, name, raw) for name, mode, raw in ordered])
 
 
 def read_tree(objects: ObjectStore, tree_id: ObjectID) -> list[tuple[bytes, int, ObjectID]]:

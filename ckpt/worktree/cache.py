@@ -182,12 +182,9 @@ class Folder:
         return tally
 
     def tree_object(self) -> bytes:
-        """Serialise the tree; git sorts directories as if they ended in a slash."""
-        rows = [
-            (name, b"%o" % MODES[file.kind], name, file.id) for name, file in self.files.items()
-        ]
-        rows += [(name + b"/", b"40000", name, id) for name, id in self.trees.items() if id]
-        return b"".join([b"%s %s\0%s" % row[1:] for row in sorted(rows)])
+        rows = [(name, MODES[file.kind], file.id) for name, file in self.files.items()]
+        rows += [(name, trees.FOLDER, id) for name, id in self.trees.items() if id]
+        return trees.serialise(rows)
 
 
 class Folders:

@@ -27,7 +27,8 @@ _UNPRINTABLE = bytes({*range(32), 127} - {*b"\b\t\033\f\r\n"})
 
 
 class Unconvertible(Exception):
-    """A content that git would refuse to convert, or a conversion that is not supported."""
+    """A content that git would refuse to convert, a conversion that is not supported, or a driver
+    that failed, timed out or has no clean command."""
 
 
 class Conversion(NamedTuple):
@@ -125,10 +126,6 @@ def is_binary(data: bytes) -> bool:
 TIMEOUT = 60.0  # seconds that a driver may take for one file
 
 
-class FilterFailed(Exception):
-    """A driver that failed, timed out or has no clean command."""
-
-
 def read_drivers(items: Iterable[tuple[str, str, str]]) -> dict[str, str | None]:
     """Return the clean command of each driver in the section `filter` of git's configuration: empty
     if content is not converted, None if the driver has only a process."""
@@ -150,7 +147,7 @@ class Filters(NamedTuple):
     top: str
     env: Mapping[str, str]
     hung: set[str]  # commands that timed out
-    timeout: float | None = None
+    timeout: float = TIMEOUT
     scratch: str | None = None
     deadline: Deadline | None = None
 
@@ -160,11 +157,11 @@ class Filters(NamedTuple):
     def clean(self, name: str, path: bytes, source: IO[bytes]) -> IO[bytes]:
         """Convert a real file, from its current offset, with the clean command of a driver; a
         command that timed out is not run again."""
-        command, left = self.drivers[name], TIMEOUT if self.timeout is None else self.timeout
+        command, left = self.drivers[name], self.timeout
         if self.deadline is not None:
             left = min(left, self.deadline.left())
         if command is None or command in self.hung or not left:
-            raise FilterFailed
+            raise Unconvertible
         output = self.file()
         try:
             self._run(command, path, source, output, left)
@@ -189,12 +186,12 @@ class Filters(NamedTuple):
                 start_new_session=True,  # to kill its children with it
             )
             if child.wait(timeout):
-                raise FilterFailed
+                raise Unconvertible
         except subprocess.TimeoutExpired:
             self.hung.add(command)
-            raise FilterFailed from None
+            raise Unconvertible from None
         except (OSError, ValueError):
-            raise FilterFailed from None
+            raise Unconvertible from None
         finally:
             if child is not None and child.returncode is None:
                 with suppress(ProcessLookupError, PermissionError):

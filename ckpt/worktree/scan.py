@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import NamedTuple
 
@@ -138,15 +138,13 @@ class Denials(IgnoreStack):
     def ignored(self, path: bytes, is_dir: bool) -> bool:
         decision = self._decide(path, is_dir)
         folder, slash, name = path.rpartition(b"/")
-        for _ in range(3):  # a copy of a copy
-            found = None if decision is not None else _COPY.fullmatch(name)
-            if found is None:
-                break
-            name = found[1] or found[2]
-            # Vim prefixes the names of most swap files with a dot.
-            for original in (name, name.removeprefix(b".")):
-                if decision is None:
-                    decision = self._decide(folder + slash + original, is_dir, is_copy=True)
+        copy = _COPY.fullmatch(name)
+        if decision is None and copy is not None:
+            name = copy[1] or copy[2]
+            decision = self._decide(folder + slash + name, is_dir, is_copy=True)
+            if decision is None:  # Vim prefixes the names of most swap files with a dot
+                name = name.removeprefix(b".")
+                decision = self._decide(folder + slash + name, is_dir, is_copy=True)
         return decision is True
 
     def _decide(self, path: bytes, is_dir: bool, *, is_copy: bool = False) -> bool | None:
@@ -243,19 +241,14 @@ class Walk:
         self._base = base
         # With core.ignoreCase, a path is tracked if the index has it in any case.
         self._spelt: Callable[[bytes], bytes] = bytes.lower if rules.ignore_case else bytes
-        tracked: Sequence[bytes] = rules.tracked
-        if rules.ignore_case:
-            tracked = sorted(map(bytes.lower, tracked))
+        tracked = [*map(bytes.lower, rules.tracked)] if rules.ignore_case else [*rules.tracked]
         self._tracked = frozenset(tracked)
-        self._sorted = tracked, sorted(self._spelt(path) + b"/" for path in rules.gitlinks)
+        self._sorted = sorted(tracked + [self._spelt(path) + b"/" for path in rules.gitlinks])
 
     def _holds_tracked(self, folder: bytes) -> bool:
         prefix = self._spelt(folder) + b"/"
-        for tracked in self._sorted:
-            at = bisect_left(tracked, prefix)
-            if at < len(tracked) and tracked[at].startswith(prefix):
-                return True
-        return False
+        at = bisect_left(self._sorted, prefix)
+        return at < len(self._sorted) and self._sorted[at].startswith(prefix)
 
     def below(self, folder: bytes, ignore: IgnoreStack) -> None:
         """Walk a directory recursively; `ignore` are the rules of its parent."""

@@ -17,7 +17,6 @@ import stat
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
 
 from ckpt import disk, paths
 from ckpt.errors import CkptError
@@ -63,9 +62,7 @@ class Worktree:
     def __enter__(self) -> Worktree:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close_last()
         os.close(self._top)
 

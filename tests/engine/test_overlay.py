@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers import git
 
-from ckpt.engine.overlay import Edited, edits
+from ckpt.engine.overlay import Edits, edits
 from ckpt.git.index import read_staged
 from ckpt.git.linediff import parse
 from ckpt.git.objects import DamagedObject
@@ -29,12 +29,8 @@ def diff(*options: str) -> bytes:
     return subprocess.run(words, capture_output=True, check=True).stdout
 
 
-def apply(opened: Repository, patch: bytes) -> dict[bytes, Edited | None]:
+def apply(opened: Repository, patch: bytes) -> Edits:
     return edits(opened, parse(patch), read_staged(opened))
-
-
-def plain(changes: dict[bytes, Edited | None]) -> dict[bytes, tuple[int, bytes] | None]:
-    return {path: edited and (edited.mode, edited.content) for path, edited in changes.items()}
 
 
 def test_every_kind_of_change_is_found(repo: Path, opened: Repository) -> None:
@@ -45,7 +41,7 @@ def test_every_kind_of_change_is_found(repo: Path, opened: Repository) -> None:
     (repo / "current").write_text("a file")
     (repo / "src/app.py").unlink()
 
-    assert plain(apply(opened, diff())) == {
+    assert apply(opened, diff()) == {
         b"README.md": (0o100644, b"# Another\n"),
         b"current": (0o100644, b"a file"),
         b"run.sh": (0o100644, (repo / "run.sh").read_bytes()),
@@ -72,7 +68,7 @@ def test_a_patch_for_something_else_is_refused(
 ) -> None:
     (repo / "README.md").write_text("# Another\n")
     patch = diff()
-    assert plain(apply(opened, patch)) == {b"README.md": (0o100644, b"# Another\n")}
+    assert apply(opened, patch) == {b"README.md": (0o100644, b"# Another\n")}
 
     with pytest.raises(DamagedObject):
         apply(opened, patch.replace(old, new))
@@ -114,4 +110,4 @@ def test_no_configuration_keeps_the_patch_of_pre_commit_from_being_read(
     patch = subprocess.run(words, capture_output=True).stdout
 
     content = b"a\n\nB\n\nc\nd\ne\n"
-    assert plain(apply(opened, patch)) == {"n\u00e4me".encode(): (0o100644, content)}
+    assert apply(opened, patch) == {"n\u00e4me".encode(): (0o100644, content)}

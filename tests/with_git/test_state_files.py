@@ -146,7 +146,7 @@ def test_an_interrupted_rollback_goes_either_way(
         (".git/config", "inside a git dir"),
         ("src", "it is no file"),
         ("linked/x", "beyond a symbolic link"),
-        ("README.md/x", "is no folder"),
+        ("README.md/x", "it is no file"),
         ("inner/x", "inside another repository"),
         ("store/config", "inside another repository"),
         ("pipe", "it is no file"),

@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from ckpt.worktree.filters import FilterFailed, Filters, read_drivers
+from ckpt.worktree.filters import Filters, Unconvertible, read_drivers
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def test_a_percent_sign_stands_for_itself_when_doubled_or_before_another_letter(
 
 
 def test_a_driver_with_a_process_only_fails(filters: Filters) -> None:
-    with pytest.raises(FilterFailed):
+    with pytest.raises(Unconvertible):
         cleaned(filters, None, b"a")
 
 
@@ -105,25 +105,25 @@ def test_a_command_need_not_read_its_input(filters: Filters) -> None:
 
 def test_a_command_that_fails_gives_nothing(filters: Filters) -> None:
     driver = "echo first >&2; echo no such key >&2; exit 7"
-    with pytest.raises(FilterFailed):
+    with pytest.raises(Unconvertible):
         cleaned(filters, driver, b"a")
 
 
 def test_a_command_that_is_not_there_fails(filters: Filters) -> None:
-    with pytest.raises(FilterFailed):
+    with pytest.raises(Unconvertible):
         cleaned(filters, "no-such-command", b"a")
 
 
 def test_a_folder_that_is_not_there_fails(tmp_path: Path) -> None:
     filters = Filters({}, top=str(tmp_path / "gone"), env={}, hung=set(), timeout=60)
-    with pytest.raises(FilterFailed):
+    with pytest.raises(Unconvertible):
         cleaned(filters, "cat", b"a")
 
 
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     driver = "echo $$ > pid; sleep 1000 & echo $! > child; wait"
     filters = Filters({}, top=str(tmp_path), env=dict(os.environ), hung=set(), timeout=1)
-    with pytest.raises(FilterFailed):
+    with pytest.raises(Unconvertible):
         cleaned(filters, driver, b"a")
 
     for name in ("pid", "child"):
@@ -141,7 +141,7 @@ def test_a_command_that_hung_once_is_not_tried_again(tmp_path: Path) -> None:
     driver = "echo start >> log; exec sleep 1000"
     filters = Filters({}, top=str(tmp_path), env=dict(os.environ), hung=set(), timeout=1)
     for _ in range(3):
-        with pytest.raises(FilterFailed):
+        with pytest.raises(Unconvertible):
             cleaned(filters, driver, b"a")
 
     assert (tmp_path / "log").read_text() == "start\n"
