@@ -24,7 +24,6 @@ from ckpt.settings.sources import (
     TRUE,
     Row,
     Said,
-    SettingsError,
     from_ckpt_toml,
     from_environ,
     from_flags,
@@ -234,7 +233,7 @@ def load(sources: Iterable[Iterable[Said]]) -> Settings:
         for of, said in ruled.items():
             if rules[of] == Rules():
                 told = f"{said.place}: the rules for kind '{of}' keep nothing"
-                raise SettingsError(told, hint="name at least one, such as last = 5")
+                raise UsageError(told, hint="name at least one, such as last = 5")
     return Settings(**values, policy=Policy(rules, **caps), notes=tuple(notes))
 
 
