@@ -2,7 +2,7 @@
 """Check foreign checkpoints: from `git fetch`, a bundle, or a ref written by hand.
 
 A checkpoint is foreign if it is not in the record of those made here. Its trees, paths and modes
-are checked before a rollback or an import. `checkpoint.opened` cuts permission bits and drops the
+are checked before a rollback or an import. `checkpoint` cuts permission bits and drops the
 operation.
 """
 

@@ -163,7 +163,7 @@ class Preparation:
         if options.resumes is None and journal_exists(repo.private_dir):
             raise unfinished()
         repo.refs.clear_dead()
-        if target.is_foreign:
+        if target.checkpoint.foreign:
             from ckpt.engine import foreign
 
             foreign.check(target)
@@ -199,7 +199,7 @@ class Preparation:
             clock=NEVER if options.dry_run else scan_cache.clock(repo),
         )
         ours = set(options.changed)
-        if not target.is_foreign:
+        if not target.checkpoint.foreign:
             ours.update(filter(self._is_asked, target.state_files))
         ours = set(filter(self.worktree.is_file, ours))
         given_up = options.changed & ours
@@ -292,7 +292,7 @@ class Preparation:
         if not found:
             return {}
         inside = dict[bytes, str]()
-        trusted = () if self.target.is_foreign else self.present.staged.entries
+        trusted = () if self.target.checkpoint.foreign else self.present.staged.entries
         tracked = {entry.path for entry in trusted}
         for path in paths:
             for folder in found.intersection(folders_above(path)):
