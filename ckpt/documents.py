@@ -42,7 +42,6 @@ _SHOWN = {
     "Failure": "at:timestamp times:count message",
     "Finding": "trigger:name state detail mend",
     "GitState": "commit_hash branch",
-    "NestedState": "path commit_hash branch dirty checkpoint problem",
     "RollbackResult": "target safety written removed kept skipped folders_changed"
     " index_changed state head undo_command:undo dry_run foreign nested",
     "RunResult": "command exit_code signal timed_out checkpoint.session:session checkpoint"
