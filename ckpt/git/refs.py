@@ -48,7 +48,7 @@ def is_shared(name: bytes) -> bool:
     return name.startswith(b"refs/") and not name.startswith(_OF_ONE_WORKTREE)
 
 
-def _is_ours(ref: str) -> bool:
+def is_ours(ref: str) -> bool:
     """Check whether a ref is a checkpoint; other tools use `refs/checkpoints/` too."""
     if ref.startswith(TRASH_PREFIX):
         return is_id(ref[len(TRASH_PREFIX) :].partition("/")[2])
@@ -219,12 +219,12 @@ class Refs:
     def trash(self) -> dict[str, ObjectID]:
         """Return the commits of all dropped checkpoints by `DATE/ID`."""
         found = self.below(TRASH_PREFIX).items()
-        return {name: commit for name, commit in found if _is_ours(TRASH_PREFIX + name)}
+        return {name: commit for name, commit in found if is_ours(TRASH_PREFIX + name)}
 
     def others(self) -> set[ObjectID]:
         """Return the objects of all refs that are not checkpoints."""
         every = self.below("refs/").items()
-        return {commit for name, commit in every if not _is_ours(f"refs/{name}")}
+        return {commit for name, commit in every if not is_ours(f"refs/{name}")}
 
     def contents_below(self, prefix: str) -> dict[str, bytes]:
         """Return the contents, even invalid ones, of all refs below a prefix by name; loose refs
@@ -307,7 +307,7 @@ class Refs:
         for prefix in (REF_PREFIX, TRASH_PREFIX):
             for name, contents in _loose(os.path.join(self.common_dir, prefix)).items():
                 ref, value = os.fsencode(prefix + name), self.named_by(contents)
-                if value is not None and _is_ours(prefix + name):
+                if value is not None and is_ours(prefix + name):
                     found[ref] = value, (ref, value)
         return len(self.change(found)) if len(found) >= at_least else 0
 

@@ -96,7 +96,7 @@ _TABLE = (
      "with_git/ids_and_names::a_clock_that_went_back_does_not_make_an_id_older_than_the_newest"),
     ("a newer format is refused", "git.record:_check_format", BODY("pass"),
      "with_git/plain_git::a_checkpoint_of_a_newer_format_is_refused_and_not_guessed_at"),
-    ("refs of other tools are left alone", "engine.verify:every_target", WITHOUT("is_id", "True"),
+    ("refs of other tools are left alone", "engine.verify:every_target", WITHOUT("is_ours", "True"),
      "with_git/doctor_fix::refs_of_other_tools_are_left_alone"),
     ("objects first and durable", "git.objects:ObjectStore._publish", WITHOUT("fsync"),
      "store/objects::every_content_is_on_the_disk_before_any_gets_its_name"),
