@@ -20,7 +20,7 @@ from ckpt import engine
 from ckpt.disk import is_interrupted, is_rolling_back
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
-from ckpt.errors import Busy, CkptError, DiskError, NotFound, Refused, UsageError
+from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError, as_ckpt_error
 from ckpt.git.record import snapshot_path, texts_of
 from ckpt.git.repository import Repository, discover
 from ckpt.models import (
@@ -616,7 +616,7 @@ def _disk_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise error if isinstance(error, CkptError) else DiskError(error) from error
+        raise as_ckpt_error(error) from error
 
 
 def _call_all(callbacks: Iterable[Callable[[T], object]], value: T) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.space import Held, held
 from ckpt.engine.trigger_log import TriggerLog, TriggerNotes
-from ckpt.errors import Busy, CkptError, DiskError
+from ckpt.errors import Busy, CkptError, as_ckpt_error
 from ckpt.git.config import parse_bool
 from ckpt.git.operation import read
 from ckpt.git.repository import Repository
@@ -55,7 +55,7 @@ def find_flaws(repo: Repository, *, fix: bool = False) -> list[Diagnosis]:
         try:
             found.extend(diagnoses)  # those before an error stay
         except (CkptError, OSError) as error:
-            told = error if isinstance(error, CkptError) else DiskError(error)
+            told = as_ckpt_error(error)
             found.append(Diagnosis(subject, WRONG, told.message, told.hint))
     return found
 
