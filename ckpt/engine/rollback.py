@@ -83,7 +83,7 @@ class _Rollback:
     def go(self) -> RollbackResult:
         options, resumed, plan = self.options, self.options.resumes, self.plan
         present, record = self.present, self.record
-        is_idle = record.is_idle and not options.moves_state and resumed is None
+        is_idle = record.is_idle and not options.state and resumed is None
         if options.dry_run or is_idle:
             written = [action.path for action in plan.writes]
             removed = [action.path for action in plan.removals]
