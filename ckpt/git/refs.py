@@ -78,20 +78,11 @@ class Head(NamedTuple):
 
 
 class HeadMoved(Busy):
-    """HEAD changed: another process committed or checked out a branch."""
+    """HEAD or a branch changed: another process committed or checked out a branch."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "HEAD moved while the rollback ran",
-            hint="repeat the command: it saves where HEAD is now",
-        )
-
-
-def branch_moved(branch: bytes) -> Busy:
-    return Busy(
-        f"'{branch.decode('utf-8', 'replace')}' moved while the rollback ran",
-        hint="run 'git ckpt rollback --abort', then try again",
-    )
+    def __init__(self, what: str = "HEAD") -> None:
+        hint = "repeat the command: it saves where HEAD is now"
+        super().__init__(f"{what} moved while the rollback ran", hint=hint)
 
 
 # -- Files
@@ -339,7 +330,7 @@ class Refs:
         with holding(self._path(branch), self._private_dir, patience=_PATIENCE):
             change = None if new is None else (branch, new)
             if not self.change({branch: (old or b"", change)}):
-                raise branch_moved(branch)
+                raise HeadMoved(f"'{short_name(branch)}'")
             self._log(branch, old, new, message)
 
     def set_head(self, head: Head, old: Head, message: bytes) -> None:
@@ -486,7 +477,7 @@ class ReftableRefs(Refs):
     ) -> None:
         zero = b"0" * self._hex_length
         if not self._update([b"update %s %s %s" % (branch, new or zero, old or zero)], message):
-            raise branch_moved(branch)
+            raise HeadMoved(f"'{short_name(branch)}'")
 
     def set_head(self, head: Head, old: Head, message: bytes) -> None:
         if self.head() not in (old, head):
