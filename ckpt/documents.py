@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timezone
 from enum import Enum
 from typing import Any
@@ -82,9 +81,8 @@ def as_json(value: Any) -> Any:
         return {k if isinstance(k, str) else json.dumps(k): item for k, item in pairs}
     if isinstance(value, set | frozenset):
         return sorted(map(as_json, value), key=json.dumps)
-    if is_dataclass(value) or hasattr(value, "_fields"):
-        names = [each.name for each in fields(value)] if is_dataclass(value) else value._fields
-        return _pick(value, _SHOWN.get(type(value).__name__) or " ".join(names))
+    if hasattr(value, "_fields"):
+        return _pick(value, _SHOWN.get(type(value).__name__) or " ".join(value._fields))
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     return value if value is None or isinstance(value, int | float) else str(value)
