@@ -10,7 +10,7 @@ of edited ignore rules and attributes.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ckpt.engine.conversions import Converted
@@ -35,16 +35,14 @@ class Edited(NamedTuple):
     content: bytes
 
 
-Edits = Mapping[bytes, Edited | None]
+Edits = dict[bytes, Edited | None]
 
 
-def edits(
-    repo: Repository, patches: Iterable[FilePatch], index: Index
-) -> dict[bytes, Edited | None]:
+def edits(repo: Repository, patches: Iterable[FilePatch], index: Index) -> Edits:
     """Apply a patch to the files of an index; return None for removed ones. DamagedObject if it
     was made for another index, MissingObject if a content of the index is missing."""
     staged = {e.path: e for e in index.entries if e.stage == 0 and not e.intent_to_add}
-    found: dict[bytes, Edited | None] = {}
+    found: Edits = {}
     for patch in patches:
         path, mode, before = patch.new_path, patch.parsed.new_mode, b""
         if patch.old_path is not None:
