@@ -52,7 +52,7 @@ _SHOWN = {
     " here:checkpoints.here kinds:checkpoints.kinds newest.id:checkpoints.newest"
     " elsewhere:checkpoints.elsewhere unreadable:checkpoints.unreadable trash:checkpoints.trash"
     " refs:checkpoints.refs foreign_refs:checkpoints.foreign_refs held.total:space.total"
-    " held.trash:space.trash private_bytes:private.bytes notes:settings.notes triggers"
+    " held.trash:space.trash notes:settings.notes triggers"
     " others:installed",
     "Success": "at:timestamp id seconds outcome",
     "TriggerStatus": "name off notes.is_failing:failing finding:installed"

@@ -72,8 +72,7 @@ def _state(found: Status) -> Iterator[Row]:
     elif found.refs and found.held is not None:
         trash = f", and {size(found.held.trash)} wait in the trash" if found.held.trash else ""
         yield "Space", "", f"{size(found.held.total)} that only checkpoints hold{trash}"
-    refs, private = counted(found.refs, "ref"), size(found.private_bytes)
-    yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
+    yield "On disk", "", f"{counted(found.refs, 'ref')}, besides git's objects"
     for note in found.notes:
         yield "Settings", "red", note
 
