@@ -27,7 +27,6 @@ IDENTITY = b"ckpt <ckpt@localhost>"
 SYMREF = b"ref: "
 _OF_ONE_WORKTREE = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 _MOST_LINKS = 5  # from one symbolic ref to the next, as in git
-_PATIENCE = 1.0  # seconds that git too waits for a lock
 _CREATE_PATIENCE = 2.0
 
 # The new name and target of a ref; None deletes it.
@@ -271,7 +270,7 @@ class Refs:
         """
         if not changes:
             return set()
-        with holding(self._packed_path, self._private_dir, patience=_PATIENCE):
+        with holding(self._packed_path, self._private_dir):
             done = {
                 ref: change
                 for ref, (said, change) in changes.items()
@@ -327,7 +326,7 @@ class Refs:
         self, branch: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
     ) -> None:
         """Move a branch from `old` to `new` (None: absent); Busy if it is not at `old`."""
-        with holding(self._path(branch), self._private_dir, patience=_PATIENCE):
+        with holding(self._path(branch), self._private_dir):
             change = None if new is None else (branch, new)
             if not self.change({branch: (old or b"", change)}):
                 raise HeadMoved(f"'{short_name(branch)}'")
@@ -337,7 +336,7 @@ class Refs:
         """Point HEAD at a branch or a commit; HeadMoved if it is not at `old`."""
         if head.contents != self.head().contents:
             path = self._path(b"HEAD")
-            with holding(path, self._private_dir, patience=_PATIENCE):
+            with holding(path, self._private_dir):
                 if self.head() != old:
                     raise HeadMoved
                 replace_held(path, head.contents, self._private_dir)
