@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ckpt import __version__, interrupts
-from ckpt.errors import CkptError, DiskError, Interrupted, UsageError
+from ckpt.errors import CkptError, Interrupted, UsageError, as_ckpt_error
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -154,14 +154,12 @@ def _dispatch(arguments: list[str]) -> int:
         if command not in COMMANDS:
             return _general_help(command)
         return _run(context, command, rest)
-    except CkptError as error:
-        problem = error
     except KeyboardInterrupt:
         problem = Interrupted("interrupted")
     except BrokenPipeError:
         raise
-    except OSError as error:
-        problem = DiskError(error)
+    except (CkptError, OSError) as error:
+        problem = as_ckpt_error(error)
     except Exception as error:  # a bug in ckpt
         from ckpt.triggers.fire import unexpected
 

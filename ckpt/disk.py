@@ -318,13 +318,14 @@ def is_interrupted(private_dir: str) -> bool:
 # -- Git's lock on a file
 
 LOCK = "lock-"  # prefix of the private files
+_PATIENCE = 1.0  # seconds that git too waits for a lock
 _FOLDER_PATIENCE = 1.0  # seconds in which git may remove the directory again
 # Errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
 
 @contextmanager
-def holding(path: str, private_dir: str, *, patience: float = 0.0) -> Iterator[None]:
+def holding(path: str, private_dir: str, *, patience: float = _PATIENCE) -> Iterator[None]:
     """Hold git's lock on a file, waiting up to `patience` seconds for it."""
     ensure_dir(private_dir)
     private, lock = os.path.join(private_dir, temporary_name(LOCK)), path + ".lock"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timezone
 from enum import Enum
 from typing import Any
@@ -42,7 +41,6 @@ _SHOWN = {
     "Failure": "at:timestamp times:count message",
     "Finding": "trigger:name state detail mend",
     "GitState": "commit_hash branch",
-    "NestedState": "path commit_hash branch dirty checkpoint problem",
     "RollbackResult": "target safety written removed kept skipped folders_changed"
     " index_changed state head undo_command:undo dry_run foreign nested",
     "RunResult": "command exit_code signal timed_out checkpoint.session:session checkpoint"
@@ -54,7 +52,7 @@ _SHOWN = {
     " here:checkpoints.here kinds:checkpoints.kinds newest.id:checkpoints.newest"
     " elsewhere:checkpoints.elsewhere unreadable:checkpoints.unreadable trash:checkpoints.trash"
     " refs:checkpoints.refs foreign_refs:checkpoints.foreign_refs held.total:space.total"
-    " held.trash:space.trash private_bytes:private.bytes notes:settings.notes triggers"
+    " held.trash:space.trash notes:settings.notes triggers"
     " others:installed",
     "Success": "at:timestamp id seconds outcome",
     "TriggerStatus": "name off notes.is_failing:failing finding:installed"
@@ -83,9 +81,8 @@ def as_json(value: Any) -> Any:
         return {k if isinstance(k, str) else json.dumps(k): item for k, item in pairs}
     if isinstance(value, set | frozenset):
         return sorted(map(as_json, value), key=json.dumps)
-    if is_dataclass(value) or hasattr(value, "_fields"):
-        names = [each.name for each in fields(value)] if is_dataclass(value) else value._fields
-        return _pick(value, _SHOWN.get(type(value).__name__) or " ".join(names))
+    if hasattr(value, "_fields"):
+        return _pick(value, _SHOWN.get(type(value).__name__) or " ".join(value._fields))
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     return value if value is None or isinstance(value, int | float) else str(value)

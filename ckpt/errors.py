@@ -72,6 +72,15 @@ class DiskError(CkptError, OSError):
         self.errno = error.errno
 
 
+def as_ckpt_error(error: Exception) -> CkptError:
+    """Return an error that can be reported in one line."""
+    if isinstance(error, CkptError):
+        return error
+    if isinstance(error, OSError):
+        return DiskError(error)
+    return CkptError(f"{type(error).__name__}: {error}")
+
+
 class Interrupted(CkptError):
     """The command was interrupted by Ctrl-C or another signal."""
 

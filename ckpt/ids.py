@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from ckpt.errors import UsageError
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_PATTERN = re.compile(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
+PATTERN = re.compile(rf"(?a)\d{{8}}-\d{{6}}-\d{{3}}-[{ALPHABET}]{{4}}")
 _NOT_UTF8 = re.compile("[\ud800-\udfff]").search
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]").search
 MAX_NAME = 200
@@ -22,7 +22,7 @@ MAX_DESCRIPTION = 64 * 1024
 
 
 def is_id(text: str) -> bool:
-    return _PATTERN.fullmatch(text) is not None
+    return PATTERN.fullmatch(text) is not None
 
 
 def new_id(now: datetime, newest: str | None) -> str:

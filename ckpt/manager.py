@@ -20,7 +20,7 @@ from ckpt import engine
 from ckpt.disk import is_interrupted, is_rolling_back
 from ckpt.engine import catalog
 from ckpt.engine.catalog import Catalog
-from ckpt.errors import Busy, CkptError, DiskError, NotFound, Refused, UsageError
+from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError, as_ckpt_error
 from ckpt.git.record import snapshot_path, texts_of
 from ckpt.git.repository import Repository, discover
 from ckpt.models import (
@@ -334,10 +334,9 @@ class CheckpointManager:
         if self._tracked is None or options["dry_run"] or options.get("paths"):
             return go(made(**options))
         now = self._tracked.stored(forgiving=True)
-        moves = self._tracked.differ(target.tracked, now)
         with self._tracked.put_back(target.tracked) as names:
             if names:
-                options |= {"state": texts_of(tracked=now), "moves_state": moves}
+                options["state"] = texts_of(tracked=now)
             return go(made(**options))._replace(restored=names)
 
     # -- inspecting --------------------------------------------------------------
@@ -616,7 +615,7 @@ def _disk_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise error if isinstance(error, CkptError) else DiskError(error) from error
+        raise as_ckpt_error(error) from error
 
 
 def _call_all(callbacks: Iterable[Callable[[T], object]], value: T) -> tuple[str, ...]:

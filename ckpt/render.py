@@ -14,8 +14,6 @@ from time import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ckpt.models import Checkpoint, HeadReport, RollbackResult, Skipped, Stats
 
 Paint = Callable[[str, str], str]
@@ -44,9 +42,9 @@ _UNITS = (
 )
 
 
-def age(moment: datetime, now: datetime | None = None) -> str:
-    """Format an age as git log does, such as `5 minutes ago`."""
-    seconds = (now.timestamp() if now else time()) - moment.timestamp()
+def age(moment: float, now: float | None = None) -> str:
+    """Format the age of a moment in seconds since 1970 as git log does: `5 minutes ago`."""
+    seconds = (time() if now is None else now) - moment
     if seconds < -60:
         return "in the future"
     for size, unit in _UNITS:
@@ -81,7 +79,7 @@ def table(shown: Sequence[Checkpoint], paint: Paint, width: int) -> Iterator[str
     rows: list[tuple[str, ...]] = [("ID", "AGE", "KIND", "NAME", "CHANGES", "MARKS")]
     for c in shown:
         facts = (c.kind.value, c.name or "", stats_text(c.stats), ", ".join(marks(c)))
-        rows.append((c.id, age(c.timestamp), *map(printable, facts)))
+        rows.append((c.id, age(c.timestamp.timestamp()), *map(printable, facts)))
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
     yield from aligned(rows, paint, width, 3, {0: "id", 3: "bold"})

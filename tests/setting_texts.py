@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from ckpt.errors import UsageError
 from ckpt.settings.settings import Settings, load
 from ckpt.settings.sources import (
     Said,
-    SettingsError,
     from_ckpt_toml,
     from_environ,
     from_git_config,
@@ -27,7 +27,7 @@ def of_env(**env: str) -> Settings:
     return load([from_environ(env)])
 
 
-def error_of(*sources: list[Said]) -> SettingsError:
-    with pytest.raises(SettingsError) as caught:
+def error_of(*sources: list[Said]) -> UsageError:
+    with pytest.raises(UsageError) as caught:
         load(sources)
     return caught.value

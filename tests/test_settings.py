@@ -19,7 +19,6 @@ from ckpt.settings.sources import (
     CAPS,
     NO_LIMIT,
     ROWS,
-    SettingsError,
     from_environ,
     from_flags,
     from_git_config,
@@ -74,7 +73,7 @@ def test_a_duration_is_a_number_with_a_unit(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["2", "0s", "-1s", "s", "2 weeks", "1e3s", "999999999y", "6M"])
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(SettingsError, match='CKPT_HOOK_BUDGET: expected a time such as "2s"'):
+    with pytest.raises(UsageError, match='CKPT_HOOK_BUDGET: expected a time such as "2s"'):
         of_env(CKPT_HOOK_BUDGET=text)
 
 
@@ -99,7 +98,7 @@ def test_the_repositorys_file_cannot_turn_a_trigger_off_nor_block_a_command() ->
 
 
 def test_an_unknown_trigger_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(SettingsError, match=r"CKPT_DISABLE: expected .*pre-commit.*, got .*guards"):
+    with pytest.raises(UsageError, match=r"CKPT_DISABLE: expected .*pre-commit.*, got .*guards"):
         of_env(CKPT_DISABLE="guards")
 
 
@@ -354,7 +353,7 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(source, message, hint
 )
 def test_invalid_toml_is_an_error_with_file_and_line(text, message):
     for source, name in ((from_pyproject, "pyproject.toml"), (from_ckpt_toml, "ckpt.toml")):
-        with pytest.raises(SettingsError) as caught:
+        with pytest.raises(UsageError) as caught:
             source(text)
 
         assert caught.value.message == f"{name}: invalid TOML: {message}"
@@ -374,5 +373,5 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_is_an_error_like_any_other(text):
-    with pytest.raises(SettingsError, match=r"^ckpt\.toml: "):
+    with pytest.raises(UsageError, match=r"^ckpt\.toml: "):
         load([from_ckpt_toml(text)])

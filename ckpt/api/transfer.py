@@ -185,7 +185,7 @@ def _checked(repo: Repository, ref: bytes, commit: ObjectID) -> Checkpoint:
     if not name.startswith(REF_PREFIX) or not ids.is_id(checkpoint_id):
         raise Refused(f"'{name}' is no checkpoint", hint="nothing was imported")
     found = load(repo, checkpoint_id, commit)
-    foreign.check(Recorded(repo, found, is_foreign=True))
+    foreign.check(Recorded(repo, found))
     if found.operation is not None:
         told = f"in '{found.id}' a {found.operation} was under way, whose files may name commands"
         raise Refused(told, hint="nothing was imported")

@@ -9,7 +9,6 @@ from typing import Any
 
 from ckpt.cli import Context
 from ckpt.engine.trash import PruneResult, prune
-from ckpt.errors import UsageError
 from ckpt.models import Kind
 from ckpt.render import Paint
 from ckpt.settings.settings import Policy, Rules
@@ -54,8 +53,6 @@ def _policy(policy: Policy, keep: dict[str, Any]) -> Policy:
     if not keep:
         return policy
     rules = Rules(**{word.removeprefix("keep_"): value for word, value in keep.items()})
-    if rules == Rules():
-        raise UsageError("these rules keep nothing", hint="--keep-last 5")
     return policy._replace(kinds={**policy.kinds, **dict.fromkeys(_RULED, rules)})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from functools import partial
 
 from ckpt import documents
@@ -61,9 +60,7 @@ def _rescued(made: Checkpoint, _: Sequence[Lost], paint: Paint, width: int) -> I
 
 
 def _row(number: int, each: Lost) -> tuple[str, ...]:
-    when = (
-        age(datetime.fromtimestamp(each.timestamp, timezone.utc)) if each.timestamp else "unknown"
-    )
+    when = age(each.timestamp) if each.timestamp else "unknown"
     amount = "" if each.files is None else counted(each.files, "file")
     amount = amount if each.bytes is None else f"{each.bytes:,} bytes"
     return str(number), when, each.kind, each.id[:_SHORT], amount, printable(each.subject)

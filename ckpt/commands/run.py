@@ -25,7 +25,7 @@ from ckpt import documents, ids
 from ckpt.api.blocks import return_to, save_before
 from ckpt.cli import Context
 from ckpt.engine import diff, rollback  # noqa: F401  # imported before the command can change it
-from ckpt.errors import CkptError, UsageError
+from ckpt.errors import CkptError, UsageError, as_ckpt_error
 from ckpt.manager import CheckpointManager
 from ckpt.models import Checkpoint, DiffResult, GitState, Kind, RollbackResult
 from ckpt.render import kept, quoted, stats_text, warnings
@@ -249,7 +249,7 @@ def _noting(problems: list[CkptError], failure: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        problem = error if isinstance(error, CkptError) else CkptError(str(error))
+        problem = as_ckpt_error(error)
         problem.message = f"{failure}: {problem.message}"
         problems.append(problem)
 

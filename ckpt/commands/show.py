@@ -24,12 +24,13 @@ def run(context: Context, id: str = "latest") -> None:
 def details(checkpoint: Checkpoint, paint: Paint, width: int = 0) -> Iterator[str]:
     """List the fields of a checkpoint, then its contents."""
     yield paint("id", f"checkpoint {checkpoint.id}")
+    when = checkpoint.timestamp
     own_marks = ", ".join(marks(checkpoint))
     facts = (
         ("Name", checkpoint.name),
         ("Kind", f"{checkpoint.kind}" + (f" ({own_marks})" if own_marks else "")),
         ("Origin", "foreign: not made in this repository" if checkpoint.foreign else None),
-        ("Date", f"{checkpoint.timestamp:%Y-%m-%d %H:%M:%S} UTC ({age(checkpoint.timestamp)})"),
+        ("Date", f"{when:%Y-%m-%d %H:%M:%S} UTC ({age(when.timestamp())})"),
         ("HEAD", _head(checkpoint.head_commit, checkpoint.branch) or "not known"),
         ("During", f"a {checkpoint.operation}" if checkpoint.operation else None),
         ("Changes", f"{stats_text(checkpoint.stats)}, against HEAD"),

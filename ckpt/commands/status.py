@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 from ckpt.cli import Context
 from ckpt.engine.health import Status, TriggerStatus, look
@@ -60,7 +59,7 @@ def _state(found: Status) -> Iterator[Row]:
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items() if count)
     yield "Checkpoints", "", f"{found.here} here ({kinds})" if found.here else "none here"
     if found.newest is not None:
-        yield "", "", f"newest {age(found.newest.timestamp)}: {found.newest.id}"
+        yield "", "", f"newest {age(found.newest.timestamp.timestamp())}: {found.newest.id}"
     more = [(found.elsewhere, "in other worktrees"), (found.trash, "in the trash")]
     if found.elsewhere or found.trash:
         yield "", "", ", ".join(f"{count} {where}" for count, where in more if count)
@@ -73,8 +72,7 @@ def _state(found: Status) -> Iterator[Row]:
     elif found.refs and found.held is not None:
         trash = f", and {size(found.held.trash)} wait in the trash" if found.held.trash else ""
         yield "Space", "", f"{size(found.held.total)} that only checkpoints hold{trash}"
-    refs, private = counted(found.refs, "ref"), size(found.private_bytes)
-    yield "On disk", "", f"{refs} and {private} of private files, besides git's objects"
+    yield "On disk", "", f"{counted(found.refs, 'ref')}, besides git's objects"
     for note in found.notes:
         yield "Settings", "red", note
 
@@ -102,17 +100,13 @@ def _trigger(trigger: TriggerStatus) -> Iterator[Row]:
         facts.append(f"off ({trigger.off})")
     if success is not None:
         what = f"{success.outcome} {success.id}".strip()
-        facts.append(f"last ran {_ago(success.at)}, {success.seconds:.2f} s: {what}")
+        facts.append(f"last ran {age(success.at)}, {success.seconds:.2f} s: {what}")
     if facts:
         yield f"  {trigger.name}", style, "; ".join(facts)
     if failure is not None and trigger.notes.is_failing:
         times = "" if failure.times == 1 else f" {failure.times} times in a row"
-        failed = f"failed{times}, last {_ago(failure.at)}: {failure.message}"
+        failed = f"failed{times}, last {age(failure.at)}: {failure.message}"
         yield "" if facts else f"  {trigger.name}", "red", failed
-
-
-def _ago(moment: float) -> str:
-    return age(datetime.fromtimestamp(moment, timezone.utc))
 
 
 def _advice(found: Status) -> Iterator[tuple[str, str]]:

@@ -190,7 +190,7 @@ class Applier:
     def restage(self, target: Index, limits: tuple[bytes, ...]) -> None:
         """Replace the index, after saving entries staged since it was captured."""
         repo, objects = self.repo, self.repo.objects
-        with holding(repo.index_path, repo.private_dir, patience=_INDEX_PATIENCE):
+        with holding(repo.index_path, repo.private_dir):
             staged = staging.read_staged(repo)
             if not staging.same(staged, self.present.staged):
                 self.present = self.save(self.present.with_index(objects, staged))
@@ -200,10 +200,6 @@ class Applier:
                 objects.flush()
             data = compose(wanted, staged, self.done.files.get, repo.object_format.name)
             replace_held(repo.index_path, data, repo.private_dir)
-
-
-# Seconds: an editor's `git status` may briefly hold the lock.
-_INDEX_PATIENCE = 1.0
 
 
 def link_target(objects: ObjectStore, state: FileState) -> bytes:

@@ -48,12 +48,11 @@ _WITHOUT_STATE_FILES = "git ckpt rollback ID -- PATH restores other files"
 
 @dataclass(frozen=True)
 class Recorded:
-    """The state in a checkpoint; `mask` limits the permission bits of a foreign one."""
+    """The state in a checkpoint. A foreign one has no operation, and no wider permissions than
+    those of new files."""
 
     repo: Repository
     checkpoint: Checkpoint
-    is_foreign: bool = False
-    mask: int = 0o777
 
     @property
     def objects(self) -> ObjectStore:
@@ -79,9 +78,17 @@ class Recorded:
         return record.state_commit(self.objects, self.checkpoint)
 
     @cached_property
+    def _mask(self) -> int:
+        if not self.checkpoint.foreign:
+            return 0o777
+        umask = os.umask(0o077)  # reading the umask means setting it, so set a strict one
+        os.umask(umask)
+        return 0o777 & ~umask
+
+    @cached_property
     def manifest(self) -> Manifest:
         found = record.read_manifest(self.objects, self.checkpoint)
-        return found._replace(modes=found.modes.within(self.mask)) if self.is_foreign else found
+        return found._replace(modes=found.modes.within(self._mask))
 
     @cached_property
     def index(self) -> Index:
@@ -101,7 +108,7 @@ class Recorded:
 
     @cached_property
     def operation(self) -> OperationState:
-        if self.is_foreign:
+        if self.checkpoint.foreign:
             return OperationState()
         return operation_record.read_state(self.objects, self.state_tree)
 
@@ -109,7 +116,7 @@ class Recorded:
     def state_files(self) -> dict[bytes, StateFile]:
         with record.damage(self.checkpoint, "state", _WITHOUT_STATE_FILES):
             files = record.read_files(self.objects, self.state_tree)
-            return {p: f._replace(permissions=f.permissions & self.mask) for p, f in files.items()}
+            return {p: f._replace(permissions=f.permissions & self._mask) for p, f in files.items()}
 
     @cached_property
     def head(self) -> Head:
@@ -202,19 +209,9 @@ class Recorded:
         if self.objects.is_partial and not self.objects.has(entry.id):
             return None  # left out by a sparse checkout and never fetched
         # The save ignored a larger one, too.
-        most = LARGEST_RULES if self.is_foreign else LARGEST_TEXT
+        most = LARGEST_RULES if self.checkpoint.foreign else LARGEST_TEXT
         is_read = (self.objects.size(entry.id) or 0) <= most
         return self.objects.read(entry.id, b"blob") if is_read else None
-
-
-def opened(repo: Repository, checkpoint: Checkpoint) -> Recorded:
-    """Open a checkpoint for a rollback. A foreign one restores no operation, and no wider
-    permissions than those of new files."""
-    if not checkpoint.foreign:
-        return Recorded(repo, checkpoint)
-    umask = os.umask(0o077)  # reading the umask means setting it, so set a strict one
-    os.umask(umask)
-    return Recorded(repo, checkpoint, is_foreign=True, mask=0o777 & ~umask)
 
 
 def file_now(present: Present, path: bytes) -> FileState | None:

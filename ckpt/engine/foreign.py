@@ -2,7 +2,7 @@
 """Check foreign checkpoints: from `git fetch`, a bundle, or a ref written by hand.
 
 A checkpoint is foreign if it is not in the record of those made here. Its trees, paths and modes
-are checked before a rollback or an import. `checkpoint.opened` cuts permission bits and drops the
+are checked before a rollback or an import. `checkpoint` cuts permission bits and drops the
 operation.
 """
 
@@ -23,7 +23,6 @@ from ckpt.git.trees import (
     SYMLINK,
     UnsafeTree,
     check_name,
-    is_null,
     walk,
 )
 from ckpt.models import Scope
@@ -81,7 +80,7 @@ def _check_index(entries: Sequence[IndexEntry]) -> None:
 def _paths(target: Recorded) -> Iterator[tuple[bytes, int]]:
     for tree in (target.tree, target.state_tree):
         for path, entry in walk(target.objects, tree):  # raises above the size limit
-            if is_null(entry.id):
+            if not entry.id.strip(b"0"):
                 raise UnsafeTree(f"'{to_str(path)[:80]}' names no object")
             yield path, entry.mode
     yield from ((path, REGULAR) for path in target.state_files)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from shlex import join, quote
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from ckpt.engine import trash
 from ckpt.engine.catalog import Catalog
 from ckpt.engine.space import Held, held
 from ckpt.engine.trigger_log import TriggerLog, TriggerNotes
-from ckpt.errors import Busy, CkptError, DiskError
+from ckpt.errors import Busy, CkptError, as_ckpt_error
 from ckpt.git.config import parse_bool
 from ckpt.git.operation import read
 from ckpt.git.repository import Repository
@@ -55,7 +54,7 @@ def find_flaws(repo: Repository, *, fix: bool = False) -> list[Diagnosis]:
         try:
             found.extend(diagnoses)  # those before an error stay
         except (CkptError, OSError) as error:
-            told = error if isinstance(error, CkptError) else DiskError(error)
+            told = as_ckpt_error(error)
             found.append(Diagnosis(subject, WRONG, told.message, told.hint))
     return found
 
@@ -164,7 +163,6 @@ class Status(NamedTuple):
     trash: int
     refs: int
     foreign_refs: int
-    private_bytes: int
     held: Held | None
     notes: tuple[str, ...]
     triggers: tuple[TriggerStatus, ...]
@@ -200,7 +198,6 @@ def look(repo: Repository, findings: Sequence[Finding]) -> Status:
         trash=in_trash,
         refs=refs + in_trash,
         foreign_refs=sum(not is_id(name) for name in repo.refs.below(REF_PREFIX)),
-        private_bytes=_private_bytes(repo),
         held=held(repo, every, [item.checkpoint for item in trash.dropped(repo)]),
         notes=settings.notes,
         triggers=tuple(
@@ -219,14 +216,3 @@ def _off(repo: Repository, settings: Settings, trigger: str) -> str | None:
     if settings.allows(trigger):
         return None
     return "ckpt.disable" if settings.enabled else "ckpt.enabled"
-
-
-def _private_bytes(repo: Repository) -> int:
-    """Return the size of the private files, including those shared with other worktrees."""
-    total = 0
-    for top in {repo.private_dir, os.path.join(repo.common_dir, "ckpt")}:
-        for folder, _, names in os.walk(top):
-            for name in names:
-                with suppress(OSError):  # removed in the meantime
-                    total += os.lstat(os.path.join(folder, name)).st_size
-    return total

@@ -59,8 +59,8 @@ class RollbackOptions:
     sets what it `resumes`.
 
     With a `ledger`, only files that the agent wrote and that have not changed since are restored.
-    `state` is the saved state of tracked objects; with `moves_state`, a safety checkpoint is taken
-    even if no file changes.
+    `state` is the present state of the tracked objects that are restored, for which a safety
+    checkpoint is taken even if no file changes.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -73,7 +73,6 @@ class RollbackOptions:
     resumes: Resumed | None = None
     ledger: Mapping[bytes, Write] | None = None
     state: Texts = field(default_factory=dict)
-    moves_state: bool = False
     progress: Callable[[int, int], None] | None = None
 
     @property
@@ -163,7 +162,7 @@ class Preparation:
         if options.resumes is None and journal_exists(repo.private_dir):
             raise unfinished()
         repo.refs.clear_dead()
-        if target.is_foreign:
+        if target.checkpoint.foreign:
             from ckpt.engine import foreign
 
             foreign.check(target)
@@ -199,7 +198,7 @@ class Preparation:
             clock=NEVER if options.dry_run else scan_cache.clock(repo),
         )
         ours = set(options.changed)
-        if not target.is_foreign:
+        if not target.checkpoint.foreign:
             ours.update(filter(self._is_asked, target.state_files))
         ours = set(filter(self.worktree.is_file, ours))
         given_up = options.changed & ours
@@ -292,7 +291,7 @@ class Preparation:
         if not found:
             return {}
         inside = dict[bytes, str]()
-        trusted = () if self.target.is_foreign else self.present.staged.entries
+        trusted = () if self.target.checkpoint.foreign else self.present.staged.entries
         tracked = {entry.path for entry in trusted}
         for path in paths:
             for folder in found.intersection(folders_above(path)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ckpt.engine import journal
 from ckpt.engine.apply import limited
 from ckpt.engine.catalog import Catalog
-from ckpt.engine.checkpoint import Recorded, opened
+from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.journal import ABORT, CONTINUE, FolderChange, Journal
 from ckpt.engine.plan import Plan
 from ckpt.engine.prepare import RollbackOptions
@@ -47,7 +47,7 @@ def _choose(repo: Repository, *, forwards: bool) -> tuple[Checkpoint, RollbackOp
     with suppress(CkptError):  # optional, so its errors are ignored
         begin = _find(repo, record, not forwards)
         if begin is not None:
-            found = opened(repo, begin)
+            found = Recorded(repo, begin)
             _ = found.manifest, found.index, found.operation
             other = found
     options = RollbackOptions(

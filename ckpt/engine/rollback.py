@@ -17,7 +17,7 @@ from ckpt.disk import journal_exists, prune_lock, worktree_lock
 from ckpt.engine import head, journal, scan_cache
 from ckpt.engine.apply import Applied, Applier
 from ckpt.engine.catalog import Catalog, still_holds
-from ckpt.engine.checkpoint import Recorded, opened
+from ckpt.engine.checkpoint import Recorded
 from ckpt.engine.head import head_report
 from ckpt.engine.journal import Action, Journal
 from ckpt.engine.plan import Plan
@@ -57,7 +57,7 @@ def run(
         lock = worktree_lock(private_dir, exclusive=True, timeout=LOCK_TIMEOUT)
         with lock, Worktree(top, repo.git_dirs) as worktree:
             target, options = choose()
-            found = opened(repo, target)
+            found = Recorded(repo, target)
             present, plan, record = Preparation(repo, settings, found, options, worktree).run()
             return _Rollback(repo, worktree, found, options, present, plan, record).go()
 
@@ -84,7 +84,7 @@ class _Rollback:
         options, resumed, plan = self.options, self.options.resumes, self.plan
         present, record = self.present, self.record
         changes = (record.files, record.folders, record.index, record.operation, record.head)
-        is_idle = not (any(changes) or options.moves_state or resumed is not None)
+        is_idle = not (any(changes) or options.state or resumed is not None)
         if options.dry_run or is_idle:
             written = [action.path for action in plan.writes]
             removed = [action.path for action in plan.removals]
@@ -195,7 +195,7 @@ class _Rollback:
             head=head_report(repo, self.present, target, record),
             dry_run=self.options.dry_run,
             undo_command=UNDO if forwards and safety else None,
-            foreign=target.is_foreign,
+            foreign=target.checkpoint.foreign,
         )
 
 

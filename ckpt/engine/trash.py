@@ -21,13 +21,13 @@ from ckpt.engine.journal import needed_by_rollbacks
 from ckpt.engine.retention import Decision, decide
 from ckpt.engine.space import Space
 from ckpt.engine.trigger_log import Success, TriggerLog
-from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError
+from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError, as_ckpt_error
 from ckpt.git.objects import ObjectID
 from ckpt.git.record import made_here
 from ckpt.git.refs import Change
 from ckpt.git.repository import Repository
 from ckpt.git.trees import TooMany
-from ckpt.ids import is_id, matches
+from ckpt.ids import matches
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.settings.settings import Policy, Settings
 
@@ -83,7 +83,7 @@ def _all(repo: Repository, before: date | None = None) -> list[Dropped]:
         word, _, checkpoint_id = name.partition("/")
         try:  # `strptime` takes 5 ms to import
             day = date(int(word[:4]), int(word[4:6]), int(word[6:]))
-            if is_id(checkpoint_id) and (before is None or day < before):
+            if before is None or day < before:
                 checkpoint = load(repo, checkpoint_id, commit, known)
                 found.append(Dropped(checkpoint, day, TRASH_PREFIX + name))
         except (ValueError, CkptError):  # not created by ckpt
@@ -188,8 +188,7 @@ def prune_by_itself(repo: Repository, settings: Settings, made: str, seconds: fl
     except Busy:
         pass
     except Exception as error:  # whatever fails here, the save has succeeded
-        message = error.message if isinstance(error, CkptError) else repr(error)
-        log.note_failure(_TRIGGER, time(), message)
+        log.note_failure(_TRIGGER, time(), as_ckpt_error(error).message)
     snapshot.start_again(repo.private_dir)
 
 

@@ -12,12 +12,12 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ckpt import ids
 from ckpt.engine.catalog import Catalog, load
 from ckpt.errors import CkptError
 from ckpt.git import record
 from ckpt.git.objects import MissingObject, ObjectID, ObjectStore
 from ckpt.git.reachability import ends_of_history, only_in
+from ckpt.git.refs import is_ours
 from ckpt.git.repository import Repository
 from ckpt.git.trees import GITLINK, parse_tree
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint
@@ -91,11 +91,9 @@ def every_target(repo: Repository) -> list[Target]:
     for prefix in (REF_PREFIX, TRASH_PREFIX):
         said = repo.refs.contents_below(prefix)
         for name in sorted(said, reverse=True):
-            *days, checkpoint_id = name.split("/")
-            if not ids.is_id(checkpoint_id) or len(days) != (prefix == TRASH_PREFIX):
-                continue
-            commit = repo.refs.named_by(said[name])
-            found.append(Target(prefix + name, checkpoint_id, commit, said[name]))
+            if is_ours(prefix + name):
+                commit = repo.refs.named_by(said[name])
+                found.append(Target(prefix + name, name.rpartition("/")[2], commit, said[name]))
     return found
 
 

@@ -18,10 +18,6 @@ from ckpt.errors import CkptError
 COMMAND_LINE = "command line"
 
 
-class ConfigError(CkptError):
-    """Git's configuration that git too refuses to read."""
-
-
 class Entry(NamedTuple):
     """A setting; `value` is None for a key without `=`."""
 
@@ -69,7 +65,7 @@ def parse_file(content: bytes, file: str) -> Iterator[Entry]:
         value = _VALUE.match(text, name.end()) if name and name[2] == b"=" else None
         if name is None or (name[2] == b"=" and value is None):
             line = text.count(b"\n", 0, at) + 1
-            raise ConfigError(
+            raise CkptError(
                 f"bad config line {line} in file {file}",
                 hint=f"fix line {line} of '{file}'",
                 details={"file": file, "line": line},
@@ -104,7 +100,7 @@ def parse_environment(env: Mapping[str, str]) -> Iterator[Entry]:
                 key, equals, value = word.partition("=")
                 pairs.append((key, value if equals else None))
     except (KeyError, ValueError) as error:
-        raise ConfigError(f"bogus or missing config in the environment: {error}") from None
+        raise CkptError(f"bogus or missing config in the environment: {error}") from None
     for name, setting in pairs:
         yield Entry(canonical(name), setting, COMMAND_LINE)
 
@@ -144,7 +140,7 @@ def _with_includes(
         path = expand_user(entry.value or "", env)
         path = os.path.join(os.path.dirname(entry.file), path)
         if depth >= _MOST_INCLUDES:
-            raise ConfigError(
+            raise CkptError(
                 f"exceeded maximum include depth ({_MOST_INCLUDES}) while including '{path}'",
                 hint=f"see whether files include each other, beginning at {entry.file}",
             )
@@ -180,7 +176,7 @@ def _read(path: str, *, is_needed: bool = True) -> Iterator[Entry]:
     except OSError as error:
         if not is_needed and isinstance(error, PermissionError):
             return
-        raise ConfigError(
+        raise CkptError(
             f"unable to access '{path}': {error.strerror}",
             hint=f"ls -ld '{path}'",
             details={"file": path},

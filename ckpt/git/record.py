@@ -55,10 +55,6 @@ _NUMBERS = re.compile("[0-9 ]{5,60}").fullmatch  # three of 64 bits
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
-class NotACheckpoint(CkptError):
-    """A ref under refs/checkpoints/ whose commit is not a valid checkpoint."""
-
-
 # -- Commits
 
 
@@ -174,7 +170,7 @@ def read_checkpoint(
             source=Source(partial(read_details, objects), partial(read_dirty_files, objects)),
         )
     except _DAMAGE as error:
-        raise NotACheckpoint(
+        raise CkptError(
             f"'{checkpoint_id}' has damaged trailers ({error!s:.200})",
             hint=f"git show --first-parent refs/checkpoints/{checkpoint_id}",
         ) from None
@@ -202,7 +198,7 @@ def _take_apart(message: str) -> tuple[str, str | None, dict[str, str]]:
 def _check_format(checkpoint_id: str, trailers: Mapping[str, str]) -> None:
     found = trailers.get("Format")
     if found is None or trailers.get("Id") != checkpoint_id:
-        raise NotACheckpoint(
+        raise CkptError(
             f"'refs/checkpoints/{checkpoint_id}' was not written by ckpt",
             hint=f"git show refs/checkpoints/{checkpoint_id}",
         )
@@ -330,11 +326,11 @@ def read_details(objects: ObjectStore, checkpoint: Checkpoint) -> Details:
 
 @contextmanager
 def damage(checkpoint: Checkpoint, path: str, hint: str | None = None) -> Iterator[None]:
-    """Turn errors of corrupt data into NotACheckpoint naming that part of the checkpoint."""
+    """Turn errors of corrupt data into CkptError naming that part of the checkpoint."""
     try:
         yield
     except _DAMAGE as error:
-        raise NotACheckpoint(
+        raise CkptError(
             f"'{path}' of checkpoint '{checkpoint.id}' is damaged ({error!s:.200})",
             hint=hint or f"git show {checkpoint.state_commit}:{path}",
         ) from None

@@ -27,7 +27,6 @@ IDENTITY = b"ckpt <ckpt@localhost>"
 SYMREF = b"ref: "
 _OF_ONE_WORKTREE = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 _MOST_LINKS = 5  # from one symbolic ref to the next, as in git
-_PATIENCE = 1.0  # seconds that git too waits for a lock
 _CREATE_PATIENCE = 2.0
 
 # The new name and target of a ref; None deletes it.
@@ -48,7 +47,7 @@ def is_shared(name: bytes) -> bool:
     return name.startswith(b"refs/") and not name.startswith(_OF_ONE_WORKTREE)
 
 
-def _is_ours(ref: str) -> bool:
+def is_ours(ref: str) -> bool:
     """Check whether a ref is a checkpoint; other tools use `refs/checkpoints/` too."""
     if ref.startswith(TRASH_PREFIX):
         return is_id(ref[len(TRASH_PREFIX) :].partition("/")[2])
@@ -78,20 +77,11 @@ class Head(NamedTuple):
 
 
 class HeadMoved(Busy):
-    """HEAD changed: another process committed or checked out a branch."""
+    """HEAD or a branch changed: another process committed or checked out a branch."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "HEAD moved while the rollback ran",
-            hint="repeat the command: it saves where HEAD is now",
-        )
-
-
-def branch_moved(branch: bytes) -> Busy:
-    return Busy(
-        f"'{branch.decode('utf-8', 'replace')}' moved while the rollback ran",
-        hint="run 'git ckpt rollback --abort', then try again",
-    )
+    def __init__(self, what: str = "HEAD") -> None:
+        hint = "repeat the command: it saves where HEAD is now"
+        super().__init__(f"{what} moved while the rollback ran", hint=hint)
 
 
 # -- Files
@@ -219,12 +209,12 @@ class Refs:
     def trash(self) -> dict[str, ObjectID]:
         """Return the commits of all dropped checkpoints by `DATE/ID`."""
         found = self.below(TRASH_PREFIX).items()
-        return {name: commit for name, commit in found if _is_ours(TRASH_PREFIX + name)}
+        return {name: commit for name, commit in found if is_ours(TRASH_PREFIX + name)}
 
     def others(self) -> set[ObjectID]:
         """Return the objects of all refs that are not checkpoints."""
         every = self.below("refs/").items()
-        return {commit for name, commit in every if not _is_ours(f"refs/{name}")}
+        return {commit for name, commit in every if not is_ours(f"refs/{name}")}
 
     def contents_below(self, prefix: str) -> dict[str, bytes]:
         """Return the contents, even invalid ones, of all refs below a prefix by name; loose refs
@@ -286,7 +276,7 @@ class Refs:
         """
         if not changes:
             return set()
-        with holding(self._packed_path, self._private_dir, patience=_PATIENCE):
+        with holding(self._packed_path, self._private_dir):
             done = {
                 ref: change
                 for ref, (said, change) in changes.items()
@@ -313,7 +303,7 @@ class Refs:
         for prefix in (REF_PREFIX, TRASH_PREFIX):
             for name, contents in _loose(os.path.join(self.common_dir, prefix)).items():
                 ref, value = os.fsencode(prefix + name), self.named_by(contents)
-                if value is not None and _is_ours(prefix + name):
+                if value is not None and is_ours(prefix + name):
                     found[ref] = value, (ref, value)
         return len(self.change(found)) if len(found) >= at_least else 0
 
@@ -342,17 +332,17 @@ class Refs:
         self, branch: bytes, old: ObjectID | None, new: ObjectID | None, message: bytes
     ) -> None:
         """Move a branch from `old` to `new` (None: absent); Busy if it is not at `old`."""
-        with holding(self._path(branch), self._private_dir, patience=_PATIENCE):
+        with holding(self._path(branch), self._private_dir):
             change = None if new is None else (branch, new)
             if not self.change({branch: (old or b"", change)}):
-                raise branch_moved(branch)
+                raise HeadMoved(f"'{short_name(branch)}'")
             self._log(branch, old, new, message)
 
     def set_head(self, head: Head, old: Head, message: bytes) -> None:
         """Point HEAD at a branch or a commit; HeadMoved if it is not at `old`."""
         if head.contents != self.head().contents:
             path = self._path(b"HEAD")
-            with holding(path, self._private_dir, patience=_PATIENCE):
+            with holding(path, self._private_dir):
                 if self.head() != old:
                     raise HeadMoved
                 replace_held(path, head.contents, self._private_dir)
@@ -492,7 +482,7 @@ class ReftableRefs(Refs):
     ) -> None:
         zero = b"0" * self._hex_length
         if not self._update([b"update %s %s %s" % (branch, new or zero, old or zero)], message):
-            raise branch_moved(branch)
+            raise HeadMoved(f"'{short_name(branch)}'")
 
     def set_head(self, head: Head, old: Head, message: bytes) -> None:
         if self.head() not in (old, head):

@@ -365,8 +365,3 @@ def worktree_of(git_dir: str) -> str | None:
     except OSError:
         return None
     return os.path.dirname(os.path.join(git_dir, os.fsdecode(named))) if named else None
-
-
-def in_worktree(git_dir: str) -> str:
-    """Return the suffix of a message that names another worktree."""
-    return f", in worktree '{worktree_of(git_dir) or git_dir}'"

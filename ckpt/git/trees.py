@@ -116,11 +116,6 @@ def check_name(name: bytes) -> None:
         raise UnsafeTree(f"tree holds the unsafe name '{shown}'", hint="this checkpoint is hostile")
 
 
-def is_null(object_id: bytes) -> bool:
-    """Check whether an id is git's null id, also used for an unborn submodule."""
-    return not object_id.strip(b"0")
-
-
 def walk(objects: ObjectStore, tree_id: ObjectID) -> Iterator[tuple[bytes, TreeEntry]]:
     """Yield the path and entry of every file, symbolic link and gitlink in a tree."""
     for path, _, entry in diff_trees(objects, None, tree_id):

@@ -24,7 +24,6 @@ from ckpt.settings.sources import (
     TRUE,
     Row,
     Said,
-    SettingsError,
     from_ckpt_toml,
     from_environ,
     from_flags,
@@ -138,7 +137,7 @@ class Policy(NamedTuple):
         for kind, rules in self.kinds.items():
             if rules == Rules():
                 told = f"the rules for kind '{kind}' keep nothing"
-                raise UsageError(told, hint="for example Rules(last=5)")
+                raise UsageError(told, hint="keep some, for example the last 5")
         if any(most is not None and most < 1 for most in (self.max_checkpoints, self.max_bytes)):
             told = "max_checkpoints and max_bytes must be at least 1"
             raise UsageError(told, hint="leave them out for no limit")
@@ -234,7 +233,7 @@ def load(sources: Iterable[Iterable[Said]]) -> Settings:
         for of, said in ruled.items():
             if rules[of] == Rules():
                 told = f"{said.place}: the rules for kind '{of}' keep nothing"
-                raise SettingsError(told, hint="name at least one, such as last = 5")
+                raise UsageError(told, hint="name at least one, such as last = 5")
     return Settings(**values, policy=Policy(rules, **caps), notes=tuple(notes))
 
 

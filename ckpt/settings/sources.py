@@ -27,10 +27,6 @@ _HINT = "'git ckpt help' tells of every setting"
 TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
-class SettingsError(UsageError):
-    """A setting that is unknown or invalid; the message names its source."""
-
-
 # -- Types
 
 
@@ -186,7 +182,6 @@ RETENTION_ROWS = CAPS + tuple(
     if kind is not Kind.FEATURE
     for rule, (of, _) in RULES.items()
 )
-FEATURES_STAY = "checkpoints of kind 'feature' are kept until they are dropped by hand"
 BY_KEY = {row.key: row for row in (*ROWS, *RETENTION_ROWS)}
 
 
@@ -261,7 +256,7 @@ def _toml(text: bytes, name: str) -> dict[str, Any]:
         reason = "nested too deeply"
     except ValueError as error:  # also if it is not UTF-8
         reason = str(error)
-    raise SettingsError(f"{name}: invalid TOML: {reason[:1].lower()}{reason[1:]}", hint=_HINT)
+    raise UsageError(f"{name}: invalid TOML: {reason[:1].lower()}{reason[1:]}", hint=_HINT)
 
 
 def _flat(
@@ -279,28 +274,29 @@ def _flat(
 
 
 def row_of(said: Said) -> Row:
-    """Return the row of a key; SettingsError if it is unknown."""
+    """Return the row of a key; UsageError if it is unknown."""
     key, place = said.key, said.place
     if key in BY_KEY:
         return BY_KEY[key]
     if any(known.startswith(key + ".") for known in BY_KEY):
-        raise SettingsError(f"{place}: expected a table, got {_shown(said.raw)}", hint=_HINT)
+        raise UsageError(f"{place}: expected a table, got {_shown(said.raw)}", hint=_HINT)
     if key.startswith(f"{RETENTION}{Kind.FEATURE}."):
-        raise SettingsError(f"{place}: {FEATURES_STAY}", hint="leave it out")
+        told = f"{place}: checkpoints of kind 'feature' are kept until they are dropped by hand"
+        raise UsageError(told, hint="leave it out")
     from difflib import get_close_matches
 
     word = place.rpartition(": ")[2].removeprefix("tool.ckpt.")
     spelled = [row.git if word.startswith("ckpt.") else row.key for row in BY_KEY.values()]
     close = get_close_matches(word, spelled, n=1)
     hint = f"did you mean '{close[0]}'?" if close else _HINT
-    raise SettingsError(f"{place}: unknown key", hint=hint)
+    raise UsageError(f"{place}: unknown key", hint=hint)
 
 
 def value_of(said: Said, row: Row) -> Value:
     value = row.type.read(said.raw)
     if value is None:
         told = f"{said.place}: expected {row.type.expected}, got {_shown(said.raw)}"
-        raise SettingsError(told, hint=_HINT)
+        raise UsageError(told, hint=_HINT)
     return value
 
 

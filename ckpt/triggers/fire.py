@@ -13,7 +13,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ckpt.engine.trigger_log import Success, TriggerLog
-from ckpt.errors import Busy, CkptError, DiskError
+from ckpt.errors import Busy, CkptError, as_ckpt_error
 from ckpt.git.repository import NotARepository, Repository, TooBroad, discover
 from ckpt.models import Kind, Outcome, SaveResult
 from ckpt.settings.settings import Settings, disabled_by_env, load_forgiving, session_of_env
@@ -151,10 +151,8 @@ def _failed(
 
 
 def _message(error: Exception, repo: Repository | None) -> str:
-    if isinstance(error, CkptError):
-        return error.message
-    if isinstance(error, OSError):
-        return DiskError(error).message
+    if isinstance(error, CkptError | OSError):
+        return as_ckpt_error(error).message
     start, env = (".", {}) if repo is None else (repo.worktree, repo.env)
     told = unexpected(error, [], start, env)
     return f"{told.message} ({told.hint})"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ckpt import ids
 from ckpt.engine.retention import Decision, decide
 from ckpt.errors import UsageError
-from ckpt.models import BY_HAND, Checkpoint, Kind, Scope, Source
+from ckpt.models import BY_HAND, Checkpoint, Kind, Scope
 from ckpt.settings.settings import DEFAULTS, Policy, Rules
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=timezone.utc)
@@ -30,7 +30,7 @@ def at(age: timedelta, kind: Kind = Kind.HOOK, **more: Any) -> Checkpoint:
 
 def elsewhere(found: Checkpoint) -> Checkpoint:
     """One that was fetched."""
-    return found._replace(id=found.id[:-4] + "zzzz", source=Source(lacks=lambda *_: True))
+    return found._replace(id=found.id[:-4] + "zzzz", foreign=True)
 
 
 def series(

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ckpt.errors import CkptError
-from ckpt.git.config import ConfigError, GitConfig, parse_bool, parse_file
+from ckpt.git.config import GitConfig, parse_bool, parse_file
 
 Listing = list[tuple[bytes, ...]]
 
@@ -96,7 +96,7 @@ def file_of_git(path: str) -> Listing | int:
 def file_of_ckpt(content: bytes) -> Listing | int:
     try:
         return [as_listed(entry.key, entry.value) for entry in parse_file(content, "config")]
-    except ConfigError as error:
+    except CkptError as error:
         line: int = error.details["line"]
         return line
 

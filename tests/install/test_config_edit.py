@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckpt.errors import Busy
-from ckpt.git.config import ConfigError, parse_file
+from ckpt.errors import Busy, CkptError
+from ckpt.git.config import parse_file
 from ckpt.install.record import ConfigFile, with_section, without_section
 
 TEXTS = [
@@ -92,7 +92,7 @@ def test_a_file_that_git_cannot_read_is_refused_untouched(tmp_path: Path) -> Non
     path = tmp_path / "config"
     path.write_bytes(b"[core\n")
 
-    with pytest.raises(ConfigError):
+    with pytest.raises(CkptError):
         add(path, HEADERS[0])
     assert path.read_bytes() == b"[core\n"
 

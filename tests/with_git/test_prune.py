@@ -141,7 +141,7 @@ def test_the_rules_of_the_settings_count_unless_others_are_typed(repo: Path) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--keep-last", "0"], "these rules keep nothing"),
+        (["--keep-last", "0"], "the rules for kind 'auto' keep nothing"),
         (["--keep-within", "7"], "--keep-within: expected a time"),
     ],
 )

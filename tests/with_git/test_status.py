@@ -91,7 +91,6 @@ def test_where_nothing_was_done_yet_it_says_what_to_do() -> None:
         "foreign_refs": 0,
     }
     assert found["schema"] == 1
-    assert found["private"] == {"bytes": 0}
 
 
 def test_checkpoints_are_counted_by_kind_worktree_and_trash(repo: Path, tmp_path: Path) -> None:
