@@ -334,9 +334,10 @@ class CheckpointManager:
         if self._tracked is None or options["dry_run"] or options.get("paths"):
             return go(made(**options))
         now = self._tracked.stored(forgiving=True)
+        moves = self._tracked.differ(target.tracked, now)
         with self._tracked.put_back(target.tracked) as names:
             if names:
-                options["state"] = texts_of(tracked=now)
+                options |= {"state": texts_of(tracked=now), "moves_state": moves}
             return go(made(**options))._replace(restored=names)
 
     # -- inspecting --------------------------------------------------------------

@@ -47,6 +47,14 @@ class TrackedObjects:
                     raise
         return found
 
+    def differ(self, saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+        """Return whether restoring `saved` would change an object from its value in `now`."""
+        known = [name for name in self._things if name in saved]
+        return any(
+            name not in now or dump_state(saved[name], name) != dump_state(now[name], name)
+            for name in known
+        )
+
     @contextmanager
     def put_back(self, saved: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         """Restore the saved objects and yield their names; change none if one object fails or the

@@ -246,7 +246,7 @@ def _go(
         with _naming(below, done), open_nested(repo, path) as inner:
             found = Catalog(inner).get(state.checkpoint)
             # HEAD of a nested repository is part of the outer state, so it always moves.
-            wanted = replace(options, paths=(), head=True, state={})
+            wanted = replace(options, paths=(), head=True, state={}, moves_state=False)
             result = _go(inner, load_forgiving(inner), found, wanted, done, below)
         inside.append(NestedResult(state.path, result))
     with _naming(place, done):

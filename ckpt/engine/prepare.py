@@ -59,8 +59,8 @@ class RollbackOptions:
     sets what it `resumes`.
 
     With a `ledger`, only files that the agent wrote and that have not changed since are restored.
-    `state` is the present state of the tracked objects that are restored, for which a safety
-    checkpoint is taken even if no file changes.
+    `state` is the saved state of tracked objects; with `moves_state`, a safety checkpoint is taken
+    even if no file changes.
     """
 
     paths: tuple[bytes, ...] = ()
@@ -73,6 +73,7 @@ class RollbackOptions:
     resumes: Resumed | None = None
     ledger: Mapping[bytes, Write] | None = None
     state: Texts = field(default_factory=dict)
+    moves_state: bool = False
     progress: Callable[[int, int], None] | None = None
 
     @property

@@ -84,7 +84,7 @@ class _Rollback:
         options, resumed, plan = self.options, self.options.resumes, self.plan
         present, record = self.present, self.record
         changes = (record.files, record.folders, record.index, record.operation, record.head)
-        is_idle = not (any(changes) or options.state or resumed is not None)
+        is_idle = not (any(changes) or options.moves_state or resumed is not None)
         if options.dry_run or is_idle:
             written = [action.path for action in plan.writes]
             removed = [action.path for action in plan.removals]
