@@ -20,7 +20,7 @@ from saving import committed, content, difference, paths, write_all
 
 from ckpt.disk import worktree_lock
 from ckpt.engine import capture as capturing
-from ckpt.engine import scan_cache, snapshot
+from ckpt.engine import nested, scan_cache, snapshot
 from ckpt.engine.capture import capture
 from ckpt.engine.scan_cache import Clock
 from ckpt.engine.snapshot import SaveRequest
@@ -309,6 +309,22 @@ def around(tmp_path: Path, top: Path) -> Path:
     git(*allowing, "submodule", "--quiet", "add", str(top), "lib", cwd=outer)
     git("commit", "-q", "-m", "lib", cwd=outer)
     return outer
+
+
+def test_repositories_inside_share_the_time_of_the_one_around_them(around: Path) -> None:
+    write_all(around, {"a": b"edited\n", "new": b"", "lib/a": b"edited inside\n", "lib/new": b""})
+    with open_repository(around) as repo:
+        result = nested.save(repo, Settings(), SaveRequest(kind=Kind.HOOK), budget=0)
+    made = held(result)
+    (state,) = made.nested
+
+    assert (result.outcome, skipped(made)) == (Outcome.PARTIAL, {"new": "budget"})
+    assert (state.path, state.problem) == ("lib", "partial")
+    with CheckpointManager(around / "lib") as manager:
+        inner = manager.get(state.checkpoint or "")
+        assert skipped(inner) == {"new": "budget"}
+    assert content(around / "lib", inner, "a") == b"edited inside\n"
+    assert state.dirty is None
 
 
 def test_a_repository_inside_is_compared_while_there_is_time(around: Path) -> None:
