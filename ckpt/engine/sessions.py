@@ -64,7 +64,7 @@ class History:
     """
 
     def __init__(self, log: bytes = b"") -> None:
-        self.turn, self.is_claimed = 0, False
+        self.turn, self.label, self.is_claimed = 0, b"", False
         self.writes: dict[bytes, Write] = {}
         self._created: dict[bytes, bool] = {}
         *records, _ = log.split(_END)
@@ -75,7 +75,7 @@ class History:
 
     def _add(self, kind: bytes, rest: bytes) -> None:
         if kind == TURN:
-            self.turn, self.is_claimed = self.turn + 1, False
+            self.turn, self.label, self.is_claimed = self.turn + 1, rest, False
         elif kind == CLAIMED:
             self.is_claimed |= int(rest) == self.turn
         elif kind == FREE:
@@ -129,6 +129,13 @@ class SessionState:
     def new_turn(self) -> int:
         self._append(TURN)
         return self.read().turn
+
+    def follow(self, other: SessionState) -> None:
+        """Begin a turn if one has begun in `other`, the repository of the agent's directory."""
+        place = sha256(os.fsencode(other.path)).hexdigest().encode()
+        label = b"%d of %s" % (other.read().turn, place)
+        if label != self.read().label:
+            self._append(TURN, label)
 
     def claim(self, turn: int) -> None:
         """Record that a turn has its checkpoint; a write error only causes another checkpoint."""

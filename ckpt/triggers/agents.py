@@ -252,8 +252,8 @@ def act(trigger: str, event: Event, env: Mapping[str, str]) -> Fired | None:
 
     A session starts with a `session` checkpoint. The first tool of a turn that may write takes an
     `auto` checkpoint, as does every command that removes files. A file in another repository is
-    saved there before each edit. Failure to record a turn or a write is ignored: it costs an extra
-    checkpoint, or a rollback leaves that write alone.
+    saved there, once per turn if the agent's repository counts turns. Failure to record a turn or
+    a write is ignored: it costs an extra checkpoint, or a rollback leaves that write alone.
     """
     outer = session_of_env(env)
     # `git ckpt run` has already taken a `session` checkpoint.
@@ -261,34 +261,44 @@ def act(trigger: str, event: Event, env: Mapping[str, str]) -> Fired | None:
     paths = [place for path in event.paths for place in _places_of(event.folder, path)]
     event = event._replace(paths=tuple(paths), session=outer or event.session)
     request = Request(trigger, Kind.SESSION if is_start else Kind.AUTO, event.session)
-    every = [_act_in(event, env, request)]
+    first, counting = _act_in(event, env, request, None)
+    every = [first]
     if not env.get("GIT_DIR"):  # which selects one repository for every path
         own, there = _top_of(os.path.realpath(event.folder)), request._replace(is_stranger=True)
         for top in dict.fromkeys(_top_of(os.path.dirname(path)) for path in paths):
             if top is not None and top != own:
-                every.append(_act_in(event._replace(folder=top), env, there))
+                every.append(_act_in(event._replace(folder=top), env, there, counting)[0])
     done = [each for each in every if each is not None]
     # Report the result of the agent's own repository, if it was saved.
     warnings = tuple(text for each in done for text in each.warnings)
     return done[0]._replace(warnings=warnings) if done else None
 
 
-def _act_in(event: Event, env: Mapping[str, str], request: Request) -> Fired | None:
-    """Act on an event in one repository."""
+def _act_in(
+    event: Event, env: Mapping[str, str], request: Request, counting: SessionState | None
+) -> tuple[Fired | None, SessionState | None]:
+    """Act on an event in one repository, following the turns in `counting` if it is not the
+    agent's own; without them, each event there starts a turn."""
+    state = None
     try:
         with find_repository(event.folder, env, request) as repo:
-            is_allowed = load_forgiving(repo).allows(request.trigger)
-            return _act(repo, event, env, request) if is_allowed else None
+            if not load_forgiving(repo).allows(request.trigger):
+                return None, None
+            state = SessionState(repo.private_dir, event.session)
+            if request.is_stranger and event.occasion == BEFORE:
+                state.unclaim() if counting is None else state.follow(counting)
+            return _act(repo, state, event, env, request), state
     except (NotARepository, TooBroad):
-        return None
+        return None, None
     except Exception:
         # A save reports the same error; an error in turns or the ledger must not prevent one.
         is_due = event.occasion in (START, BEFORE)
-        return fire(event.folder, env, request) if is_due else None
+        return (fire(event.folder, env, request) if is_due else None), state
 
 
-def _act(repo: Repository, event: Event, env: Mapping[str, str], request: Request) -> Fired | None:
-    state = SessionState(repo.private_dir, event.session)
+def _act(
+    repo: Repository, state: SessionState, event: Event, env: Mapping[str, str], request: Request
+) -> Fired | None:
     if event.occasion in (START, PROMPT):
         fired = None
         # Some agents, or older versions, do not report the start of a session.
@@ -312,8 +322,7 @@ def _act(repo: Repository, event: Event, env: Mapping[str, str], request: Reques
         return None
     with state.saving(_PATIENCE):
         now = state.read()
-        # The turns are counted in the agent's own repository.
-        if now.is_claimed and not event.destroys and not request.is_stranger:
+        if now.is_claimed and not event.destroys:
             return None
         fired = fire(repo.worktree, env, request)
         if fired.result:

@@ -62,6 +62,18 @@ def test_a_turn_can_need_another_checkpoint(state: SessionState) -> None:
     assert (state.read().turn, state.read().is_claimed) == (1, False)
 
 
+def test_a_turn_that_is_counted_elsewhere_is_followed_once(folder: str) -> None:
+    other, here = SessionState(folder, "other"), SessionState(folder, "here")
+    for _ in range(2):
+        other.new_turn()
+        here.follow(other)
+        here.claim(here.read().turn)
+        here.follow(other)
+
+        assert here.read().is_claimed
+    assert here.read().turn == 2
+
+
 def test_many_processes_write_to_one_ledger(folder: str) -> None:
     code = (
         "import sys; from ckpt.engine.sessions import NO_FILE, SessionState as S\n"

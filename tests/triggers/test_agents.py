@@ -377,17 +377,34 @@ def edit(top: Path, path: object, occasion: str = BEFORE) -> Fired | None:
     return act("claude-code", Event(occasion, "s", str(top), (str(path),)), os.environ)
 
 
-def test_a_file_in_another_repository_is_saved_there_before_each_edit(
-    top: Path, other: Path
-) -> None:
+def test_a_file_in_another_repository_is_saved_there_once_a_turn(top: Path, other: Path) -> None:
+    for _ in range(2):
+        edit(top, other / "edited.txt")
+
+    assert len(refs(other)) == 1
+    assert git("show", f"{refs(other)[0]}:edited.txt", cwd=other) == "an hour of work"
+
     act("claude-code", Event(PROMPT, "s", str(top)), os.environ)
-    edit(top, other / "edited.txt")
-    edit(top, other / "edited.txt")
     write_all(other, {"edited.txt": b"the second"})
     edit(top, other / "edited.txt")
+    assert len(refs(other)) == 2
+
+
+def test_a_turn_of_its_own_with_the_same_number_is_another_one(top: Path, other: Path) -> None:
+    """The agent's folder may change, and each of the two counts."""
+
+    def turn(folder: Path, content: bytes) -> None:
+        act("claude-code", Event(PROMPT, "s", str(folder)), os.environ)
+        write_all(other, {"edited.txt": content})
+        edit(folder, other / "edited.txt")
+
+    turn(top, b"first")
+    turn(other, b"second")
+    turn(top, b"third")
+    turn(other, b"fourth")
 
     contents = [git("show", f"{ref}:edited.txt", cwd=other) for ref in refs(other)]
-    assert contents == ["an hour of work", "the second"]
+    assert contents == ["first", "second", "third", "fourth"]
 
 
 def test_so_is_one_that_only_a_link_leads_to(top: Path, other: Path) -> None:
@@ -416,6 +433,16 @@ def test_where_the_agents_folder_is_no_repository_those_that_it_writes_to_are_sa
     assert saved(fired) == (Outcome.CREATED, Kind.AUTO)
     assert len(refs(other)) == 1
     assert refs(top) == []
+
+
+def test_where_nobody_counts_turns_it_is_saved_each_time(top: Path, other: Path) -> None:
+    for content in (b"first", b"second"):
+        act("claude-code", Event(PROMPT, "s", str(top.parent)), os.environ)
+        write_all(other, {"edited.txt": content})
+        edit(top.parent, other / "edited.txt")
+
+    contents = [git("show", f"{ref}:edited.txt", cwd=other) for ref in refs(other)]
+    assert contents == ["first", "second"]
 
 
 def test_the_ledger_of_another_repository_knows_what_was_written_there(
