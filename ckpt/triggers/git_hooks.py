@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _WHOLE_BRANCH = "1"
 _UNKNOWN = (
     "unstaged edits that pre-commit may have hidden are not in this checkpoint: "
-    "their patch was not found"
+    "it is not among the processes that started this one"
 )
 
 
@@ -90,7 +91,7 @@ def _with_hidden_edits(
     """Return the state with the edits pre-commit has hidden, and warnings about it."""
     row = guard.upwards(os.getppid())
     process = next((process for process in row if is_pre_commit(process.words)), None)
-    patch = None if process is None else find_patch(store(env), process)
+    patch = None if process is None else find_patch(stores(env, sys.prefix), process)
     if patch is None:
         if process is not None or not env.get("PRE_COMMIT"):
             return present, []
@@ -122,24 +123,28 @@ def _lent_index(repo: Repository, env: Mapping[str, str]) -> Index:
 
 
 def is_pre_commit(words: Sequence[str]) -> bool:
-    """Return whether a process is pre-commit, hiding edits in a patch in its own store, unlike
-    `pre-commit try-repo`."""
-    name, commands = r"pre[-_]commit(?:-[-\d.]+pyz)?", r"(?:run|hook-impl)\b"
+    """Return whether a process is pre-commit, running a command that hides edits."""
+    name, commands = r"pre[-_]commit(?:-[-\d.]+pyz)?", r"(?:run|hook-impl|try-repo)\b"
     alone = r"\A\S*python[\d.]* \S*/pre-commit\Z"
     line = " ".join(words)
     return re.search(rf"(?:\A|[/ ]| -\w*m){name} {commands}|{alone}", line) is not None
 
 
-def store(env: Mapping[str, str]) -> str:
-    """Return the directory where pre-commit keeps patches."""
+def stores(env: Mapping[str, str], prefix: str) -> tuple[str, ...]:
+    """Return the directories where pre-commit may keep patches; `prefix` is our sys.prefix, which
+    `pre-commit try-repo` has in another one."""
     cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
-    return os.path.realpath(env.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit"))
+    found = [env.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit")]
+    if os.path.basename(prefix).startswith("py_env-"):
+        found.append(os.path.dirname(os.path.dirname(prefix)))
+    return tuple(dict.fromkeys(map(os.path.realpath, found)))
 
 
-def find_patch(folder: str, process: guard.Process) -> str | None:
+def find_patch(folders: Iterable[str], process: guard.Process) -> str | None:
     """Return the newest patch written by a process."""
     found = [
         (int(match[1]), os.path.join(folder, match[0]))
+        for folder in folders
         for name in disk.names_in(folder)
         if (match := re.fullmatch(rf"patch([0-9]{{1,12}})-{process.pid}", name))
     ]

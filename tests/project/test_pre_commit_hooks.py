@@ -91,4 +91,5 @@ def test_the_repository_can_be_tried_out(source: Path, repo: Path) -> None:
 
     said = pre_commit("try-repo", source, "ckpt-save", "--verbose", cwd=repo)
 
-    assert "Passed" in said and "their patch was not found" in said
+    assert "Passed" in said and "warning:" not in said
+    check_saved(repo)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ckpt.triggers.git_hooks import find_patch, is_pre_commit, started_at, store
+from ckpt.triggers.git_hooks import find_patch, is_pre_commit, started_at, stores
 from ckpt.triggers.guard import Process, find, from_ps
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -50,7 +50,6 @@ def test_pre_commit_is_known_by_its_command(command: str) -> None:
         "git hook run pre-commit",
         "vim pre-commit",
         "python3 -X",
-        "/v/bin/python3 /v/bin/pre-commit try-repo",
     ],
 )
 def test_what_only_speaks_of_it_is_not_pre_commit(command: str) -> None:
@@ -60,9 +59,10 @@ def test_what_only_speaks_of_it_is_not_pre_commit(command: str) -> None:
 def test_the_store_is_where_pre_commit_looks_for_it(tmp_path: Path) -> None:
     home = {"HOME": "/h"}
 
-    assert store(home) == "/h/.cache/pre-commit"
-    assert store(home | {"XDG_CACHE_HOME": "/c"}) == "/c/pre-commit"
-    assert store(home | {"PRE_COMMIT_HOME": "/s"}) == "/s"
+    assert stores(home, "/usr") == ("/h/.cache/pre-commit",)
+    assert stores(home | {"XDG_CACHE_HOME": "/c"}, "/usr") == ("/c/pre-commit",)
+    assert stores(home | {"PRE_COMMIT_HOME": "/s"}, "/usr") == ("/s",)
+    assert stores(home, "/tmp/try/repo1/py_env-python3") == ("/h/.cache/pre-commit", "/tmp/try")
 
 
 def process(pid: int, started: float) -> Process:
@@ -71,8 +71,8 @@ def process(pid: int, started: float) -> Process:
     return Process(pid, 1, 1, str(int(since_boot * TICKS)), ("pre-commit",))
 
 
-def plant(folder: Path, pid: int, made: float, mtime: float | None = None) -> Path:
-    path = folder / f"patch{int(made)}-{pid}"
+def plant(store: Path, pid: int, made: float, mtime: float | None = None) -> Path:
+    path = store / f"patch{int(made)}-{pid}"
     path.write_bytes(b"patch of %d" % int(made))
     os.utime(path, (made, made if mtime is None else mtime))
     return path
@@ -82,21 +82,21 @@ def test_a_patch_from_before_the_process_is_none_of_its_own(tmp_path: Path) -> N
     now = time.time()
     plant(tmp_path, 7, now - 2)
 
-    assert find_patch(str(tmp_path), process(7, now)) is None
+    assert find_patch([str(tmp_path)], process(7, now)) is None
 
 
 def test_a_patch_that_was_copied_lately_is_as_old_as_its_name_says(tmp_path: Path) -> None:
     now = time.time()
     plant(tmp_path, 7, now - 2, mtime=now)
 
-    assert find_patch(str(tmp_path), process(7, now)) is None
+    assert find_patch([str(tmp_path)], process(7, now)) is None
 
 
 def test_a_name_without_fractions_of_a_second_may_be_of_the_same_second(tmp_path: Path) -> None:
     began = int(time.time()) - 10 + 0.5
     made = plant(tmp_path, 7, began + 0.3)
 
-    assert find_patch(str(tmp_path), process(7, began)) == str(made)
+    assert find_patch([str(tmp_path)], process(7, began)) == str(made)
 
 
 def test_the_newest_of_several_counts(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_the_newest_of_several_counts(tmp_path: Path) -> None:
     made = [plant(tmp_path, 7, now - age) for age in (3, 1, 2)]
     plant(tmp_path, 77, now)
 
-    found = find_patch(str(tmp_path), process(7, now - 10))
+    found = find_patch([str(tmp_path), str(tmp_path / "nowhere")], process(7, now - 10))
 
     assert found == str(made[1])
 
