@@ -150,7 +150,7 @@ class _Rollback:
             now = read_now(repo.refs)
             if now != self.present.operation:
                 self._save(self.present._replace(operation=now))
-            clear(repo.git_dir)
+            clear(repo.git_dir, repo.private_dir)
         applier = Applier(repo, self.worktree, self.present, self._save, plan)
         applier.files()
         applier.folders()
@@ -162,7 +162,7 @@ class _Rollback:
         if record.head is not None:
             head.move_head(repo, record.head, target.checkpoint.id)
         if record.operation and record.asked_head and target.operation.contents:
-            install(repo.git_dir, target.operation)
+            install(repo.git_dir, repo.private_dir, target.operation)
 
     def _complete(self) -> None:
         """End the journal, without the blocked paths, which an undo need not change."""

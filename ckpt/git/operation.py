@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ckpt import disk
@@ -121,40 +121,48 @@ def read_now(refs: Refs) -> OperationState:
     return state._replace(branches={name: id for name, id in found.items() if id is not None})
 
 
-# -- Removing and restoring the files, one by one: a rollback that is killed has its journal
+# -- Removing and restoring the files, each by a rename
 
 
-def clear(git_dir: str) -> None:
+def clear(git_dir: str, private_dir: str) -> None:
     """Remove the files of the operation in progress."""
-    for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
-        if name != ORIG_HEAD:
-            _remove(os.path.join(git_dir, name))
-    disk.fsync([git_dir, os.path.join(git_dir, "refs")])
+    with _room(git_dir, private_dir) as room:
+        for name in (*reversed(FOLDERS), *reversed(FILES), MERGE_RR):
+            path = os.path.join(git_dir, name)
+            if name != ORIG_HEAD and os.path.lexists(path):
+                os.rename(path, os.path.join(room, os.path.basename(name)))
 
 
-def install(git_dir: str, wanted: OperationState) -> None:
+def install(git_dir: str, private_dir: str, wanted: OperationState) -> None:
     """Restore the files of an operation; call `clear` first."""
-    order = {name: number for number, name in enumerate(FILES)}
-    written = {git_dir, os.path.join(git_dir, "refs")}
-    for path in sorted(wanted.contents, key=lambda path: order.get(path, -1)):
-        full = os.path.join(git_dir, path)
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        _remove(full)  # an ORIG_HEAD
-        with open(disk.create(full, 0o666), "wb") as file:
-            file.write(wanted.contents[path])
-        written |= {full, os.path.dirname(full)}
-    disk.fsync(written)
+    with _room(git_dir, private_dir) as room:
+        for path, contents in wanted.contents.items():
+            full = os.path.join(room, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(disk.create(full, 0o666), "wb") as file:
+                file.write(contents)
+        made = ((top, ("", *names)) for top, _, names in os.walk(room))
+        disk.fsync([os.path.join(top, name) for top, names in made for name in names])
+        for name in (*FILES, *FOLDERS):
+            source, target = os.path.join(room, name), os.path.join(git_dir, name)
+            if os.path.lexists(source):
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.rename(source, target)
 
 
-def _remove(path: str) -> None:
-    """Remove a file or directory, if it exists."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        from shutil import rmtree  # slow to import, and rarely needed
+@contextmanager
+def _room(git_dir: str, private_dir: str) -> Iterator[str]:
+    """Create a temporary directory for atomic renames of files and directories."""
+    from shutil import rmtree  # slow to import, and rarely needed
 
-        rmtree(path)
-    else:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+    room = os.path.join(private_dir, "operation")
+    if os.path.lexists(room):  # left by a killed process
+        rmtree(room)
+    disk.ensure_dir(room)
+    yield room
+    folders = {os.path.dirname(os.path.join(git_dir, name)) for name in (*FILES, *FOLDERS)}
+    disk.fsync(sorted(filter(os.path.isdir, folders)))
+    rmtree(room)
 
 
 # -- In a checkpoint

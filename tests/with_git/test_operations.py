@@ -554,7 +554,7 @@ def half_way(top: Path, saved: str) -> None:
         f"{SETUP}"
         "from ckpt.cli import main\n"
         "def stop(operation, path):\n"
-        "    if operation == 'create' and path.endswith('MERGE_MSG'):\n"
+        "    if operation == 'rename' and path.endswith('MERGE_MSG'):\n"
         "        raise OSError(28, 'No space left on device')\n"
         "seam.observe(stop)\n"
         f"sys.exit(main(['rollback', '--yes', '{saved}', '--head']))\n"
