@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ckpt.disk import journal_exists, prune_lock, worktree_lock
-from ckpt.engine import head, journal, scan_cache
+from ckpt.engine import head, journal, scan_cache, sessions
 from ckpt.engine.apply import Applied, Applier
 from ckpt.engine.catalog import Catalog, still_holds
 from ckpt.engine.checkpoint import Recorded
@@ -99,6 +99,7 @@ class _Rollback:
                 self._begin()
             self._change()
             self._complete()
+            sessions.note_rollback(self.repo.private_dir)
         except (OSError, Busy, MissingObject) as error:
             raise _stopped(error, journal_exists(self.repo.private_dir)) from error
         return self._report()

@@ -23,9 +23,9 @@ _END = b"\0"  # of a record; no path contains it
 _CHUNK = 1 << 20
 _OLD = 30 * 86400
 # The kinds of records: a turn began, has its checkpoint, needs another one; a path existed or not
-# before the agent wrote to it, and what it wrote.
+# before the agent wrote to it, and what it wrote; a rollback may have restored earlier writes.
 TURN, CLAIMED, FREE = b"turn", b"claimed", b"free"
-SEEN, ABSENT, WROTE = b"seen", b"absent", b"wrote"
+SEEN, ABSENT, WROTE, ROLLED_BACK = b"seen", b"absent", b"wrote", b"rolled-back"
 
 
 class Content(NamedTuple):
@@ -47,13 +47,15 @@ class Write(NamedTuple):
     """The agent's last write to a path; `content` is `NO_FILE` if it removed the file.
 
     `created`: the path did not exist before its first write; None if unknown. `turn` is that of the
-    last write, `earlier` are the contents of previous ones, which a rollback may have restored.
+    last write. `earlier` are the contents of previous ones; those that a rollback may have restored
+    since the last one are `restored`.
     """
 
     content: Content
     created: bool | None
     turn: int
     earlier: frozenset[Content] = frozenset()
+    restored: frozenset[Content] = frozenset()
 
 
 class History:
@@ -89,6 +91,9 @@ class History:
             earlier = frozenset() if before is None else before.earlier | {before.content}
             created = self._created.get(path)
             self.writes[path] = Write(content, created, self.turn, earlier - {content, NO_FILE})
+        elif kind == ROLLED_BACK:
+            for name, last in self.writes.items():
+                self.writes[name] = last._replace(restored=last.earlier)
         elif kind in (SEEN, ABSENT):
             write = self.writes.get(rest)
             if write is None:  # not written yet: the last record counts
@@ -191,12 +196,23 @@ def look(path: str | bytes) -> Content:
         return Content(digest.hexdigest(), status.st_mode)
 
 
+def _logs(private_dir: str) -> list[str]:
+    """Return the paths of the logs of all sessions."""
+    folder = os.path.join(private_dir, _SESSIONS)
+    is_own = _SESSIONS in disk.names_in(private_dir)  # follows no link
+    return [os.path.join(folder, name) for name in disk.names_in(folder)] if is_own else []
+
+
+def note_rollback(private_dir: str) -> None:
+    """Record in all sessions that what the agents wrote earlier may be back."""
+    for path in _logs(private_dir):
+        with suppress(OSError):
+            disk.append(path, _END + ROLLED_BACK + b" " + _END)
+
+
 def forget_old(private_dir: str) -> None:
     """Remove the logs of sessions unused for a month."""
-    if _SESSIONS not in disk.names_in(private_dir):  # follows no link
-        return
-    folder = os.path.join(private_dir, _SESSIONS)
-    for path in (os.path.join(folder, name) for name in disk.names_in(folder)):
+    for path in _logs(private_dir):
         with suppress(OSError):
             if time() - os.lstat(path).st_mtime > _OLD:
                 os.unlink(path)
@@ -213,7 +229,7 @@ def why_kept(write: Write | None, path: bytes, *, is_going: bool) -> str | None:
         now = look(path)
     except OSError:
         return "unreadable"
-    if now not in {write.content, *write.earlier}:
+    if now not in {write.content, *write.restored}:
         return f"{'edited' if now.is_there else 'removed'} since the agent wrote it"
     if is_going and write.created is False:
         return "made by somebody else before the agent wrote it"

@@ -70,6 +70,7 @@ def pattern(tmp_path: Path) -> Path:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example([("agent", "a", None), ("person", "a/in", "one")])
 @example([("agent", "new", "one"), ("agent", "new", None), ("person", "new", "two")])
+@example([("agent", "a", "one"), ("agent", "a", "two"), ("person", "a", "one")])
 @example([("agent", "d", "one"), ("person", "d/x", "two"), ("agent", "b", None)])
 @example([("agent", "a/in", "one"), ("person", "d", "one")])
 @example([("person", "d", "one"), ("agent", "d", "one")])
