@@ -15,7 +15,7 @@ import os
 import stat
 import time
 from binascii import unhexlify
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -40,6 +40,7 @@ from ckpt.engine.working_state import Present, sparse_entries
 from ckpt.git.index import Index, IndexEntry, read_staged
 from ckpt.git.objects import LARGE, ObjectID, ObjectStore, UnreadableFile
 from ckpt.git.operation import read_now
+from ckpt.git.record import read_commit
 from ckpt.git.repository import Repository
 from ckpt.git.trees import EXECUTABLE, REGULAR, SYMLINK, TreeEntry
 from ckpt.models import NestedState, SkipReason
@@ -299,6 +300,13 @@ class _Look:
         commit = head if is_valid else self._index.gitlinks.get(path)
         return None if commit is None else File(GITLINK, unhexlify(commit), UNSURE)
 
+    def _trees_of_head(self) -> Container[ObjectID]:
+        """Return the trees that git's index knows to be HEAD's."""
+        trees, commit = self._read_staged().trees, self._head.commit
+        if commit is None or trees.get(b"") != read_commit(self._objects, commit).tree:
+            return ()
+        return {*trees.values()}
+
     # -- from a scan to a `Present`
 
     def _present(self, cache: ScanCache | None, records: Records) -> Present:
@@ -351,7 +359,8 @@ class _Look:
             absent = sparse_entries(folders.paths(), self._read_staged(), skipped)
             for path, entry in absent.items():
                 folders.put(path, File(CODES[entry.mode], unhexlify(entry.id), UNSURE))
-        top, records = folders.write(self._objects), folders.packed
+        held = () if records else self._trees_of_head()
+        top, records = folders.write(self._objects, held), folders.packed
         find = finder(records)
         if not self._index.state:
             self._index = with_state(self._objects, self._index, self._read_staged())

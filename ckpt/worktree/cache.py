@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 from binascii import unhexlify
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from operator import attrgetter
 from struct import Struct
@@ -243,8 +243,9 @@ class Folders:
             found.setdefault(what, {})[path] = value
         return found
 
-    def write(self, objects: ObjectStore) -> ObjectID:
-        """Pack all directories, write the trees that changed, and return the id of the root."""
+    def write(self, objects: ObjectStore, held: Container[ObjectID] = ()) -> ObjectID:
+        """Pack all directories, write the trees that changed and are not `held` by a commit, and
+        return the id of the root."""
         above = folders_of(path + b"/" for path in self._open)
         for path in sorted({b"", *self._open, *above}, key=len, reverse=True):
             folder = self._open.get(path)
@@ -253,10 +254,10 @@ class Folders:
             for name in [name for name in folder.files if folder.trees.get(name)]:
                 del folder.files[name]  # a tree cannot hold a file and a directory of one name
             content = folder.tree_object()
-            if not content:
-                folder.tree = b""
-            elif unhexlify(objects.hash(b"tree", content)) != folder.tree:
-                folder.tree = unhexlify(objects.add(b"tree", content))
+            tree = objects.hash(b"tree", content) if content else ObjectID(b"")
+            if unhexlify(tree) != folder.tree and tree not in held:
+                objects.add(b"tree", content)
+            folder.tree = unhexlify(tree)
             self.packed[path] = folder.record()
             if path:
                 parent, _, name = path.rpartition(b"/")
