@@ -331,6 +331,9 @@ class ObjectStore:
         self.look_again()
         return {object_id for object_id in set(object_ids) if not self.has(object_id)}
 
+    def is_loose(self, object_id: ObjectID) -> bool:
+        return os.path.lexists(loose_path(self.path, object_id))
+
     def is_new(self, object_id: ObjectID) -> bool:
         """Check whether an object was added since the last flush."""
         return object_id in self._new

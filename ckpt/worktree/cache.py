@@ -255,7 +255,8 @@ class Folders:
                 del folder.files[name]  # a tree cannot hold a file and a directory of one name
             content = folder.tree_object()
             tree = objects.hash(b"tree", content) if content else ObjectID(b"")
-            if unhexlify(tree) != folder.tree and tree not in held:
+            is_held = tree in held and not objects.is_loose(tree)  # after a crash it may be empty
+            if unhexlify(tree) != folder.tree and not is_held:
                 objects.add(b"tree", content)
             folder.tree = unhexlify(tree)
             self.packed[path] = folder.record()
