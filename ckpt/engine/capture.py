@@ -200,6 +200,8 @@ class _Look:
 
     def _keep_within(self, found: Scan) -> bool:
         """Skip the largest untracked files that exceed the limits; return whether all fit."""
+        if not found.untracked:
+            return True
         sizes = {path: found.files[path].st_size for path in found.untracked}
         known = total(found.folders.packed.values())
         files = self._settings.max_new_files - known.get(NEW_FILES, 0)

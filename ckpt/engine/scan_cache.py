@@ -166,7 +166,7 @@ def dates_folders(folder: str) -> bool:
 
 _NAME = "scan"
 _IN_FILE = "scan in file"  # as last written to the file
-_MAGIC = b"ckpt scan 16\n"
+_MAGIC = b"ckpt scan 17\n"
 _START = len(_MAGIC) + 20 + 8  # bytes: format, worktree and checksum
 _MARSHAL = 4
 _ONE_IN = 20  # directories that must have changed for the file to be rewritten

@@ -150,7 +150,7 @@ class Present(_Fields):
         files: dict[bytes, int] = {}
         folders: dict[bytes, int] = {}
         for record in self.records.values() if unusual else ():
-            if unusual.isdisjoint(record.tally):
+            if unusual.isdisjoint(bits for bits, _ in record.tally):
                 continue
             path = record.path
             if record.bits not in (None, most.folder):

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 from binascii import unhexlify
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from operator import attrgetter
@@ -29,6 +30,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 Stat = tuple[int, int, int, int, int]
 Note = tuple[str, bytes, bytes]
+Tally = tuple[tuple[int, int], ...]
 # Of a file that git converts: the blob in the index, on which the result may depend; the id of its
 # raw bytes, if they differ; whether Git LFS has them, and whether only line endings differ.
 Cleaned = tuple[bytes | None, bytes | None, bool, bool]
@@ -108,7 +110,8 @@ class Record(NamedTuple):
 
     `trees` maps subdirectories to their tree ids, empty if they have none. `bits` are the
     directory's permissions, None if not recorded. `notes` are (what, path, value). `tally` is
-    summed over all directories. `cleaned` are converted files.
+    summed over all directories. `cleaned` are converted files. What many directories have in common
+    is one object, which `marshal` writes and reads once.
     """
 
     path: bytes
@@ -120,11 +123,14 @@ class Record(NamedTuple):
     tree: bytes
     bits: int | None
     notes: tuple[Note, ...]
-    tally: dict[int, int]
+    tally: Tally
     cleaned: dict[bytes, Cleaned]
 
 
 Records = dict[bytes, Record]
+_TALLIES: dict[Tally, Tally] = {}
+_NO_TREES: dict[bytes, bytes] = {}
+_PLAIN: dict[bytes, Cleaned] = {}
 
 
 class Folder:
@@ -162,15 +168,15 @@ class Folder:
             b"".join([_STAT.pack(*status) for status in (self.stat, *(f.stat for f in files))]),
             bytes([file.code for file in files]),
             b"".join([file.id for file in files]),
-            self.trees,
+            self.trees or _NO_TREES,
             self.tree,
             self.bits,
             tuple(self.notes),
             self._tally(),
-            {name: f.cleaned for name, f in self.files.items() if f.cleaned is not None},
+            {name: f.cleaned for name, f in self.files.items() if f.cleaned is not None} or _PLAIN,
         )
 
-    def _tally(self) -> dict[int, int]:
+    def _tally(self) -> Tally:
         tally = {} if self.bits is None else {IS_FOLDER | self.bits: 1}
         for file in self.files.values():
             bits = file.permissions
@@ -179,7 +185,8 @@ class Folder:
             if not file.code & NEW:
                 tally[NEW_FILES] = tally.get(NEW_FILES, 0) + 1
                 tally[NEW_BYTES] = tally.get(NEW_BYTES, 0) + file.stat[3]
-        return tally
+        found = tuple(sorted(tally.items()))
+        return _TALLIES.setdefault(found, found)
 
     def tree_object(self) -> bytes:
         rows = [(name, MODES[file.kind], file.id) for name, file in self.files.items()]
@@ -296,9 +303,9 @@ def finder(records: Records) -> Callable[[bytes], File | None]:
 def total(records: Iterable[Record]) -> dict[int, int]:
     """Return the sum of all tallies."""
     found: dict[int, int] = {}
-    for record in records:
-        for key, number in record.tally.items():
-            found[key] = found.get(key, 0) + number
+    for tally, times in Counter(record.tally for record in records).items():
+        for key, number in tally:
+            found[key] = found.get(key, 0) + number * times
     return found
 
 
