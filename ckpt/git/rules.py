@@ -68,9 +68,11 @@ class _Globs:
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         endings: list[bytes] = []
+        self.has_folders = False  # whether any is only for directories
         self._paths: set[bytes] = set()
         self._wild: list[tuple[bytes, bytes]] = []
         for pattern in patterns:
+            self.has_folders |= pattern.endswith(b"/")
             is_anchored, glob = b"/" in pattern[:-1], pattern.removeprefix(b"/")
             while glob.startswith(b"**/") and len(glob) > 3:
                 is_anchored, glob = False, glob[3:]
@@ -144,7 +146,8 @@ class Rules:
         path = b"/" + (path.lower() if self.ignore_case else path)
         path = path[self._base :]
         for negated, globs in self._runs:
-            if globs.match(path) or (is_dir and globs.match(path + b"/")):
+            as_folder = is_dir and globs.has_folders
+            if globs.match(path) or (as_folder and globs.match(path + b"/")):
                 return not negated
         return None
 
