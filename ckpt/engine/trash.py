@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from datetime import date, datetime, timedelta, timezone
+from math import inf
 from time import monotonic, time
 from typing import NamedTuple
 
@@ -19,14 +20,13 @@ from ckpt.engine import snapshot
 from ckpt.engine.catalog import Catalog, changed_meanwhile, load
 from ckpt.engine.journal import needed_by_rollbacks
 from ckpt.engine.retention import Decision, decide
-from ckpt.engine.space import Space
+from ckpt.engine.space import Space, TooMany
 from ckpt.engine.trigger_log import Success, TriggerLog
 from ckpt.errors import Busy, CkptError, NotFound, Refused, UsageError, as_ckpt_error
 from ckpt.git.objects import ObjectID
 from ckpt.git.record import made_here
 from ckpt.git.refs import Change
 from ckpt.git.repository import Repository
-from ckpt.git.trees import TooMany
 from ckpt.ids import matches
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, Checkpoint, Dropped
 from ckpt.settings.settings import Policy, Settings
@@ -128,7 +128,7 @@ IN_TRASH = timedelta(days=7)
 _TRIGGER = "ckpt-prune"
 _MANY_REFS = 100
 _LEAST = 0.2  # seconds needed to begin
-_MOST_READS = 200_000  # objects, to measure checkpoints
+_MOST_READS = 20_000  # trees, to measure checkpoints
 
 
 class PruneResult(NamedTuple):
@@ -200,13 +200,12 @@ def _due() -> date:
 def _decisions(repo: Repository, policy: Policy, made: str | None) -> list[Decision]:
     checkpoints = list(Catalog(repo))
     needed = dict.fromkeys(needed_by_rollbacks(repo), "needed by a rollback")
-    most_reads = None
+    most_reads = inf
     if made is not None:
         needed[made], most_reads = "just taken", _MOST_READS
     now = datetime.now(timezone.utc)
     try:
-        space = None if policy.max_bytes is None else Space(repo, checkpoints, most_reads)
-        fits = None if space is None else space.add
+        fits = None if policy.max_bytes is None else Space(repo, most_reads).add
         return decide(checkpoints, policy, now, needed, fits)
     except TooMany:
         return decide(checkpoints, policy, now, needed)

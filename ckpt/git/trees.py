@@ -48,10 +48,6 @@ class UnsafeTree(Refused):
     """A tree with a name that must not be written to a file system."""
 
 
-class TooMany(Exception):
-    """A tree that reaches more objects than the caller's limit."""
-
-
 def write_tree(objects: ObjectStore, entries: Entries) -> ObjectID:
     """Write the nested trees of a flat map of paths and return the id of the root."""
     folders: dict[bytes, list[tuple[bytes, int, ObjectID]]] = {b"": []}
@@ -166,16 +162,13 @@ def reach(
     top: ObjectID,
     found: set[ObjectID],
     known: Container[ObjectID] = (),
-    most: int | None = None,
 ) -> None:
-    """Add the objects of a tree that are not in `known`; TooMany if more than `most` are found."""
+    """Add the objects of a tree that are not in `known`."""
     todo = [top]
     while todo:
         tree = todo.pop()
         if tree in found or tree in known:
             continue
-        if most is not None and len(found) > most:
-            raise TooMany
         found.add(tree)
         for _, mode, child in read_tree(objects, tree):
             if mode == FOLDER:
