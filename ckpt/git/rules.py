@@ -68,11 +68,11 @@ class _Globs:
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         endings: list[bytes] = []
-        self.has_folders = False  # whether any is only for directories
+        self._has_folders = False  # whether any is only for directories
         self._paths: set[bytes] = set()
         self._wild: list[tuple[bytes, bytes]] = []
         for pattern in patterns:
-            self.has_folders |= pattern.endswith(b"/")
+            self._has_folders |= pattern.endswith(b"/")
             is_anchored, glob = b"/" in pattern[:-1], pattern.removeprefix(b"/")
             while glob.startswith(b"**/") and len(glob) > 3:
                 is_anchored, glob = False, glob[3:]
@@ -86,10 +86,12 @@ class _Globs:
                 self._wild.append((b"\\A/" if is_anchored else b"/", glob))
         self._endings = tuple(endings)
 
-    def match(self, path: bytes) -> bool:
+    def match(self, path: bytes, is_dir: bool = False) -> bool:
         if path.endswith(self._endings) or path in self._paths:
             return True
-        return bool(self._wild) and self._search(path) is not None
+        if self._wild and self._search(path) is not None:
+            return True
+        return is_dir and self._has_folders and self.match(path + b"/")
 
     @cached_property
     def _search(self) -> Callable[[bytes], object]:
@@ -126,12 +128,13 @@ def is_gitmodules(name: bytes) -> bool:
 class Rules:
     """The rules of an ignore file; `base` is its directory."""
 
-    __slots__ = ("_base", "_runs", "ignore_case")
+    __slots__ = ("_any", "_base", "_runs", "ignore_case")
 
     def __init__(self, text: bytes, base: bytes = b"", *, ignore_case: bool = False) -> None:
         self.ignore_case = ignore_case
         self._base = len(base) + 1 if base else 0
-        lines = _ignore_lines(text.lower() if ignore_case else text)
+        lines = [*_ignore_lines(text.lower() if ignore_case else text)]
+        self._any = _Globs(line.removeprefix(b"!") for line in lines)
         runs = groupby(lines, key=lambda line: line.startswith(b"!"))
         # The run of highest precedence comes first.
         self._runs = [
@@ -145,10 +148,10 @@ class Rules:
         """Return whether a path below `base` is ignored; None if no pattern matches."""
         path = b"/" + (path.lower() if self.ignore_case else path)
         path = path[self._base :]
-        for negated, globs in self._runs:
-            as_folder = is_dir and globs.has_folders
-            if globs.match(path) or (as_folder and globs.match(path + b"/")):
-                return not negated
+        if self._any.match(path, is_dir):
+            for negated, globs in self._runs:
+                if globs.match(path, is_dir):
+                    return not negated
         return None
 
 
