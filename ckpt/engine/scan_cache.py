@@ -15,6 +15,7 @@ import sys
 import time
 import zlib
 from contextlib import suppress
+from functools import partial
 from hashlib import sha1
 from typing import Any, NamedTuple
 
@@ -250,7 +251,7 @@ def _read(repo: Repository) -> ScanCache | None:
     if head != _head(repo, body):
         return None
     rules, attributes, index, rows, *rest = marshal.loads(body)
-    records = {row[0]: Record._make(row) for row in rows}
+    records = {record.path: record for record in map(partial(tuple.__new__, Record), rows)}
     return ScanCache(rules, attributes, IndexFacts._make(index), records, *rest)
 
 
