@@ -161,12 +161,13 @@ def _dispatch(arguments: list[str]) -> int:
     except (CkptError, OSError) as error:
         problem = as_ckpt_error(error)
     except Exception as error:  # a bug in ckpt
-        from ckpt.triggers.fire import unexpected
-
-        problem = unexpected(error, arguments, context.start, env)
         # Python before 3.12 wraps exceptions raised while a class is created.
         if isinstance(error.__cause__, KeyboardInterrupt):
             problem = Interrupted("interrupted")
+        else:
+            from ckpt.triggers.fire import unexpected
+
+            problem = unexpected(error, arguments, context.start, env)
     finally:
         context.output.clear()
     context.output.error(problem)

@@ -42,6 +42,12 @@ def is_want(error: OSError) -> bool:
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
+def raise_want(error: OSError) -> None:
+    """Raise such an error; for `os.walk`, which passes over those of single directories."""
+    if is_want(error):
+        raise error
+
+
 def disk_hint(error: OSError) -> str:
     """Suggest how to fix a disk error."""
     if error.errno in (errno.EMFILE, errno.ENFILE):

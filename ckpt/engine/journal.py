@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ckpt import codec, disk
 from ckpt.disk import JOURNAL, is_interrupted
-from ckpt.errors import Refused
+from ckpt.errors import Refused, is_want
 from ckpt.git.objects import ObjectID
 from ckpt.git.refs import Head
 from ckpt.git.repository import Repository, worktree_of
@@ -178,6 +178,8 @@ def _read(path: str) -> Journal:
     except FileNotFoundError:
         raise
     except (OSError, *_DAMAGE) as error:
+        if isinstance(error, OSError) and is_want(error):
+            raise
         raise Refused(
             f"the journal of an interrupted rollback cannot be used ({error})",
             hint="'git ckpt doctor' tells how to move it aside; then roll back to the newest of "

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ckpt import disk
-from ckpt.errors import CkptError
+from ckpt.errors import CkptError, raise_want
 from ckpt.git.objects import ObjectID, ObjectStore
 from ckpt.git.record import read_commit
 from ckpt.git.refs import Refs
@@ -95,7 +95,7 @@ def read(git_dir: str) -> OperationState:
     found: dict[str, bytes] = {}
     paths = set(FILES).intersection(os.listdir(git_dir))
     for top in FOLDERS:
-        for folder, _, names in os.walk(os.path.join(git_dir, top)):
+        for folder, _, names in os.walk(os.path.join(git_dir, top), onerror=raise_want):
             paths |= {os.path.relpath(os.path.join(folder, name), git_dir) for name in names}
     for path in sorted(paths):
         full = os.path.join(git_dir, path)

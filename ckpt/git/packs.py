@@ -35,7 +35,6 @@ from ckpt.git.objects import (
     deflated,
     inflated,
     reporting_damage,
-    temporary,
 )
 from ckpt.paths import to_str
 
@@ -218,16 +217,19 @@ class NewPack(PackWriter):
         self._folder = os.path.join(folder, "pack")
         with suppress(FileExistsError):
             os.mkdir(self._folder)
-        fd, path = temporary(self._folder, "tmp_pack_")
-        self._files = [path]
-        super().__init__(fd, object_format)
+        self._files: list[str] = []
+        super().__init__(self._create(), object_format)
+
+    def _create(self) -> int:
+        """Create a file that `discard` removes."""
+        self._files.append(os.path.join(self._folder, disk.temporary_name("tmp_pack_")))
+        return disk.create(self._files[-1], 0o444)
 
     def publish(self) -> None:
         """Complete the pack and make it durable and visible, its index last."""
         checksum = self.finish()
         os.fsync(self.fd)
-        fd, path = temporary(self._folder, "tmp_pack_")
-        self._files.append(path)
+        fd = self._create()
         with open(fd, "wb") as file:
             dulwich.write_pack_index_v2(file, sorted(self.rows), checksum)
             file.flush()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ckpt import disk
 from ckpt.disk import clear_dead, holding, replace_held
-from ckpt.errors import Busy, CkptError, Refused, is_want
+from ckpt.errors import Busy, CkptError, Refused, is_want, raise_want
 from ckpt.git.objects import ObjectID
 from ckpt.ids import is_id
 from ckpt.models import REF_PREFIX, TRASH_PREFIX, GitState
@@ -383,7 +383,7 @@ def _loose(top: str) -> dict[str, bytes]:
     """Return the contents of the loose refs below a directory by name."""
     top = os.path.join(top, "")
     found = {}
-    for folder, _, names in os.walk(top):
+    for folder, _, names in os.walk(top, onerror=raise_want):
         for path in (os.path.join(folder, name) for name in names if not name.endswith(".lock")):
             contents = read_loose(path)
             if contents is not None:
