@@ -161,8 +161,7 @@ def _dispatch(arguments: list[str]) -> int:
     except (CkptError, OSError) as error:
         problem = as_ckpt_error(error)
     except Exception as error:  # a bug in ckpt
-        # Python before 3.12 wraps exceptions raised while a class is created.
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        if interrupts.has_come():  # Python wraps what is raised while a class is created
             problem = Interrupted("interrupted")
         else:
             from ckpt.triggers.fire import unexpected

@@ -37,6 +37,11 @@ def _interrupt(number: int, frame: object) -> None:
         _die_of(number)
 
 
+def has_come() -> bool:
+    """Return whether a signal has been received."""
+    return bool(_came)
+
+
 def stop_in_fork() -> None:
     """Let signals end a forked process at once, without cleanup."""
     for number in _SIGNALS:
