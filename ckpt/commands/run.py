@@ -248,7 +248,7 @@ def _noting(problems: list[CkptError], failure: str) -> Iterator[None]:
     """Collect any failure after the command, so that the next step still runs."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # the command has run: nothing may hide its result
         problem = as_ckpt_error(error)
         problem.message = f"{failure}: {problem.message}"
         problems.append(problem)

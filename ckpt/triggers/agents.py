@@ -290,8 +290,7 @@ def _act_in(
             return _act(repo, state, event, env, request), state
     except (NotARepository, TooBroad):
         return None, None
-    except Exception:
-        # A save reports the same error; an error in turns or the ledger must not prevent one.
+    except Exception:  # of turns or the ledger: it must not prevent a save, which reports its own
         is_due = event.occasion in (START, BEFORE)
         return (fire(event.folder, env, request) if is_due else None), state
 
